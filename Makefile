@@ -1,0 +1,45 @@
+# Two commands do everything on a fresh machine: make run, make test.
+
+PYTHON ?= python3
+VENV   := .venv
+STAMP  := $(VENV)/.ready
+ARGS   ?=
+
+.PHONY: help setup run test test-all lint types bench clean
+
+help:  ## Say what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(STAMP)  ## Make the environment in .venv (quick when nothing changed)
+
+$(STAMP): requirements.txt requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Hubbub needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.13 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "$(PYTHON) has no venv module; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (about a minute, once)" >&2
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $(STAMP)
+
+run: setup  ## Run the whole product on this machine; options: make run ARGS="--port 9000"
+	@exec $(VENV)/bin/python -m local $(ARGS)
+
+lint: setup  ## Check style
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check --quiet .
+
+types: setup  ## Check types, strictly
+	@$(VENV)/bin/mypy
+
+test: setup lint types  ## Lint, types and every test but the long ones
+	@$(VENV)/bin/python -m pytest $(ARGS)
+
+test-all: setup lint types  ## The long ones too
+	@$(VENV)/bin/python -m pytest -m '' $(ARGS)
+
+bench: setup  ## Measure capacity and time, beside the published designs
+	@$(VENV)/bin/python -m bench views $(ARGS)
+
+clean:  ## Remove the environment and all local data
+	@rm -rf $(VENV) .local
