@@ -1,0 +1,1 @@
+"""Hubbub's features, and the engine and table that they share."""

@@ -1,0 +1,252 @@
+"""Sums over items, kept from the table's stream, exactly once.
+
+A feature has one pure function, `contribution(item) -> {(key, attribute): amount}`, and registers nothing
+else. For every change of an item the engine adds `contribution(new) - contribution(old)`:
+
+    records -> differences -> chunks -> one transaction a chunk: guard pages + merged sums
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| guard page | `GUARD#<second>#<n>` | `APPLIED` | `ids`: that creation second's records that are in the sums |
+| quarantine | `QUARANTINE#<n>` | `<second>#<record>#<side>` | an image that cannot be counted, and its sign |
+
+**Exactly once.** Lambda delivers a record at least once, in batches that grow, shrink, split and repeat. A
+record's id goes onto the guard page of its creation second (which never changes) in the transaction that
+adds its amounts, on condition that it is not there. Additions commute, so no order is needed.
+
+**What counts for nothing.** An item that TTL removed: its fact expired, it did not become false. An image
+that cannot be computed: it goes to quarantine with its sign, in the same transaction, and can be added
+later. So an item that was malformed and is mended contributes from the moment it is mended.
+
+**Cost** of a chunk: 2 WCU per KB of each guard page and each aggregate that it touches, and index writes.
+"""
+
+import hashlib
+import json
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from chalicelib.errors import Rejected
+from chalicelib.items import Item, Key, unpack
+from chalicelib.sums import Amount, Constant, Contribution, Sums, merge, total
+from chalicelib.table import TRANSACTION, Table
+
+GUARD_LIFE = 48 * 3600  # seconds: a stream keeps its records for 24 h; as much again is margin
+PAGE_IDS = 140  # ids added at once: `contains` and OR for each, of 300 operators in an expression
+QUARANTINES = 16  # partitions, so that a flood of poison is not throttled on one
+IMAGE = 350_000  # bytes kept of a poison image, of the 400 KB that an item may have
+
+
+class Poison(NamedTuple):
+    """An image that no contribution could be computed of: it was to be added (1) or taken away (-1)."""
+
+    image: Any
+    sign: int
+    reason: str
+
+
+class Difference(NamedTuple):
+    """What one stream record changes, and the guard page that remembers that it did."""
+
+    id: bytes
+    page: Key
+    second: int
+    images: tuple[tuple[Any, int], ...]
+    sums: Sums
+    poison: tuple[Poison, ...]
+
+
+@dataclass
+class Report:
+    """What became of a batch. `ignored` records change no aggregate and cost nothing."""
+
+    applied: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    ignored: int = 0
+    lag_seconds: float = 0.0
+    transactions: int = field(default=0, compare=False)
+
+
+def apply(
+    table: Table,
+    contributions: Sequence[Contribution],
+    records: Iterable[Any],
+    *,
+    guard_pages: int = 1,
+    now: Callable[[], float] = time.time,
+) -> Report:
+    """Add a batch of stream records, in Lambda's notation, to the aggregates that they change.
+
+    May be called with the same records again, in any mix and order, by any number of callers at a time, and
+    after a crash at any point. A record of whatever shape is applied, ignored or quarantined, never raised.
+    Raises Busy when conflicts and throttles outlast the retries; everything can then be delivered again.
+    """
+    report = Report()
+    differences: dict[bytes, Difference] = {}
+    for record in records:
+        difference = compute(contributions, record, guard_pages)
+        report.lag_seconds = max(report.lag_seconds, now() - (difference.second or now()))
+        if not difference.sums and not difference.poison:
+            report.ignored += 1
+        elif differences.setdefault(difference.id, difference) is not difference:
+            report.duplicates += 1
+    for chunk in chunks(differences.values()):
+        _commit(table, chunk, report, int(now()))
+    return report
+
+
+def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int = 1) -> Difference:
+    """Compute what a stream record changes; never raises, reads nothing."""
+    record = record if isinstance(record, dict) else {"eventID": None, "record": record}
+    body = record.get("dynamodb")
+    body = body if isinstance(body, dict) else {}
+    name = record.get("eventID") or json.dumps(record, sort_keys=True, default=str)
+    created = body.get("ApproximateCreationDateTime")
+    second = int(created) if isinstance(created, int | float) and 0 <= created < 1e11 else 0
+    sums: Sums = {}
+    poison = []
+    sides = () if _is_expired(record) else ((body.get("OldImage"), -1), (body.get("NewImage"), 1))
+    images = tuple((image, sign) for image, sign in sides if image is not None)
+    for image, sign in images:
+        try:
+            amounts = total(contributions, unpack(image))
+            if len(amounts) >= TRANSACTION:
+                raise ValueError(f"it touches {len(amounts)} attributes, more than a transaction holds")
+            merge(sums, amounts, sign)
+        except Exception as error:  # whatever a feature raises about an item, its shard goes on
+            poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"[:500]))
+    shard = zlib.crc32(json.dumps(body.get("Keys"), sort_keys=True, default=str).encode()) % guard_pages
+    id = hashlib.blake2b(str(name).encode(errors="replace"), digest_size=12).digest()
+    return Difference(id, Key(f"GUARD#{second}#{shard}", "APPLIED"), second, images, sums, tuple(poison))
+
+
+def chunks(differences: Iterable[Difference]) -> Iterator[list[Difference]]:
+    """Part differences into transactions: each whole, those that share items together, poison alone."""
+    chunk: list[Difference] = []
+    touched: set[Key] = set()
+    ids: Counter[Key] = Counter()
+    for one in sorted(differences, key=lambda d: (bool(d.poison), d.page, min(d.sums, default=()), d.id)):
+        touches = {one.page, *(key for key, _ in one.sums)}
+        full = len(touched | touches) > TRANSACTION or ids[one.page] == PAGE_IDS
+        if chunk and (full or one.poison):
+            yield chunk
+            chunk, touched, ids = [], set(), Counter()
+        chunk.append(one)
+        touched |= touches
+        ids[one.page] += 1
+    if chunk:
+        yield chunk
+
+
+def _commit(table: Table, chunk: list[Difference], report: Report, now: int) -> None:
+    """Write a chunk; what a guard page already has is dropped, what DynamoDB rejects is singled out."""
+    while chunk:
+        try:
+            report.transactions += 1
+            refused = table.transact(list(_actions(chunk, now)))
+        except (Rejected, ArithmeticError, TypeError, ValueError) as error:
+            if len(chunk) > 1:
+                middle = len(chunk) // 2
+                _commit(table, chunk[:middle], report, now)
+                _commit(table, chunk[middle:], report, now)
+                return
+            chunk = [_rejected(chunk[0], error)]
+            continue
+        if not refused:
+            poisoned = sum(bool(one.poison) for one in chunk)
+            report.quarantined += poisoned
+            report.applied += len(chunk) - poisoned
+            return
+        pages = table.get_many((one.page for one in chunk), consistent=True)
+        rest = [one for one in chunk if one.id not in pages.get(one.page, {}).get("ids", ())]
+        if len(rest) == len(chunk):
+            raise RuntimeError("a guard page refused records that are not on it")
+        report.duplicates += len(chunk) - len(rest)
+        chunk = rest
+
+
+def _actions(chunk: Sequence[Difference], now: int) -> Iterator[dict[str, Any]]:
+    """Write down a chunk's transaction: its guard pages, its merged sums, its quarantined images."""
+    pages: dict[Key, list[bytes]] = {}
+    sums: Sums = {}
+    for one in chunk:
+        pages.setdefault(one.page, []).append(one.id)
+        merge(sums, one.sums)
+    for page, ids in pages.items():
+        seen = " OR ".join(f"contains(ids, :{i})" for i in range(len(ids)))
+        values = {f":{i}": id for i, id in enumerate(ids)}
+        yield {
+            "Update": {
+                "Key": page._asdict(),
+                "UpdateExpression": "ADD ids :ids SET #ttl = :ttl",
+                "ConditionExpression": f"NOT ({seen})",
+                "ExpressionAttributeNames": {"#ttl": "ttl"},
+                "ExpressionAttributeValues": {":ids": set(ids), ":ttl": now + GUARD_LIFE, **values},
+            }
+        }
+    by_key: dict[Key, dict[str, Amount]] = {}
+    for (key, attribute), amount in sums.items():
+        by_key.setdefault(key, {})[attribute] = amount
+    for key, amounts in by_key.items():
+        if any(not isinstance(amount, Constant) for amount in amounts.values()):
+            yield _addition(key, amounts)
+    for one in chunk:
+        for poison in one.poison:
+            yield {"Put": {"Item": _quarantined(one, poison, now)}}
+
+
+def _addition(key: Key, amounts: Mapping[str, Amount]) -> dict[str, Any]:
+    """Write down the update that adds amounts to one aggregate."""
+    verbs: dict[str, list[str]] = {"ADD": [], "SET": []}
+    values: dict[str, Any] = {}
+    for i, amount in enumerate(amounts.values()):
+        constant = isinstance(amount, Constant)
+        verbs["SET" if constant else "ADD"].append(f"#{i} = :{i}" if constant else f"#{i} :{i}")
+        values[f":{i}"] = amount.value if isinstance(amount, Constant) else amount
+    return {
+        "Update": {
+            "Key": key._asdict(),
+            "UpdateExpression": " ".join(
+                f"{verb} {', '.join(parts)}" for verb, parts in verbs.items() if parts
+            ),
+            "ExpressionAttributeNames": {f"#{i}": name for i, name in enumerate(amounts)},
+            "ExpressionAttributeValues": values,
+        }
+    }
+
+
+def _quarantined(one: Difference, poison: Poison, now: int) -> Item:
+    """Build the item that keeps a poison image, compressed, until it can be added."""
+    image = zlib.compress(json.dumps(poison.image, sort_keys=True, default=str).encode())
+    side = "new" if poison.sign > 0 else "old"
+    item = {
+        "pk": f"QUARANTINE#{one.id[0] % QUARANTINES}",
+        "sk": f"{one.second}#{one.id.hex()}#{side}",
+        "sign": poison.sign,
+        "reason": poison.reason,
+        "quarantined": datetime.fromtimestamp(now, UTC).isoformat(),
+    }
+    return item | ({"image": image} if len(image) <= IMAGE else {"image_bytes": len(image)})
+
+
+def _rejected(one: Difference, error: Exception) -> Difference:
+    """Turn a difference that DynamoDB will not write into poison that it will."""
+    if not one.sums:
+        raise error
+    reason = f"{type(error).__name__}: {error}"[:500]
+    return one._replace(sums={}, poison=tuple(Poison(image, sign, reason) for image, sign in one.images))
+
+
+def _is_expired(record: Mapping[str, Any]) -> bool:
+    """Tell whether TTL removed the item: DynamoDB's own service principal did it."""
+    who = record.get("userIdentity")
+    return isinstance(who, dict) and "dynamodb.amazonaws.com" in (
+        who.get("principalId"),
+        who.get("PrincipalId"),
+    )

@@ -1,0 +1,43 @@
+"""Where the next page begins: opaque to a client, signed, and bound to its query.
+
+A cursor is a JWT under a key of its own: `v` its version, `q` a digest of the query that it continues, `k`
+the place. It holds nothing that the page before it did not show.
+"""
+
+import hashlib
+import json
+
+from chalicelib.auth import derived
+from chalicelib.errors import BadCursor
+from chalicelib.settings import Settings
+
+VERSION = 1
+
+
+def write(settings: Settings, query: tuple[str, ...], place: str) -> str | None:
+    """Sign the place where the next page of a query begins; None when there is none."""
+    if not place:
+        return None
+    import jwt
+
+    claims = {"v": VERSION, "q": _digest(query), "k": place}
+    return jwt.encode(claims, derived(settings, "cursor"), algorithm="HS256")
+
+
+def read(settings: Settings, query: tuple[str, ...], cursor: str | None) -> str:
+    """Read a cursor back; the empty place without one. Raises BadCursor for one that is not this query's."""
+    if not cursor:
+        return ""
+    import jwt
+
+    try:
+        claims = jwt.decode(cursor, derived(settings, "cursor"), algorithms=["HS256"])
+    except jwt.InvalidTokenError:
+        raise BadCursor("cursor: it was not made here; begin again without one") from None
+    if claims.get("v") != VERSION or claims.get("q") != _digest(query):
+        raise BadCursor("cursor: it belongs to another query; begin again without one")
+    return str(claims["k"])
+
+
+def _digest(query: tuple[str, ...]) -> str:
+    return hashlib.blake2b(json.dumps(query).encode(), digest_size=9).hexdigest()

@@ -1,0 +1,68 @@
+"""What goes wrong for a client, and for a caller of the table.
+
+A class name is the client's `Code`; its message names the offender and says what to do.
+"""
+
+from chalice.app import ChaliceViewError
+
+
+class HubbubError(ChaliceViewError):
+    """Stand above every error that an answer can carry."""
+
+    STATUS_CODE = 500
+
+    def __str__(self) -> str:
+        # Chalice's own __str__ puts the class name before the message; `Code` has it already.
+        return str(self.args[0]) if self.args else type(self).__name__
+
+
+class BadRequest(HubbubError):
+    """The request is malformed: the message names the field."""
+
+    STATUS_CODE = 400
+
+
+class BadCursor(BadRequest):
+    """The cursor was not made by this server for this query."""
+
+
+class Unauthorized(HubbubError):
+    """No valid bearer token came with a call that needs one."""
+
+    STATUS_CODE = 401
+
+
+class Forbidden(HubbubError):
+    """The token is valid and its scope is too little."""
+
+    STATUS_CODE = 403
+
+
+class NotFound(HubbubError):
+    """What was asked for does not exist."""
+
+    STATUS_CODE = 404
+
+
+class TooLarge(HubbubError):
+    """The body, or a list in it, is longer than the call takes."""
+
+    STATUS_CODE = 413
+
+
+class Busy(HubbubError):
+    """The table is throttled, or too many writers meet on one item: try again in a moment.
+
+    Raised only after the bounded retries of `table`. A stream or queue handler lets it through, so that
+    Lambda delivers the batch again; a REST client sees 503.
+    """
+
+    STATUS_CODE = 503
+
+
+class Rejected(Exception):
+    """DynamoDB says that a write itself is not valid (a type, a size, a number's range).
+
+    Never a client's fault and never cured by trying again: the aggregates engine looks for the record that
+    causes it and puts that one into quarantine.
+    """

@@ -1,0 +1,46 @@
+"""Items as plain Python values, and their notation on the wire."""
+
+import base64
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+Item = dict[str, Any]
+
+
+class Key(NamedTuple):
+    """Where an item lies."""
+
+    pk: str
+    sk: str
+
+
+_serializer = TypeSerializer()
+
+
+class _Deserializer(TypeDeserializer):  # type: ignore[misc,unused-ignore]
+    """Reads whole numbers as int, other ones as Decimal, and binary as bytes, wherever they stand."""
+
+    def _deserialize_n(self, value: str) -> int | Decimal:
+        number = Decimal(value)
+        return int(number) if number == number.to_integral_value() else number
+
+    def _deserialize_b(self, value: Any) -> bytes:
+        if isinstance(value, str):  # a stream record carries binary as base64
+            return base64.b64decode(value, validate=True)
+        return bytes(value)
+
+
+_deserializer = _Deserializer()
+
+
+def pack(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn a plain item into DynamoDB's typed JSON. Raises TypeError for a float."""
+    return {name: _serializer.serialize(value) for name, value in item.items()}
+
+
+def unpack(typed: Mapping[str, Any]) -> Item:
+    """Turn DynamoDB's typed JSON, from an answer or a stream record, into a plain item."""
+    return {name: _deserializer.deserialize(value) for name, value in typed.items()}

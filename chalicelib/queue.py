@@ -1,0 +1,76 @@
+"""The views queue: takes view events at the door, hands them to the function that writes them.
+
+A message is what `POST /views` takes, one event or several, so that any producer may send the published
+event as it is.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from chalicelib.errors import Busy
+from chalicelib.schemas import ViewsBody
+from chalicelib.settings import Settings
+from chalicelib.telemetry import logger
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef as Entry
+
+EVENTS = 25  # in one message: what one BatchWriteItem writes
+MESSAGES = 10  # in one SendMessageBatch
+REQUEST = 250_000  # bytes
+
+
+def send(settings: Settings, events: Sequence[dict[str, str]]) -> None:
+    """Send view events to the stage's queue. Raises Busy when a part is refused: send them all again.
+
+    An event that is sent twice counts once, so a repeat after Busy does no harm. Costs one SQS request per
+    250 events (fewer of the longest).
+    """
+    bodies = [json.dumps({"events": events[i : i + EVENTS]}) for i in range(0, len(events), EVENTS)]
+    for group in _fitting([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]):
+        answer = _client(settings).send_message_batch(QueueUrl=settings.queue_url, Entries=group)
+        if answer.get("Failed"):
+            raise Busy("The queue did not take every event: send them again in a moment.")
+
+
+def consume(event: Any, write: Callable[[ViewsBody], None]) -> dict[str, list[dict[str, str]]]:
+    """Hand each message of a batch to `write`; answer those that failed, for Lambda to deliver them again.
+
+    A message that can never be written (it is no view event) fails each time, and its fifth failure puts it
+    among the dead letters, where it can be looked at; it never holds up the others.
+    """
+    failed = []
+    for message in event["Records"]:
+        try:
+            write(msgspec.json.decode(message["body"], type=ViewsBody))
+        except Exception as error:  # whatever one message does, the others are written
+            logger().warning("a queue message failed", extra={"problem": type(error).__name__})
+            failed.append({"itemIdentifier": message["messageId"]})
+    return {"batchItemFailures": failed}
+
+
+def _fitting(entries: Sequence["Entry"]) -> Iterator[list["Entry"]]:
+    """Part messages into requests: 10 at most, and below the 256 KB that a request may carry."""
+    group: list[Entry] = []
+    for entry in entries:
+        length = sum(len(one["MessageBody"]) for one in (*group, entry))
+        if group and (len(group) == MESSAGES or length > REQUEST):
+            yield group
+            group = []
+        group.append(entry)
+    if group:
+        yield group
+
+
+@cache
+def _client(settings: Settings) -> "SQSClient":
+    import boto3  # only a stage with a queue pays for this client
+    from botocore.config import Config
+
+    config = Config(connect_timeout=1, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 4})
+    return boto3.client("sqs", config=config, **settings.client_options())

@@ -1,0 +1,95 @@
+"""What a stage decides: one immutable value, read once from the environment.
+
+`.chalice/config.json` sets these per stage; Chalice puts them into the environment before app.py is
+imported, for `chalice deploy`, `chalice local` and `python -m local` alike. docs/settings.md lists them.
+"""
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
+from typing import Any, NamedTuple
+
+
+class Settings(NamedTuple):
+    """One stage's settings."""
+
+    stage: str = "local"
+    table: str = "hubbub-local"
+    stream_arn: str = ""
+    queue_name: str = "hubbub-local-views"
+    queue_url: str = ""
+    endpoint: str = ""
+    sites: frozenset[str] = frozenset()
+    views_window: timedelta = timedelta(days=7)
+    views_ahead: timedelta = timedelta(minutes=5)
+    views_series: bool = True
+    views_uniques: bool = True
+    guard_pages: int = 1
+    secret: str = ""
+    secret_file: str = ""
+    secret_parameter: str = ""
+
+    def allows(self, host: str) -> bool:
+        """Tell whether views of this host are counted.
+
+        `*.example.org` in the list stands for every host below example.org. An empty list allows every
+        site in the local stage and none elsewhere: a deployment that counts for the whole world is a
+        mistake more often than a wish (`*` says that it is a wish).
+        """
+        if not self.sites:
+            return self.stage == "local"
+        parents = (host[i + 1 :] for i, letter in enumerate(host) if letter == ".")
+        return "*" in self.sites or host in self.sites or any(f"*.{p}" in self.sites for p in parents)
+
+    def client_options(self) -> dict[str, Any]:
+        """Answer what an SDK client of this stage is made with: nothing of note on AWS itself.
+
+        A local engine gets made-up credentials, so that real ones never reach it.
+        """
+        if not self.endpoint:
+            return {}
+        made_up = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+        return {"endpoint_url": self.endpoint, "region_name": "us-east-1", **made_up}
+
+
+def read(environ: Mapping[str, str]) -> Settings:
+    """Read the settings from an environment; a malformed one raises ValueError naming its variable."""
+    stage = environ.get("HUBBUB_STAGE", "local")
+    return Settings(
+        stage=stage,
+        table=environ.get("HUBBUB_TABLE") or f"hubbub-{stage}",
+        stream_arn=environ.get("HUBBUB_STREAM_ARN", ""),
+        queue_name=environ.get("HUBBUB_QUEUE_NAME") or f"hubbub-{stage}-views",
+        queue_url=environ.get("HUBBUB_QUEUE_URL", ""),
+        endpoint=environ.get("HUBBUB_ENDPOINT", ""),
+        sites=frozenset(s.strip().lower() for s in environ.get("HUBBUB_SITES", "").split(",") if s.strip()),
+        views_window=timedelta(days=_number(environ, "HUBBUB_VIEWS_WINDOW_DAYS", 7)),
+        views_ahead=timedelta(seconds=_number(environ, "HUBBUB_VIEWS_AHEAD_SECONDS", 300)),
+        views_series=_switch(environ, "HUBBUB_VIEWS_SERIES"),
+        views_uniques=_switch(environ, "HUBBUB_VIEWS_UNIQUES"),
+        guard_pages=_number(environ, "HUBBUB_GUARD_PAGES", 1),
+        secret=environ.get("HUBBUB_SECRET", ""),
+        secret_file=environ.get("HUBBUB_SECRET_FILE", ""),
+        secret_parameter=environ.get("HUBBUB_SECRET_PARAMETER", ""),
+    )
+
+
+@cache
+def current() -> Settings:
+    """Answer the settings of this process, read at the first call."""
+    return read(os.environ)
+
+
+def _number(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name) or str(default)
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name} is {text!r}: it must be a whole number from 1")
+    return int(text)
+
+
+def _switch(environ: Mapping[str, str], name: str) -> bool:
+    text = environ.get(name) or "on"
+    if text not in ("on", "off"):
+        raise ValueError(f"{name} is {text!r}: it must be on or off")
+    return text == "on"

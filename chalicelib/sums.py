@@ -1,0 +1,66 @@
+"""The algebra of aggregates: what a contribution may hold, and how contributions are added up.
+
+A number is added. A set is united; a union is idempotent, so nothing is ever taken from a set. A `Constant`
+is written as it is: an index key, a TTL; it must follow from the aggregate's key alone.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal, localcontext
+from typing import Any, NamedTuple
+
+from boto3.dynamodb.types import DYNAMODB_CONTEXT
+
+from chalicelib.items import Item, Key
+
+LIMIT = Decimal("1e38")  # what DynamoDB holds exactly: NaN and infinity are not below it
+
+
+class Constant(NamedTuple):
+    """An attribute that is written, not added."""
+
+    value: str | int
+
+
+Amount = int | Decimal | frozenset[Any] | Constant
+Sums = dict[tuple[Key, str], Amount]
+Contribution = Callable[[Item], Mapping[tuple[Key, str], Amount]]
+
+
+def merge(sums: Sums, amounts: Mapping[tuple[Key, str], Amount], sign: int = 1) -> None:
+    """Add (1) or take away (-1) amounts in place; what comes to zero vanishes.
+
+    Raises TypeError for what is no amount (a float, a bool), and decimal.DecimalException for a sum past
+    DynamoDB's 38 digits.
+    """
+    for target, amount in amounts.items():
+        before: Any = sums.get(target)
+        if isinstance(amount, Constant | frozenset):
+            if sign > 0:
+                united = isinstance(amount, frozenset) and isinstance(before, frozenset)
+                sums[target] = before | amount if united else amount
+            continue
+        number: Any = amount
+        if not isinstance(number, int | Decimal) or isinstance(number, bool) or not -LIMIT < number < LIMIT:
+            raise TypeError(f"{target[1]} of {target[0]}: {number!r} is no amount")
+        with localcontext(DYNAMODB_CONTEXT):
+            after = (before or 0) + sign * number
+        if after:
+            sums[target] = after
+        else:
+            sums.pop(target, None)
+
+
+def total(contributions: Sequence[Contribution], item: Item) -> Sums:
+    """Add up what every feature says of one item."""
+    sums: Sums = {}
+    for contribution in contributions:
+        merge(sums, contribution(item))
+    return sums
+
+
+def recount(contributions: Sequence[Contribution], items: Iterable[Item]) -> Sums:
+    """Compute every aggregate from all items: the truth that a test, or an audit, compares with."""
+    sums: Sums = {}
+    for item in items:
+        merge(sums, total(contributions, item))
+    return sums

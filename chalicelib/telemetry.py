@@ -1,0 +1,31 @@
+"""What an operator sees: structured logs and metrics, in CloudWatch's own formats.
+
+Nothing here ever carries a token, an address of a client or a text that a person wrote.
+"""
+
+from functools import cache
+from typing import Any
+
+from chalicelib.aggregates import Report
+
+
+@cache
+def logger() -> Any:
+    """Answer the process's JSON logger; its level is POWERTOOLS_LOG_LEVEL."""
+    from aws_lambda_powertools.logging import Logger
+
+    return Logger(service="hubbub")
+
+
+def publish(report: Report) -> None:
+    """Publish what became of a batch of stream records, as one EMF line (no API call, no cost per call)."""
+    from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+
+    metrics = EphemeralMetrics(namespace="Hubbub", service="aggregates")
+    metrics.add_metric("Applied", MetricUnit.Count, report.applied)
+    metrics.add_metric("Duplicates", MetricUnit.Count, report.duplicates)
+    metrics.add_metric("Quarantined", MetricUnit.Count, report.quarantined)
+    metrics.add_metric("Lag", MetricUnit.Seconds, report.lag_seconds)
+    metrics.flush_metrics()
+    if report.quarantined:
+        logger().warning("records are in quarantine", extra={"quarantined": report.quarantined})

@@ -1,0 +1,91 @@
+"""What views add up to over time and over a site: a page's series, its events, a site's top pages.
+
+The items are those of views.py. Nothing here writes.
+"""
+
+from datetime import datetime, timedelta
+
+from chalicelib import cursors, times, urls, views
+from chalicelib.errors import BadRequest
+from chalicelib.schemas import (
+    Bucket,
+    EventsQuery,
+    Series,
+    SeriesQuery,
+    TopPage,
+    TopPages,
+    TopQuery,
+    ViewEvent,
+    ViewEvents,
+)
+from chalicelib.settings import Settings
+from chalicelib.table import Table
+
+
+def series(table: Table, query: SeriesQuery, now: datetime) -> Series:
+    """Answer every hour or day that begins before `to`, gaps as 0; `from` is cut down to its interval.
+
+    At most 31 days of hours, or 366 days. Costs 0.5 RCU per 4 KB of its days (about ten).
+    """
+    url = views.address(query.url)
+    hourly = query.interval == "hour"
+    interval, default, most = (times.HOUR, 1, 31) if hourly else (times.DAY, 30, 366)
+    start, end = _frame(query, now, default * times.DAY, most * times.DAY)
+    start = times.floor(start, interval)
+    bounds = (views.day_key(url, start.date().isoformat()).sk, views.day_key(url, end.date().isoformat()).sk)
+    page = table.query(f"URL#{url}", bounds, limit=most + 2)
+    days = {item["sk"].removeprefix("DAY#"): item for item in page.items}
+    buckets = []
+    while start < end:
+        day = days.get(start.date().isoformat(), {})
+        of_views, of_uniques = (f"v{start.hour:02}", f"u{start.hour:02}") if hourly else ("views", "uniques")
+        counts = {"views": day.get(of_views, 0), "uniques": day.get(of_uniques, 0)}
+        buckets.append(Bucket(time=times.answer(start), **counts))
+        start += interval
+    return Series(items=buckets)
+
+
+def events(table: Table, query: EventsQuery, settings: Settings, now: datetime) -> ViewEvents:
+    """Answer a page's view events, oldest first. Costs 0.5 RCU per 4 KB (about 25 events)."""
+    url = views.address(query.url)
+    start, end = _frame(query, now, settings.views_window, 100 * 366 * times.DAY)
+    pk, asked = f"URL#{url}", ("views/events", url, query.from_ or "", query.to or "")
+    after = cursors.read(settings, asked, query.cursor)
+    page = table.query(
+        pk,
+        (f"T#{times.key(start)}", f"T#{times.key(end)}"),
+        limit=query.limit,
+        start={"pk": pk, "sk": after} if after else None,
+    )
+    seen = [views.view(url, item["sk"]) for item in page.items]
+    return ViewEvents(
+        items=[ViewEvent(url=v.url, time=times.answer(v.time), client_id=v.client) for v in seen],
+        cursor=cursors.write(settings, asked, page.next["sk"] if page.next else ""),
+    )
+
+
+def top(table: Table, query: TopQuery) -> TopPages:
+    """Answer a site's most viewed pages. Costs 0.5 RCU per 4 KB of index (about 25 pages)."""
+    site = views.address(f"http://{query.site}/", "site")
+    host = urls.host(site)
+    if site != f"http://{host}/":
+        raise BadRequest("site: it must be a host alone, such as www.example.org")
+    page = table.query(views.site_key(host), (1, 10**30), index="gsi1", limit=query.limit, newest_first=True)
+    found = [TopPage(url=item["pk"].removeprefix("URL#"), views=item["gsi1sk"]) for item in page.items]
+    return TopPages(items=found)
+
+
+def _frame(
+    query: SeriesQuery | EventsQuery, now: datetime, default: timedelta, most: timedelta
+) -> tuple[datetime, datetime]:
+    """Read `from` and `to`; by default the last while up to now."""
+    name = "to"
+    try:
+        end = times.bound(query.to, end=True) if query.to else now
+        name = "from"
+        start = times.bound(query.from_) if query.from_ else end - default
+    except (ValueError, OverflowError) as error:
+        raise BadRequest(f"{name}: {error}") from None
+    if not timedelta(0) <= end - start <= most:
+        raise BadRequest(f"from: it must be before `to`, and not more than {most.days} days before it")
+    return start, end

@@ -1,0 +1,259 @@
+"""Views of pages: every event counts once, in totals, in a series, among a site's top pages.
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key is what makes it count once |
+| page | `URL#<url>` | `STATISTICS` | `gsi1sk` views, `uniques`; gsi1pk = `SITE#<host>` |
+| day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and `v00`…`v23`, `u00`…`u23` of its hours |
+| visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
+
+A unique is one client on one UTC day; a page's uniques are the sum of its days'. An hour's uniques are the
+clients of that hour. A visitor is an aggregate itself (a set of hours, united by the stream), and what it
+contributes are the uniques: one function, applied twice.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from chalicelib import queue, times, urls
+from chalicelib.crawlers import is_crawler
+from chalicelib.errors import BadRequest, TooLarge
+from chalicelib.items import Item, Key
+from chalicelib.schemas import Accepted, PageQuery, PageViews, Rejection, ViewsBody
+from chalicelib.settings import Settings
+from chalicelib.sums import Amount, Constant
+from chalicelib.table import Table
+
+EVENTS = 500  # in one request
+CLIENT = re.compile("[!-~]{1,128}")  # printable ASCII without a blank; it ends its keys, so # does no harm
+GRACE = timedelta(days=5)  # an event may wait in the queue (4 days kept) before it is written
+MALFORMED = {
+    "bad_url": f"url: it must be the http(s) address of a page, of up to {urls.LONGEST} bytes",
+    "bad_time": "time: it must be an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z",
+    "bad_client": "clientId: it must be 1 to 128 printable ASCII characters without a blank",
+}
+
+
+class View(NamedTuple):
+    """One view, in the notation that is kept."""
+
+    url: str
+    time: datetime
+    client: str
+
+
+# -- keys ----------------------------------------------------------------------------------------------
+
+
+def page_key(url: str) -> Key:
+    """Key a page's totals."""
+    return Key(f"URL#{url}", "STATISTICS")
+
+
+def day_key(url: str, day: str) -> Key:
+    """Key a page's day, written as 2026-11-21."""
+    return Key(f"URL#{url}", f"DAY#{day}")
+
+
+def event_key(view: View) -> Key:
+    """Key one view: the same url, instant and client is the same item."""
+    return Key(f"URL#{view.url}", f"T#{times.key(view.time)}#CID#{view.client}")
+
+
+def visitor_key(url: str, day: str, client: str) -> Key:
+    """Key one client's visits of a page on a day."""
+    return Key(f"URL#{url}", f"VISITOR#{day}#{client}")
+
+
+def site_key(host: str) -> str:
+    """Key a site's pages in gsi1, by views."""
+    return f"SITE#{host}"
+
+
+# -- write ---------------------------------------------------------------------------------------------
+
+
+def record(table: Table, body: ViewsBody, user_agent: str, settings: Settings, now: datetime) -> Accepted:
+    """Take one event or a batch: write what counts, or queue it where the stage has a queue.
+
+    An event that does not count is answered with its reason; a single one that is malformed is BadRequest,
+    more than 500 are TooLarge. Costs 1 WCU an event, or one SQS request per 250.
+    """
+    events, single = _events(body)
+    crawler = is_crawler(user_agent)
+    taken: list[View] = []
+    rejected = []
+    for index, event in enumerate(events):
+        seen = check(event, settings, now)
+        if isinstance(seen, View) and not crawler:
+            taken.append(seen)
+        else:
+            rejected.append(Rejection(index=index, reason=seen if isinstance(seen, str) else "bot"))
+    if single and rejected and rejected[0].reason in MALFORMED:
+        raise BadRequest(MALFORMED[rejected[0].reason])
+    if settings.queue_url:
+        queue.send(
+            settings, [{"url": v.url, "time": times.answer(v.time), "clientId": v.client} for v in taken]
+        )
+    else:
+        write(table, taken, settings, now)
+    return Accepted(accepted=len(taken), rejected=rejected)
+
+
+def write_queued(table: Table, body: ViewsBody, settings: Settings, now: datetime) -> None:
+    """Write the events of one queue message; a message that is no events' raises BadRequest.
+
+    What was taken at the door is written however long it waited, up to the grace of its TTL; of other
+    producers' events, those that do not count are left out. Costs 1 WCU an event.
+    """
+    patient = settings._replace(views_window=settings.views_window + GRACE)
+    events, single = _events(body)
+    checked = [check(event, patient, now) for event in events]
+    if single and checked[0] in MALFORMED:
+        raise BadRequest(MALFORMED[str(checked[0])])
+    write(table, [seen for seen in checked if isinstance(seen, View)], settings, now)
+
+
+def _events(body: ViewsBody) -> tuple[list[Any], bool]:
+    """Answer a body's events, and whether it is a single one."""
+    if body.events is UNSET:
+        return [{"url": body.url, "time": body.time, "clientId": body.client_id}], True
+    if not (body.url is UNSET and body.time is UNSET and body.client_id is UNSET):
+        raise BadRequest("events: send either one event or a list of events, not both")
+    if len(body.events) > EVENTS:
+        raise TooLarge(f"events: they are {len(body.events)}, more than {EVENTS}")
+    return body.events, False
+
+
+def check(event: Any, settings: Settings, now: datetime) -> View | str:
+    """Answer the view that an event stands for, or the reason why it does not count."""
+    fields = event if isinstance(event, Mapping) else {}
+    try:
+        url = urls.canonical(_text(fields.get("url")))
+    except ValueError:
+        return "bad_url"
+    try:
+        time = times.instant(_text(fields.get("time")))
+    except ValueError:
+        return "bad_time"
+    client = fields.get("clientId")
+    if not isinstance(client, str) or not CLIENT.fullmatch(client):
+        return "bad_client"
+    if not settings.allows(urls.host(url)):
+        return "site_not_allowed"
+    if time < now - settings.views_window:
+        return "too_old"
+    return "in_the_future" if time > now + settings.views_ahead else View(url, time, client)
+
+
+def write(
+    table: Table, views: Iterable[View], settings: Settings, now: datetime, *, for_ever: bool = False
+) -> int:
+    """Write views, each with one plain put; answer how many are written.
+
+    The same view again writes the same item, which changes nothing. A view whose item TTL may already have
+    removed is left out, for it could count twice: one that came out of the queue days after it was taken.
+    `for_ever` keeps the items without a TTL, so that a history can be imported again at any time.
+    Costs 1 WCU a view, in batches of 25.
+    """
+    items = [_item(view, settings, for_ever) for view in views]
+    items = [item for item in items if for_ever or item["ttl"] > times.epoch(now)]
+    table.batch_put(items)
+    return len(items)
+
+
+def _item(view: View, settings: Settings, for_ever: bool) -> Item:
+    item: Item = event_key(view)._asdict()
+    if not for_ever:
+        item["ttl"] = times.epoch(view.time + settings.views_window + GRACE)
+    if settings.views_series:
+        item["series"] = True
+    if settings.views_uniques:
+        item["uniques"] = True
+    return item
+
+
+# -- contribution --------------------------------------------------------------------------------------
+
+
+def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+    """Say what an event, or a visitor, adds to its page, its day and its site.
+
+    What a setting switches off is written on the event, so that this follows from the item alone.
+    """
+    pk, sk = item["pk"], item["sk"]
+    if not pk.startswith("URL#"):
+        return {}
+    url = pk.removeprefix("URL#")
+    if sk.startswith("T#"):
+        return _of_event(url, sk, item)
+    if sk.startswith("VISITOR#") and item.get("hours"):
+        return _of_visitor(url, sk, item)
+    return {}
+
+
+def _of_event(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
+    seen = view(url, sk)
+    page, hour = page_key(url), seen.time.hour
+    day = seen.time.date().isoformat()
+    amounts: dict[tuple[Key, str], Amount] = {
+        (page, "gsi1sk"): 1,
+        (page, "gsi1pk"): Constant(site_key(urls.host(url))),
+    }
+    if item.get("series"):
+        amounts |= {(day_key(url, day), "views"): 1, (day_key(url, day), f"v{hour:02}"): 1}
+    if item.get("uniques"):
+        visitor = visitor_key(url, day, seen.client)
+        amounts[visitor, "hours"] = frozenset({hour})
+        if item.get("series"):
+            amounts[visitor, "series"] = Constant(1)
+        if "ttl" in item:  # it outlives every event of its day
+            life = timedelta(seconds=int(item["ttl"])) - timedelta(seconds=times.epoch(seen.time))
+            amounts[visitor, "ttl"] = Constant(
+                times.epoch(times.floor(seen.time, times.DAY) + times.DAY + life)
+            )
+    return amounts
+
+
+def _of_visitor(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
+    date = sk.split("#")[1]
+    page, day = page_key(url), day_key(url, date)
+    amounts: dict[tuple[Key, str], Amount] = {(page, "uniques"): 1}
+    if item.get("series"):
+        amounts[day, "uniques"] = 1
+        amounts |= {(day, f"u{hour:02}"): 1 for hour in item["hours"]}
+    return amounts
+
+
+# -- read ----------------------------------------------------------------------------------------------
+
+
+def count(table: Table, query: PageQuery) -> PageViews:
+    """Answer a page's views and uniques; 0 and 0 for a page never seen. Costs 0.5 RCU."""
+    url = address(query.url)
+    page = table.get(page_key(url)) or {}
+    return PageViews(url=url, views=page.get("gsi1sk", 0), uniques=page.get("uniques", 0))
+
+
+def address(url: str, field: str = "url") -> str:
+    """Read an address that a client asks about. Raises BadRequest naming the field."""
+    try:
+        return urls.canonical(url)
+    except ValueError as error:
+        raise BadRequest(f"{field}: {error}") from None
+
+
+def view(url: str, sk: str) -> View:
+    """Read a view event back from its key. Raises ValueError for what is none."""
+    time, client = sk.removeprefix("T#").split("#CID#", 1)
+    return View(url, datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC), client)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > urls.LONGEST:
+        raise ValueError("it must be text, and not longer than an address")
+    return value

@@ -1,0 +1,1 @@
+"""Operates Hubbub: provisions its resources, deploys it and looks after its aggregates."""

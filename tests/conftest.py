@@ -1,0 +1,87 @@
+"""Engines and tables for the tests, and an environment in which no test can reach AWS."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from uuid import uuid4
+
+# Before anything imports boto3 or app.py: no credentials, profiles or endpoints of whoever runs the tests.
+for _name in [name for name in os.environ if name.startswith("AWS_")]:
+    del os.environ[_name]
+os.environ.update(
+    AWS_ACCESS_KEY_ID="testing",
+    AWS_SECRET_ACCESS_KEY="testing",
+    AWS_DEFAULT_REGION="us-east-1",
+    AWS_REGION="us-east-1",
+    AWS_EC2_METADATA_DISABLED="true",
+    AWS_CONFIG_FILE=os.devnull,
+    AWS_SHARED_CREDENTIALS_FILE=os.devnull,
+)
+# What app.py reads when it is imported.
+for _name in [name for name in os.environ if name.startswith("HUBBUB_")]:
+    del os.environ[_name]
+os.environ.update(
+    HUBBUB_STAGE="local",
+    HUBBUB_TABLE="hubbub-dev",
+    HUBBUB_SECRET="0123456789abcdef0123456789abcdef",
+    POWERTOOLS_METRICS_DISABLED="true",
+    POWERTOOLS_LOG_LEVEL="CRITICAL",
+)
+
+import boto3  # noqa: E402
+import pytest  # noqa: E402
+from moto import mock_aws  # noqa: E402
+
+from local.engine import Engine, EngineUnavailable, start  # noqa: E402
+from ops.definition import Table, create_table  # noqa: E402
+
+EngineTable = tuple[Engine, str, str]
+"""An engine, the name of a table on it and the ARN of the table's stream."""
+
+
+def _running(kind: str) -> Iterator[Engine]:
+    with pytest.MonkeyPatch.context() as environment:
+        # The engine is shared: what one test lets expire must not vanish under another that still reads it.
+        environment.setenv("TTL_SWEEP_SECONDS", "86400")
+        try:
+            engine = start(kind, data=None)
+        except EngineUnavailable as reason:
+            pytest.skip(f"{kind} is not available: {reason}")
+    with engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def ministack() -> Iterator[Engine]:
+    """A ministack without data that never deletes expired items."""
+    yield from _running("ministack")
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local() -> Iterator[Engine]:
+    """A DynamoDB Local without data; the test is skipped where it cannot run."""
+    yield from _running("dynamodb-local")
+
+
+@pytest.fixture(scope="session", params=["ministack", "dynamodb-local"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn: a test that asks for it runs on both."""
+    running: Engine = request.getfixturevalue(str(request.param).replace("-", "_"))
+    return running
+
+
+@pytest.fixture
+def engine_table(engine: Engine) -> Iterator[EngineTable]:
+    """A table of its own for the test, on each engine in turn."""
+    dynamodb = engine.client("dynamodb")
+    table = create_table(dynamodb, "dev", name=f"test-{uuid4().hex}")
+    yield engine, table.name, table.stream_arn
+    dynamodb.delete_table(TableName=table.name)
+
+
+@pytest.fixture
+def moto_table() -> Iterator[Table]:
+    """A table of the dev stage on moto, which stands in for all of AWS while the test runs."""
+    with mock_aws():
+        yield create_table(boto3.client("dynamodb"), "dev")

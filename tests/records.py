@@ -1,0 +1,86 @@
+"""Stream records for tests: made from items, or read from an engine, in Lambda's notation."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chalicelib.items import Item, Key, pack, unpack
+from chalicelib.sums import Constant, Contribution, Sums, recount
+from chalicelib.table import Table
+from local.pumps import lambda_record
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
+
+_ids = itertools.count(1)
+
+
+def record(
+    old: Item | None, new: Item | None, *, second: int = 1_700_000_000, **fields: Any
+) -> dict[str, Any]:
+    """Make the record that a change from `old` to `new` leaves in the stream."""
+    body: dict[str, Any] = {"ApproximateCreationDateTime": float(second)}
+    keys = {name: value for name, value in (new or old or {}).items() if name in ("pk", "sk")}
+    for name, item in (("Keys", keys), ("OldImage", old), ("NewImage", new)):
+        if item is not None:
+            body[name] = json.loads(json.dumps(pack(item), default=lambda b: base64.b64encode(b).decode()))
+    event = "INSERT" if old is None else "REMOVE" if new is None else "MODIFY"
+    return {"eventID": f"record-{next(_ids)}", "eventName": event, "dynamodb": body} | fields
+
+
+class Reader:
+    """Reads a table's stream on an engine from its beginning, each record once."""
+
+    def __init__(self, streams: DynamoDBStreamsClient, stream_arn: str) -> None:
+        self._streams = streams
+        self._arn = stream_arn
+        shards = streams.describe_stream(StreamArn=stream_arn)["StreamDescription"]["Shards"]
+        self._iterators = [
+            self._streams.get_shard_iterator(
+                StreamArn=stream_arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+            )["ShardIterator"]
+            for shard in shards
+        ]
+
+    def again(self) -> Reader:
+        """Make another reader of the same stream, from its beginning."""
+        return Reader(self._streams, self._arn)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Answer the records that are new since the last call."""
+        found = []
+        for i, iterator in enumerate(self._iterators):
+            while True:
+                answer = self._streams.get_records(ShardIterator=iterator)
+                iterator = self._iterators[i] = answer.get("NextShardIterator", iterator)
+                found += [lambda_record(one, self._arn) for one in answer["Records"]]
+                if not answer["Records"]:
+                    break
+        return found
+
+
+def scan(table: Table) -> Iterator[Item]:
+    """Answer every item of a table."""
+    for page in table.client.get_paginator("scan").paginate(TableName=table.name, ConsistentRead=True):
+        yield from map(unpack, page["Items"])
+
+
+def drift(table: Table, contributions: Sequence[Contribution]) -> dict[str, tuple[Any, Any]]:
+    """Compare every aggregate with a recount from the items; answer what differs (nothing, one hopes)."""
+    items = list(scan(table))
+    truth: Sums = recount(contributions, items)
+    kept = {Key(item["pk"], item["sk"]): item for item in items}
+    wrong: dict[str, tuple[Any, Any]] = {}
+    for (key, name), amount in truth.items():
+        should = amount.value if isinstance(amount, Constant) else amount
+        if kept.get(key, {}).get(name) != should:
+            wrong[f"{key.pk} {key.sk} {name}"] = (should, kept.get(key, {}).get(name))
+    counted = {key for key, _ in truth}
+    for key, item in kept.items():
+        if key.sk == "STATISTICS" and key not in counted and item.get("gsi1sk"):
+            wrong[f"{key.pk} {key.sk}"] = (None, item)
+    return wrong

@@ -1,0 +1,420 @@
+"""Aggregates are exact however the stream delivers: on a real engine, each scenario on every engine."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from chalicelib import aggregates, views
+from chalicelib.aggregates import Report
+from chalicelib.errors import Busy
+from chalicelib.items import Item, Key
+from chalicelib.settings import Settings
+from chalicelib.sums import Amount, Constant
+from chalicelib.table import Table, connect
+from local.engine import Engine
+from ops.definition import create_table
+from tests.faults import Killed, after, cancelled, instead, refused, timed_out
+from tests.records import Reader, drift, record
+
+URL = "https://example.org/a"
+FEATURES = (views.contribution,)
+Source = tuple[Table, Reader]
+
+
+@pytest.fixture
+def source(engine: Engine) -> Iterator[Source]:
+    """A table with a client of its own, whose calls a test may answer itself, and its stream."""
+    made = create_table(engine.client("dynamodb"), "dev", name=f"test-{uuid4().hex}")
+    client = connect(Settings(endpoint=engine.endpoint, table=made.name)).client
+    yield (
+        Table(made.name, client, pause=lambda _: None),
+        Reader(engine.client("dynamodbstreams"), made.stream_arn),
+    )
+    engine.client("dynamodb").delete_table(TableName=made.name)
+
+
+def write(table: Table, n: int, *, url: str = URL, clients: int = 5, ahead: int = 0) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    seen = [views.View(url, now - timedelta(seconds=i + ahead), f"client-{i % clients}") for i in range(n)]
+    views.write(table, seen, Settings(), now)
+
+
+def drain(source: Source) -> Report:
+    """Apply the stream until it is empty, as a pump does."""
+    table, stream = source
+    whole = Report()
+    while records := stream.read():
+        for i in range(0, len(records), 100):
+            report = aggregates.apply(table, FEATURES, records[i : i + 100])
+            whole.applied += report.applied
+            whole.duplicates += report.duplicates
+            whole.quarantined += report.quarantined
+    return whole
+
+
+def counted(table: Table, url: str = URL) -> tuple[int, int]:
+    page = table.get(views.page_key(url), consistent=True) or {}
+    return page.get("gsi1sk", 0), page.get("uniques", 0)
+
+
+def settle(source: Source) -> None:
+    """Apply what is left, and compare everything with a recount."""
+    drain(source)
+    assert drift(source[0], FEATURES) == {}
+
+
+def test_views_are_counted_in_total_by_day_by_hour_and_by_client(source: Source) -> None:
+    write(source[0], 7, clients=3)
+    drain(source)
+    assert counted(source[0])[0] == 7
+    settle(source)
+
+
+def test_a_record_delivered_twice_counts_once(source: Source) -> None:
+    table, stream = source
+    write(table, 1)
+    [one] = stream.read()
+    report = aggregates.apply(table, FEATURES, [one, one])
+    assert (report.applied, report.duplicates) == (1, 1)
+    assert aggregates.apply(table, FEATURES, [one]).duplicates == 1
+    assert counted(table)[0] == 1
+    settle(source)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_batches_redelivered_larger_smaller_split_and_reordered_count_once(source: Source, seed: int) -> None:
+    chance = random.Random(seed)
+    table, stream = source
+    write(table, 60)
+    records = stream.read()
+    for _ in range(8):
+        start, size = chance.randrange(60), chance.randrange(1, 60)
+        batch = records[start : start + size]
+        chance.shuffle(batch)
+        aggregates.apply(table, FEATURES, batch)
+    aggregates.apply(table, FEATURES, records)
+    assert counted(table)[0] == 60
+    settle(source)
+
+
+def test_a_crash_before_the_commit_loses_nothing(source: Source) -> None:
+    table, stream = source
+    write(table, 10)
+    records = stream.read()
+    with instead(table, "TransactWriteItems", Killed()), pytest.raises(Killed):
+        aggregates.apply(table, FEATURES, records)
+    assert counted(table) == (0, 0)
+    assert aggregates.apply(table, FEATURES, records).applied == 10
+    settle(source)
+
+
+def test_a_crash_after_the_commit_counts_nothing_twice(source: Source) -> None:
+    table, stream = source
+    write(table, 10)
+    records = stream.read()
+    with after(table, "TransactWriteItems", Killed()), pytest.raises(Killed):
+        aggregates.apply(table, FEATURES, records)
+    assert counted(table)[0] == 10
+    assert aggregates.apply(table, FEATURES, records).duplicates == 10
+    settle(source)
+
+
+def test_a_crash_between_two_chunks_is_made_whole_by_the_next_delivery(source: Source) -> None:
+    table, stream = source
+    for i in range(150):
+        write(table, 1, url=f"{URL}/{i}", ahead=i)
+    records = stream.read()
+    with instead(table, "TransactWriteItems", None, Killed()), pytest.raises(Killed):
+        aggregates.apply(table, FEATURES, records)
+    report = aggregates.apply(table, FEATURES, records)
+    assert report.applied + report.duplicates == 150
+    assert 0 < report.applied < 150
+    settle(source)
+
+
+def test_a_conflict_is_tried_again_and_is_no_duplicate(source: Source) -> None:
+    table, stream = source
+    write(table, 3, clients=1)
+    records = stream.read()
+    conflict = cancelled("None", "TransactionConflict", "None", "None")
+    with instead(table, "TransactWriteItems", conflict, conflict) as calls:
+        report = aggregates.apply(table, FEATURES, records)
+    assert (report.applied, report.duplicates, len(calls)) == (3, 0, 3)
+    settle(source)
+
+
+@pytest.mark.parametrize(
+    "throttle",
+    [
+        cancelled("ThrottlingError", "None"),
+        cancelled("None", "ProvisionedThroughputExceeded"),
+        refused("ProvisionedThroughputExceededException"),
+        refused("ThrottlingException"),
+        refused("RequestLimitExceeded"),
+    ],
+)
+def test_a_throttle_is_tried_again(source: Source, throttle: Any) -> None:
+    table, stream = source
+    write(table, 3)
+    records = stream.read()
+    with instead(table, "TransactWriteItems", throttle):
+        assert aggregates.apply(table, FEATURES, records).applied == 3
+    settle(source)
+
+
+def test_conflicts_without_end_are_busy_and_the_batch_comes_again(source: Source) -> None:
+    table, stream = source
+    write(table, 3)
+    records = stream.read()
+    with (
+        instead(table, "TransactWriteItems", *[cancelled("TransactionConflict")] * 99) as calls,
+        pytest.raises(Busy),
+    ):
+        aggregates.apply(table, FEATURES, records)
+    assert len(calls) < 20
+    assert aggregates.apply(table, FEATURES, records).applied == 3
+    settle(source)
+
+
+def test_a_duplicate_beside_a_conflict_is_still_a_duplicate(source: Source) -> None:
+    """A false condition is an answer whatever else stood in the way."""
+    table, stream = source
+    write(table, 2, clients=1)
+    first, second = stream.read()
+    aggregates.apply(table, FEATURES, [first])
+    both = cancelled("ConditionalCheckFailed", "TransactionConflict", "None", "None")
+    with instead(table, "TransactWriteItems", both):
+        report = aggregates.apply(table, FEATURES, [first, second])
+    assert (report.applied, report.duplicates) == (1, 1)
+    settle(source)
+
+
+def test_an_answer_that_never_came_counts_once(source: Source) -> None:
+    table, stream = source
+    write(table, 4)
+    records = stream.read()
+    with after(table, "TransactWriteItems", timed_out()), pytest.raises(Busy):
+        aggregates.apply(table, FEATURES, records)
+    assert aggregates.apply(table, FEATURES, records).duplicates == 4
+    settle(source)
+
+
+def test_a_poison_record_in_the_middle_goes_to_quarantine_and_holds_nobody_up(source: Source) -> None:
+    table, _ = source
+    write(table, 2)
+    table.put({"pk": f"URL#{URL}", "sk": "T#yesterday#CID#x"})
+    write(table, 2, ahead=100)
+    report = drain(source)
+    assert report.quarantined == 1
+    assert counted(table)[0] == 4
+    [kept] = quarantine(table)
+    assert "yesterday" in kept["reason"]
+    assert kept["sign"] == 1
+
+
+def test_a_poison_record_delivered_again_is_in_quarantine_once(source: Source) -> None:
+    table, _ = source
+    poison = record(None, {"pk": f"URL#{URL}", "sk": "T#yesterday#CID#x"})
+    assert aggregates.apply(table, FEATURES, [poison]).quarantined == 1
+    assert aggregates.apply(table, FEATURES, [poison]).duplicates == 1
+    assert len(quarantine(table)) == 1
+
+
+def test_a_mended_item_counts_from_its_mending_on(source: Source) -> None:
+    table, _ = source
+    good: Item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
+    bad = good | {"uniques": True, "ttl": "soon"}
+    records = [record(None, bad), record(bad, good)]
+    report = aggregates.apply(table, FEATURES, records)
+    assert (report.applied, report.quarantined) == (0, 2)
+    assert counted(table)[0] == 1
+    assert sorted(item["sign"] for item in quarantine(table)) == [-1, 1]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        None,
+        17,
+        "text",
+        [],
+        {},
+        {"eventID": "x"},
+        {"eventID": "x", "dynamodb": None},
+        {"eventID": "x", "dynamodb": {"NewImage": "nothing"}},
+        {"eventID": "x", "dynamodb": {"NewImage": {"pk": {"S": 7}}}},
+        {"eventID": "x", "dynamodb": {"NewImage": {"pk": {"N": "NaN"}, "sk": {"N": "x"}}}},
+        {"eventID": "x", "dynamodb": {"NewImage": {"pk": {"?": "a"}}, "ApproximateCreationDateTime": "soon"}},
+        {"eventID": 5, "dynamodb": {"NewImage": {"sk": {"S": "a"}}, "ApproximateCreationDateTime": -1}},
+    ],
+)
+def test_a_record_of_any_shape_is_ignored_or_quarantined(source: Source, shape: Any) -> None:
+    table, _ = source
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    good = record(None, {"pk": f"URL#{URL}", "sk": f"T#{now:%Y-%m-%dT%H:%M:%S}.000000Z#CID#x"})
+    report = aggregates.apply(table, FEATURES, [shape, good])
+    assert (report.applied, report.ignored + report.quarantined) == (1, 1)
+    assert counted(table)[0] == 1
+
+
+def test_what_dynamodb_rejects_is_singled_out_of_its_batch(source: Source) -> None:
+    table, _ = source
+
+    def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+        return {(Key("SUM", item["to"]), "n"): 1} if "to" in item else {}
+
+    table.put({"pk": "SUM", "sk": "broken", "n": "text"})
+    places = ["a", "b", "broken", "a", "c", "a"]
+    batch = [record(None, {"pk": "X", "sk": str(i), "to": to}) for i, to in enumerate(places)]
+    for expected in (Report(applied=5, quarantined=1), Report(duplicates=6)):
+        report = aggregates.apply(table, [contribution], batch)
+        assert (report.applied, report.quarantined, report.duplicates) == (
+            expected.applied,
+            expected.quarantined,
+            expected.duplicates,
+        )
+    assert {sk: (table.get(Key("SUM", sk)) or {})["n"] for sk in "abc"} == {"a": 3, "b": 1, "c": 1}
+    assert len(quarantine(table)) == 1
+
+
+def test_what_time_to_live_removes_stays_counted_and_what_is_deleted_does_not(source: Source) -> None:
+    table, stream = source
+    write(table, 2, clients=1)
+    first, second = stream.read()
+    aggregates.apply(table, FEATURES, [first, second])
+    expired, deleted = (
+        {"eventID": uuid4().hex, "eventName": "REMOVE", "dynamodb": gone(one)} for one in (first, second)
+    )
+    expired["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+    assert aggregates.apply(table, FEATURES, [expired]).ignored == 1
+    assert counted(table)[0] == 2
+    assert aggregates.apply(table, FEATURES, [deleted]).applied == 1
+    assert counted(table)[0] == 1
+
+
+def test_differences_that_cancel_are_not_written_but_remembered(source: Source) -> None:
+    table, _ = source
+
+    def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+        return {(Key("SUM", "all"), "n"): item["n"]} if "n" in item else {}
+
+    up = record({"pk": "X", "sk": "1", "n": 1}, {"pk": "X", "sk": "1", "n": 5})
+    down = record({"pk": "X", "sk": "2", "n": 5}, {"pk": "X", "sk": "2", "n": 1})
+    aggregates.apply(table, [contribution], [up, down])
+    assert table.get(Key("SUM", "all")) is None
+    assert aggregates.apply(table, [contribution], [up, down]).duplicates == 2
+
+
+def test_a_constant_is_written_and_a_set_is_united(source: Source) -> None:
+    table, _ = source
+
+    def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+        place = Key("SUM", "all")
+        if "hour" not in item:
+            return {}
+        return {(place, "hours"): frozenset({item["hour"]}), (place, "ttl"): Constant(99), (place, "n"): 1}
+
+    batch = [record(None, {"pk": "X", "sk": str(i), "hour": i % 3}) for i in range(6)]
+    aggregates.apply(table, [contribution], batch[:2])
+    aggregates.apply(table, [contribution], batch[2:])
+    assert table.get(Key("SUM", "all")) == {"pk": "SUM", "sk": "all", "hours": {0, 1, 2}, "ttl": 99, "n": 6}
+
+
+def test_numbers_of_38_digits_add_up_exactly(source: Source) -> None:
+    table, _ = source
+    huge = 10**37 + 1
+
+    def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+        return {(Key("SUM", "all"), "n"): item["n"]} if "n" in item else {}
+
+    batch = [record(None, {"pk": "X", "sk": str(i), "n": huge}) for i in range(4)]
+    aggregates.apply(table, [contribution], batch[:2])
+    aggregates.apply(table, [contribution], batch[2:])
+    assert (table.get(Key("SUM", "all")) or {})["n"] == 4 * huge
+
+
+def test_a_batch_that_touches_more_items_than_a_transaction_holds_is_split(source: Source) -> None:
+    table, stream = source
+    for i in range(120):
+        write(table, 1, url=f"{URL}/{i}", clients=1)
+    records = stream.read()
+    with instead(table, "TransactWriteItems") as calls:
+        report = aggregates.apply(table, FEATURES, records)
+    assert report.applied == 120
+    assert 4 <= len(calls) <= 6  # 3 items a page and one guard: 33 pages a transaction
+    settle(source)
+
+
+def test_guard_pages_may_be_spread(source: Source) -> None:
+    table, stream = source
+    write(table, 40)
+    write(table, 40, url=URL + "/b")
+    records = stream.read()
+    aggregates.apply(table, FEATURES, records, guard_pages=8)
+    assert aggregates.apply(table, FEATURES, records, guard_pages=8).duplicates == 80
+    assert counted(table)[0] == 40
+
+
+def test_sixteen_writers_on_one_page_while_four_pumps_race(source: Source) -> None:
+    """Writers put views, pumps each apply the whole stream, and every view counts once."""
+    table, stream = source
+    table = Table(table.name, table.client)
+    finished = threading.Event()
+    failures: list[BaseException] = []
+
+    def guarded(work: Any, *args: Any) -> None:
+        try:
+            work(*args)
+        except BaseException as error:
+            failures.append(error)
+
+    def writer(number: int) -> None:
+        now = datetime.now(UTC)
+        for i in range(25):
+            views.write(
+                table, [views.View(URL, now - timedelta(milliseconds=i), f"c{number}")], Settings(), now
+            )
+
+    def pump(reader: Reader) -> None:
+        while True:
+            last = finished.is_set()
+            records = reader.read()
+            for i in range(0, len(records), 40):
+                while True:
+                    try:
+                        aggregates.apply(table, FEATURES, records[i : i + 40])
+                        break
+                    except Busy:
+                        continue
+            if last and not records:
+                return
+
+    engine_stream = [stream.again() for _ in range(4)]
+    writers = [threading.Thread(target=guarded, args=(writer, n)) for n in range(16)]
+    pumps = [threading.Thread(target=guarded, args=(pump, reader)) for reader in engine_stream]
+    for thread in (*writers, *pumps):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    finished.set()
+    for thread in pumps:
+        thread.join()
+    assert failures == []
+    settle(source)
+    assert counted(table) == (400, 16)
+
+
+def quarantine(table: Table) -> list[Item]:
+    return [item for n in range(aggregates.QUARANTINES) for item in table.query(f"QUARANTINE#{n}").items]
+
+
+def gone(inserted: dict[str, Any]) -> dict[str, Any]:
+    body = dict(inserted["dynamodb"])
+    return body | {"OldImage": body.pop("NewImage")}

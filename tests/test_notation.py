@@ -1,0 +1,139 @@
+"""Addresses and instants: another notation of the same thing is the same thing."""
+
+from __future__ import annotations
+
+import doctest
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chalicelib import times, urls
+
+
+def test_the_examples_in_the_docstrings_are_true() -> None:
+    for module in (times, urls):
+        assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("http://example.org", "http://example.org/"),
+        ("HTTP://EXAMPLE.ORG/", "http://example.org/"),
+        ("http://example.org:80/", "http://example.org/"),
+        ("https://example.org:443/a", "https://example.org/a"),
+        ("http://example.org/a/./b/../c", "http://example.org/a/c"),
+        ("http://example.org/%7euser/%c3%a9", "http://example.org/~user/é"),
+        ("http://example.org/a#part", "http://example.org/a"),
+        ("https://bücher.example/", "https://xn--bcher-kva.example/"),
+        ("https://example.org./", "https://example.org/"),
+    ],
+)
+def test_the_same_page_has_one_address(one: str, other: str) -> None:
+    assert urls.canonical(one) == urls.canonical(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("http://example.org/", "https://example.org/"),
+        ("http://example.org/a", "http://example.org/a/"),
+        ("http://example.org/?a=1", "http://example.org/?a=2"),
+        ("http://example.org/a%2Fb", "http://example.org/a/b"),
+        ("http://example.org/A", "http://example.org/a"),
+        ("http://example.org:8080/", "http://example.org/"),
+    ],
+)
+def test_other_pages_have_other_addresses(one: str, other: str) -> None:
+    assert urls.canonical(one) != urls.canonical(other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "example.org/a",
+        "//example.org/a",
+        "/a",
+        "http://",
+        "ftp://example.org/",
+        "javascript:alert(1)",
+        "mailto:a@example.org",
+        "http://user:secret@example.org/",
+        "http://a b/",
+        "http://ex<script>ample.org/",
+        "http://example.org:99999/",
+        "http://example.org:port/",
+        "http://[zz]/",
+        "http://example.org/\x00",
+        "http://example.org/\ud800",
+        " http://example.org/",
+        "http://example.org/" + "a" * 1500,
+        f"http://{'a' * 64}.org/",
+    ],
+)
+def test_what_is_no_page_has_no_address(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 (its message is for people)
+        urls.canonical(text)
+
+
+@given(st.text(max_size=60))
+def test_an_address_is_canonical_once_and_for_all(text: str) -> None:
+    for candidate in (text, f"http://{text}", f"https://example.org/{text}"):
+        try:
+            once = urls.canonical(candidate)
+        except ValueError:
+            continue
+        assert urls.canonical(once) == once
+        assert len(once.encode()) <= urls.LONGEST
+        assert "#" not in once
+        assert urls.host(once)
+
+
+@given(st.datetimes(min_value=datetime(1, 1, 3), max_value=datetime(9999, 12, 29)), st.integers(-1439, 1439))
+def test_an_instant_is_the_same_in_every_offset(naive: datetime, minutes: int) -> None:
+    there = naive.replace(tzinfo=UTC).astimezone(timezone(timedelta(minutes=minutes)))
+    assert times.instant(there.isoformat()) == there
+    assert times.key(there) == times.key(naive.replace(tzinfo=UTC))
+    assert times.instant(times.answer(there)) == there
+
+
+@given(*[st.datetimes(timezones=st.just(UTC))] * 2)
+def test_the_order_of_keys_is_the_order_of_time(one: datetime, other: datetime) -> None:
+    assert (times.key(one) < times.key(other)) == (one < other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "now",
+        "2026-11-21",
+        "2026-11-21T10:00:00",
+        "2026-02-30T10:00:00Z",
+        "2026-06-30T23:59:60Z",
+        "0000-01-01T00:00:00Z",
+        "10000-01-01T00:00:00Z",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-11-21x10:00:00Z",
+        "1763719200",
+        "２０２６-11-21T10:00:00Z",
+    ],
+)
+def test_what_is_no_instant_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        times.instant(text)
+
+
+def test_digits_past_the_microsecond_are_cut_off() -> None:
+    assert times.instant("2026-11-21T10:00:00.1234569Z").microsecond == 123456
+
+
+def test_a_date_as_a_bound_stands_for_its_whole_day() -> None:
+    day = datetime(2026, 11, 21, tzinfo=UTC)
+    assert times.bound("2026-11-21") == day
+    assert times.bound("2026-11-21", end=True) == day + timedelta(days=1)
+    assert times.bound("2026-11-21T00:00:00Z", end=True) == day
