@@ -1,0 +1,1 @@
+"""Runs the whole of Hubbub on one machine, against an embedded engine in place of AWS."""

@@ -1,0 +1,302 @@
+"""Starts and stops an engine that stands in for DynamoDB, and where it can for SQS, on one machine.
+
+| kind | what it is | queues | its state, given a data folder |
+|---|---|---|---|
+| `ministack` | a Python package, run by `local.launcher` | yes | read when it starts, written when it stops |
+| `dynamodb-local` | AWS's own, in Java; fetched on first use | no | in a database file |
+| a URL | whatever answers there; nothing is started | asked | its own affair |
+
+An engine outlives Ctrl-C, which a terminal sends to all processes in its foreground, so that the application
+can drain first. It does not outlive the process that started it, however that one ends. A data folder serves
+one engine at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal, Self, overload
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
+    from mypy_boto3_sqs import SQSClient
+
+ROOT = Path(__file__).parents[1]
+REGION = "us-east-1"
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+PACKAGE = "amplify-dynamodb-simulator@2.9.30"
+"""The npm package that carries DynamoDB Local's jar. Its licence forbids passing it on, so it is fetched."""
+PACKAGE_SHA256 = "3503ffac19f183407909fecdacf4db51ab1fdad1da7b2f177016670b2d80e4b9"
+CACHE = ROOT / ".local" / "dynamodb-local"
+
+STOP_WITH_PARENT = 'exec 3<&0; { cat <&3 >/dev/null; kill 0; } & exec "$@" </dev/null 3<&-'
+"""Shell: run a command that ends when the pipe on standard input is closed.
+
+`kill 0` reaches the process group: in a session of its own, that is the command and its watcher alone.
+"""
+
+
+class EngineUnavailable(Exception):
+    """An engine cannot run here; the message says what is missing or in the way."""
+
+
+@dataclass
+class Engine:
+    """An engine that answers at `endpoint`; leaving its context ends it if it was started here."""
+
+    kind: str
+    endpoint: str
+    has_queues: bool
+    process: subprocess.Popen[bytes] | None = None
+    _clients: dict[str, Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @overload
+    def client(self, service: Literal["dynamodb"]) -> DynamoDBClient: ...
+    @overload
+    def client(self, service: Literal["dynamodbstreams"]) -> DynamoDBStreamsClient: ...
+    @overload
+    def client(self, service: Literal["sqs"]) -> SQSClient: ...
+    @overload
+    def client(self, service: str) -> Any: ...
+    def client(self, service: str) -> Any:
+        """Return the engine's client for a service, always the same one; it may be shared by threads.
+
+        It signs with credentials that mean nothing, and reads neither the machine's profiles nor its proxies.
+        """
+        with self._lock:
+            if service not in self._clients:
+                config = Config(
+                    connect_timeout=3,
+                    read_timeout=30,
+                    retries={"mode": "standard", "total_max_attempts": 3},
+                    max_pool_connections=50,
+                    proxies={},
+                )
+                make: Any = _session().client
+                self._clients[service] = make(service, endpoint_url=self.endpoint, config=config)
+            return self._clients[service]
+
+    def stop(self) -> None:
+        """End the engine if it was started here, and wait: ministack writes its state now.
+
+        After 30 seconds it is killed, and what it had not written is lost. Stopping twice does nothing.
+        """
+        if self.process is not None:
+            _end(self.process)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+
+def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: bool = False) -> Engine:
+    """Start an engine of a kind, listening on `port` or on a free one, and return it once it answers.
+
+    With `data` it keeps its state in the folder of that name and kind, which `fresh` empties first, and its
+    log beside it; without, all is forgotten when it stops. ministack listens on the loopback interface alone.
+    DynamoDB Local has no option for that and listens on every interface: keep it behind a firewall.
+
+    Raises EngineUnavailable when a program is missing, port or folder is taken, or it does not answer.
+    """
+    if kind_or_url.startswith(("http://", "https://")):
+        engine = Engine("url", kind_or_url, has_queues=False)
+        with contextlib.suppress(BotoCoreError, ClientError):
+            engine.client("sqs").list_queues(MaxResults=1)
+            engine.has_queues = True
+        return engine
+    if kind_or_url not in ("ministack", "dynamodb-local"):
+        raise EngineUnavailable(f"{kind_or_url!r} is no engine: use ministack, dynamodb-local or a URL")
+    with contextlib.ExitStack() as opened:
+        state, lock = None, []
+        if data is not None:
+            state = data.resolve() / kind_or_url
+            state.parent.mkdir(parents=True, exist_ok=True)
+            lock.append(opened.enter_context(_locked(state.with_suffix(".lock"))).fileno())
+            if fresh and state.exists():
+                shutil.rmtree(state)
+            state.mkdir(exist_ok=True)
+        log: IO[bytes] = state.with_suffix(".log").open("wb+") if state else tempfile.TemporaryFile()  # noqa: SIM115
+        opened.callback(log.close)
+        port = _free(port)
+        ministack = kind_or_url == "ministack"
+        command, environment = _ministack(port, state) if ministack else _dynamodb_local(port, state)
+        process = subprocess.Popen(
+            command,
+            # DynamoDB Local leaves a file with its installation's id in the folder it runs in.
+            cwd=ROOT if ministack else CACHE,
+            # Real credentials have no business in an engine.
+            env={**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, **environment},
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            # The folder stays locked until the engine itself has ended and written its state.
+            pass_fds=lock,
+        )
+        endpoint = f"http://127.0.0.1:{port}"
+        try:
+            _wait(kind_or_url, process, endpoint + ("/_ministack/ready" if ministack else "/"), log)
+        except BaseException:
+            _end(process)
+            raise
+    return Engine(kind_or_url, endpoint, has_queues=ministack, process=process)
+
+
+def _ministack(port: int, state: Path | None) -> tuple[list[str], dict[str, str]]:
+    """Return ministack's command, and its environment beside this process's own."""
+    environment = {
+        "GATEWAY_PORT": str(port),
+        "BIND_HOST": "127.0.0.1",
+        "MINISTACK_HOST": "127.0.0.1",
+        # Listeners of their own, on every interface.
+        "SFTP_ENABLED": "0",
+        "IOT_MTLS_ENABLED": "0",
+        # In reach of a Docker daemon it would remove the containers of every other ministack.
+        "DOCKER_HOST": "unix:///nonexistent",
+        "PERSIST_STATE": "1" if state else "0",
+        "STATE_DIR": str(state or ""),
+    }
+    return [sys.executable, "-m", "local.launcher"], environment
+
+
+def _dynamodb_local(port: int, state: Path | None) -> tuple[list[str], dict[str, str]]:
+    """Return DynamoDB Local's command, after fetching the program if that was never done."""
+    java = shutil.which("java")
+    if java is None:
+        raise EngineUnavailable("dynamodb-local needs java: install a Java runtime (default-jre-headless)")
+    emulator = fetch_dynamodb_local()
+    command = [java, f"-Djava.library.path={emulator / 'DynamoDBLocal_lib'}"]
+    command += [
+        "-jar",
+        str(emulator / "DynamoDBLocal.jar"),
+        "-sharedDb",
+        "-disableTelemetry",
+        "-port",
+        str(port),
+    ]
+    command += ["-dbPath", str(state)] if state else ["-inMemory"]
+    return ["sh", "-c", STOP_WITH_PARENT, "sh", *command], {}
+
+
+def fetch_dynamodb_local() -> Path:
+    """Return the folder of DynamoDB Local's jar, fetching its package (57 MB) with npm the first time."""
+    emulator = CACHE / PACKAGE.rpartition("@")[2]
+    if emulator.exists():
+        return emulator
+    npm = shutil.which("npm")
+    if npm is None:
+        raise EngineUnavailable(
+            "dynamodb-local is fetched with npm: install npm, or use the engine ministack"
+        )
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        try:
+            subprocess.run([npm, "pack", PACKAGE], cwd=folder, check=True, capture_output=True, timeout=600)
+        except subprocess.SubprocessError as error:
+            reason = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()
+            raise EngineUnavailable(f"npm pack {PACKAGE} failed: {reason or error}") from error
+        [archive] = Path(folder).glob("*.tgz")
+        if hashlib.sha256(archive.read_bytes()).hexdigest() != PACKAGE_SHA256:
+            raise EngineUnavailable(f"{PACKAGE} is not the package this project knows: its SHA-256 differs")
+        with tarfile.open(archive) as package:
+            wanted = [member for member in package if member.name.startswith("package/emulator/")]
+            package.extractall(folder, wanted, filter="data")
+        # The folder appears whole or not at all; another process may have been faster.
+        with contextlib.suppress(FileExistsError):
+            Path(folder, "package", "emulator").rename(emulator)
+    return emulator
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[IO[bytes]]:
+    """Hold a lock on a file, waiting a while for an engine that is still writing its state."""
+    deadline = time.monotonic() + STOP_SECONDS / 2
+    with path.open("wb") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise EngineUnavailable(f"another engine is using {path.parent}: stop it first") from None
+                time.sleep(0.05)
+        yield file
+
+
+def _free(port: int | None) -> int:
+    """Return `port` if nothing listens on it, or any port that is free now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port or 0))
+        except OSError as error:
+            raise EngineUnavailable(f"port {port} cannot be used: {error.strerror}") from error
+        return int(probe.getsockname()[1])
+
+
+def _wait(kind: str, process: subprocess.Popen[bytes], url: str, log: IO[bytes]) -> None:
+    """Wait until the engine answers; DynamoDB Local answers a plain GET with 400, and that will do."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            opener.open(url, timeout=2).close()
+            return
+        except urllib.error.HTTPError as answer:
+            if answer.code < 500:
+                return
+        except OSError:
+            pass
+        time.sleep(0.02)
+    state = "did not answer in time" if process.poll() is None else f"ended with {process.returncode}"
+    log.seek(0)
+    tail = log.read().decode(errors="replace").strip().splitlines()[-15:]
+    raise EngineUnavailable("\n".join([f"{kind} {state}; its log ends:", *tail]))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the engine to end, wait, and kill it if it does not; closing its input releases its watcher."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    finally:
+        if process.stdin:
+            process.stdin.close()
+
+
+def _session() -> boto3.session.Session:
+    """Return a session with credentials that mean nothing, blind to the profiles of whoever runs it."""
+    nowhere = (None, None, os.devnull, None)
+    settings = {"profile": (None, None, None, None), "config_file": nowhere, "credentials_file": nowhere}
+    core = botocore.session.Session(session_vars=settings)
+    return boto3.session.Session("local", "local", region_name=REGION, botocore_session=core)

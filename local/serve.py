@@ -1,0 +1,91 @@
+"""The app on one machine: REST, sockets and pumps around the app's own handlers, on a running engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from local.engine import ROOT, Engine
+from local.gateway import Gateway
+from local.pumps import Pump, QueuePump, StreamPump
+from local.rest import Rest
+from ops.definition import create_queue, create_table
+
+
+def serve(
+    engine: Engine, *, port: int, socket_port: int, data: Path, queue: bool, word: str, with_parent: bool
+) -> None:
+    """Run the app until SIGINT or SIGTERM, then drain what it has taken. Prints `word` once it answers.
+
+    `queue` puts the views queue behind POST /views. `with_parent` also stops it when standard input ends.
+    """
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    if with_parent:
+        threading.Thread(target=_stop_at_end_of_input, args=(stopping,), daemon=True).start()
+
+    # 1. The table and its queue, from the template that a deployment uses.
+    table = create_table(engine.client("dynamodb"), "local")
+    views_queue = create_queue(engine.client("sqs"), "local") if engine.has_queues else None
+
+    # 2. The environment that Chalice would make for this stage; app.py reads it when it is imported.
+    os.environ.update(HUBBUB_ENDPOINT=engine.endpoint, HUBBUB_STREAM_ARN=table.stream_arn)
+    if queue and views_queue:
+        os.environ["HUBBUB_QUEUE_URL"] = views_queue.url
+    import app  # after its environment
+
+    # 3. The doors: REST, and sockets whose posts stay in this process.
+    rest = Rest(app.app, port)
+    gateway = Gateway(app.app, socket_port)
+    app.app.websocket_api.session = gateway.session()
+    gateway.start()
+
+    # 4. The pumps, which bring stream and queue to the handlers.
+    streams = engine.client("dynamodbstreams")
+    pumps: list[Pump] = [StreamPump(streams, table.stream_arn, app.apply, checkpoint=data / "stream.json")]
+    if views_queue:
+        pumps.insert(0, QueuePump(engine.client("sqs"), views_queue, app.write_views))
+    for pump in pumps:
+        pump.start()
+    rest.start()
+
+    # 5. Everything answers.
+    for name, url in {
+        "page": f"{rest.url}/",
+        "REST": rest.url,
+        "sockets": gateway.url,
+        "engine": engine.endpoint,
+        "table": table.name,
+        "queue": views_queue.url if views_queue else "none (this engine has no SQS)",
+        "data": str(data),
+    }.items():
+        print(f"{name:8} {url}", flush=True)
+    print(word, flush=True)
+    stopping.wait()
+
+    # 6. In order: nothing new comes in, what came in is counted, then the sockets close.
+    print("stopping: counting what has been taken", file=sys.stderr, flush=True)
+    rest.stop()
+    for pump in pumps:
+        if not pump.stop():
+            print(f"the {pump.name} had more to do: it goes on at the next start", file=sys.stderr)
+    gateway.stop()
+
+
+def _stop_at_end_of_input(stopping: threading.Event) -> None:
+    """Stop when the parent has gone, even by kill -9."""
+    sys.stdin.buffer.read()
+    stopping.set()
+
+
+def prepare_environment() -> None:
+    """Put the local stage's configuration into the environment, and make its secret if there is none."""
+    from ops.stage import load
+
+    load("local")
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
