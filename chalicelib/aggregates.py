@@ -8,15 +8,13 @@ else. For every change of an item the engine adds `contribution(new) - contribut
 | item | pk | sk | holds |
 |---|---|---|---|
 | guard page | `GUARD#<second>#<n>` | `APPLIED` | `ids`: that creation second's records that are in the sums |
-| quarantine | `QUARANTINE#<n>` | `<second>#<record>#<side>` | an image that cannot be counted, and its sign |
 
 **Exactly once.** Lambda delivers a record at least once, in batches that grow, shrink, split and repeat. A
 record's id goes onto the guard page of its creation second (which never changes) in the transaction that
 adds its amounts, on condition that it is not there. Additions commute, so no order is needed.
 
 **What counts for nothing.** An item that TTL removed: its fact expired, it did not become false. An image
-that cannot be computed: it goes to quarantine with its sign, in the same transaction, and can be added
-later. So an item that was malformed and is mended contributes from the moment it is mended.
+that cannot be computed: it goes to quarantine (`quarantine.py`) in the same transaction.
 
 **Cost** of a chunk: 2 WCU per KB of each guard page and each aggregate that it touches, and index writes.
 """
@@ -28,26 +26,17 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from chalicelib import quarantine
 from chalicelib.errors import Rejected
-from chalicelib.items import Item, Key, unpack
+from chalicelib.items import Key, unpack
+from chalicelib.quarantine import Poison
 from chalicelib.sums import Amount, Constant, Contribution, Sums, merge, total
 from chalicelib.table import TRANSACTION, Table
 
 GUARD_LIFE = 48 * 3600  # seconds: a stream keeps its records for 24 h; as much again is margin
 PAGE_IDS = 140  # ids added at once: `contains` and OR for each, of 300 operators in an expression
-QUARANTINES = 16  # partitions, so that a flood of poison is not throttled on one
-IMAGE = 350_000  # bytes kept of a poison image, of the 400 KB that an item may have
-
-
-class Poison(NamedTuple):
-    """An image that no contribution could be computed of: it was to be added (1) or taken away (-1)."""
-
-    image: Any
-    sign: int
-    reason: str
 
 
 class Difference(NamedTuple):
@@ -103,9 +92,8 @@ def apply(
 
 def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int = 1) -> Difference:
     """Compute what a stream record changes; never raises, reads nothing."""
-    record = record if isinstance(record, dict) else {"eventID": None, "record": record}
-    body = record.get("dynamodb")
-    body = body if isinstance(body, dict) else {}
+    record = record if isinstance(record, dict) else {"record": record}
+    body = record["dynamodb"] if isinstance(record.get("dynamodb"), dict) else {}
     name = record.get("eventID") or json.dumps(record, sort_keys=True, default=str)
     created = body.get("ApproximateCreationDateTime")
     second = int(created) if isinstance(created, int | float) and 0 <= created < 1e11 else 0
@@ -121,6 +109,8 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
             merge(sums, amounts, sign)
         except Exception as error:  # whatever a feature raises about an item, its shard goes on
             poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"[:500]))
+    if all(isinstance(amount, Constant) for amount in sums.values()):
+        sums = {}  # nothing is added, so there is nothing to guard
     shard = zlib.crc32(json.dumps(body.get("Keys"), sort_keys=True, default=str).encode()) % guard_pages
     id = hashlib.blake2b(str(name).encode(errors="replace"), digest_size=12).digest()
     return Difference(id, Key(f"GUARD#{second}#{shard}", "APPLIED"), second, images, sums, tuple(poison))
@@ -159,9 +149,8 @@ def _commit(table: Table, chunk: list[Difference], report: Report, now: int) -> 
             chunk = [_rejected(chunk[0], error)]
             continue
         if not refused:
-            poisoned = sum(bool(one.poison) for one in chunk)
-            report.quarantined += poisoned
-            report.applied += len(chunk) - poisoned
+            report.quarantined += sum(bool(one.poison) for one in chunk)
+            report.applied += sum(not one.poison for one in chunk)
             return
         pages = table.get_many((one.page for one in chunk), consistent=True)
         rest = [one for one in chunk if one.id not in pages.get(one.page, {}).get("ids", ())]
@@ -194,11 +183,12 @@ def _actions(chunk: Sequence[Difference], now: int) -> Iterator[dict[str, Any]]:
     for (key, attribute), amount in sums.items():
         by_key.setdefault(key, {})[attribute] = amount
     for key, amounts in by_key.items():
-        if any(not isinstance(amount, Constant) for amount in amounts.values()):
+        if not all(isinstance(amount, Constant) for amount in amounts.values()):
             yield _addition(key, amounts)
     for one in chunk:
-        for poison in one.poison:
-            yield {"Put": {"Item": _quarantined(one, poison, now)}}
+        yield from (
+            {"Put": {"Item": quarantine.entry(one.id, one.second, poison, now)}} for poison in one.poison
+        )
 
 
 def _addition(key: Key, amounts: Mapping[str, Amount]) -> dict[str, Any]:
@@ -219,20 +209,6 @@ def _addition(key: Key, amounts: Mapping[str, Amount]) -> dict[str, Any]:
             "ExpressionAttributeValues": values,
         }
     }
-
-
-def _quarantined(one: Difference, poison: Poison, now: int) -> Item:
-    """Build the item that keeps a poison image, compressed, until it can be added."""
-    image = zlib.compress(json.dumps(poison.image, sort_keys=True, default=str).encode())
-    side = "new" if poison.sign > 0 else "old"
-    item = {
-        "pk": f"QUARANTINE#{one.id[0] % QUARANTINES}",
-        "sk": f"{one.second}#{one.id.hex()}#{side}",
-        "sign": poison.sign,
-        "reason": poison.reason,
-        "quarantined": datetime.fromtimestamp(now, UTC).isoformat(),
-    }
-    return item | ({"image": image} if len(image) <= IMAGE else {"image_bytes": len(image)})
 
 
 def _rejected(one: Difference, error: Exception) -> Difference:

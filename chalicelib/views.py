@@ -7,9 +7,8 @@
 | day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and `v00`…`v23`, `u00`…`u23` of its hours |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
-A unique is one client on one UTC day; a page's uniques are the sum of its days'. An hour's uniques are the
-clients of that hour. A visitor is an aggregate itself (a set of hours, united by the stream), and what it
-contributes are the uniques: one function, applied twice.
+A unique is one client on one UTC day; a page's uniques are the sum of its days', an hour's are the clients
+of that hour. A visitor is an aggregate itself, and what it contributes are the uniques.
 """
 
 import re
@@ -83,18 +82,11 @@ def record(table: Table, body: ViewsBody, user_agent: str, settings: Settings, n
     An event that does not count is answered with its reason; a single one that is malformed is BadRequest,
     more than 500 are TooLarge. Costs 1 WCU an event, or one SQS request per 250.
     """
-    events, single = _events(body)
-    crawler = is_crawler(user_agent)
-    taken: list[View] = []
-    rejected = []
-    for index, event in enumerate(events):
-        seen = check(event, settings, now)
-        if isinstance(seen, View) and not crawler:
-            taken.append(seen)
-        else:
-            rejected.append(Rejection(index=index, reason=seen if isinstance(seen, str) else "bot"))
-    if single and rejected and rejected[0].reason in MALFORMED:
-        raise BadRequest(MALFORMED[rejected[0].reason])
+    checked = _checked(body, settings, now)
+    if is_crawler(user_agent):
+        checked = [seen if isinstance(seen, str) else "bot" for seen in checked]
+    taken = [seen for seen in checked if isinstance(seen, View)]
+    rejected = [Rejection(index=i, reason=why) for i, why in enumerate(checked) if isinstance(why, str)]
     if settings.queue_url:
         queue.send(
             settings, [{"url": v.url, "time": times.answer(v.time), "clientId": v.client} for v in taken]
@@ -111,22 +103,22 @@ def write_queued(table: Table, body: ViewsBody, settings: Settings, now: datetim
     producers' events, those that do not count are left out. Costs 1 WCU an event.
     """
     patient = settings._replace(views_window=settings.views_window + GRACE)
-    events, single = _events(body)
-    checked = [check(event, patient, now) for event in events]
-    if single and checked[0] in MALFORMED:
-        raise BadRequest(MALFORMED[str(checked[0])])
+    checked = _checked(body, patient, now)
     write(table, [seen for seen in checked if isinstance(seen, View)], settings, now)
 
 
-def _events(body: ViewsBody) -> tuple[list[Any], bool]:
-    """Answer a body's events, and whether it is a single one."""
+def _checked(body: ViewsBody, settings: Settings, now: datetime) -> list[View | str]:
+    """Check each event of a body. Raises BadRequest for a single malformed one, TooLarge."""
     if body.events is UNSET:
-        return [{"url": body.url, "time": body.time, "clientId": body.client_id}], True
+        seen = check({"url": body.url, "time": body.time, "clientId": body.client_id}, settings, now)
+        if isinstance(seen, str) and seen in MALFORMED:
+            raise BadRequest(MALFORMED[seen])
+        return [seen]
     if not (body.url is UNSET and body.time is UNSET and body.client_id is UNSET):
         raise BadRequest("events: send either one event or a list of events, not both")
     if len(body.events) > EVENTS:
         raise TooLarge(f"events: they are {len(body.events)}, more than {EVENTS}")
-    return body.events, False
+    return [check(event, settings, now) for event in body.events]
 
 
 def check(event: Any, settings: Settings, now: datetime) -> View | str:
@@ -191,9 +183,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     url = pk.removeprefix("URL#")
     if sk.startswith("T#"):
         return _of_event(url, sk, item)
-    if sk.startswith("VISITOR#") and item.get("hours"):
-        return _of_visitor(url, sk, item)
-    return {}
+    return _of_visitor(url, sk, item) if sk.startswith("VISITOR#") and item.get("hours") else {}
 
 
 def _of_event(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:

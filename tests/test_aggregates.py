@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from chalicelib import aggregates, views
+from chalicelib import aggregates, quarantine, views
 from chalicelib.aggregates import Report
 from chalicelib.errors import Busy
 from chalicelib.items import Item, Key
@@ -214,7 +214,7 @@ def test_a_poison_record_in_the_middle_goes_to_quarantine_and_holds_nobody_up(so
     report = drain(source)
     assert report.quarantined == 1
     assert counted(table)[0] == 4
-    [kept] = quarantine(table)
+    [kept] = quarantined(table)
     assert "yesterday" in kept["reason"]
     assert kept["sign"] == 1
 
@@ -224,7 +224,7 @@ def test_a_poison_record_delivered_again_is_in_quarantine_once(source: Source) -
     poison = record(None, {"pk": f"URL#{URL}", "sk": "T#yesterday#CID#x"})
     assert aggregates.apply(table, FEATURES, [poison]).quarantined == 1
     assert aggregates.apply(table, FEATURES, [poison]).duplicates == 1
-    assert len(quarantine(table)) == 1
+    assert len(quarantined(table)) == 1
 
 
 def test_a_mended_item_counts_from_its_mending_on(source: Source) -> None:
@@ -235,7 +235,7 @@ def test_a_mended_item_counts_from_its_mending_on(source: Source) -> None:
     report = aggregates.apply(table, FEATURES, records)
     assert (report.applied, report.quarantined) == (0, 2)
     assert counted(table)[0] == 1
-    assert sorted(item["sign"] for item in quarantine(table)) == [-1, 1]
+    assert sorted(item["sign"] for item in quarantined(table)) == [-1, 1]
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_what_dynamodb_rejects_is_singled_out_of_its_batch(source: Source) -> No
             expected.duplicates,
         )
     assert {sk: (table.get(Key("SUM", sk)) or {})["n"] for sk in "abc"} == {"a": 3, "b": 1, "c": 1}
-    assert len(quarantine(table)) == 1
+    assert len(quarantined(table)) == 1
 
 
 def test_what_time_to_live_removes_stays_counted_and_what_is_deleted_does_not(source: Source) -> None:
@@ -411,8 +411,8 @@ def test_sixteen_writers_on_one_page_while_four_pumps_race(source: Source) -> No
     assert counted(table) == (400, 16)
 
 
-def quarantine(table: Table) -> list[Item]:
-    return [item for n in range(aggregates.QUARANTINES) for item in table.query(f"QUARANTINE#{n}").items]
+def quarantined(table: Table) -> list[Item]:
+    return [item for n in range(quarantine.PARTITIONS) for item in table.query(f"QUARANTINE#{n}").items]
 
 
 def gone(inserted: dict[str, Any]) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from ops import definition as definitions
 from ops.definition import Table, create_queue, create_table, definition, resolve
 
 if TYPE_CHECKING:
-    from tests.conftest import EngineTable
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
+
+    from tests.conftest import EngineTable
 
 
 def agrees_with_the_template(dynamodb: DynamoDBClient, name: str, stream_arn: str) -> None:

@@ -1,0 +1,45 @@
+"""Images that no contribution could be computed of: kept, with their sign, until they can be added.
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| entry | `QUARANTINE#<n>` | `<second>#<record>#<side>` | `image` compressed, `sign`, `reason`, `quarantined` |
+
+Until then an image counts for nothing. So a change from a malformed image to a good one adds the good one in
+full, and an item that was malformed contributes from the moment it is mended.
+"""
+
+import json
+import zlib
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from chalicelib.items import Item, Key
+
+PARTITIONS = 16  # so that a flood of poison is not throttled on one
+IMAGE = 350_000  # bytes kept of an image, of the 400 KB that an item may have
+
+
+class Poison(NamedTuple):
+    """An image that no contribution could be computed of: it was to be added (1) or taken away (-1)."""
+
+    image: Any
+    sign: int
+    reason: str
+
+
+def entry_key(record: bytes, second: int, sign: int) -> Key:
+    """Key one image of one record; the same record again is the same entry."""
+    side = "new" if sign > 0 else "old"
+    return Key(f"QUARANTINE#{record[0] % PARTITIONS}", f"{second}#{record.hex()}#{side}")
+
+
+def entry(record: bytes, second: int, poison: Poison, now: int) -> Item:
+    """Build the item that keeps an image; of one that is too large even compressed, only its length."""
+    image = zlib.compress(json.dumps(poison.image, sort_keys=True, default=str).encode())
+    return {
+        **entry_key(record, second, poison.sign)._asdict(),
+        "sign": poison.sign,
+        "reason": poison.reason,
+        "quarantined": datetime.fromtimestamp(now, UTC).isoformat(),
+        **({"image": image} if len(image) <= IMAGE else {"image_bytes": len(image)}),
+    }
