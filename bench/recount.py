@@ -1,0 +1,41 @@
+"""Whether a table's aggregates are the sums over its items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from chalicelib import sums
+from chalicelib.items import Item, Key, unpack
+from chalicelib.sums import Constant, Contribution
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+def scan(client: DynamoDBClient, table_name: str) -> list[Item]:
+    """Read every item. Costs 1 RCU per 4 KB (strongly consistent)."""
+    pages = client.get_paginator("scan").paginate(TableName=table_name, ConsistentRead=True)
+    return [unpack(item) for page in pages for item in page["Items"]]
+
+
+def drift(contributions: Sequence[Contribution], items: Sequence[Item]) -> dict[tuple[Key, str], Any]:
+    """Answer what is not as it should be: (is, should be) of each attribute of an aggregate; empty is right.
+
+    An aggregate is an item that a contribution names; it holds nothing but what contributions add.
+    """
+    right = sums.recount(contributions, items)
+    aggregates = {key for key, _ in right}
+    stored = {
+        (key, name): value
+        for item in items
+        if (key := Key(item["pk"], item["sk"])) in aggregates
+        for name, value in item.items()
+        if name not in ("pk", "sk")
+    }
+    wanted = {at: amount.value if isinstance(amount, Constant) else amount for at, amount in right.items()}
+    return {
+        at: (stored.get(at), wanted.get(at))
+        for at in stored.keys() | wanted.keys()
+        if stored.get(at) != wanted.get(at)
+    }
