@@ -111,9 +111,15 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
             poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"[:500]))
     if all(isinstance(amount, Constant) for amount in sums.values()):
         sums = {}  # nothing is added, so there is nothing to guard
-    shard = zlib.crc32(json.dumps(body.get("Keys"), sort_keys=True, default=str).encode()) % guard_pages
+    shard = zlib.crc32(json.dumps(_partition(body), default=str).encode()) % guard_pages
     id = hashlib.blake2b(str(name).encode(errors="replace"), digest_size=12).digest()
     return Difference(id, Key(f"GUARD#{second}#{shard}", "APPLIED"), second, images, sums, tuple(poison))
+
+
+def _partition(body: Mapping[str, Any]) -> Any:
+    """Answer a record's partition key: records that share it come through one shard, in one batch."""
+    keys = body.get("Keys")
+    return keys.get("pk") if isinstance(keys, dict) else None
 
 
 def chunks(differences: Iterable[Difference]) -> Iterator[list[Difference]]:

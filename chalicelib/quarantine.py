@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| entry | `QUARANTINE#<n>` | `<second>#<record>#<side>` | `image` compressed, `sign`, `reason`, `quarantined` |
+| entry | `QUARANTINE#<n>` | `<second>#<record>#<side>` | `image` (packed), `sign`, `reason`, `quarantined` |
 
 Until then an image counts for nothing. So a change from a malformed image to a good one adds the good one in
 full, and an item that was malformed contributes from the moment it is mended.
