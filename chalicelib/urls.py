@@ -7,24 +7,28 @@
 """
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from url_normalize import url_normalize
 
 HOST = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*|[0-9a-f:.]*:[0-9a-f:.]*")
+ESCAPE = re.compile("%([0-9a-fA-F]{2})?")
+UNRESERVED = re.compile("[A-Za-z0-9._~-]")
+KEPT = "%/?:@!$&'()*+,;=-._~"  # what a query may hold as it is; a browser sends the rest escaped
 LONGEST = 1500  # bytes: `URL#`, and a cursor that carries it, stay well within a key's 2,048
 
 
 def canonical(url: str) -> str:
     """Write an http(s) address in RFC 3986's normal form, without its fragment.
 
-    Case of scheme and host, punycode, default port, dot segments and percent-encoding are notation; the
-    scheme, the query and a trailing slash are not. Raises ValueError for what is no address of a web page,
-    one with a user name or password in it included: such an address must not be kept.
+    Case of scheme and host, punycode, default port, dot segments, doubled slashes and percent-encoding are
+    notation; the scheme, the query and a trailing slash are not. Raises ValueError for what is no address of
+    a web page, one with a user name or password in it included: such an address must not be kept.
     """
     if not url.isprintable() or url.strip() != url:
         raise ValueError("it has a blank or unprintable character")
-    normal = str(url_normalize(url, default_scheme=""))
+    place, _, query = url.partition("#")[0].partition("?")
+    normal = str(url_normalize(place, default_scheme=""))
     parts = urlsplit(normal)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("it must start with http:// or https:// and a host")
@@ -33,7 +37,8 @@ def canonical(url: str) -> str:
     _ = parts.port  # raises ValueError past 65535
     if not HOST.fullmatch(parts.hostname) or len(parts.hostname) > 253:
         raise ValueError("its host is not a host name")
-    normal = normal.partition("#")[0]
+    if query:  # the library would part it at & and =, and write it anew: a=b=c would become a=b%3Dc
+        normal += "?" + quote(ESCAPE.sub(_escaped, query), safe=KEPT)
     if len(normal.encode()) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST} bytes")
     return normal
@@ -42,3 +47,9 @@ def canonical(url: str) -> str:
 def host(url: str) -> str:
     """Answer the host of a canonical address, without its port."""
     return urlsplit(url).hostname or ""
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Write one percent-escape in its normal form; a % that begins none is escaped itself."""
+    letter = chr(int(match[1], 16)) if match[1] else ""
+    return letter if UNRESERVED.fullmatch(letter) else f"%{match[1].upper()}" if match[1] else "%25"
