@@ -1,0 +1,60 @@
+"""The README is true: its console blocks are run, in order, against the running product."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.test_local import ENVIRONMENT, Run
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks() -> list[str]:
+    return re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def steps(block: str) -> list[tuple[str, str]]:
+    """Part a block into commands and what each must print."""
+    found = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    assert found, block
+    return found
+
+
+def test_every_console_block_prints_what_it_says(tmp_path: Path) -> None:
+    """One shell runs all commands, so that a variable of one is there for the next."""
+    commands = [step for block in blocks() for step in steps(block)]
+    assert len(commands) > 5
+    with Run(tmp_path / "data", "--no-reload") as run:
+        script = "\n".join(f"{command}\nprintf '\\036'" for command, _ in commands)
+        script = script.replace("127.0.0.1:8000", f"127.0.0.1:{run.port}").replace(
+            ".venv/bin/python", sys.executable
+        )
+        shell = subprocess.run(
+            ["bash", "-e", "-c", script],
+            cwd=ROOT,
+            env=ENVIRONMENT | {"HUBBUB_ENDPOINT": f"http://127.0.0.1:{run.engine_port}"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    printed = shell.stdout.split("\x1e")
+    for (command, expected), actual in zip(commands, printed, strict=False):
+        assert actual.rstrip("\n") == expected.rstrip("\n"), f"{command}\n{shell.stderr}"
+    assert shell.returncode == 0, shell.stderr
+
+
+def test_the_two_commands_come_first_and_exist() -> None:
+    shell = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    targets = re.findall(r"^make (\w+)", shell[0], re.MULTILINE)
+    assert targets == ["run", "test"]
+    makefile = (ROOT / "Makefile").read_text()
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+def test_every_file_that_the_documents_link_to_exists() -> None:
+    for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\((?!http|#)([^)#]+)", document.read_text()):
+            assert (document.parent / link).exists(), f"{document.name}: {link}"
