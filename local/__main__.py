@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -12,14 +14,17 @@ from pathlib import Path
 import click
 
 from local.engine import ROOT, EngineUnavailable, start
+from local.locks import InUse, Lock
 
 ENGINE_PORT = 8002  # where `chalice local --stage local` looks for it (.chalice/config.json)
+SOURCES = [ROOT / name for name in ("app.py", "chalicelib", "local", "ops", ".chalice")]
+PORT = click.IntRange(1, 65535)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--port", default=8000, show_default=True, help="REST and the page.")
-@click.option("--socket-port", default=8001, show_default=True, help="Sockets.")
-@click.option("--engine-port", type=int, help=f"The engine. [default: {ENGINE_PORT}, or a free one]")
+@click.option("--port", type=PORT, default=8000, show_default=True, help="REST and the page.")
+@click.option("--socket-port", type=PORT, default=8001, show_default=True, help="Sockets.")
+@click.option("--engine-port", type=PORT, help=f"The engine. [default: {ENGINE_PORT}, or a free one]")
 @click.option("--data", type=click.Path(path_type=Path), default=ROOT / ".local", help="Where data is kept.")
 @click.option("--fresh", is_flag=True, help="Start empty.")
 @click.option(
@@ -45,13 +50,33 @@ def main(
 
     One line `ready` on standard output says that all of it answers. Ctrl-C stops it cleanly.
     """
-    from local.serve import prepare_environment, serve
+    from local.serve import serve
 
+    if fresh and kind.startswith(("http://", "https://")):
+        raise click.ClickException("--fresh empties an engine that is started here, not one at a URL")
     data = data.resolve()
-    data.mkdir(parents=True, exist_ok=True)
-    if child:
-        prepare_environment()
-        with start(kind, data) as engine:
+    with contextlib.ExitStack() as running:
+        try:
+            if not child:
+                # 1. Nothing else uses the folder, nor the ports.
+                data.mkdir(parents=True, exist_ok=True)
+                lock = running.enter_context(Lock(data / "run.lock", patience=30))
+                engine_port = engine_port or _engine_port({port, socket_port})
+                _must_be_free({"--port": port, "--socket-port": socket_port, "--engine-port": engine_port})
+            # 2. The engine, which goes on while the app is restarted.
+            engine = running.enter_context(start(kind, data, engine_port, fresh))
+        except InUse as holder:
+            raise click.ClickException(f"{holder}: stop it, or choose another folder with --data") from None
+        except EngineUnavailable as reason:
+            raise click.ClickException(str(reason)) from None
+        except OSError as error:
+            raise click.ClickException(
+                f"{data} cannot be used ({os.strerror(error.errno or 0)}): see --data"
+            ) from None
+        if queue and not engine.has_queues:
+            raise click.ClickException("--queue needs an engine with SQS: use ministack")
+        # 3. The app, in this process, or in one that is replaced when its source changes.
+        if child or no_reload:
             serve(
                 engine,
                 port=port,
@@ -59,64 +84,48 @@ def main(
                 data=data,
                 queue=queue,
                 word=word,
-                with_parent=True,
-            )
-        return
-    for option, number in (("--port", port), ("--socket-port", socket_port)):
-        _must_be_free(option, number)
-    try:
-        engine = start(kind, data, engine_port or _default_engine_port(), fresh)
-    except EngineUnavailable as reason:
-        raise click.ClickException(str(reason)) from None
-    if fresh:
-        (data / "stream.json").unlink(missing_ok=True)  # how far the pump had come
-    with engine:
-        if no_reload:
-            prepare_environment()
-            serve(
-                engine,
-                port=port,
-                socket_port=socket_port,
-                data=data,
-                queue=queue,
-                word=word,
-                with_parent=False,
+                with_parent=child,
             )
         else:
             options = ["--port", str(port), "--socket-port", str(socket_port), "--data", str(data)]
             options += ["--queue"] if queue else []
-            _supervise([*options, "--engine", engine.endpoint])
+            _supervise([*options, "--engine", engine.endpoint], lock)
 
 
-def _supervise(options: list[str]) -> None:
+def _supervise(options: list[str], lock: Lock) -> None:
     """Run the app in a child, and run it anew whenever its source changes; the engine goes on."""
     from watchfiles import PythonFilter, watch
 
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    command = [sys.executable, "-m", "local", "--child", *options]
-    app, ended = _child(command), False
-    sources = [ROOT / name for name in ("app.py", "chalicelib", "local", "ops", ".chalice", "web")]
+    app, ended = _child(options, lock), False
     only = PythonFilter(extra_extensions=(".json", ".yaml"))
     for changes in watch(
-        *sources, watch_filter=only, stop_event=stopping, yield_on_timeout=True, rust_timeout=300
+        *SOURCES, watch_filter=only, stop_event=stopping, yield_on_timeout=True, rust_timeout=300
     ):
         if stopping.is_set():
             break
         if changes:
             click.echo(f"changed: {', '.join(sorted(Path(path).name for _, path in changes))}", err=True)
             _end(app)
-            app, ended = _child([*command, "--word", "reloaded"]), False
+            app, ended = _child([*options, "--word", "reloaded"], lock), False
         elif app.poll() is not None and not ended:
             click.echo("the app ended: it starts again when its source changes (Ctrl-C stops)", err=True)
             ended = True
     _end(app)
 
 
-def _child(command: list[str]) -> subprocess.Popen[bytes]:
-    # A session of its own: Ctrl-C reaches this process, which ends the child and then the engine.
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True)
+def _child(options: list[str], lock: Lock) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "local", "--child", *options],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,  # whose end tells the child that this process has gone, even by kill -9
+        # A session of its own: Ctrl-C reaches this process, which ends the child and then the engine.
+        start_new_session=True,
+        # Should this process be killed, the folder stays in use until the child has ended as well.
+        pass_fds=[lock.fileno()],
+    )
 
 
 def _end(app: subprocess.Popen[bytes]) -> None:
@@ -130,18 +139,23 @@ def _end(app: subprocess.Popen[bytes]) -> None:
         app.wait()
 
 
-def _must_be_free(option: str, port: int) -> None:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise click.ClickException(
-            f"port {port} cannot be used ({reason}): choose another with {option}"
-        ) from None
+def _must_be_free(ports: dict[str, int | None]) -> None:
+    """Raise click.ClickException for a port that is in use, or stands twice."""
+    with contextlib.ExitStack() as probes:
+        for option, port in ports.items():
+            try:
+                probes.enter_context(socket.create_server(("127.0.0.1", port or 0)))
+            except OSError as error:
+                reason = os.strerror(error.errno or 0)
+                raise click.ClickException(
+                    f"port {port} cannot be used ({reason}): choose another with {option}"
+                ) from None
 
 
-def _default_engine_port() -> int | None:
-    """Answer the port that `chalice local` knows, or None (any free one) when another run has it."""
+def _engine_port(taken: set[int]) -> int | None:
+    """Return the port that `chalice local` knows, or None (any free one) when something else has it."""
+    if ENGINE_PORT in taken:
+        return None
     try:
         socket.create_server(("127.0.0.1", ENGINE_PORT)).close()
     except OSError:

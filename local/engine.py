@@ -14,21 +14,17 @@ one engine at a time.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tarfile
 import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, overload
@@ -37,6 +33,8 @@ import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+
+from local.locks import InUse, Lock
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -47,17 +45,6 @@ ROOT = Path(__file__).parents[1]
 REGION = "us-east-1"
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
-
-PACKAGE = "amplify-dynamodb-simulator@2.9.30"
-"""The npm package that carries DynamoDB Local's jar. Its licence forbids passing it on, so it is fetched."""
-PACKAGE_SHA256 = "3503ffac19f183407909fecdacf4db51ab1fdad1da7b2f177016670b2d80e4b9"
-CACHE = ROOT / ".local" / "dynamodb-local"
-
-STOP_WITH_PARENT = 'exec 3<&0; { cat <&3 >/dev/null; kill 0; } & exec "$@" </dev/null 3<&-'
-"""Shell: run a command that ends when the pipe on standard input is closed.
-
-`kill 0` reaches the process group: in a session of its own, that is the command and its watcher alone.
-"""
 
 
 class EngineUnavailable(Exception):
@@ -72,6 +59,7 @@ class Engine:
     endpoint: str
     has_queues: bool
     process: subprocess.Popen[bytes] | None = None
+    _opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _clients: dict[str, Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -106,8 +94,7 @@ class Engine:
 
         After 30 seconds it is killed, and what it had not written is lost. Stopping twice does nothing.
         """
-        if self.process is not None:
-            _end(self.process)
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -126,31 +113,29 @@ def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: b
     Raises EngineUnavailable when a program is missing, port or folder is taken, or it does not answer.
     """
     if kind_or_url.startswith(("http://", "https://")):
-        engine = Engine("url", kind_or_url, has_queues=False)
-        with contextlib.suppress(BotoCoreError, ClientError):
-            engine.client("sqs").list_queues(MaxResults=1)
-            engine.has_queues = True
-        return engine
+        return _at(kind_or_url)
     if kind_or_url not in ("ministack", "dynamodb-local"):
         raise EngineUnavailable(f"{kind_or_url!r} is no engine: use ministack, dynamodb-local or a URL")
     with contextlib.ExitStack() as opened:
-        state, lock = None, []
+        state = lock = None
         if data is not None:
             state = data.resolve() / kind_or_url
             state.parent.mkdir(parents=True, exist_ok=True)
-            lock.append(opened.enter_context(_locked(state.with_suffix(".lock"))).fileno())
+            try:
+                lock = opened.enter_context(Lock(state.with_suffix(".lock"), STOP_SECONDS / 2))
+            except InUse as holder:
+                raise EngineUnavailable(f"another engine has this folder: {holder}") from None
             if fresh and state.exists():
                 shutil.rmtree(state)
             state.mkdir(exist_ok=True)
         log: IO[bytes] = state.with_suffix(".log").open("wb+") if state else tempfile.TemporaryFile()  # noqa: SIM115
-        opened.callback(log.close)
+        opened.enter_context(log)
         port = _free(port)
         ministack = kind_or_url == "ministack"
-        command, environment = _ministack(port, state) if ministack else _dynamodb_local(port, state)
+        command, environment = (_ministack if ministack else _dynamodb_local)(port, state)
         process = subprocess.Popen(
             command,
-            # DynamoDB Local leaves a file with its installation's id in the folder it runs in.
-            cwd=ROOT if ministack else CACHE,
+            cwd=ROOT,
             # Real credentials have no business in an engine.
             env={**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, **environment},
             stdin=subprocess.PIPE,
@@ -158,15 +143,25 @@ def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: b
             stderr=subprocess.STDOUT,
             start_new_session=True,
             # The folder stays locked until the engine itself has ended and written its state.
-            pass_fds=lock,
+            pass_fds=(lock.fileno(),) if lock else (),
         )
+        opened.callback(_end, process)
         endpoint = f"http://127.0.0.1:{port}"
-        try:
-            _wait(kind_or_url, process, endpoint + ("/_ministack/ready" if ministack else "/"), log)
-        except BaseException:
-            _end(process)
-            raise
-    return Engine(kind_or_url, endpoint, has_queues=ministack, process=process)
+        _wait(kind_or_url, process, endpoint + ("/_ministack/ready" if ministack else "/"), log)
+        return Engine(kind_or_url, endpoint, ministack, process, opened.pop_all())
+
+
+def _at(url: str) -> Engine:
+    """Return the engine that answers at a URL."""
+    engine = Engine("url", url, has_queues=False)
+    try:
+        engine.client("dynamodb").list_tables(Limit=1)
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise EngineUnavailable(f"there is no DynamoDB at {url}: {error}") from None
+    with contextlib.suppress(BotoCoreError, ClientError):
+        engine.client("sqs").list_queues(MaxResults=1)
+        engine.has_queues = True
+    return engine
 
 
 def _ministack(port: int, state: Path | None) -> tuple[list[str], dict[str, str]]:
@@ -188,66 +183,9 @@ def _ministack(port: int, state: Path | None) -> tuple[list[str], dict[str, str]
 
 def _dynamodb_local(port: int, state: Path | None) -> tuple[list[str], dict[str, str]]:
     """Return DynamoDB Local's command, after fetching the program if that was never done."""
-    java = shutil.which("java")
-    if java is None:
-        raise EngineUnavailable("dynamodb-local needs java: install a Java runtime (default-jre-headless)")
-    emulator = fetch_dynamodb_local()
-    command = [java, f"-Djava.library.path={emulator / 'DynamoDBLocal_lib'}"]
-    command += [
-        "-jar",
-        str(emulator / "DynamoDBLocal.jar"),
-        "-sharedDb",
-        "-disableTelemetry",
-        "-port",
-        str(port),
-    ]
-    command += ["-dbPath", str(state)] if state else ["-inMemory"]
-    return ["sh", "-c", STOP_WITH_PARENT, "sh", *command], {}
+    from local import dynamodb_local  # which needs this module
 
-
-def fetch_dynamodb_local() -> Path:
-    """Return the folder of DynamoDB Local's jar, fetching its package (57 MB) with npm the first time."""
-    emulator = CACHE / PACKAGE.rpartition("@")[2]
-    if emulator.exists():
-        return emulator
-    npm = shutil.which("npm")
-    if npm is None:
-        raise EngineUnavailable(
-            "dynamodb-local is fetched with npm: install npm, or use the engine ministack"
-        )
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        try:
-            subprocess.run([npm, "pack", PACKAGE], cwd=folder, check=True, capture_output=True, timeout=600)
-        except subprocess.SubprocessError as error:
-            reason = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()
-            raise EngineUnavailable(f"npm pack {PACKAGE} failed: {reason or error}") from error
-        [archive] = Path(folder).glob("*.tgz")
-        if hashlib.sha256(archive.read_bytes()).hexdigest() != PACKAGE_SHA256:
-            raise EngineUnavailable(f"{PACKAGE} is not the package this project knows: its SHA-256 differs")
-        with tarfile.open(archive) as package:
-            wanted = [member for member in package if member.name.startswith("package/emulator/")]
-            package.extractall(folder, wanted, filter="data")
-        # The folder appears whole or not at all; another process may have been faster.
-        with contextlib.suppress(FileExistsError):
-            Path(folder, "package", "emulator").rename(emulator)
-    return emulator
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[IO[bytes]]:
-    """Hold a lock on a file, waiting a while for an engine that is still writing its state."""
-    deadline = time.monotonic() + STOP_SECONDS / 2
-    with path.open("wb") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise EngineUnavailable(f"another engine is using {path.parent}: stop it first") from None
-                time.sleep(0.05)
-        yield file
+    return dynamodb_local.command(port, state), {}
 
 
 def _free(port: int | None) -> int:

@@ -8,11 +8,12 @@ import sys
 import threading
 from pathlib import Path
 
-from local.engine import ROOT, Engine
+from local.engine import Engine
 from local.gateway import Gateway
 from local.pumps import Pump, QueuePump, StreamPump
 from local.rest import Rest
-from ops.definition import create_queue, create_table
+from ops.definition import Queue, create_queue, create_table
+from ops.stage import load
 
 
 def serve(
@@ -28,14 +29,21 @@ def serve(
     if with_parent:
         threading.Thread(target=_stop_at_end_of_input, args=(stopping,), daemon=True).start()
 
-    # 1. The table and its queue, from the template that a deployment uses.
-    table = create_table(engine.client("dynamodb"), "local")
-    views_queue = create_queue(engine.client("sqs"), "local") if engine.has_queues else None
+    # 1. The environment that Chalice would make for this stage; app.py reads it when it is imported.
+    for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
+        del os.environ[name]  # nobody's credentials, profile or proxy has business here
+    settings = load("local")
 
-    # 2. The environment that Chalice would make for this stage; app.py reads it when it is imported.
-    os.environ.update(HUBBUB_ENDPOINT=engine.endpoint, HUBBUB_STREAM_ARN=table.stream_arn)
-    if queue and views_queue:
-        os.environ["HUBBUB_QUEUE_URL"] = views_queue.url
+    # 2. The table and its queue, from the template that a deployment uses.
+    table = create_table(engine.client("dynamodb"), "local", settings.table)
+    views_queue = None
+    if engine.has_queues:
+        views_queue = create_queue(engine.client("sqs"), "local", settings.queue_name)
+    os.environ.update(
+        HUBBUB_ENDPOINT=engine.endpoint,
+        HUBBUB_STREAM_ARN=table.stream_arn,
+        HUBBUB_QUEUE_URL=views_queue.url if queue and views_queue else "",
+    )
     import app  # after its environment
 
     # 3. The doors: REST, and sockets whose posts stay in this process.
@@ -60,7 +68,7 @@ def serve(
         "sockets": gateway.url,
         "engine": engine.endpoint,
         "table": table.name,
-        "queue": views_queue.url if views_queue else "none (this engine has no SQS)",
+        "queue": _described(views_queue, queue),
         "data": str(data),
     }.items():
         print(f"{name:8} {url}", flush=True)
@@ -76,16 +84,13 @@ def serve(
     gateway.stop()
 
 
+def _described(views_queue: Queue | None, is_used: bool) -> str:
+    if views_queue is None:
+        return "none (this engine has no SQS)"
+    return f"{views_queue.url} ({'views go through it' if is_used else 'views go past it: --queue'})"
+
+
 def _stop_at_end_of_input(stopping: threading.Event) -> None:
     """Stop when the parent has gone, even by kill -9."""
     sys.stdin.buffer.read()
     stopping.set()
-
-
-def prepare_environment() -> None:
-    """Put the local stage's configuration into the environment, and make its secret if there is none."""
-    from ops.stage import load
-
-    load("local")
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from local import dynamodb_local
 from local import engine as engines
 from local.engine import Engine, EngineUnavailable, start
 from ops.definition import create_queue, create_table
@@ -233,10 +234,8 @@ def test_a_client_knows_nothing_of_profiles_and_proxies(
 
 
 def test_two_engines_do_not_share_a_folder(tmp_path: Path) -> None:
-    with start("ministack", tmp_path), pytest.MonkeyPatch.context() as impatient:
-        impatient.setattr(engines, "STOP_SECONDS", 0.2)
-        with pytest.raises(EngineUnavailable, match="another engine is using"):
-            start("ministack", tmp_path)
+    with start("ministack", tmp_path), pytest.raises(EngineUnavailable, match=f"process {os.getpid()} is"):
+        start("ministack", tmp_path)
 
 
 def test_a_port_in_use_is_refused(ministack: Engine) -> None:
@@ -252,13 +251,18 @@ def test_an_engine_that_dies_shows_the_end_of_its_log(monkeypatch: pytest.Monkey
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(engines, "CACHE", tmp_path)
+    monkeypatch.setattr(dynamodb_local, "CACHE", tmp_path)
     monkeypatch.setattr("shutil.which", lambda name: None if name == "npm" else f"/bin/{name}")
     with pytest.raises(EngineUnavailable, match="npm"):
         start("dynamodb-local", None)
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(EngineUnavailable, match="java"):
         start("dynamodb-local", None)
+
+
+def test_a_url_where_nothing_answers_is_refused() -> None:
+    with pytest.raises(EngineUnavailable, match="there is no DynamoDB at"):
+        start("http://127.0.0.1:9", None)
 
 
 def test_an_unknown_kind_is_refused() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.test_local import ENVIRONMENT, Run
+from tests.running import ENVIRONMENT, Run
 
 ROOT = Path(__file__).parents[1]
 

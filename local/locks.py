@@ -1,0 +1,71 @@
+"""Locks on data folders: one run, and one engine, at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import Self
+
+
+class InUse(Exception):
+    """Another process holds the lock; the message names it."""
+
+
+class Lock:
+    """Locks a file, which then names this process, until it is released here and wherever it was inherited.
+
+    A holder that lives is InUse at once. When it has released the lock or died, its children may still be
+    writing what they know: they are waited for, `patience` seconds at most. Raises OSError when the file
+    cannot be written.
+    """
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self._file = path.open("a+", encoding="ascii", errors="replace")
+        try:
+            self._acquire(path, time.monotonic() + patience)
+            self._name(str(os.getpid()))
+        except BaseException:
+            self._file.close()
+            raise
+
+    def fileno(self) -> int:
+        """Return the descriptor that a child inherits to keep the file locked."""
+        return self._file.fileno()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._name("")
+        self._file.close()
+
+    def _acquire(self, path: Path, deadline: float) -> None:
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            self._file.seek(0)
+            holder = self._file.read()
+            if _lives(holder) or time.monotonic() > deadline:
+                raise InUse(f"process {holder or '?'} is using {path.parent}")
+            time.sleep(0.05)
+
+    def _name(self, holder: str) -> None:
+        self._file.truncate(0)
+        self._file.write(holder)
+        self._file.flush()
+
+
+def _lives(holder: str) -> bool:
+    if not holder.isdecimal():
+        return False  # released, or taken and not named yet
+    try:
+        os.kill(int(holder), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it lives, and is someone else's
+        return True
+    return True
