@@ -79,6 +79,11 @@ class Run:
         self._coming: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
+    @property
+    def page(self) -> str:
+        """The page's address."""
+        return f"http://127.0.0.1:{self.port}/"
+
     def __enter__(self) -> Self:
         self.wait_for("ready")
         return self

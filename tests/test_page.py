@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.running import Run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -25,45 +21,6 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
-
-
-class Product:
-    """`python -m local` on ports and a folder of its own."""
-
-    def __init__(self, data: Path) -> None:
-        port, *others = free_ports(3)
-        options = ["--port", str(port), "--data", str(data)]
-        for option, number in zip(("--socket-port", "--engine-port"), others, strict=True):
-            options += [option, str(number)]
-        bare = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_"))}
-        bare["HUBBUB_SECRET"] = "0123456789abcdef0123456789abcdef"  # none is made in the tree
-        self.url = f"http://127.0.0.1:{port}/"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "local", "--no-reload", *options],
-            cwd=ROOT,
-            env=bare,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout
-        printed = list(takewhile(lambda line: line != "ready\n", self.process.stdout))
-        assert self.process.poll() is None, f"the product ended before it was ready: {printed}"
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGINT)  # does nothing to one that has ended
-        try:
-            self.process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.communicate()
-
-
-def free_ports(number: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @pytest.fixture(scope="module")
@@ -80,22 +37,21 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def product(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+def product(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The running product, without data."""
-    running = Product(tmp_path_factory.mktemp("data"))
-    yield running
-    running.stop()
+    with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as running:
+        yield running
 
 
 @pytest.fixture
-def page(browser: Browser, product: Product) -> Iterator[Page]:
+def page(browser: Browser, product: Run) -> Iterator[Page]:
     """The page, just opened in a browser that knows nothing yet; it must not complain on its console."""
     complaints: list[str] = []
     opened = browser.new_page()
     opened.set_default_timeout(PATIENCE)
     opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.goto(product.url)
+    opened.goto(product.page)
     opened.wait_for_selector("#state[data-state=live]")
     yield opened
     opened.close()
@@ -114,12 +70,12 @@ def wait_for_views(page: Page, number: int, timeout: int = 2_000) -> None:
     page.wait_for_selector(f"#rows td.number:text-is('{number}')", timeout=timeout)
 
 
-def test_the_page_loads_without_a_failed_request(browser: Browser, product: Product) -> None:
+def test_the_page_loads_without_a_failed_request(browser: Browser, product: Run) -> None:
     page = browser.new_page()
     failed: list[str] = []
     page.on("requestfailed", lambda request: failed.append(request.url))
     page.on("response", lambda response: None if response.ok else failed.append(response.url))
-    page.goto(product.url, wait_until="networkidle")
+    page.goto(product.page, wait_until="networkidle")
     page.close()
     assert failed == []
 
@@ -202,10 +158,10 @@ def test_the_page_fits_a_phone(page: Page) -> None:
 
 
 # Last, for it stops the product.
-def test_a_product_that_is_stopped_is_shown_as_offline(page: Page, product: Product) -> None:
+def test_a_product_that_is_stopped_is_shown_as_offline(page: Page, product: Run) -> None:
     show(page, "live.example.org")
     wait_for_views(page, 26)
-    product.stop()
+    product.interrupt()
     page.wait_for_selector("#state[data-state=offline]")
     assert "Hubbub does not answer." in page.inner_text("#notice")
     assert page.inner_text("#views") == "26"
