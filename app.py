@@ -4,17 +4,32 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from chalice.app import AuthResponse, Chalice, Response
+from chalice.app import AuthResponse, Chalice
 
-from chalicelib import aggregates, auth, badge, queue, schemas, settings, telemetry, traffic, views
-from chalicelib.door import Door
+from chalicelib import (
+    aggregates,
+    auth,
+    badge,
+    queue,
+    schemas,
+    settings,
+    sockets,
+    telemetry,
+    traffic,
+    viewer,
+    views,
+)
+from chalicelib.door import Answer, Door
+from chalicelib.errors import BadCursor, NotFound, TooLarge
 from chalicelib.table import connect
 
-app = Chalice(app_name="hubbub")
+VERSION = "0.1.0"
+
+app = Chalice(app_name="hubbub", configure_logs=False)  # telemetry.py logs
 app.experimental_feature_flags.add("WEBSOCKETS")
-app.api.cors = True
-door = Door(app)
 stage = settings.current()
+door = Door(app, stage.origins)
+app.api.cors = door.cors()
 
 # One function a feature: what an item adds to which aggregates.
 CONTRIBUTIONS = (views.contribution,)
@@ -37,7 +52,8 @@ door.authorizer = identify
 # -- views ---------------------------------------------------------------------------------------------
 
 
-@door("POST", "/views", status=202)
+# text/plain is what sendBeacon sends without asking the browser's leave first (a preflight).
+@door("POST", "/views", status=202, accepts=("application/json", "text/plain"), errors=(TooLarge,))
 def post_views(body: schemas.ViewsBody, headers: Mapping[str, str]) -> schemas.Accepted:
     """Take one view event, or up to 500."""
     return views.record(connect(), body, headers.get("user-agent", ""), stage, datetime.now(UTC))
@@ -55,7 +71,7 @@ def get_views_series(query: schemas.SeriesQuery) -> schemas.Series:
     return traffic.series(connect(), query, datetime.now(UTC))
 
 
-@door("GET", "/views/events", who="admin")
+@door("GET", "/views/events", who="admin", errors=(BadCursor,))
 def get_views_events(query: schemas.EventsQuery) -> schemas.ViewEvents:
     """Answer a page's view events in a time frame."""
     return traffic.events(connect(), query, stage, datetime.now(UTC))
@@ -67,10 +83,10 @@ def get_views_top(query: schemas.TopQuery) -> schemas.TopPages:
     return traffic.top(connect(), query)
 
 
-@door("GET", "/views/badge.svg")
-def get_views_badge(query: schemas.PageQuery) -> Response:
+@door("GET", "/views/badge.svg", produces="image/svg+xml")
+def get_views_badge(query: schemas.PageQuery) -> Answer:
     """Draw a page's views as a badge."""
-    return Response(badge.svg("views", views.count(connect(), query).views), badge.HEADERS)
+    return Answer(badge.svg("views", views.count(connect(), query).views), headers=badge.HEADERS)
 
 
 # Both paths, with the queue and without, end in views.write. Only the messages that failed come again.
@@ -105,8 +121,8 @@ def socket_connect(event: Any) -> None:
 
 @app.on_ws_message()
 def socket_message(event: Any) -> None:
-    """Answer every frame with bad_request, for there is no action yet."""
-    app.websocket_api.send(event.connection_id, '{"type":"error","code":"bad_request"}')
+    """Answer a frame."""
+    app.websocket_api.send(event.connection_id, sockets.answer(event.body))
 
 
 @app.on_ws_disconnect()
@@ -121,3 +137,24 @@ def socket_disconnect(event: Any) -> None:
 def get_health() -> schemas.Health:
     """Answer that the app is up; touches nothing else."""
     return schemas.Health(stage=stage.stage)
+
+
+@door("GET", "/openapi.json")
+def get_openapi() -> Answer:
+    """Describe every call, as OpenAPI 3.1."""
+    from chalicelib.openapi import describe  # only this call needs it
+
+    return Answer(describe(door.calls, VERSION), headers={"Cache-Control": "public, max-age=300"})
+
+
+@door("GET", "/docs", produces="text/html; charset=utf-8")
+def get_docs() -> Answer:
+    """Show the calls, to read and to try."""
+    return Answer(viewer.file("index.html")[0], headers=viewer.HEADERS)
+
+
+@door("GET", "/docs/{file}", produces="text/plain", errors=(NotFound,))
+def get_docs_file(path: schemas.FilePath) -> Answer:
+    """Answer one of the files that the page of the calls is made of."""
+    text, kind = viewer.file(path.file)
+    return Answer(text, headers=viewer.HEADERS | {"Content-Type": kind})

@@ -6,12 +6,13 @@ and wording are ours in every place, and one cached authorizer answer serves eve
 
 import hmac
 import time
+import unicodedata
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from chalicelib.schemas import IDENTIFIER
 from chalicelib.settings import Settings
-
-ISSUER = "hubbub"
 
 
 class Caller(NamedTuple):
@@ -45,15 +46,17 @@ def mint(settings: Settings, sub: str, *, scope: str = "", seconds: int = 3600) 
     import jwt
 
     now = int(time.time())
-    claims = {"iss": ISSUER, "aud": _audience(settings), "sub": sub, "iat": now, "exp": now + seconds}
+    claims: dict[str, Any] = {"iss": settings.issuer, "aud": _audience(settings), "sub": sub}
+    claims |= {"iat": now, "exp": now + seconds}
     return jwt.encode(claims | ({"scope": scope} if scope else {}), secret(settings), algorithm="HS256")
 
 
 def context(settings: Settings, authorization: str) -> dict[str, str]:
     """Check an Authorization header; answer what the authorizer hands on to the request.
 
-    Signature, algorithm (pinned), `exp`, `nbf`, `aud` and `iss` must all be right. Never raises: what is
-    wrong is said in `problem`, without a part of the token.
+    HS256 with the stage's secret, or RS256 and ES256 with the keys of a JWKS URL. Signature, algorithm,
+    `exp`, `nbf`, `aud` and `iss` must all be right. Never raises: what is wrong is said in `problem`, without
+    a part of the token.
     """
     import jwt
 
@@ -61,18 +64,22 @@ def context(settings: Settings, authorization: str) -> dict[str, str]:
     if scheme.lower() != "bearer":
         return {"problem": "the Authorization header must be: Bearer, a blank, the token"}
     try:
+        key, algorithms = _key(settings, token.strip())
         claims = jwt.decode(
             token.strip(),
-            secret(settings),
-            algorithms=["HS256"],
+            key,
+            algorithms=algorithms,
             audience=_audience(settings),
-            issuer=ISSUER,
+            issuer=settings.issuer,
             options={"require": ["exp", "sub", "aud", "iss"]},
         )
-    except jwt.InvalidTokenError as error:
+    except jwt.PyJWTError as error:
         return {"problem": f"the token is not valid ({type(error).__name__})"}
+    if not IDENTIFIER.search(claims["sub"]):
+        return {"problem": "the token's sub is not an identifier"}
     # The gateway keeps this answer for a while; with `exp` in it the door still sees a token expire.
-    return {"sub": claims["sub"], "scope": str(claims.get("scope", "")), "exp": str(claims["exp"])}
+    sub = unicodedata.normalize("NFC", claims["sub"])
+    return {"sub": sub, "scope": str(claims.get("scope", "")), "exp": str(claims["exp"])}
 
 
 def caller(context: dict[str, str] | None) -> Caller:
@@ -86,4 +93,39 @@ def caller(context: dict[str, str] | None) -> Caller:
 
 
 def _audience(settings: Settings) -> str:
-    return f"hubbub-{settings.stage}"
+    """Answer whom tokens are for: one stage's are no good at another."""
+    return settings.audience or f"hubbub-{settings.stage}"
+
+
+def _key(settings: Settings, token: str) -> tuple[Any, list[str]]:
+    """Answer the key for a token, and the algorithms it may be used with: never both kinds at once.
+
+    So a public key can never be taken for an HMAC secret. Raises jwt.PyJWTError.
+    """
+    if not settings.jwks_url:
+        return secret(settings), ["HS256"]
+    return _keys(settings.jwks_url).get_signing_key_from_jwt(token).key, ["RS256", "ES256"]
+
+
+@cache
+def _keys(url: str) -> Any:
+    """Answer the issuer's keys: fetched once in five minutes, and at once for a key id that is new.
+
+    But not more often than every ten seconds: a forged key id must not make us ask again and again.
+    """
+    import jwt
+
+    class Keys(jwt.PyJWKClient):
+        asked = float("-inf")
+
+        def fetch_data(self) -> Any:
+            if (
+                time.monotonic() - self.asked < 10
+                and self.jwk_set_cache
+                and (kept := self.jwk_set_cache.get())
+            ):
+                return kept
+            self.asked = time.monotonic()
+            return super().fetch_data()
+
+    return Keys(url, lifespan=300, timeout=3)

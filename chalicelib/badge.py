@@ -2,10 +2,7 @@
 
 from html import escape
 
-HEADERS: dict[str, str | list[str]] = {
-    "Content-Type": "image/svg+xml",
-    "Cache-Control": "public, max-age=30",
-}
+HEADERS = {"Cache-Control": "public, max-age=30", "Cross-Origin-Resource-Policy": "cross-origin"}
 LETTER = 6.6  # mean width of Verdana at 11 px
 
 

@@ -1,101 +1,234 @@
 """The one door: decodes and validates what enters, checks who it is, encodes what leaves.
 
+    @door("GET", "/boards/{board}", errors=(NotFound,))
+    def get_board(path: BoardPath, caller: Caller) -> Board:
+        return boards.find(connect(), path.board)
+
 A handler says by its annotations what it takes: `body`, `query` and `path` as structs of schemas.py,
-`caller`, `headers`. What it returns is encoded; what it raises from errors.py becomes its status and
-`{"Code", "Message"}`.
+`caller`, `headers`, `idempotency_key` (a client's own name for a write that it may repeat). It returns a struct, or an `Answer` for another status or headers; what it raises from
+errors.py becomes its status and `{"Code", "Message"}`. The registered calls are what openapi.py describes.
 """
 
+import re
+import time
+import unicodedata
 from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, NamedTuple, get_type_hints
 from urllib.parse import unquote
 
 import msgspec
-from chalice.app import Chalice, Response
+from chalice.app import Chalice, CORSConfig, Response
 
-from chalicelib import auth
-from chalicelib.errors import BadRequest, Forbidden, TooLarge, Unauthorized
+from chalicelib import wire
+from chalicelib.auth import Caller, caller
+from chalicelib.errors import BadRequest, Busy, Forbidden, HubbubError, TooLarge, Unauthorized
+from chalicelib.telemetry import logger
 
 Who = Literal["public", "user", "admin"]
 
 BODY = 1_000_000  # bytes
+KEY = re.compile("[!-~]{1,128}")
 JSON = "application/json"
+SECURITY = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Strict-Transport-Security": "max-age=31536000",
+}
+# What Chalice calls its own refusals, and what a client reads.
+CODES = {"MethodNotAllowedError": "MethodNotAllowed", "InternalServerError": "InternalError"}
+
+
+class Answer(NamedTuple):
+    """An answer with a status of its own (one that its call declares), or with headers."""
+
+    body: Any
+    status: int | None = None
+    headers: Mapping[str, str] = {}
+
+
+class Call(NamedTuple):
+    """A registered call: all that its description needs."""
+
+    method: str
+    path: str
+    name: str
+    who: Who
+    statuses: tuple[int, ...]
+    accepts: tuple[str, ...]
+    takes: Mapping[str, Any]
+    answers: Any
+    produces: str
+    errors: tuple[type[HubbubError], ...]
+    text: str
 
 
 class Door:
-    """Registers calls on a Chalice app."""
+    """Registers calls on a Chalice app, and stands around every answer that it gives."""
 
-    def __init__(self, app: Chalice):
+    def __init__(self, app: Chalice, origins: tuple[str, ...] = ("*",)):
         self.app = app
+        self.origins = origins
         self.authorizer: Any = None
+        self.calls: list[Call] = []
+        app.register_middleware(self._finish, "http")
 
     def __call__(
-        self, method: str, path: str, *, who: Who = "public", status: int = 200
+        self,
+        method: str,
+        path: str,
+        *,
+        who: Who = "public",
+        status: int | tuple[int, ...] = 200,
+        produces: str = JSON,
+        accepts: tuple[str, ...] = (JSON,),
+        errors: tuple[type[HubbubError], ...] = (),
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register a handler for a method and path, for whoever may call it."""
+        """Register a handler for a method and path, for whoever may call it.
+
+        `status` is the answer's, the first of several unless an `Answer` says otherwise. `errors` are those
+        of the handler's own; what every call may refuse is added to its description.
+        """
+        statuses = status if isinstance(status, tuple) else (status,)
 
         def register(handler: Callable[..., Any]) -> Callable[..., Any]:
             takes = get_type_hints(handler)
-            takes.pop("return", None)
+            answers = takes.pop("return", None)
+            text = (handler.__doc__ or "").strip()
+            call = Call(
+                method, path, handler.__name__, who, statuses, accepts, takes, answers, produces, errors, text
+            )
+            self.calls.append(call)
 
-            @wraps(handler)
             def view(**captured: str) -> Response:
-                request = self.app.current_request
-                given = {name: self._decode(name, kind, request, captured) for name, kind in takes.items()}
-                _admit(who, self._caller(request))
-                answer = handler(**given)
-                if isinstance(answer, Response):
-                    return answer
-                body = msgspec.json.encode(answer).decode()
-                return Response(body, status_code=status, headers={"Content-Type": JSON})
+                return self._serve(call, handler, captured)
 
             options = {"authorizer": self.authorizer} if who != "public" else {}
-            self.app.route(path, methods=[method], name=handler.__name__, **options)(view)
+            self.app.route(
+                path, methods=[method], name=handler.__name__, content_types=list(accepts), **options
+            )(view)
             return handler
 
         return register
 
-    def _decode(self, name: str, kind: Any, request: Any, captured: Mapping[str, str]) -> Any:
-        """Decode one argument of a handler. Raises BadRequest naming the field."""
-        if name == "headers":
-            return request.headers
-        if name == "caller":
-            return self._caller(request)
+    def cors(self) -> CORSConfig:
+        """Say what a preflight answers. API Gateway answers it with one origin, or with any."""
+        return CORSConfig(
+            allow_origin=self.origins[0] if len(self.origins) == 1 else "*",
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
+            expose_headers=["ETag", "Retry-After", "X-Request-Id"],
+            max_age=600,
+        )
+
+    def _serve(self, call: Call, handler: Callable[..., Any], captured: Mapping[str, str]) -> Response:
+        """Decode, admit, handle, encode; an error becomes its answer."""
+        request: Any = self.app.current_request
         try:
-            if name == "body":
-                if len(request.raw_body) > BODY:
-                    raise TooLarge(f"body: it has {len(request.raw_body)} bytes, more than {BODY}")
-                return msgspec.json.decode(request.raw_body, type=kind)
-            if name == "path":
-                return msgspec.convert({k: unquote(v) for k, v in captured.items()}, kind, strict=False)
-            return msgspec.convert(_single(request.query_params), kind, strict=False)
-        except msgspec.ValidationError as error:
-            raise BadRequest(_said(str(error))) from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadRequest(f"body: it is not JSON: {error}") from None
+            person = caller(request.context.get("authorizer"))
+            _admit(call.who, person)
+            ready = {"caller": person, "headers": request.headers}
+            if "idempotency_key" in call.takes:
+                ready["idempotency_key"] = _key(request.headers)
+            given = {
+                name: ready[name] if name in ready else _decode(name, kind, request, captured)
+                for name, kind in call.takes.items()
+            }
+            answer = handler(**given)
+        except HubbubError as error:
+            return _refusal(error)
+        except Exception:
+            logger().exception("a call failed", extra={"call": f"{call.method} {call.path}"})
+            return Response(
+                {"Code": "InternalError", "Message": "It is our fault: try again."}, status_code=500
+            )
+        if not isinstance(answer, Answer):
+            answer = Answer(answer)
+        status = answer.status or call.statuses[0]
+        body = "" if status == 204 else answer.body if call.produces != JSON else wire.encode(answer.body)
+        return Response(body, headers={"Content-Type": call.produces, **answer.headers}, status_code=status)
 
-    def _caller(self, request: Any) -> auth.Caller:
-        return auth.caller(request.context.get("authorizer"))
+    def _finish(self, request: Any, answer: Callable[[Any], Response]) -> Response:
+        """Give every answer its headers, Chalice's own refusals included, and log one line of it."""
+        started = time.perf_counter()
+        response = answer(request)
+        context = request.context
+        id = context.get("requestId") or getattr(self.app.lambda_context, "aws_request_id", "")
+        if isinstance(response.body, dict) and "Code" in response.body:
+            response.body["Code"] = CODES.get(response.body["Code"], response.body["Code"])
+        headers = {**SECURITY, "X-Request-Id": id, **response.headers, **self._cors(request)}
+        response.headers = {name: value for name, value in headers.items() if value}
+        logger().info(
+            "request",
+            extra={
+                "request_id": id,
+                "call": f"{context.get('httpMethod')} {context.get('resourcePath')}",
+                "status": response.status_code,
+                "ms": round((time.perf_counter() - started) * 1000, 1),
+            },
+        )
+        return response
+
+    def _cors(self, request: Any) -> dict[str, str]:
+        """Allow the asking origin, if it is one of ours; Chalice's own header knows a single one."""
+        origin = request.headers.get("origin", "")
+        if "*" in self.origins:
+            return {"Access-Control-Allow-Origin": "*"}
+        allowed = origin if origin in self.origins else self.origins[0]
+        return {"Access-Control-Allow-Origin": allowed, "Vary": "Origin"}
 
 
-def _admit(who: Who, caller: auth.Caller) -> None:
+def _admit(who: Who, person: Caller) -> None:
     if who == "public":
         return
-    if not caller.sub:
-        raise Unauthorized(f"This call needs a valid bearer token: {caller.problem}.")
-    if who == "admin" and not caller.admin:
+    if not person.sub:
+        raise Unauthorized(f"This call needs a valid bearer token: {person.problem}.")
+    if who == "admin" and not person.admin:
         raise Forbidden("This call needs a token with the scope admin.")
+
+
+def _decode(name: str, kind: Any, request: Any, captured: Mapping[str, str]) -> Any:
+    """Decode one argument of a handler. Raises BadRequest naming the field, TooLarge."""
+    try:
+        if name == "path":
+            parts = {key: unicodedata.normalize("NFC", _unquoted(part)) for key, part in captured.items()}
+            return msgspec.convert(parts, kind, strict=False)
+        if name == "query":
+            return msgspec.convert(_single(request.query_params), kind, strict=False)
+        raw = request.raw_body
+    except msgspec.ValidationError as error:
+        raise BadRequest(_said(str(error))) from None
+    except UnicodeError:
+        raise BadRequest(f"{name}: it is not UTF-8") from None
+    if len(raw) > BODY:
+        raise TooLarge(f"body: it has {len(raw)} bytes, more than {BODY}")
+    try:
+        return wire.decode(raw, kind)
+    except msgspec.ValidationError as error:
+        raise BadRequest(_said(str(error))) from None
+    except ValueError as error:
+        raise BadRequest(f"body: {error}") from None
+
+
+def _key(headers: Mapping[str, str]) -> str | None:
+    """Read the Idempotency-Key header, if there is one. Raises BadRequest."""
+    key = headers.get("idempotency-key")
+    if key is not None and not KEY.fullmatch(key):
+        raise BadRequest("Idempotency-Key: it must be 1 to 128 printable ASCII characters without a blank")
+    return key
+
+
+def _unquoted(part: str) -> str:
+    """Read a path parameter, which API Gateway hands over as it stood in the URL."""
+    return unquote(part, errors="strict")
 
 
 def _single(query: Any) -> dict[str, str]:
     """Take a query string in which every parameter stands once."""
-    found = {}
     for name in query or {}:
-        values = query.getlist(name)
-        if len(values) > 1:
+        if len(values := query.getlist(name)) > 1:
             raise BadRequest(f"{name}: it stands {len(values)} times in the query")
-        found[name] = values[0]
-    return found
+    return dict(query or {})
 
 
 def _said(message: str) -> str:
@@ -103,3 +236,11 @@ def _said(message: str) -> str:
     what, _, where = message.partition(" - at `$")
     field = where.rstrip("`").lstrip(".") or "request"
     return f"{field}: {what}"
+
+
+def _refusal(error: HubbubError) -> Response:
+    headers: dict[str, str | list[str]] = {"Content-Type": JSON}
+    if isinstance(error, Busy):
+        headers["Retry-After"] = "1"
+    body = {"Code": type(error).__name__, "Message": str(error)}
+    return Response(wire.encode(body), headers=headers, status_code=error.STATUS_CODE)

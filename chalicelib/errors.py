@@ -50,6 +50,12 @@ class TooLarge(HubbubError):
     STATUS_CODE = 413
 
 
+class UnsupportedMediaType(HubbubError):
+    """The body's Content-Type is none that the call takes."""
+
+    STATUS_CODE = 415
+
+
 class Busy(HubbubError):
     """The table is throttled, or too many writers meet on one item: try again in a moment.
 

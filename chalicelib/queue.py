@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from chalicelib import wire
 from chalicelib.errors import Busy
 from chalicelib.schemas import ViewsBody
 from chalicelib.settings import Settings
@@ -47,7 +46,7 @@ def consume(event: Any, write: Callable[[ViewsBody], None]) -> dict[str, list[di
     failed = []
     for message in event["Records"]:
         try:
-            write(msgspec.json.decode(message["body"], type=ViewsBody))
+            write(wire.decode(message["body"].encode(), ViewsBody))
         except Exception as error:  # whatever one message does, the others are written
             logger().warning("a queue message failed", extra={"problem": type(error).__name__})
             failed.append({"itemIdentifier": message["messageId"]})

@@ -26,6 +26,10 @@ class Settings(NamedTuple):
     views_series: bool = True
     views_uniques: bool = True
     guard_pages: int = 1
+    origins: tuple[str, ...] = ("*",)
+    jwks_url: str = ""
+    issuer: str = "hubbub"
+    audience: str = ""
     secret: str = ""
     secret_file: str = ""
     secret_parameter: str = ""
@@ -69,6 +73,10 @@ def read(environ: Mapping[str, str]) -> Settings:
         views_series=_switch(environ, "HUBBUB_VIEWS_SERIES"),
         views_uniques=_switch(environ, "HUBBUB_VIEWS_UNIQUES"),
         guard_pages=_number(environ, "HUBBUB_GUARD_PAGES", 1),
+        origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
+        jwks_url=environ.get("HUBBUB_JWKS_URL", ""),
+        issuer=environ.get("HUBBUB_ISSUER") or "hubbub",
+        audience=environ.get("HUBBUB_AUDIENCE", ""),
         secret=environ.get("HUBBUB_SECRET", ""),
         secret_file=environ.get("HUBBUB_SECRET_FILE", ""),
         secret_parameter=environ.get("HUBBUB_SECRET_PARAMETER", ""),

@@ -22,7 +22,7 @@ from chalicelib import queue, times, urls
 from chalicelib.crawlers import is_crawler
 from chalicelib.errors import BadRequest, TooLarge
 from chalicelib.items import Item, Key
-from chalicelib.schemas import Accepted, PageQuery, PageViews, Rejection, ViewsBody
+from chalicelib.schemas import Accepted, PageQuery, PageViews, Reason, Rejection, ViewsBody
 from chalicelib.settings import Settings
 from chalicelib.sums import Amount, Constant
 from chalicelib.table import Table
@@ -30,7 +30,7 @@ from chalicelib.table import Table
 EVENTS = 500  # in one request
 CLIENT = re.compile("[!-~]{1,128}")  # printable ASCII without a blank; it ends its keys, so # does no harm
 GRACE = timedelta(days=5)  # an event may wait in the queue (4 days kept) before it is written
-MALFORMED = {
+MALFORMED: dict[Reason, str] = {
     "bad_url": f"url: it must be the http(s) address of a page, of up to {urls.LONGEST} bytes",
     "bad_time": "time: it must be an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z",
     "bad_client": "clientId: it must be 1 to 128 printable ASCII characters without a blank",
@@ -107,7 +107,7 @@ def write_queued(table: Table, body: ViewsBody, settings: Settings, now: datetim
     write(table, [seen for seen in checked if isinstance(seen, View)], settings, now)
 
 
-def _checked(body: ViewsBody, settings: Settings, now: datetime) -> list[View | str]:
+def _checked(body: ViewsBody, settings: Settings, now: datetime) -> list[View | Reason]:
     """Check each event of a body. Raises BadRequest for a single malformed one, TooLarge."""
     if body.events is UNSET:
         seen = check({"url": body.url, "time": body.time, "clientId": body.client_id}, settings, now)
@@ -121,7 +121,7 @@ def _checked(body: ViewsBody, settings: Settings, now: datetime) -> list[View | 
     return [check(event, settings, now) for event in body.events]
 
 
-def check(event: Any, settings: Settings, now: datetime) -> View | str:
+def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
     """Answer the view that an event stands for, or the reason why it does not count."""
     fields = event if isinstance(event, Mapping) else {}
     try:
