@@ -5,7 +5,7 @@ VENV   := .venv
 STAMP  := $(VENV)/.ready
 ARGS   ?=
 
-.PHONY: help setup run test test-all lint types bench clean
+.PHONY: help setup run test test-all lint types openapi bench clean
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -37,6 +37,9 @@ test: setup lint types  ## Lint, types and every test but the long ones
 
 test-all: setup lint types  ## The long ones too
 	@$(VENV)/bin/python -m pytest -m '' $(ARGS)
+
+openapi: setup  ## Write docs/openapi.json from the code
+	@$(VENV)/bin/python -m ops openapi --output docs/openapi.json
 
 bench: setup  ## Measure capacity and time, beside the published designs
 	@$(VENV)/bin/python -m bench views $(ARGS)

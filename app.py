@@ -56,7 +56,7 @@ door.authorizer = identify
 @door("POST", "/views", status=202, accepts=("application/json", "text/plain"), errors=(TooLarge,))
 def post_views(body: schemas.ViewsBody, headers: Mapping[str, str]) -> schemas.Accepted:
     """Take one view event, or up to 500."""
-    return views.record(connect(), body, headers.get("user-agent", ""), stage, datetime.now(UTC))
+    return views.take(connect(), body, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
 
 @door("GET", "/views")

@@ -20,7 +20,6 @@ that cannot be computed: it goes to quarantine (`quarantine.py`) in the same tra
 """
 
 import hashlib
-import json
 import time
 import zlib
 from collections import Counter
@@ -31,7 +30,7 @@ from typing import Any, NamedTuple
 from chalicelib import quarantine
 from chalicelib.errors import Rejected
 from chalicelib.items import Key, unpack
-from chalicelib.quarantine import Poison
+from chalicelib.quarantine import Poison, written
 from chalicelib.sums import Amount, Constant, Contribution, Sums, merge, total
 from chalicelib.table import TRANSACTION, Table
 
@@ -94,7 +93,9 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
     """Compute what a stream record changes; never raises, reads nothing."""
     record = record if isinstance(record, dict) else {"record": record}
     body = record["dynamodb"] if isinstance(record.get("dynamodb"), dict) else {}
-    name = record.get("eventID") or json.dumps(record, sort_keys=True, default=str)
+    name = record.get("eventID")
+    name = name if name and isinstance(name, str) else written(record)
+    id = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=12).digest()
     created = body.get("ApproximateCreationDateTime")
     second = int(created) if isinstance(created, int | float) and 0 <= created < 1e11 else 0
     sums: Sums = {}
@@ -108,11 +109,11 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
                 raise ValueError(f"it touches {len(amounts)} attributes, more than a transaction holds")
             merge(sums, amounts, sign)
         except Exception as error:  # whatever a feature raises about an item, its shard goes on
-            poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"[:500]))
+            poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"))
     if all(isinstance(amount, Constant) for amount in sums.values()):
         sums = {}  # nothing is added, so there is nothing to guard
-    shard = zlib.crc32(json.dumps(_partition(body), default=str).encode()) % guard_pages
-    id = hashlib.blake2b(str(name).encode(errors="replace"), digest_size=12).digest()
+    # A record without its second, which no table sends, has a page by its id: one page would fill up.
+    shard = zlib.crc32(written(_partition(body)).encode()) % guard_pages if second else id[0]
     return Difference(id, Key(f"GUARD#{second}#{shard}", "APPLIED"), second, images, sums, tuple(poison))
 
 
@@ -221,7 +222,7 @@ def _rejected(one: Difference, error: Exception) -> Difference:
     """Turn a difference that DynamoDB will not write into poison that it will."""
     if not one.sums:
         raise error
-    reason = f"{type(error).__name__}: {error}"[:500]
+    reason = f"{type(error).__name__}: {error}"
     return one._replace(sums={}, poison=tuple(Poison(image, sign, reason) for image, sign in one.images))
 
 

@@ -5,14 +5,28 @@ and wording are ours in every place, and one cached authorizer answer serves eve
 """
 
 import hmac
+import json
+import logging
 import time
 import unicodedata
+from collections import deque
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+from chalicelib import logs
 from chalicelib.schemas import IDENTIFIER
 from chalicelib.settings import Settings
+
+SHORTEST = 32  # bytes of a secret: RFC 7518, 3.2
+LEEWAY = 5  # seconds that an issuer's clock may be ahead of ours
+ALGORITHMS = {"RS256", "ES256"}  # of a JWKS URL's keys
+FRESH, STALE = 300, 3600  # seconds that its keys are used unasked, and at most when it does not answer
+ASKS, SPAN = 3, 30  # how often it is asked in so many seconds, whatever key ids come
+ANSWER = 1_000_000  # bytes of its answer that are read
 
 
 class Caller(NamedTuple):
@@ -24,16 +38,39 @@ class Caller(NamedTuple):
 
 
 def secret(settings: Settings) -> bytes:
-    """Answer the stage's secret: from the environment, from a file, or from SSM, in this order."""
-    if settings.secret:
-        return settings.secret.encode()
-    if settings.secret_file:
-        return Path(settings.secret_file).read_bytes().strip()
-    import boto3  # only a function that checks tokens pays for this client
+    """Answer the stage's secret: from the environment, from a file, or from SSM, in this order.
 
-    ssm = boto3.client("ssm", **settings.client_options())
-    parameter = ssm.get_parameter(Name=settings.secret_parameter, WithDecryption=True)["Parameter"]
-    return str(parameter["Value"]).encode()
+    Raises OSError when there is none, or one too short to sign with.
+    """
+    if settings.secret:
+        found = settings.secret.encode()
+    elif settings.secret_file:
+        found = Path(settings.secret_file).read_bytes().strip()
+    elif settings.secret_parameter:
+        found = parameter(settings)
+    else:
+        raise OSError("none of HUBBUB_SECRET, HUBBUB_SECRET_FILE and HUBBUB_SECRET_PARAMETER is set")
+    if len(found) < SHORTEST:
+        raise OSError(f"the secret has {len(found)} bytes, fewer than {SHORTEST}")
+    return found
+
+
+@cache
+def parameter(settings: Settings) -> bytes:
+    """Read the secret from SSM, once in a process."""
+    import boto3  # only a function that checks tokens pays for this client
+    from botocore.config import Config
+
+    config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2})
+    ssm = boto3.client("ssm", config=config, **settings.client_options())
+    log = logging.getLogger("botocore")
+    level = log.level
+    log.setLevel(logging.INFO)  # at DEBUG it writes down the answer
+    try:
+        answer = ssm.get_parameter(Name=settings.secret_parameter, WithDecryption=True)
+    finally:
+        log.setLevel(level)
+    return str(answer["Parameter"]["Value"]).strip().encode()
 
 
 def derived(settings: Settings, purpose: str) -> bytes:
@@ -55,31 +92,48 @@ def context(settings: Settings, authorization: str) -> dict[str, str]:
     """Check an Authorization header; answer what the authorizer hands on to the request.
 
     HS256 with the stage's secret, or RS256 and ES256 with the keys of a JWKS URL. Signature, algorithm,
-    `exp`, `nbf`, `aud` and `iss` must all be right. Never raises: what is wrong is said in `problem`, without
-    a part of the token.
+    `exp`, `nbf`, `aud` and `iss` must all be right; `nbf` and `iat` may be 5 seconds ahead. Never raises:
+    what is wrong is said in `problem`, without a part of the token.
     """
     import jwt
 
     scheme, _, token = authorization.strip().partition(" ")
-    if scheme.lower() != "bearer":
+    if scheme.lower() != "bearer" or not token.strip():
         return {"problem": "the Authorization header must be: Bearer, a blank, the token"}
+    token = token.strip()
     try:
-        key, algorithms = _key(settings, token.strip())
+        header = jwt.get_unverified_header(token)
+    except Exception as error:  # whatever a token does to its parser (a deep nest: RecursionError)
+        return _invalid(error)
+    try:
+        found = _key(settings, header.get("kid"))
+    except Exception as error:  # a file, SSM or the issuer: nothing that the client sent
+        logs.failure("tokens cannot be checked", error, reason=str(error)[:300])
+        return {"problem": "this stage cannot check tokens now, whatever they are; try again later"}
+    if not found:
+        return {"problem": "the token is not valid (its key id is none of the issuer's)"}
+    try:
+        key, algorithm = found
         claims = jwt.decode(
-            token.strip(),
+            token,
             key,
-            algorithms=algorithms,
+            algorithms=[algorithm],
             audience=_audience(settings),
             issuer=settings.issuer,
+            leeway=LEEWAY,
             options={"require": ["exp", "sub", "aud", "iss"]},
         )
-    except jwt.PyJWTError as error:
-        return {"problem": f"the token is not valid ({type(error).__name__})"}
-    if not IDENTIFIER.search(claims["sub"]):
+        sub, exp = unicodedata.normalize("NFC", claims["sub"]), str(int(claims["exp"]))
+    except Exception as error:
+        return _invalid(error)
+    if not IDENTIFIER.search(sub):
         return {"problem": "the token's sub is not an identifier"}
     # The gateway keeps this answer for a while; with `exp` in it the door still sees a token expire.
-    sub = unicodedata.normalize("NFC", claims["sub"])
-    return {"sub": sub, "scope": str(claims.get("scope", "")), "exp": str(claims["exp"])}
+    return {"sub": sub, "scope": str(claims.get("scope", "")), "exp": exp}
+
+
+def _invalid(error: Exception) -> dict[str, str]:
+    return {"problem": f"the token is not valid ({type(error).__name__})"}
 
 
 def caller(context: dict[str, str] | None) -> Caller:
@@ -97,35 +151,75 @@ def _audience(settings: Settings) -> str:
     return settings.audience or f"hubbub-{settings.stage}"
 
 
-def _key(settings: Settings, token: str) -> tuple[Any, list[str]]:
-    """Answer the key for a token, and the algorithms it may be used with: never both kinds at once.
+def _key(settings: Settings, kid: str | None) -> tuple[Any, str] | None:
+    """Answer the key for a token and the one algorithm that it is for, so that no key is taken for another's.
 
-    So a public key can never be taken for an HMAC secret. Raises jwt.PyJWTError.
+    None when the issuer has no such key. Raises OSError and others when the keys cannot be read.
     """
     if not settings.jwks_url:
-        return secret(settings), ["HS256"]
-    return _keys(settings.jwks_url).get_signing_key_from_jwt(token).key, ["RS256", "ES256"]
+        return secret(settings), "HS256"
+    return _keys(settings.jwks_url).find(kid)
 
 
 @cache
-def _keys(url: str) -> Any:
-    """Answer the issuer's keys: fetched once in five minutes, and at once for a key id that is new.
+def _keys(url: str) -> "Keys":
+    return Keys(url)
 
-    But not more often than every ten seconds: a forged key id must not make us ask again and again.
+
+class Keys:
+    """An issuer's public keys, by key id: fetched once in five minutes, and at once for a key id that is new.
+
+    But only three times in 30 seconds: forged key ids must not make us ask again and again. While the issuer
+    does not answer, its last keys stay good for an hour.
     """
+
+    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url = url
+        self._clock = clock
+        self._lock = Lock()
+        self._found: dict[str, tuple[Any, str]] = {}
+        self._read = float("-inf")
+        self._asked: deque[float] = deque(maxlen=ASKS)
+
+    def find(self, kid: str | None) -> tuple[Any, str] | None:
+        """Answer the key of an id and its algorithm. Raises OSError when there are no keys to look into."""
+        if kid is None:
+            return None
+        with self._lock:
+            now = self._clock()
+            if (kid not in self._found or now - self._read > FRESH) and self._may_ask(now):
+                self._ask(now)
+            if now - self._read > STALE:
+                raise OSError("the keys of HUBBUB_JWKS_URL cannot be read")
+            return self._found.get(kid)
+
+    def _may_ask(self, now: float) -> bool:
+        return len(self._asked) < ASKS or now - self._asked[0] > SPAN
+
+    def _ask(self, now: float) -> None:
+        self._asked.append(now)
+        try:
+            self._found, self._read = _fetch(self._url), now
+        except Exception as error:
+            logs.failure("the keys of HUBBUB_JWKS_URL cannot be read", error, reason=str(error)[:300])
+
+
+def _fetch(url: str) -> dict[str, tuple[Any, str]]:
+    """Read the keys that sign with an algorithm of ours. Raises OSError, ValueError, ImportError."""
+    from urllib.request import urlopen
+
     import jwt
+    from jwt.algorithms import has_crypto
 
-    class Keys(jwt.PyJWKClient):
-        asked = float("-inf")
-
-        def fetch_data(self) -> Any:
-            if (
-                time.monotonic() - self.asked < 10
-                and self.jwk_set_cache
-                and (kept := self.jwk_set_cache.get())
-            ):
-                return kept
-            self.asked = time.monotonic()
-            return super().fetch_data()
-
-    return Keys(url, lifespan=300, timeout=3)
+    if not has_crypto:
+        raise ImportError("HUBBUB_JWKS_URL needs the package cryptography: add it to requirements.txt")
+    parts = urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "127.0.0.1"):
+        raise ValueError("HUBBUB_JWKS_URL must begin with https://")
+    with urlopen(url, timeout=3) as answer:  # noqa: S310 - the scheme is https
+        keys = jwt.PyJWKSet.from_dict(json.loads(answer.read(ANSWER))).keys
+    return {
+        key.key_id: (key.key, key.algorithm_name)
+        for key in keys
+        if key.key_id and key.algorithm_name in ALGORITHMS and key.public_key_use in ("sig", None)
+    }

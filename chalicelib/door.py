@@ -5,24 +5,22 @@
         return boards.find(connect(), path.board)
 
 A handler says by its annotations what it takes: `body`, `query` and `path` as structs of schemas.py,
-`caller`, `headers`, `idempotency_key` (a client's own name for a write that it may repeat). It returns a struct, or an `Answer` for another status or headers; what it raises from
-errors.py becomes its status and `{"Code", "Message"}`. The registered calls are what openapi.py describes.
+`caller`, `headers`, `idempotency_key` (a client's own name for a write that it may repeat). It returns a
+struct, or an `Answer` for another status or headers; what it raises from errors.py becomes its status and
+`{"Code", "Message"}`. The registered calls are what openapi.py describes.
 """
 
+import math
 import re
 import time
-import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_type_hints
-from urllib.parse import unquote
 
-import msgspec
 from chalice.app import Chalice, CORSConfig, Response
 
-from chalicelib import wire
-from chalicelib.auth import Caller, caller
-from chalicelib.errors import BadRequest, Busy, Forbidden, HubbubError, TooLarge, Unauthorized
-from chalicelib.telemetry import logger
+from chalicelib import auth, logs, settings, wire
+from chalicelib.auth import Caller
+from chalicelib.errors import BadRequest, Forbidden, HubbubError, TooLarge, Unauthorized
 
 Who = Literal["public", "user", "admin"]
 
@@ -105,9 +103,10 @@ class Door:
                 return self._serve(call, handler, captured)
 
             options = {"authorizer": self.authorizer} if who != "public" else {}
-            self.app.route(
-                path, methods=[method], name=handler.__name__, content_types=list(accepts), **options
-            )(view)
+            kinds = list(accepts) if "body" in takes else ["*/*"]
+            self.app.route(path, methods=[method], name=handler.__name__, content_types=kinds, **options)(
+                view
+            )
             return handler
 
         return register
@@ -122,11 +121,10 @@ class Door:
         )
 
     def _serve(self, call: Call, handler: Callable[..., Any], captured: Mapping[str, str]) -> Response:
-        """Decode, admit, handle, encode; an error becomes its answer."""
+        """Admit, decode, handle, encode; an error becomes its answer."""
         request: Any = self.app.current_request
         try:
-            person = caller(request.context.get("authorizer"))
-            _admit(call.who, person)
+            person = _admitted(call.who, request)
             ready = {"caller": person, "headers": request.headers}
             if "idempotency_key" in call.takes:
                 ready["idempotency_key"] = _key(request.headers)
@@ -134,31 +132,30 @@ class Door:
                 name: ready[name] if name in ready else _decode(name, kind, request, captured)
                 for name, kind in call.takes.items()
             }
-            answer = handler(**given)
+            return _answered(call, handler(**given))
         except HubbubError as error:
             return _refusal(error)
-        except Exception:
-            logger().exception("a call failed", extra={"call": f"{call.method} {call.path}"})
-            return Response(
-                {"Code": "InternalError", "Message": "It is our fault: try again."}, status_code=500
-            )
-        if not isinstance(answer, Answer):
-            answer = Answer(answer)
-        status = answer.status or call.statuses[0]
-        body = "" if status == 204 else answer.body if call.produces != JSON else wire.encode(answer.body)
-        return Response(body, headers={"Content-Type": call.produces, **answer.headers}, status_code=status)
+        except Exception as error:
+            logs.failure("a call failed", error, request_id=_id(request), call=f"{call.method} {call.path}")
+            body = {"Code": "InternalError", "Message": "It is our fault: try again."}
+            return Response(body, status_code=500)
 
     def _finish(self, request: Any, answer: Callable[[Any], Response]) -> Response:
         """Give every answer its headers, Chalice's own refusals included, and log one line of it."""
         started = time.perf_counter()
         response = answer(request)
-        context = request.context
-        id = context.get("requestId") or getattr(self.app.lambda_context, "aws_request_id", "")
+        context, id = request.context, _id(request)
         if isinstance(response.body, dict) and "Code" in response.body:
             response.body["Code"] = CODES.get(response.body["Code"], response.body["Code"])
-        headers = {**SECURITY, "X-Request-Id": id, **response.headers, **self._cors(request)}
+        headers = {
+            "Content-Type": JSON,
+            **SECURITY,
+            **response.headers,
+            **self._cors(request),
+            "X-Request-Id": id,
+        }
         response.headers = {name: value for name, value in headers.items() if value}
-        logger().info(
+        logs.logger().info(
             "request",
             extra={
                 "request_id": id,
@@ -170,44 +167,62 @@ class Door:
         return response
 
     def _cors(self, request: Any) -> dict[str, str]:
-        """Allow the asking origin, if it is one of ours; Chalice's own header knows a single one."""
-        origin = request.headers.get("origin", "")
+        """Allow the asking origin if it is one of ours, whatever single one Chalice has put there."""
+        headers: dict[str, str] = self.cors().get_access_control_headers()
         if "*" in self.origins:
-            return {"Access-Control-Allow-Origin": "*"}
-        allowed = origin if origin in self.origins else self.origins[0]
-        return {"Access-Control-Allow-Origin": allowed, "Vary": "Origin"}
+            return headers | {"Access-Control-Allow-Origin": "*"}
+        origin = request.headers.get("origin")
+        allowed = origin if origin in self.origins else ""
+        return headers | {"Access-Control-Allow-Origin": allowed, "Vary": "Origin"}
 
 
-def _admit(who: Who, person: Caller) -> None:
+def _id(request: Any) -> str:
+    """Name a request: as API Gateway does, or else as Lambda does."""
+    return str(request.context.get("requestId") or getattr(request.lambda_context, "aws_request_id", ""))
+
+
+def _admitted(who: Who, request: Any) -> Caller:
+    """Answer who calls. Raises Unauthorized, Forbidden.
+
+    The gateway keeps the authorizer's answer for a while. A refusal is checked again, for its cause may be
+    gone: the token is valid by now, or the keys can be read again.
+    """
+    person = auth.caller(request.context.get("authorizer"))
     if who == "public":
-        return
+        return person
+    if not person.sub:
+        token = request.headers.get("authorization", "")
+        person = auth.caller(auth.context(settings.current(), token))
     if not person.sub:
         raise Unauthorized(f"This call needs a valid bearer token: {person.problem}.")
     if who == "admin" and not person.admin:
         raise Forbidden("This call needs a token with the scope admin.")
+    return person
+
+
+def _answered(call: Call, answer: Any) -> Response:
+    """Encode what a handler returned."""
+    if not isinstance(answer, Answer):
+        answer = Answer(answer)
+    status = answer.status or call.statuses[0]
+    body = "" if status == 204 else answer.body if call.produces != JSON else wire.encode(answer.body)
+    return Response(body, headers={"Content-Type": call.produces, **answer.headers}, status_code=status)
 
 
 def _decode(name: str, kind: Any, request: Any, captured: Mapping[str, str]) -> Any:
     """Decode one argument of a handler. Raises BadRequest naming the field, TooLarge."""
     try:
         if name == "path":
-            parts = {key: unicodedata.normalize("NFC", _unquoted(part)) for key, part in captured.items()}
-            return msgspec.convert(parts, kind, strict=False)
+            return wire.texts({key: wire.unquoted(key, part) for key, part in captured.items()}, kind)
         if name == "query":
-            return msgspec.convert(_single(request.query_params), kind, strict=False)
-        raw = request.raw_body
-    except msgspec.ValidationError as error:
-        raise BadRequest(_said(str(error))) from None
-    except UnicodeError:
-        raise BadRequest(f"{name}: it is not UTF-8") from None
-    if len(raw) > BODY:
-        raise TooLarge(f"body: it has {len(raw)} bytes, more than {BODY}")
-    try:
+            return wire.texts(_single(request.query_params), kind)
+        if len(raw := request.raw_body) > BODY:
+            raise TooLarge(f"body: it has {len(raw)} bytes, more than {BODY}")
         return wire.decode(raw, kind)
-    except msgspec.ValidationError as error:
-        raise BadRequest(_said(str(error))) from None
+    except UnicodeError:
+        raise BadRequest("body: it is not UTF-8") from None
     except ValueError as error:
-        raise BadRequest(f"body: {error}") from None
+        raise BadRequest(str(error)) from None
 
 
 def _key(headers: Mapping[str, str]) -> str | None:
@@ -218,29 +233,17 @@ def _key(headers: Mapping[str, str]) -> str | None:
     return key
 
 
-def _unquoted(part: str) -> str:
-    """Read a path parameter, which API Gateway hands over as it stood in the URL."""
-    return unquote(part, errors="strict")
-
-
 def _single(query: Any) -> dict[str, str]:
     """Take a query string in which every parameter stands once."""
     for name in query or {}:
         if len(values := query.getlist(name)) > 1:
-            raise BadRequest(f"{name}: it stands {len(values)} times in the query")
+            raise BadRequest(f"{name[:40]}: it stands {len(values)} times in the query")
     return dict(query or {})
-
-
-def _said(message: str) -> str:
-    """Turn msgspec's "Expected `int`, got `str` - at `$.limit`" into "limit: Expected …"."""
-    what, _, where = message.partition(" - at `$")
-    field = where.rstrip("`").lstrip(".") or "request"
-    return f"{field}: {what}"
 
 
 def _refusal(error: HubbubError) -> Response:
     headers: dict[str, str | list[str]] = {"Content-Type": JSON}
-    if isinstance(error, Busy):
-        headers["Retry-After"] = "1"
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
     body = {"Code": type(error).__name__, "Message": str(error)}
     return Response(wire.encode(body), headers=headers, status_code=error.STATUS_CODE)

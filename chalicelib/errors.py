@@ -7,9 +7,10 @@ from chalice.app import ChaliceViewError
 
 
 class HubbubError(ChaliceViewError):
-    """Stand above every error that an answer can carry."""
+    """Stand above every error that an answer can carry; `retry_after` are the seconds to wait, if any."""
 
     STATUS_CODE = 500
+    retry_after: float | None = None
 
     def __str__(self) -> str:
         # Chalice's own __str__ puts the class name before the message; `Code` has it already.
@@ -56,6 +57,16 @@ class UnsupportedMediaType(HubbubError):
     STATUS_CODE = 415
 
 
+class SlowDown(HubbubError):
+    """The caller does this more often than the operation allows: wait as long as Retry-After says."""
+
+    STATUS_CODE = 429
+
+    def __init__(self, message: str, retry_after: float = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class Busy(HubbubError):
     """The table is throttled, or too many writers meet on one item: try again in a moment.
 
@@ -64,6 +75,7 @@ class Busy(HubbubError):
     """
 
     STATUS_CODE = 503
+    retry_after = 1
 
 
 class Rejected(Exception):

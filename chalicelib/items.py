@@ -17,6 +17,8 @@ class Key(NamedTuple):
     sk: str
 
 
+LARGEST = 125  # the exponent of DynamoDB's largest number; more zeros than that would fill the memory
+
 _serializer = TypeSerializer()
 
 
@@ -25,7 +27,12 @@ class _Deserializer(TypeDeserializer):  # type: ignore[misc,unused-ignore]
 
     def _deserialize_n(self, value: str) -> int | Decimal:
         number = Decimal(value)
-        return int(number) if number == number.to_integral_value() else number
+        is_whole = number.adjusted() <= LARGEST and number == number.to_integral_value()
+        return int(number) if is_whole else number
+
+    def _deserialize_s(self, value: str) -> str:
+        value.encode()  # half of a surrogate pair raises ValueError: DynamoDB would not take it back
+        return value
 
     def _deserialize_b(self, value: Any) -> bytes:
         if isinstance(value, str):  # a stream record carries binary as base64

@@ -1,15 +1,15 @@
 """The interface as OpenAPI 3.1, from the calls that are registered at the door: nothing is written twice.
 
 A call's text is its handler's docstring, its types are its handler's annotations, its errors are those it
-declares and those the door itself may answer.
+declares and those the door itself may answer. What a type says of itself beyond its fields is in schemas.py.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from chalicelib.door import JSON, Answer, Call
+from chalicelib.door import CODES, JSON, Answer, Call
 from chalicelib.errors import (
     BadRequest,
     Busy,
@@ -23,19 +23,30 @@ from chalicelib.errors import (
 REFERENCE = "#/components/schemas/{name}"
 Schema = dict[str, Any]
 
-ERROR = {
-    "type": "object",
-    "description": "What is wrong: a stable code, and a sentence for people that names the offender.",
-    "properties": {"Code": {"type": "string"}, "Message": {"type": "string"}},
-    "required": ["Code", "Message"],
-    "examples": [{"Code": "BadRequest", "Message": "limit: Expected `int` <= 100"}],
+# By the first part of a call's path; what is none of these belongs to the service itself.
+TAGS = {
+    "views": "How often a site's pages are viewed, by how many clients, and when.",
+    "leaderboards": "Scores of players, ranked.",
+    "challenges": "Who found which of a challenge's paths.",
+    "products": "Comments on products, with ratings.",
+    "service": "The app itself.",
 }
 HEADERS = {
     "X-Request-Id": {
         "description": "Names this request in the logs.",
         "schema": {"type": "string"},
+        "example": "0b3f6f0e-6a0b-4d8c-9d4e-3c1f2d6f9a11",
     },
-    "Retry-After": {"description": "Seconds to wait before the next try.", "schema": {"type": "integer"}},
+    "Cache-Control": {
+        "description": "How long the answer may be kept: not at all (`no-store`), or for so many seconds.",
+        "schema": {"type": "string"},
+        "example": "no-store",
+    },
+    "Retry-After": {
+        "description": "Seconds to wait before the next try.",
+        "schema": {"type": "integer"},
+        "example": 1,
+    },
 }
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -43,53 +54,97 @@ IDEMPOTENCY_KEY = {
     "required": False,
     "description": "Your own name for this write: the same name again writes nothing and answers the same.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,128}$"},
+    "example": "order-1539",
 }
 BEARER = {
     "type": "http",
     "scheme": "bearer",
     "bearerFormat": "JWT",
-    "description": "`sub` is the player or author; the scope `admin` opens the calls for admins.",
+    "description": "A signed token: `sub` is the player or author, and the scope `admin` opens the calls "
+    "for admins. On one machine `python -m ops token --stage local --sub me` prints one.",
 }
 
 
 def describe(calls: Sequence[Call], version: str) -> Schema:
     """Describe the calls as one OpenAPI document."""
-    types = [kind for call in calls for kind in (*_structs(call).values(), call.answers) if _is_struct(kind)]
-    _, schemas = msgspec.json.schema_components(types, ref_template=REFERENCE)
-    for kind in types:
-        schemas[kind.__name__] |= getattr(kind, "MORE", {})
     paths: dict[str, Schema] = {}
     for call in calls:
-        paths.setdefault(call.path, {})[call.method.lower()] = _operation(call, schemas)
-    sent: list[Any] = [kind for call in calls for kind in (call.takes.get("body"), call.answers)]
+        paths.setdefault(call.path, {})[call.method.lower()] = _operation(call)
+    sent = [kind for call in calls for kind in (call.takes.get("body"), call.answers) if _is_struct(kind)]
+    tags = {_tag(call) for call in calls}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Hubbub",
             "version": version,
             "summary": "Live numbers for a web site",
+            "description": "JSON, camelCase, UTF-8. Times are ISO 8601; answers are in UTC. An error is "
+            '`{"Code", "Message"}`: the code is stable, the message names the offender.',
             "license": {"name": "MIT", "identifier": "MIT"},
         },
-        "servers": [{"url": "."}],
+        "servers": [{"url": ".", "description": "Where this description was found"}],
+        "tags": [{"name": tag, "description": text} for tag, text in TAGS.items() if tag in tags],
         "paths": paths,
         "components": {
-            "schemas": {"Error": ERROR}
-            | _reachable(schemas, [kind.__name__ for kind in sent if _is_struct(kind)]),
+            "schemas": {"Error": _error()} | _schemas(sent),
             "headers": HEADERS,
             "securitySchemes": {"bearer": BEARER},
         },
     }
 
 
-def _operation(call: Call, schemas: Mapping[str, Schema]) -> Schema:
+def _schemas(types: Sequence[Any]) -> dict[str, Schema]:
+    """Describe types and what they are made of, by name."""
+    types = [*types, *(part for kind in types for part in getattr(kind, "ONE_OF", ()))]
+    _, schemas = msgspec.json.schema_components(types, ref_template=REFERENCE)
+    for kind in types:
+        described = schemas[kind.__name__]
+        described |= getattr(kind, "MORE", {})
+        if parts := getattr(kind, "ONE_OF", {}):
+            described["oneOf"] = [{"$ref": REFERENCE.format(name=part.__name__)} for part in parts]
+            for name in ("type", "properties", "required"):
+                del described[name]
+        for part, own in parts.items():
+            others = [{"required": [name]} for names in parts.values() for name in names if name not in own]
+            schemas[part.__name__]["not"] = {"anyOf": others}
+    return {name: _tidied(schema) for name, schema in sorted(schemas.items())}
+
+
+def _tidied(value: Any, key: str = "") -> Any:
+    """Write texts in one line, and patterns as JSON Schema reads them: there `$` is the very end."""
+    if isinstance(value, dict):
+        texts = {"type": "string"} if isinstance(value.get("enum"), list) else {}
+        return texts | {name: _tidied(part, name) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_tidied(part) for part in value]
+    if key == "pattern":
+        return value.replace("$(?!\\n)", "$")
+    return " ".join(value.split()) if key == "description" else value
+
+
+def _error() -> Schema:
+    codes = sorted({kind.__name__ for kind in _below(HubbubError)} | set(CODES.values()))
+    return {
+        "title": "Error",
+        "type": "object",
+        "description": "What is wrong: a stable code, and a sentence for people that names the offender.",
+        "properties": {
+            "Code": {"description": "Which error it is", "type": "string", "enum": codes},
+            "Message": {"description": "What to mend, and where", "type": "string"},
+        },
+        "required": ["Code", "Message"],
+    }
+
+
+def _operation(call: Call) -> Schema:
     summary, _, text = call.text.partition("\n\n")
     operation: Schema = {
         "operationId": call.name,
         "summary": " ".join(summary.split()),
-        "tags": [call.path.strip("/").split("/")[0].partition(".")[0]],
+        "tags": [_tag(call)],
         "parameters": [
-            *_parameters("path", call.takes.get("path"), schemas),
-            *_parameters("query", call.takes.get("query"), schemas),
+            *_parameters("path", call.takes.get("path")),
+            *_parameters("query", call.takes.get("query")),
             *([IDEMPOTENCY_KEY] if "idempotency_key" in call.takes else []),
         ],
         "responses": _responses(call),
@@ -98,51 +153,65 @@ def _operation(call: Call, schemas: Mapping[str, Schema]) -> Schema:
     if text:
         operation["description"] = " ".join(text.split())
     if body := call.takes.get("body"):
-        content = {"schema": {"$ref": REFERENCE.format(name=body.__name__)}}
-        operation["requestBody"] = {"required": True, "content": dict.fromkeys(call.accepts, content)}
+        content = {kind: _content(body, text=kind != JSON) for kind in call.accepts}
+        operation["requestBody"] = {"description": _text(body), "required": True, "content": content}
     return operation
 
 
-def _parameters(place: str, kind: Any, schemas: Mapping[str, Schema]) -> Iterable[Schema]:
+def _parameters(place: str, kind: Any) -> Iterable[Schema]:
     if kind is None:
         return
-    described = schemas[kind.__name__]
+    described = _schemas([kind])[kind.__name__]
     for name, schema in described["properties"].items():
         schema = dict(schema)
         parameter = {"name": name, "in": place, "required": name in described.get("required", ())}
-        if text := schema.pop("description", ""):
-            parameter["description"] = text
         # In a query nothing stands for null: a parameter is there or it is not.
-        if "anyOf" in schema:
-            [schema["anyOf"]] = [[one for one in schema["anyOf"] if one.get("type") != "null"]]
-            schema |= schema.pop("anyOf")[0]
+        if {"type": "null"} in schema.get("anyOf", ()):
+            [one] = [one for one in schema.pop("anyOf") if one != {"type": "null"}]
+            schema |= one
         if schema.get("default", ...) is None:
             del schema["default"]
+        if text := schema.pop("description", ""):
+            parameter["description"] = text
+        if parameter["required"] and "examples" in schema:
+            parameter["example"] = schema.pop("examples")[0]  # the page of the calls fills it in
         yield parameter | {"schema": schema}
 
 
 def _responses(call: Call) -> Schema:
-    headers = {"X-Request-Id": {"$ref": "#/components/headers/X-Request-Id"}}
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")}
     responses: dict[str, Schema] = {}
-    answers = {"$ref": REFERENCE.format(name=call.answers.__name__)} if _is_struct(call.answers) else {}
     for done in call.statuses:
-        content = {"content": {call.produces.partition(";")[0]: {"schema": answers}}} if done != 204 else {}
-        responses[str(done)] = {"description": "Done.", "headers": headers, **content}
+        responses[str(done)] = {"description": _text(call.answers) or "Done.", "headers": headers}
+        if done != 204:
+            media = call.produces.partition(";")[0]
+            media = "text/*" if media == "text/plain" else media  # the `Answer` says which
+            content = _content(call.answers) if _is_struct(call.answers) else {}
+            responses[str(done)]["content"] = {media: content}
     for error in errors(call):
-        status = str(error.STATUS_CODE)
-        code, text = error.__name__, " ".join((error.__doc__ or "").split("\n\n")[0].split())
-        if status in responses:
-            responses[status]["description"] += f" `{code}`: {text}"
-        else:
-            responses[status] = {
-                "description": f"`{code}`: {text}",
-                "headers": headers,
-                "content": {JSON: {"schema": {"$ref": REFERENCE.format(name="Error")}}},
-            }
-        if status in ("429", "503"):
-            again = {"Retry-After": {"$ref": "#/components/headers/Retry-After"}}
-            responses[status]["headers"] = headers | again
+        code, text = error.__name__, _text(error)
+        response = responses.setdefault(
+            str(error.STATUS_CODE),
+            {
+                "description": "",
+                "headers": dict(headers),
+                "content": {JSON: {"schema": {"$ref": REFERENCE.format(name="Error")}, "examples": {}}},
+            },
+        )
+        response["description"] = f"{response['description']} `{code}`: {text}".lstrip()
+        response["content"][JSON]["examples"][code] = {"value": {"Code": code, "Message": text}}
+        if error.STATUS_CODE in (429, 503):
+            response["headers"]["Retry-After"] = {"$ref": "#/components/headers/Retry-After"}
     return dict(sorted(responses.items()))
+
+
+def _content(kind: Any, *, text: bool = False) -> Schema:
+    """Describe a body of a type, with its examples; `text`: as JSON that is sent as plain text."""
+    schema: Schema = {"$ref": REFERENCE.format(name=kind.__name__)}
+    if text:
+        return {"schema": {"type": "string", "contentMediaType": JSON, "contentSchema": schema}}
+    examples = {name: {"value": value} for name, value in getattr(kind, "EXAMPLES", {}).items()}
+    return {"schema": schema} | ({"examples": examples} if examples else {})
 
 
 def errors(call: Call) -> list[type[HubbubError]]:
@@ -160,30 +229,21 @@ def errors(call: Call) -> list[type[HubbubError]]:
     return [*found, *(error for error in call.errors if error not in found), *([Busy] if call.takes else [])]
 
 
-def _structs(call: Call) -> dict[str, Any]:
-    return {name: kind for name, kind in call.takes.items() if name in ("body", "query", "path")}
+def _tag(call: Call) -> str:
+    first = call.path.split("/")[1]
+    return first if first in TAGS else "service"
+
+
+def _text(kind: Any) -> str:
+    """Read the first paragraph that a type says of itself."""
+    own = _is_struct(kind) or (isinstance(kind, type) and issubclass(kind, HubbubError))
+    return " ".join((kind.__doc__ or "").split("\n\n")[0].split()) if own else ""
+
+
+def _below(kind: type[HubbubError]) -> Iterable[type[HubbubError]]:
+    for child in kind.__subclasses__():
+        yield from (child, *_below(child))
 
 
 def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not Answer
-
-
-def _reachable(schemas: Mapping[str, Schema], names: list[str]) -> dict[str, Schema]:
-    """Keep the schemas that a body or an answer is made of; those of parameters are written out in place."""
-    found: dict[str, Schema] = {}
-    rest = list(names)
-    while rest:
-        name = rest.pop()
-        if name not in found:
-            found[name] = schemas[name]
-            prefix = REFERENCE.format(name="")
-            rest += [text.removeprefix(prefix) for text in _texts(schemas[name]) if text.startswith(prefix)]
-    return dict(sorted(found.items()))
-
-
-def _texts(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _texts(part)

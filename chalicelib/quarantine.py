@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from chalicelib.items import Item, Key
 
 PARTITIONS = 16  # so that a flood of poison is not throttled on one
+REASON = 500  # letters
 IMAGE = 350_000  # bytes kept of an image, of the 400 KB that an item may have
 
 
@@ -35,11 +36,22 @@ def entry_key(record: bytes, second: int, sign: int) -> Key:
 
 def entry(record: bytes, second: int, poison: Poison, now: int) -> Item:
     """Build the item that keeps an image; of one that is too large even compressed, only its length."""
-    image = zlib.compress(json.dumps(poison.image, sort_keys=True, default=str).encode())
+    image = zlib.compress(written(poison.image).encode())
     return {
         **entry_key(record, second, poison.sign)._asdict(),
         "sign": poison.sign,
-        "reason": poison.reason,
+        "reason": poison.reason[:REASON],
         "quarantined": datetime.fromtimestamp(now, UTC).isoformat(),
         **({"image": image} if len(image) <= IMAGE else {"image_bytes": len(image)}),
     }
+
+
+def written(value: Any) -> str:
+    """Write any value as text, the same whatever the order of its dicts; never raises.
+
+    Of what JSON cannot hold (a nest of a thousand levels, a number of thousands of digits), only its type.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, default=str)
+    except (RecursionError, TypeError, ValueError):
+        return f"a {type(value).__name__} that cannot be written"

@@ -10,6 +10,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
+MOST = 100_000  # of anything that is counted in days, seconds or pages
+
 
 class Settings(NamedTuple):
     """One stage's settings."""
@@ -67,7 +69,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         queue_name=environ.get("HUBBUB_QUEUE_NAME") or f"hubbub-{stage}-views",
         queue_url=environ.get("HUBBUB_QUEUE_URL", ""),
         endpoint=environ.get("HUBBUB_ENDPOINT", ""),
-        sites=frozenset(s.strip().lower() for s in environ.get("HUBBUB_SITES", "").split(",") if s.strip()),
+        sites=frozenset(_site(s) for s in environ.get("HUBBUB_SITES", "").split(",") if s.strip()),
         views_window=timedelta(days=_number(environ, "HUBBUB_VIEWS_WINDOW_DAYS", 7)),
         views_ahead=timedelta(seconds=_number(environ, "HUBBUB_VIEWS_AHEAD_SECONDS", 300)),
         views_series=_switch(environ, "HUBBUB_VIEWS_SERIES"),
@@ -89,10 +91,19 @@ def current() -> Settings:
     return read(os.environ)
 
 
+def _site(text: str) -> str:
+    """Write a host of the list as addresses have it: lower case, in punycode, without a last dot."""
+    wildcard, host = ("*.", text.strip()[2:]) if text.strip().startswith("*.") else ("", text.strip())
+    try:
+        return wildcard + (host if host == "*" else host.lower().rstrip(".").encode("idna").decode())
+    except UnicodeError:
+        raise ValueError(f"HUBBUB_SITES has {text.strip()[:80]!r}: it must be a host") from None
+
+
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     text = environ.get(name) or str(default)
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name} is {text!r}: it must be a whole number from 1")
+    if not text.isdecimal() or not 1 <= int(text[:20]) <= MOST:
+        raise ValueError(f"{name} is {text[:40]!r}: it must be a whole number from 1 to {MOST}")
     return int(text)
 
 

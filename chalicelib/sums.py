@@ -27,27 +27,34 @@ Contribution = Callable[[Item], Mapping[tuple[Key, str], Amount]]
 
 
 def merge(sums: Sums, amounts: Mapping[tuple[Key, str], Amount], sign: int = 1) -> None:
-    """Add (1) or take away (-1) amounts in place; what comes to zero vanishes.
+    """Add (1) or take away (-1) amounts in place, all or none; what comes to zero vanishes.
 
-    Raises TypeError for what is no amount (a float, a bool), and decimal.DecimalException for a sum past
-    DynamoDB's 38 digits.
+    Raises TypeError for what is no amount (a float, a bool) or of another kind than what it is added to, and
+    decimal.DecimalException for a sum past DynamoDB's 38 digits.
     """
-    for target, amount in amounts.items():
-        before: Any = sums.get(target)
-        if isinstance(amount, Constant | frozenset):
-            if sign > 0:
-                united = isinstance(amount, frozenset) and isinstance(before, frozenset)
-                sums[target] = before | amount if united else amount
-            continue
-        number: Any = amount
-        if not isinstance(number, int | Decimal) or isinstance(number, bool) or not -LIMIT < number < LIMIT:
-            raise TypeError(f"{target[1]} of {target[0]}: {number!r} is no amount")
-        with localcontext(DYNAMODB_CONTEXT):
-            after = (before or 0) + sign * number
+    changed = {target: _after(target, sums.get(target), amount, sign) for target, amount in amounts.items()}
+    for target, after in changed.items():
         if after:
             sums[target] = after
         else:
             sums.pop(target, None)
+
+
+def _after(target: tuple[Key, str], before: Any, amount: Any, sign: int) -> Any:
+    """Add one amount to what is there (None: nothing); answer nothing for zero and for an empty set."""
+    if isinstance(amount, Constant) and isinstance(before, Constant | None):
+        return amount if sign > 0 else before
+    if isinstance(amount, frozenset) and isinstance(before, frozenset | None):
+        return (before or amount) | amount if sign > 0 else before
+    is_number = isinstance(amount, int | Decimal) and not isinstance(amount, bool)
+    if not is_number or not -LIMIT < amount < LIMIT or not isinstance(before, int | Decimal | None):
+        raise TypeError(
+            f"{target[1]} of {target[0]}: {amount!r} is no amount that can be added to {before!r}"
+        )
+    with localcontext(DYNAMODB_CONTEXT) as exact:
+        after = (before or 0) + sign * amount
+        exact.plus(after)  # a sum of ints, which know no precision, is checked too
+    return after
 
 
 def total(contributions: Sequence[Contribution], item: Item) -> Sums:

@@ -1,20 +1,10 @@
-"""What an operator sees: structured logs and metrics, in CloudWatch's own formats.
+"""What an operator sees: metrics in CloudWatch's own format; logs.py has the log lines.
 
 Nothing here ever carries a token, an address of a client or a text that a person wrote.
 """
 
-from functools import cache
-from typing import Any
-
 from chalicelib.aggregates import Report
-
-
-@cache
-def logger() -> Any:
-    """Answer the process's JSON logger; its level is POWERTOOLS_LOG_LEVEL."""
-    from aws_lambda_powertools.logging import Logger
-
-    return Logger(service="hubbub")
+from chalicelib.logs import logger as logger
 
 
 def publish(report: Report) -> None:

@@ -18,7 +18,7 @@ def instant(text: str) -> datetime:
 
     Raises ValueError for anything else, an instant without an offset included: it could be any of 27 hours.
     """
-    if text[10:11] not in ("T", "t", " ") and text[8:9] != "T":
+    if not text.isprintable() or (text[10:11] not in ("T", "t", " ") and text[8:9] != "T"):
         raise ValueError(f"{text[:40]!r} is not an ISO 8601 instant such as 2026-11-21T10:00:00Z")
     try:
         moment = datetime.fromisoformat(text.upper())

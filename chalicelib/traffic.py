@@ -3,7 +3,8 @@
 The items are those of views.py. Nothing here writes.
 """
 
-from datetime import datetime, timedelta
+import json
+from datetime import UTC, datetime, timedelta
 
 from chalicelib import cursors, times, urls, views
 from chalicelib.errors import BadRequest
@@ -48,19 +49,23 @@ def series(table: Table, query: SeriesQuery, now: datetime) -> Series:
 def events(table: Table, query: EventsQuery, settings: Settings, now: datetime) -> ViewEvents:
     """Answer a page's view events, oldest first. Costs 0.5 RCU per 4 KB (about 25 events)."""
     url = views.address(query.url)
-    start, end = _frame(query, now, settings.views_window, 100 * 366 * times.DAY)
     pk, asked = f"URL#{url}", ("views/events", url, query.from_ or "", query.to or "")
-    after = cursors.read(settings, asked, query.cursor)
+    place = cursors.read(settings, asked, query.cursor)
+    if place:  # the frame is that of the first page: "up to now" must not move between two pages
+        low, high, after = json.loads(place)
+    else:
+        start, end = _frame(query, now, settings.views_window, 100 * 366 * times.DAY)
+        low, high, after = f"T#{times.key(start)}", f"T#{times.key(end)}", ""
     page = table.query(
         pk,
-        (f"T#{times.key(start)}", f"T#{times.key(end)}"),
+        (low, high),
         limit=query.limit,
         start={"pk": pk, "sk": after} if after else None,
     )
     seen = [views.view(url, item["sk"]) for item in page.items]
     return ViewEvents(
         items=[ViewEvent(url=v.url, time=times.answer(v.time), client_id=v.client) for v in seen],
-        cursor=cursors.write(settings, asked, page.next["sk"] if page.next else ""),
+        cursor=cursors.write(settings, asked, json.dumps((low, high, page.next["sk"])) if page.next else ""),
     )
 
 
@@ -68,7 +73,7 @@ def top(table: Table, query: TopQuery) -> TopPages:
     """Answer a site's most viewed pages. Costs 0.5 RCU per 4 KB of index (about 25 pages)."""
     site = views.address(f"http://{query.site}/", "site")
     host = urls.host(site)
-    if site != f"http://{host}/":
+    if site not in (f"http://{host}/", f"http://[{host}]/"):
         raise BadRequest("site: it must be a host alone, such as www.example.org")
     page = table.query(views.site_key(host), (1, 10**30), index="gsi1", limit=query.limit, newest_first=True)
     found = [TopPage(url=item["pk"].removeprefix("URL#"), views=item["gsi1sk"]) for item in page.items]
@@ -79,13 +84,16 @@ def _frame(
     query: SeriesQuery | EventsQuery, now: datetime, default: timedelta, most: timedelta
 ) -> tuple[datetime, datetime]:
     """Read `from` and `to`; by default the last while up to now."""
-    name = "to"
+    name, given = "to", query.to
     try:
         end = times.bound(query.to, end=True) if query.to else now
-        name = "from"
+        name, given = "from", query.from_
         start = times.bound(query.from_) if query.from_ else end - default
     except (ValueError, OverflowError) as error:
-        raise BadRequest(f"{name}: {error}") from None
-    if not timedelta(0) <= end - start <= most:
+        hint = " (in a query, + is written %2B)" if " " in (given or "") else ""
+        raise BadRequest(f"{name}: {error}{hint}") from None
+    if end > datetime.max.replace(tzinfo=UTC) - times.DAY:
+        raise BadRequest("to: it is past the calendar's end")
+    if not timedelta(0) < end - start <= most:
         raise BadRequest(f"from: it must be before `to`, and not more than {most.days} days before it")
     return start, end

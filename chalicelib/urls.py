@@ -25,10 +25,14 @@ def canonical(url: str) -> str:
     notation; the scheme, the query and a trailing slash are not. Raises ValueError for what is no address of
     a web page, one with a user name or password in it included: such an address must not be kept.
     """
+    if len(url) > LONGEST:
+        raise ValueError(f"it is longer than {LONGEST} bytes")
     if not url.isprintable() or url.strip() != url:
         raise ValueError("it has a blank or unprintable character")
     place, _, query = url.partition("#")[0].partition("?")
     normal = str(url_normalize(place, default_scheme=""))
+    if str(url_normalize(normal, default_scheme="")) != normal:
+        raise ValueError("its host is not a host name")
     parts = urlsplit(normal)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("it must start with http:// or https:// and a host")

@@ -12,24 +12,26 @@ of that hour. A visitor is an aggregate itself, and what it contributes are the 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
-from chalicelib import queue, times, urls
+from chalicelib import logs, queue, times, urls
 from chalicelib.crawlers import is_crawler
 from chalicelib.errors import BadRequest, TooLarge
 from chalicelib.items import Item, Key
-from chalicelib.schemas import Accepted, PageQuery, PageViews, Reason, Rejection, ViewsBody
+from chalicelib.schemas import Accepted, PageQuery, PageViews, QueuedViews, Reason, Rejection, ViewsBody
 from chalicelib.settings import Settings
 from chalicelib.sums import Amount, Constant
 from chalicelib.table import Table
 
 EVENTS = 500  # in one request
 CLIENT = re.compile("[!-~]{1,128}")  # printable ASCII without a blank; it ends its keys, so # does no harm
-GRACE = timedelta(days=5)  # an event may wait in the queue (4 days kept) before it is written
+GRACE = timedelta(days=15)  # an event may wait in the queue and among its dead letters: 14 days in all
+MARGIN = timedelta(hours=1)  # between the last time that an item is written and its expiry
 MALFORMED: dict[Reason, str] = {
     "bad_url": f"url: it must be the http(s) address of a page, of up to {urls.LONGEST} bytes",
     "bad_time": "time: it must be an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z",
@@ -76,7 +78,7 @@ def site_key(host: str) -> str:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def record(table: Table, body: ViewsBody, user_agent: str, settings: Settings, now: datetime) -> Accepted:
+def take(table: Table, body: ViewsBody, user_agent: str, settings: Settings, now: datetime) -> Accepted:
     """Take one event or a batch: write what counts, or queue it where the stage has a queue.
 
     An event that does not count is answered with its reason; a single one that is malformed is BadRequest,
@@ -96,15 +98,22 @@ def record(table: Table, body: ViewsBody, user_agent: str, settings: Settings, n
     return Accepted(accepted=len(taken), rejected=rejected)
 
 
-def write_queued(table: Table, body: ViewsBody, settings: Settings, now: datetime) -> None:
-    """Write the events of one queue message; a message that is no events' raises BadRequest.
+def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datetime) -> None:
+    """Write the events of one queue message; raises BadRequest for one that has a malformed event.
 
     What was taken at the door is written however long it waited, up to the grace of its TTL; of other
-    producers' events, those that do not count are left out. Costs 1 WCU an event.
+    producers' events, those that do not count are left out, and logged. Costs 1 WCU an event.
     """
-    patient = settings._replace(views_window=settings.views_window + GRACE)
-    checked = _checked(body, patient, now)
-    write(table, [seen for seen in checked if isinstance(seen, View)], settings, now)
+    if body.taken:
+        settings = settings._replace(views_window=settings.views_window + GRACE - MARGIN)
+    checked = _checked(body, settings, now)
+    views = [seen for seen in checked if isinstance(seen, View)]
+    write(table, views, settings, now)
+    left_out = Counter(why for why in checked if isinstance(why, str))
+    if left_out:
+        logs.logger().warning("views of a message do not count", extra={"reasons": dict(left_out)})
+    if malformed := [why for why in left_out if why in MALFORMED]:
+        raise BadRequest(MALFORMED[malformed[0]])
 
 
 def _checked(body: ViewsBody, settings: Settings, now: datetime) -> list[View | Reason]:
@@ -153,7 +162,7 @@ def write(
     Costs 1 WCU a view, in batches of 25.
     """
     items = [_item(view, settings, for_ever) for view in views]
-    items = [item for item in items if for_ever or item["ttl"] > times.epoch(now)]
+    items = [item for item in items if for_ever or item["ttl"] > times.epoch(now + MARGIN)]
     table.batch_put(items)
     return len(items)
 

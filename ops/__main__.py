@@ -124,15 +124,15 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> 
     from rich.console import Console
     from rich.progress import Progress
 
-    from chalicelib import auth, table, urls
-    from ops.import_log import Skip, read, wait, write
+    from chalicelib import table, urls
+    from ops.import_log import Skip, client_key, read, wait, write
     from ops.stage import load
 
     settings, counted = load(stage), None
     if not settings.allows(urls.host(site)):
         raise click.BadParameter(f"{site} is none of the stage's sites (HUBBUB_SITES)", param_hint="--site")
     try:
-        key = auth.derived(settings, "import-log")
+        key = client_key(table.connect(settings))
         console = Console(stderr=True)
         with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
             found = read(_lines(file, progress), site, key)
@@ -188,6 +188,21 @@ def _show(summary: Summary, counted: bool | None, as_json: bool) -> None:
     for name, number in skipped.items():
         grid.add_row(f"skipped: {name.replace('_', ' ')}", f"{number:,}")
     Console().print(grid)
+
+
+@main.command()
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A file, instead of stdout.")
+def openapi(output: Path | None) -> None:
+    """Print the interface as OpenAPI 3.1; the app answers the same at /openapi.json."""
+    from ops.openapi import text
+
+    if output is None:
+        click.echo(text(), nl=False)
+        return
+    try:
+        output.write_text(text(), encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{output}: {error.strerror or error}") from None
 
 
 if __name__ == "__main__":

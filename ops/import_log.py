@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -98,6 +99,17 @@ def read(lines: Iterable[bytes], site: str, key: bytes) -> Iterator[View | Skip]
 
 
 # -- parse ---------------------------------------------------------------------------------------------
+
+
+def client_key(table: Table) -> bytes:
+    """Answer the key that hashes a log's clients: made once for a table, and kept in it.
+
+    So a log that is imported again is hashed alike, whatever became of the stage's secret. Costs 1 RCU.
+    """
+    place = Key("IMPORT", "CLIENT-KEY")
+    made = {**place._asdict(), "key": secrets.token_bytes(32)}
+    table.put(made, condition="attribute_not_exists(pk)")
+    return bytes((table.get(place, consistent=True) or made)["key"])
 
 
 def parse(line: str, site: str) -> Request | Skip:

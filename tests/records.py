@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from chalicelib.items import Item, Key, pack, unpack
-from chalicelib.sums import Constant, Contribution, Sums, recount
+from bench import recount
+from chalicelib.items import Item, pack
+from chalicelib.sums import Contribution
 from chalicelib.table import Table
 from local.pumps import lambda_record
 
@@ -63,24 +64,11 @@ class Reader:
         return found
 
 
-def scan(table: Table) -> Iterator[Item]:
+def scan(table: Table) -> list[Item]:
     """Answer every item of a table."""
-    for page in table.client.get_paginator("scan").paginate(TableName=table.name, ConsistentRead=True):
-        yield from map(unpack, page["Items"])
+    return recount.scan(table.client, table.name)
 
 
-def drift(table: Table, contributions: Sequence[Contribution]) -> dict[str, tuple[Any, Any]]:
+def drift(table: Table, contributions: Sequence[Contribution]) -> dict[Any, Any]:
     """Compare every aggregate with a recount from the items; answer what differs (nothing, one hopes)."""
-    items = list(scan(table))
-    truth: Sums = recount(contributions, items)
-    kept = {Key(item["pk"], item["sk"]): item for item in items}
-    wrong: dict[str, tuple[Any, Any]] = {}
-    for (key, name), amount in truth.items():
-        should = amount.value if isinstance(amount, Constant) else amount
-        if kept.get(key, {}).get(name) != should:
-            wrong[f"{key.pk} {key.sk} {name}"] = (should, kept.get(key, {}).get(name))
-    counted = {key for key, _ in truth}
-    for key, item in kept.items():
-        if key.sk == "STATISTICS" and key not in counted and item.get("gsi1sk"):
-            wrong[f"{key.pk} {key.sk}"] = (None, item)
-    return wrong
+    return recount.drift(contributions, scan(table))

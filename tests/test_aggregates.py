@@ -21,7 +21,7 @@ from chalicelib.table import Table, connect
 from local.engine import Engine
 from ops.definition import create_table
 from tests.faults import Killed, after, cancelled, instead, refused, timed_out
-from tests.records import Reader, drift, record
+from tests.records import Reader, drift, record, scan
 
 URL = "https://example.org/a"
 FEATURES = (views.contribution,)
@@ -75,6 +75,25 @@ def test_views_are_counted_in_total_by_day_by_hour_and_by_client(source: Source)
     drain(source)
     assert counted(source[0])[0] == 7
     settle(source)
+
+
+def test_a_drift_of_any_kind_is_found(source: Source) -> None:
+    """The comparison that the other tests rest on sees too little, too much and what should not be."""
+    table, _ = source
+    write(table, 3)
+    settle(source)
+    page, day = views.page_key(URL), f"DAY#{datetime.now(UTC):%Y-%m-%d}"
+    for pk, sk, name in (
+        (page.pk, page.sk, "gsi1sk"),
+        (page.pk, page.sk, "uniques"),
+        (page.pk, day, "v99"),
+        (page.pk, "DAY#1999-01-01", "views"),
+        ("URL#http://other/", "STATISTICS", "gsi1sk"),
+    ):
+        for amount in (1, -1):
+            change = aggregates._addition(Key(pk, sk), {name: amount})
+            assert (drift(table, FEATURES) == {}) == (amount == 1)
+            table.transact([change])
 
 
 def test_a_record_delivered_twice_counts_once(source: Source) -> None:
@@ -360,6 +379,10 @@ def test_guard_pages_may_be_spread(source: Source) -> None:
     aggregates.apply(table, FEATURES, records, guard_pages=8)
     assert aggregates.apply(table, FEATURES, records, guard_pages=8).duplicates == 80
     assert counted(table)[0] == 40
+    guards = [item for item in scan(table) if item["pk"].startswith("GUARD#")]
+    assert len({item["pk"].split("#")[2] for item in guards}) == 2  # one for each page's partition
+    day = 24 * 3600
+    assert all(item["ttl"] >= int(item["pk"].split("#")[1]) + day for item in guards)
 
 
 def test_sixteen_writers_on_one_page_while_four_pumps_race(source: Source) -> None:

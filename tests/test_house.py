@@ -15,7 +15,7 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 
 # Imports run downwards: a module may import what stands on a line above its own, or beside it on no account.
 LAYERS = [
-    {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire"},
+    {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
     {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
     {"aggregates", "cursors"},
     {"telemetry"},

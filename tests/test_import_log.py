@@ -249,7 +249,9 @@ def run(*words: str, stage: str = "dev", stdin: bytes | None = None) -> Result:
 
 def items(table: Table) -> list[Item]:
     pages = table.client.get_paginator("scan").paginate(TableName=table.name)
-    return [unpack(item) for page in pages for item in page["Items"]]
+    return [
+        item for item in [unpack(item) for page in pages for item in page["Items"]] if item["pk"] != "IMPORT"
+    ]
 
 
 def log_file(folder: Path, *lines: str) -> str:

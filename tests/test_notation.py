@@ -76,6 +76,7 @@ def test_other_pages_have_other_addresses(one: str, other: str) -> None:
         "http://example.org/\ud800",
         " http://example.org/",
         "http://example.org/" + "a" * 1500,
+        "http://example.org/" + "\u0301\u0327" * 500_000,  # normalizing it would take a minute
         f"http://{'a' * 64}.org/",
     ],
 )
@@ -124,6 +125,8 @@ def test_the_order_of_keys_is_the_order_of_time(one: datetime, other: datetime) 
         "0001-01-01T00:00:00+14:00",
         "9999-12-31T23:59:59-14:00",
         "2026-11-21x10:00:00Z",
+        "2026-11-21T10:00:00Z\0",
+        "2026-11-21T10:00:00\0Z",
         "1763719200",
         "２０２６-11-21T10:00:00Z",
     ],

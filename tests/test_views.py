@@ -13,7 +13,7 @@ from chalice.test import Client
 
 import app
 from chalicelib import aggregates, auth, cursors, settings, telemetry, traffic, views
-from chalicelib.errors import BadCursor, BadRequest
+from chalicelib.errors import BadCursor, BadRequest, Busy
 from chalicelib.items import Item
 from chalicelib.schemas import EventsQuery, SeriesQuery, ViewsBody
 from chalicelib.settings import Settings
@@ -23,6 +23,7 @@ from tests.faults import instead
 from tests.records import Reader, drift, scan
 
 PAGE = "https://example.org/a"
+LAST = SeriesQuery(url=PAGE, interval="hour", from_="9999-12-31", to="9999-12-31T23:59:59Z")
 
 
 class Site:
@@ -211,7 +212,7 @@ def test_a_view_expires_after_its_window_and_can_never_count_again() -> None:
     kept: Any = Kept("t", None)  # type: ignore[arg-type]
     assert views.write(kept, [accepted], stage, now) == 1
     removed_from = datetime.fromtimestamp(written[0]["ttl"], UTC)
-    assert removed_from > now + timedelta(days=4)  # what waits in the queue waits no longer
+    assert removed_from > now + timedelta(days=14)  # nothing waits longer in the queue
     assert views.write(kept, [accepted], stage, removed_from) == 0
 
 
@@ -257,6 +258,7 @@ def test_a_client_is_a_unique_again_on_another_day(site: Site) -> None:
         f"?url={PAGE}&from=yesterday",
         f"?url={PAGE}&to=2026-13-01",
         f"?url={PAGE}&from=2026-02-01&to=2026-01-01",
+        f"?url={PAGE}&from=2026-02-02&to=2026-02-01",
         f"?url={PAGE}&from=2020-01-01&to=2026-01-01",
         f"?url={PAGE}&interval=hour&from=2026-01-01&to=2026-03-01",
         f"?url={PAGE}&url={PAGE}",
@@ -289,6 +291,9 @@ def test_the_top_pages_are_a_sites_own_most_viewed_first(site: Site) -> None:
         {"url": "https://example.org/two", "views": 2},
     ]
     assert site.get("/views/top?site=EXAMPLE.org")["items"][2]["views"] == 1
+    site.post(event(url="http://[::1]/"))
+    site.settle()
+    assert len(site.get("/views/top?site=[::1]")["items"]) == 1
     assert site.get("/views/top?site=nobody.example")["items"] == []
     for bad in (
         "",
@@ -355,6 +360,39 @@ def none_token() -> str:
     return jwt.encode(claims, "", algorithm="none")
 
 
+def test_a_page_of_events_goes_on_where_it_began_while_time_passes(site: Site) -> None:
+    now = datetime.now(UTC)
+    for seconds in (1, 50, 90):
+        time = now - timedelta(days=7) + timedelta(seconds=seconds)
+        site.post({"url": PAGE, "time": time.isoformat(), "clientId": f"c{seconds}"})
+    seen, cursor = [], None
+    for later in range(0, 120, 30):
+        query = EventsQuery(url=PAGE, limit=1, cursor=cursor)
+        page = traffic.events(site.table, query, settings.current(), now + timedelta(seconds=later))
+        seen += [one.client_id for one in page.items]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert seen == ["c1", "c50", "c90"]
+
+
+def test_a_visitor_is_remembered_as_long_as_its_views_may_come(site: Site) -> None:
+    for hours in (0, 30):
+        site.post(event(hours * 3600))
+    site.settle()
+    items = scan(site.table)
+    views_of = {item["sk"][2:12]: item["ttl"] for item in items if item["sk"].startswith("T#")}
+    visitors = {item["sk"].split("#")[1]: item["ttl"] for item in items if item["sk"].startswith("VISITOR#")}
+    assert visitors.keys() == views_of.keys()
+    assert all(visitors[day] >= views_of[day] for day in visitors)
+
+
+def test_a_queue_out_of_reach_is_busy(site: Site) -> None:
+    stage = settings.current()._replace(queue_url="http://127.0.0.1:1/q", endpoint="http://127.0.0.1:1")
+    with pytest.raises(Busy):
+        views.take(site.table, ViewsBody(events=[event()]), "", stage, datetime.now(UTC))
+
+
 def test_a_badge_shows_the_count(site: Site) -> None:
     site.post({"events": [event(i) for i in range(3)]})
     site.settle()
@@ -364,31 +402,33 @@ def test_a_badge_shows_the_count(site: Site) -> None:
 
 
 def test_through_the_queue_a_view_counts_the_same_and_failures_are_reported_one_by_one(site: Site) -> None:
-    late = event(8 * 86_400, client="waited")  # taken in time, then it waited a day
+    late = {"taken": True, "events": [event(8 * 86_400, client="waited")]}  # then it waited a day
     same = event(1)
     bodies = [
         json.dumps(event(client="single")),
-        json.dumps({"events": [same, same, event(2), event() | {"url": "x"}]}),
+        json.dumps({"events": [same, same, event(2)]}),
         "not json",
         json.dumps({"url": "x", "time": "y", "clientId": "z"}),
         json.dumps(late),
-        json.dumps(event(400 * 86_400)),
+        json.dumps(event(8 * 86_400, client="another-producers")),
+        json.dumps({"events": [event(3), event() | {"url": "x"}]}),
     ]
     messages = [{"messageId": f"m{i}", "body": body} for i, body in enumerate(bodies)]
     report = app.write_views({"Records": messages}, None)
-    assert report == {"batchItemFailures": [{"itemIdentifier": "m2"}, {"itemIdentifier": "m3"}]}
+    failed = [{"itemIdentifier": f"m{i}"} for i in (2, 3, 6)]
+    assert report == {"batchItemFailures": failed}
     assert app.write_views({"Records": messages[:2]}, None) == {"batchItemFailures": []}
     site.settle()
-    assert site.get(f"/views?url={PAGE}")["views"] == 4
+    assert site.get(f"/views?url={PAGE}")["views"] == 5
 
 
 def test_a_stage_with_a_queue_sends_to_it_and_writes_nothing(site: Site) -> None:
     queue = definition.create_queue(boto3.client("sqs"), "dev")
     stage = settings.current()._replace(queue_url=queue.url)
-    body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(300)])
-    answer = views.record(site.table, body, "", stage, datetime.now(UTC))
-    assert answer.accepted == 300
-    assert list(scan(site.table)) == []
+    body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(60)])
+    answer = views.take(site.table, body, "", stage, datetime.now(UTC))
+    assert answer.accepted == 60
+    assert scan(site.table) == []
     messages: list[Any] = []
     while (
         found := boto3.client("sqs")
@@ -396,11 +436,11 @@ def test_a_stage_with_a_queue_sends_to_it_and_writes_nothing(site: Site) -> None
         .get("Messages")
     ):
         messages += found
-    assert len(messages) == 12
+    assert len(messages) == 3
     records = [{"messageId": one["MessageId"], "body": one["Body"]} for one in messages]
     assert app.write_views({"Records": records}, None) == {"batchItemFailures": []}
     site.settle()
-    assert site.get(f"/views?url={PAGE}")["views"] == 300
+    assert site.get(f"/views?url={PAGE}")["views"] == 60
 
 
 def test_the_longest_events_still_fit_into_queue_messages() -> None:
@@ -425,7 +465,7 @@ def test_the_hash_sign_in_a_clients_id_confuses_no_key(site: Site) -> None:
 
 def test_a_frame_past_the_calendar_is_400_and_no_crash(site: Site) -> None:
     now = datetime.now(UTC)
-    for query in (SeriesQuery(url=PAGE, to="9999-12-31"), SeriesQuery(url=PAGE, to="0001-01-01")):
+    for query in (SeriesQuery(url=PAGE, to="9999-12-31"), SeriesQuery(url=PAGE, to="0001-01-01"), LAST):
         with pytest.raises(BadRequest):
             traffic.series(site.table, query, now)
     with pytest.raises(BadRequest):

@@ -1,0 +1,133 @@
+"""The running product keeps to its own description: schemathesis calls all of it, rightly and wrongly.
+
+Every check that schemathesis has is on: no 5xx; no status, header, content type or body that is not
+described; what is valid is taken, what is not is refused; nothing without the token that it needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import strategies as st
+from schemathesis import BaseSchema, Case, CheckContext, Response, SerializationContext
+from schemathesis.specs.openapi.checks import negative_data_rejection
+
+import app
+from chalicelib import auth, settings, times, wire
+from chalicelib.openapi import describe
+from tests.test_page import Product
+
+DESCRIPTION = describe(app.door.calls, app.VERSION)
+
+# What a format means here, which JSON Schema cannot say: an address is that of a web page, a time frame is
+# short and lies in the past.
+NOW = datetime.now(UTC).replace(tzinfo=None)
+INSTANTS = st.datetimes(
+    min_value=NOW - timedelta(days=20),
+    max_value=NOW,
+    timezones=st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes))),
+)
+LABEL = "[a-z0-9]{1,9}(-[a-z0-9]{1,9})?"
+HOST = rf"({LABEL}\.){{1,3}}[a-z]{{2,9}}"
+CHARACTER = "([a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})"
+PATH, QUERY = rf"(/{CHARACTER}{{0,9}}){{0,4}}", rf"(\?({CHARACTER}|[/?]){{0,19}})?"
+URL = rf"[hH][tT][tT][pP][sS]?://{HOST}(:[1-9][0-9]{{1,3}})?{PATH}{QUERY}(#x)?"
+schemathesis.openapi.format("host", st.from_regex(HOST, fullmatch=True))
+schemathesis.openapi.format("uri", st.from_regex(URL, fullmatch=True))
+schemathesis.openapi.format("date-time", INSTANTS.map(datetime.isoformat))
+schemathesis.openapi.format("date", INSTANTS.map(lambda moment: moment.date().isoformat()))
+
+
+@schemathesis.serializer("text/plain")
+def write_json_as_text(context: SerializationContext, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
+def without_text(value: Any) -> Any:
+    """Say of a text that holds JSON what it holds: schemathesis reads no contentSchema."""
+    if isinstance(value, dict):
+        return {k: without_text(part) for k, part in value.get("contentSchema", value).items()}
+    return [without_text(part) for part in value] if isinstance(value, list) else value
+
+
+def api(examples: int, *, deterministic: bool) -> BaseSchema:
+    """The description, with how it is tested."""
+    token = auth.mint(settings.current(), "admin-1", scope="admin", seconds=86_400)
+    options = {
+        "headers": {"User-Agent": "a browser"},
+        "auth": {"openapi": {"bearer": {"bearer": token}}},
+        "generation": {
+            "max-examples": examples,
+            "deterministic": deterministic,
+            "allow-extra-parameters": False,  # one that nobody knows is no error
+        },
+        # TRACE and QUERY: neither API Gateway nor Python's http.server hands them to an app.
+        "phases": {"coverage": {"unexpected-methods": ["GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"]}},
+        "checks": {"negative_data_rejection": {"expected-statuses": ["400", "401", "404", "413", "415"]}},
+    }
+    config = schemathesis.Config.from_dict(options)
+    return schemathesis.openapi.from_dict(without_text(DESCRIPTION), config=config)
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """The running product, with some views of the pages that the description's examples name."""
+    running = Product(tmp_path_factory.mktemp("data"))
+    urls, now = ("https://example.org/a", "https://www.example.org/"), datetime.now(UTC)
+    views = [{"url": url, "time": now.isoformat(), "clientId": f"c-{i}"} for url in urls for i in range(3)]
+    requests.post(running.url + "views", json={"events": views}, timeout=10).raise_for_status()
+    yield running
+    running.stop()
+
+
+def test_the_product_answers_the_description_that_is_tested_here(product: Product) -> None:
+    assert requests.get(product.url + "openapi.json", timeout=10).json() == DESCRIPTION
+
+
+@api(25, deterministic=True).parametrize()
+def test_a_call_does_what_its_description_says(case: Case[Any], product: Product) -> None:
+    call(case, product)
+
+
+@pytest.mark.long
+@api(500, deterministic=False).parametrize()
+def test_a_call_does_what_its_description_says_500_times(case: Case[Any], product: Product) -> None:
+    call(case, product)
+
+
+def call(case: Case[Any], product: Product) -> None:
+    """Send a request and check its answer, with what no schema can say of a request."""
+    if case.meta and case.meta.generation.mode.is_positive:
+        case.query.pop("cursor", None)  # only an answer holds a right one
+        start, end = case.query.get("from"), case.query.get("to")
+        if start and end and times.bound(start) > times.bound(end, end=True):
+            case.query |= {"from": end, "to": start}
+        if not storable(case.body):
+            return
+    case.call_and_validate(
+        base_url=product.url,
+        excluded_checks=[negative_data_rejection],
+        additional_checks=[what_is_wrong_is_refused],
+    )
+
+
+def storable(body: Any) -> bool:
+    """Tell whether DynamoDB could hold a body's numbers: the door refuses others, in unknown fields too."""
+    try:
+        wire.decode(json.dumps(body, default=str).encode(), Any)
+    except ValueError:
+        return False
+    return True
+
+
+def what_is_wrong_is_refused(context: CheckContext, response: Response, case: Case[Any]) -> bool | None:
+    """Refuse as schemathesis has it, or, in a batch of events, with a reason among `rejected`."""
+    if response.status_code == 202 and response.json()["rejected"]:
+        return None
+    return negative_data_rejection(context, response, case)
