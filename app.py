@@ -27,6 +27,7 @@ VERSION = "0.1.0"
 
 app = Chalice(app_name="hubbub", configure_logs=False)  # telemetry.py logs
 app.experimental_feature_flags.add("WEBSOCKETS")
+app.websocket_api.session = sockets.Session()
 stage = settings.current()
 door = Door(app, stage.origins)
 app.api.cors = door.cors()

@@ -14,9 +14,9 @@ from bench.meter import Meter, Write
 from bench.recount import drift, scan
 from bench.report import Figures, Report, Target
 from chalicelib import aggregates, views
+from chalicelib.events import View
 from chalicelib.settings import Settings
 from chalicelib.table import Table
-from chalicelib.views import View
 from local.engine import Engine
 from local.pumps import StreamPump
 from ops.definition import create_table

@@ -16,9 +16,9 @@ from bench.recount import drift, scan
 from bench.report import Figures, Report, Target
 from bench.view_costs import BATCH, CONTRIBUTIONS, HOUR, Drifted, fresh_table
 from chalicelib import aggregates, views
+from chalicelib.events import View
 from chalicelib.settings import Settings
 from chalicelib.table import Table
-from chalicelib.views import View
 from local.engine import Engine
 from local.pumps import StreamPump
 

@@ -241,7 +241,7 @@ def _text(kind: Any) -> str:
 
 
 def _below(kind: type[HubbubError]) -> Iterable[type[HubbubError]]:
-    for child in kind.__subclasses__():
+    for child in (one for one in kind.__subclasses__() if one.__module__ == HubbubError.__module__):
         yield from (child, *_below(child))
 
 

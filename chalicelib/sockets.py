@@ -3,11 +3,31 @@
 No feature talks over the socket yet, so every action is unknown.
 """
 
+import os
+from typing import Any
+
 import msgspec
 
 from chalicelib import wire
 
 FRAME = 8_192  # bytes; a longer frame is too long before it is anything else
+
+
+class Session:
+    """What Chalice makes its client of the connections with: boto3, imported when the first frame is sent."""
+
+    @property
+    def region_name(self) -> str:
+        """Answer the region that Lambda runs in."""
+        return os.environ.get("AWS_REGION", "us-east-1")
+
+    def client(self, name: str, **options: Any) -> Any:
+        """Make a client; it waits for nobody longer than a frame is worth."""
+        import boto3
+        from botocore.config import Config
+
+        config = Config(connect_timeout=1, read_timeout=2, retries={"total_max_attempts": 2})
+        return boto3.client(name, config=config, **options)  # type: ignore[call-overload]
 
 
 class Frame(msgspec.Struct):

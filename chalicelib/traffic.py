@@ -94,6 +94,7 @@ def _frame(
         raise BadRequest(f"{name}: {error}{hint}") from None
     if end > datetime.max.replace(tzinfo=UTC) - times.DAY:
         raise BadRequest("to: it is past the calendar's end")
-    if not timedelta(0) < end - start <= most:
+    is_backwards = start > end or (start == end and len(query.to or "") == 10)  # a date ends a day later
+    if is_backwards or end - start > most:
         raise BadRequest(f"from: it must be before `to`, and not more than {most.days} days before it")
     return start, end

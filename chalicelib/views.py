@@ -11,40 +11,22 @@ A unique is one client on one UTC day; a page's uniques are the sum of its days'
 of that hour. A visitor is an aggregate itself, and what it contributes are the uniques.
 """
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
-
-from msgspec import UNSET
 
 from chalicelib import logs, queue, times, urls
 from chalicelib.crawlers import is_crawler
-from chalicelib.errors import BadRequest, TooLarge
+from chalicelib.errors import BadRequest
+from chalicelib.events import MALFORMED, View, checked
 from chalicelib.items import Item, Key
-from chalicelib.schemas import Accepted, PageQuery, PageViews, QueuedViews, Reason, Rejection, ViewsBody
+from chalicelib.schemas import Accepted, PageQuery, PageViews, QueuedViews, Rejection, ViewsBody
 from chalicelib.settings import Settings
 from chalicelib.sums import Amount, Constant
 from chalicelib.table import Table
 
-EVENTS = 500  # in one request
-CLIENT = re.compile("[!-~]{1,128}")  # printable ASCII without a blank; it ends its keys, so # does no harm
 GRACE = timedelta(days=15)  # an event may wait in the queue and among its dead letters: 14 days in all
 MARGIN = timedelta(hours=1)  # between the last time that an item is written and its expiry
-MALFORMED: dict[Reason, str] = {
-    "bad_url": f"url: it must be the http(s) address of a page, of up to {urls.LONGEST} bytes",
-    "bad_time": "time: it must be an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z",
-    "bad_client": "clientId: it must be 1 to 128 printable ASCII characters without a blank",
-}
-
-
-class View(NamedTuple):
-    """One view, in the notation that is kept."""
-
-    url: str
-    time: datetime
-    client: str
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -84,11 +66,11 @@ def take(table: Table, body: ViewsBody, user_agent: str, settings: Settings, now
     An event that does not count is answered with its reason; a single one that is malformed is BadRequest,
     more than 500 are TooLarge. Costs 1 WCU an event, or one SQS request per 250.
     """
-    checked = _checked(body, settings, now)
+    checks = checked(body, settings, now)
     if is_crawler(user_agent):
-        checked = [seen if isinstance(seen, str) else "bot" for seen in checked]
-    taken = [seen for seen in checked if isinstance(seen, View)]
-    rejected = [Rejection(index=i, reason=why) for i, why in enumerate(checked) if isinstance(why, str)]
+        checks = [seen if isinstance(seen, str) else "bot" for seen in checks]
+    taken = [seen for seen in checks if isinstance(seen, View)]
+    rejected = [Rejection(index=i, reason=why) for i, why in enumerate(checks) if isinstance(why, str)]
     if settings.queue_url:
         queue.send(
             settings, [{"url": v.url, "time": times.answer(v.time), "clientId": v.client} for v in taken]
@@ -106,49 +88,14 @@ def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datet
     """
     if body.taken:
         settings = settings._replace(views_window=settings.views_window + GRACE - MARGIN)
-    checked = _checked(body, settings, now)
-    views = [seen for seen in checked if isinstance(seen, View)]
+    checks = checked(body, settings, now)
+    views = [seen for seen in checks if isinstance(seen, View)]
     write(table, views, settings, now)
-    left_out = Counter(why for why in checked if isinstance(why, str))
+    left_out = Counter(why for why in checks if isinstance(why, str))
     if left_out:
         logs.logger().warning("views of a message do not count", extra={"reasons": dict(left_out)})
     if malformed := [why for why in left_out if why in MALFORMED]:
         raise BadRequest(MALFORMED[malformed[0]])
-
-
-def _checked(body: ViewsBody, settings: Settings, now: datetime) -> list[View | Reason]:
-    """Check each event of a body. Raises BadRequest for a single malformed one, TooLarge."""
-    if body.events is UNSET:
-        seen = check({"url": body.url, "time": body.time, "clientId": body.client_id}, settings, now)
-        if isinstance(seen, str) and seen in MALFORMED:
-            raise BadRequest(MALFORMED[seen])
-        return [seen]
-    if not (body.url is UNSET and body.time is UNSET and body.client_id is UNSET):
-        raise BadRequest("events: send either one event or a list of events, not both")
-    if len(body.events) > EVENTS:
-        raise TooLarge(f"events: they are {len(body.events)}, more than {EVENTS}")
-    return [check(event, settings, now) for event in body.events]
-
-
-def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
-    """Answer the view that an event stands for, or the reason why it does not count."""
-    fields = event if isinstance(event, Mapping) else {}
-    try:
-        url = urls.canonical(_text(fields.get("url")))
-    except ValueError:
-        return "bad_url"
-    try:
-        time = times.instant(_text(fields.get("time")))
-    except ValueError:
-        return "bad_time"
-    client = fields.get("clientId")
-    if not isinstance(client, str) or not CLIENT.fullmatch(client):
-        return "bad_client"
-    if not settings.allows(urls.host(url)):
-        return "site_not_allowed"
-    if time < now - settings.views_window:
-        return "too_old"
-    return "in_the_future" if time > now + settings.views_ahead else View(url, time, client)
 
 
 def write(
@@ -250,9 +197,3 @@ def view(url: str, sk: str) -> View:
     """Read a view event back from its key. Raises ValueError for what is none."""
     time, client = sk.removeprefix("T#").split("#CID#", 1)
     return View(url, datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC), client)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > urls.LONGEST:
-        raise ValueError("it must be text, and not longer than an address")
-    return value

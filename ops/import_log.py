@@ -30,10 +30,10 @@ from urllib.parse import quote, unquote, urlsplit
 
 from chalicelib import sums, urls, views
 from chalicelib.crawlers import is_crawler
+from chalicelib.events import View
 from chalicelib.items import Key
 from chalicelib.settings import Settings
 from chalicelib.table import Table
-from chalicelib.views import View
 
 LINE = re.compile(
     r"(?P<address>\S+) \S+ .+? \[(?P<time>[^\]]{20,40})\]"
@@ -102,10 +102,7 @@ def read(lines: Iterable[bytes], site: str, key: bytes) -> Iterator[View | Skip]
 
 
 def client_key(table: Table) -> bytes:
-    """Answer the key that hashes a log's clients: made once for a table, and kept in it.
-
-    So a log that is imported again is hashed alike, whatever became of the stage's secret. Costs 1 RCU.
-    """
+    """Answer the key that hashes a log's clients: made once, kept in its table. Costs 1 RCU, 1 WCU."""
     place = Key("IMPORT", "CLIENT-KEY")
     made = {**place._asdict(), "key": secrets.token_bytes(32)}
     table.put(made, condition="attribute_not_exists(pk)")

@@ -30,6 +30,7 @@ ENVIRONMENT = {
     for name, value in os.environ.items()
     if not name.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_", "PYTEST_"))
 }
+ENVIRONMENT["HUBBUB_SECRET"] = "0123456789abcdef0123456789abcdef"  # the tests' own: none is made in the tree
 CHALICE_LOCAL_ENGINE = 8002  # the port in .chalice/config.json
 
 

@@ -14,6 +14,7 @@ import pytest
 from chalicelib import aggregates, quarantine, views
 from chalicelib.aggregates import Report
 from chalicelib.errors import Busy
+from chalicelib.events import View
 from chalicelib.items import Item, Key
 from chalicelib.settings import Settings
 from chalicelib.sums import Amount, Constant
@@ -42,7 +43,7 @@ def source(engine: Engine) -> Iterator[Source]:
 
 def write(table: Table, n: int, *, url: str = URL, clients: int = 5, ahead: int = 0) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
-    seen = [views.View(url, now - timedelta(seconds=i + ahead), f"client-{i % clients}") for i in range(n)]
+    seen = [View(url, now - timedelta(seconds=i + ahead), f"client-{i % clients}") for i in range(n)]
     views.write(table, seen, Settings(), now)
 
 
@@ -401,9 +402,7 @@ def test_sixteen_writers_on_one_page_while_four_pumps_race(source: Source) -> No
     def writer(number: int) -> None:
         now = datetime.now(UTC)
         for i in range(25):
-            views.write(
-                table, [views.View(URL, now - timedelta(milliseconds=i), f"c{number}")], Settings(), now
-            )
+            views.write(table, [View(URL, now - timedelta(milliseconds=i), f"c{number}")], Settings(), now)
 
     def pump(reader: Reader) -> None:
         while True:

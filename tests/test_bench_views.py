@@ -24,6 +24,7 @@ from bench.recount import drift, scan
 from bench.report import Report, Target
 from bench.view_costs import BUSY, HOT, SCENARIOS, Cost, Scenario
 from chalicelib import views
+from chalicelib.events import View
 from chalicelib.settings import Settings
 from chalicelib.table import Table as HubbubTable
 from local.engine import Engine
@@ -243,7 +244,7 @@ def test_a_recount_finds_an_aggregate_that_is_wrong_missing_or_too_much(hubbub: 
     settings = Settings(views_series=False, views_uniques=False)
     views.write(
         table,
-        [views.View("https://a.org/", now, "c1"), views.View("https://a.org/", now, "c2")],
+        [View("https://a.org/", now, "c1"), View("https://a.org/", now, "c2")],
         settings,
         now,
     )

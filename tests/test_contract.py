@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 import app
 from chalicelib import auth, settings, times, wire
 from chalicelib.openapi import describe
-from tests.test_page import Product
+from tests.running import Run
 
 DESCRIPTION = describe(app.door.calls, app.VERSION)
 
@@ -76,32 +76,35 @@ def api(examples: int, *, deterministic: bool) -> BaseSchema:
 
 
 @pytest.fixture(scope="module")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The running product, with some views of the pages that the description's examples name."""
-    running = Product(tmp_path_factory.mktemp("data"))
-    urls, now = ("https://example.org/a", "https://www.example.org/"), datetime.now(UTC)
-    views = [{"url": url, "time": now.isoformat(), "clientId": f"c-{i}"} for url in urls for i in range(3)]
-    requests.post(running.url + "views", json={"events": views}, timeout=10).raise_for_status()
-    yield running
-    running.stop()
+    with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as running:
+        urls = ("https://example.org/a", "https://www.example.org/")
+        views = [
+            {"url": url, "time": datetime.now(UTC).isoformat(), "clientId": f"c-{i}"}
+            for url in urls
+            for i in range(3)
+        ]
+        requests.post(running.page + "views", json={"events": views}, timeout=10).raise_for_status()
+        yield running
 
 
-def test_the_product_answers_the_description_that_is_tested_here(product: Product) -> None:
-    assert requests.get(product.url + "openapi.json", timeout=10).json() == DESCRIPTION
+def test_the_product_answers_the_description_that_is_tested_here(product: Run) -> None:
+    assert requests.get(product.page + "openapi.json", timeout=10).json() == DESCRIPTION
 
 
 @api(25, deterministic=True).parametrize()
-def test_a_call_does_what_its_description_says(case: Case[Any], product: Product) -> None:
+def test_a_call_does_what_its_description_says(case: Case[Any], product: Run) -> None:
     call(case, product)
 
 
 @pytest.mark.long
 @api(500, deterministic=False).parametrize()
-def test_a_call_does_what_its_description_says_500_times(case: Case[Any], product: Product) -> None:
+def test_a_call_does_what_its_description_says_500_times(case: Case[Any], product: Run) -> None:
     call(case, product)
 
 
-def call(case: Case[Any], product: Product) -> None:
+def call(case: Case[Any], product: Run) -> None:
     """Send a request and check its answer, with what no schema can say of a request."""
     if case.meta and case.meta.generation.mode.is_positive:
         case.query.pop("cursor", None)  # only an answer holds a right one
@@ -111,7 +114,7 @@ def call(case: Case[Any], product: Product) -> None:
         if not storable(case.body):
             return
     case.call_and_validate(
-        base_url=product.url,
+        base_url=product.page,
         excluded_checks=[negative_data_rejection],
         additional_checks=[what_is_wrong_is_refused],
     )

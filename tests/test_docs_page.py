@@ -12,7 +12,8 @@ import pytest
 
 import app
 from chalicelib import viewer
-from tests.test_page import FLAGS, PATIENCE, Product
+from tests.running import Run
+from tests.test_page import FLAGS, PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -34,17 +35,16 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def product(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+def product(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The running product, without data."""
-    running = Product(tmp_path_factory.mktemp("data"))
-    yield running
-    running.stop()
+    with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as running:
+        yield running
 
 
 @pytest.fixture(params=["at the root", "below a path"])
-def page(browser: Browser, product: Product, request: pytest.FixtureRequest) -> Iterator[Page]:
+def page(browser: Browser, product: Run, request: pytest.FixtureRequest) -> Iterator[Page]:
     """The page, opened; it must not complain, and must ask for nothing but what lies beside it."""
-    base = product.url if request.param == "at the root" else BELOW
+    base = product.page if request.param == "at the root" else BELOW
     asked: list[str] = []
     complaints: list[str] = []
     opened = browser.new_page()
@@ -54,7 +54,7 @@ def page(browser: Browser, product: Product, request: pytest.FixtureRequest) -> 
     opened.on("pageerror", lambda error: complaints.append(str(error)))
 
     def forward(route: Route) -> None:
-        route.fulfill(response=route.fetch(url=product.url + route.request.url.removeprefix(BELOW)))
+        route.fulfill(response=route.fetch(url=product.page + route.request.url.removeprefix(BELOW)))
 
     opened.route(BELOW + "**", forward)
     opened.goto(base + "docs", wait_until="networkidle")

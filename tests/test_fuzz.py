@@ -29,6 +29,7 @@ from moto import mock_aws
 import app
 from chalicelib import aggregates, quarantine, sockets, views
 from chalicelib.errors import Busy, Rejected
+from chalicelib.events import View, check
 from chalicelib.items import Item, Key, pack, unpack
 from chalicelib.schemas import Reason
 from chalicelib.settings import Settings
@@ -312,7 +313,7 @@ def view(i: int, client: str = "") -> dict[str, str]:
 def good(n: int) -> list[dict[str, Any]]:
     """Make the records of n views of a page."""
     table = Memory()
-    seen = [views.View(PAGE, NOW - timedelta(seconds=i), f"c{i % 3}") for i in range(n)]
+    seen = [View(PAGE, NOW - timedelta(seconds=i), f"c{i % 3}") for i in range(n)]
     views.write(table, seen, Settings(), NOW)
     return [one | {"eventID": f"good-{i}"} for i, one in enumerate(table.stream)]
 
@@ -490,8 +491,8 @@ def test_an_event_of_any_notation_is_a_view_or_gets_its_reason(fuzz: Fuzz) -> No
             view(1) | {"clientId": client},
             url,
         ):
-            seen = views.check(one, Settings(), NOW)
-            assert isinstance(seen, views.View) or seen in get_args(Reason)
+            seen = check(one, Settings(), NOW)
+            assert isinstance(seen, View) or seen in get_args(Reason)
 
 
 # -- socket frames -------------------------------------------------------------------------------------
@@ -564,8 +565,8 @@ class Twin(RuleBasedStateMachine):
     def begin(self, busy: list[str]) -> None:
         self.table = Memory(busy)
         self.delivered: set[int] = set()
-        self.counted: set[views.View] = set()
-        self.expired: set[views.View] = set()
+        self.counted: set[View] = set()
+        self.expired: set[View] = set()
         self.visited: set[tuple[str, datetime, str]] = set()
 
     @rule(
@@ -577,9 +578,9 @@ class Twin(RuleBasedStateMachine):
     def write_view(self, url: str, minutes: int, client: str, notation: int) -> None:
         time = NOW - timedelta(minutes=minutes)
         event = {"url": URLS[url][notation // 3], "time": NOTATIONS[notation % 3](time), "clientId": client}
-        seen = views.check(event, Settings(), NOW)
-        assert seen == views.View(url, time, client)
-        assert isinstance(seen, views.View)
+        seen = check(event, Settings(), NOW)
+        assert seen == View(url, time, client)
+        assert isinstance(seen, View)
         if seen not in self.expired:  # what its item outlives is refused at the door
             views.write(self.table, [seen], Settings(), NOW)
             self.counted.add(seen)
@@ -622,7 +623,7 @@ class Twin(RuleBasedStateMachine):
             pass
 
     def _compare(self) -> None:
-        pages: dict[str, set[views.View]] = {url: set() for url in URLS}
+        pages: dict[str, set[View]] = {url: set() for url in URLS}
         days: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for seen in self.counted:
             pages[seen.url].add(seen)

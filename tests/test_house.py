@@ -19,15 +19,16 @@ LAYERS = [
     {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
     {"aggregates", "cursors"},
     {"telemetry"},
-    {"queue", "door"},
+    {"queue", "door", "events"},
     {"openapi"},
     {"views"},
     {"traffic"},
 ]
-FEATURES = {"views": {"views", "traffic"}}
+FEATURES = {"views": {"events", "views", "traffic"}}
 BOTO = {
     "table": "it talks to DynamoDB",
     "queue": "it talks to SQS",
+    "sockets": "it talks to connections",
     "auth": "it reads the secret from SSM",
     "items": "boto3's own notation of items",
     "sums": "boto3's own precision of numbers",

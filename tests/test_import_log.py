@@ -24,6 +24,7 @@ from click.testing import CliRunner, Result
 from crawleruseragents import CRAWLER_USER_AGENTS_DATA
 
 from chalicelib import aggregates, sums, views
+from chalicelib.events import CLIENT, View
 from chalicelib.items import Item, Key, pack, unpack
 from chalicelib.sums import Constant
 from chalicelib.table import Table, connect
@@ -212,8 +213,8 @@ def test_bytes_that_are_no_text_are_read_as_apache_writes_them() -> None:
 def test_a_client_is_an_address_with_an_agent_under_a_key() -> None:
     def client(text: str, key: bytes = b"k") -> str:
         [view] = read([text.encode()], SITE, key)
-        assert isinstance(view, views.View)
-        assert views.CLIENT.fullmatch(view.client)
+        assert isinstance(view, View)
+        assert CLIENT.fullmatch(view.client)
         return view.client
 
     one = client(line())

@@ -14,6 +14,7 @@ from chalice.test import Client
 import app
 from chalicelib import aggregates, auth, cursors, settings, telemetry, traffic, views
 from chalicelib.errors import BadCursor, BadRequest, Busy
+from chalicelib.events import View, check
 from chalicelib.items import Item
 from chalicelib.schemas import EventsQuery, SeriesQuery, ViewsBody
 from chalicelib.settings import Settings
@@ -182,7 +183,7 @@ def test_only_configured_sites_count() -> None:
     only = Settings(stage="dev", sites=frozenset({"example.org", "*.example.com"}))
 
     def reason(url: str, stage: Settings) -> object:
-        seen = views.check(event() | {"url": url}, stage, now)
+        seen = check(event() | {"url": url}, stage, now)
         return seen if isinstance(seen, str) else None
 
     assert reason("https://example.org/", only) is None
@@ -198,11 +199,9 @@ def test_a_view_expires_after_its_window_and_can_never_count_again() -> None:
     """Whatever is still accepted, and whatever still waits in the queue, meets its own item."""
     stage, now = Settings(), datetime.now(UTC)
     oldest = now - stage.views_window
-    accepted = views.check(event() | {"time": oldest.isoformat()}, stage, now)
-    assert isinstance(accepted, views.View)
-    assert (
-        views.check(event() | {"time": (oldest - timedelta(seconds=1)).isoformat()}, stage, now) == "too_old"
-    )
+    accepted = check(event() | {"time": oldest.isoformat()}, stage, now)
+    assert isinstance(accepted, View)
+    assert check(event() | {"time": (oldest - timedelta(seconds=1)).isoformat()}, stage, now) == "too_old"
     written: list[Item] = []
 
     class Kept(Table):
@@ -273,7 +272,7 @@ def test_a_malformed_series_query_is_400(site: Site, query: str) -> None:
 def test_series_and_uniques_can_be_switched_off(moto_table: definition.Table) -> None:
     table = Table(moto_table.name, boto3.client("dynamodb"))
     stage, now = Settings(views_series=False, views_uniques=False), datetime.now(UTC)
-    views.write(table, [views.View(PAGE, now, "c")], stage, now)
+    views.write(table, [View(PAGE, now, "c")], stage, now)
     stream = Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn)
     aggregates.apply(table, app.CONTRIBUTIONS, stream.read())
     kinds = {item["sk"].split("#")[0] for item in scan(table)}
