@@ -11,7 +11,10 @@ import sys
 import threading
 from pathlib import Path
 
-import click
+try:
+    import click
+except ModuleNotFoundError:  # another Python than the environment's
+    sys.exit("Hubbub's environment is in .venv: use `make run`, or .venv/bin/python -m local")
 
 from local.engine import ROOT, EngineUnavailable, start
 from local.locks import InUse, Lock

@@ -68,4 +68,6 @@ def _lives(holder: str) -> bool:
         return False
     except PermissionError:  # it lives, and is someone else's
         return True
+    with contextlib.suppress(OSError):  # killed, but its parent has yet to take note: on Linux, a zombie
+        return Path(f"/proc/{holder}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return True
