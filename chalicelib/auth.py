@@ -62,7 +62,7 @@ def parameter(settings: Settings) -> bytes:
     from botocore.config import Config
 
     config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2})
-    ssm = boto3.client("ssm", config=config, **settings.client_options())
+    ssm = boto3.session.Session().client("ssm", config=config, **settings.client_options())
     log = logging.getLogger("botocore")
     level = log.level
     log.setLevel(logging.INFO)  # at DEBUG it writes down the answer

@@ -81,4 +81,4 @@ def _client(settings: Settings) -> "SQSClient":
     from botocore.config import Config
 
     config = Config(connect_timeout=1, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 4})
-    return boto3.client("sqs", config=config, **settings.client_options())
+    return boto3.session.Session().client("sqs", config=config, **settings.client_options())

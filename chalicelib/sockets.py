@@ -27,7 +27,7 @@ class Session:
         from botocore.config import Config
 
         config = Config(connect_timeout=1, read_timeout=2, retries={"total_max_attempts": 2})
-        return boto3.client(name, config=config, **options)  # type: ignore[call-overload]
+        return boto3.session.Session().client(name, config=config, **options)  # type: ignore[call-overload]
 
 
 class Frame(msgspec.Struct):

@@ -208,7 +208,8 @@ def connect(settings: Settings | None = None) -> Table:
     """Answer the stage's table; its client is made at the first call and kept for the process's life.
 
     Time-outs are short and the SDK's own retries few, for `Table._try` comes after them: a Lambda function
-    that waits costs money. A local engine gets made-up credentials, so that real ones never reach it.
+    that waits costs money. A local engine gets made-up credentials, so that real ones never reach it. A
+    session of its own, for boto3's default one is not safe when two threads make their first clients.
     """
     settings = settings or current()
     config = Config(
@@ -218,7 +219,9 @@ def connect(settings: Settings | None = None) -> Table:
         max_pool_connections=32,
         tcp_keepalive=True,
     )
-    return Table(settings.table, boto3.client("dynamodb", config=config, **settings.client_options()))
+    return Table(
+        settings.table, boto3.session.Session().client("dynamodb", config=config, **settings.client_options())
+    )
 
 
 def _packed(action: Mapping[str, Any], table: str) -> dict[str, Any]:

@@ -132,11 +132,11 @@ class Run:
 
     def post(self, *views: dict[str, str], port: int = 0) -> None:
         answer = self.call("POST", "/views", {"events": list(views)}, port=port)
-        assert answer == (202, {"accepted": len(views), "rejected": []})
+        assert answer == (202, {"accepted": len(views), "rejected": []}), answer
 
     def views(self) -> int:
         status, page = self.call("GET", f"/views?url={quote(PAGE, safe='')}")
-        assert status == 200
+        assert status == 200, page
         return int(page["views"])
 
     def wait_for_views(self, count: int) -> None:
