@@ -205,5 +205,21 @@ def openapi(output: Path | None) -> None:
         raise click.ClickException(f"{output}: {error.strerror or error}") from None
 
 
+@main.command()
+@click.option("--stage", required=True, help="A stage of .chalice/config.json.")
+def provision(stage: str) -> None:
+    """Make the stage's secret in SSM, unless there is one; docs/deployment.md has the other steps."""
+    import boto3
+
+    from ops.provision import secret
+    from ops.stage import load
+
+    settings = load(stage)
+    if not settings.secret_parameter:
+        raise click.ClickException(f"{stage} names no HUBBUB_SECRET_PARAMETER in .chalice/config.json")
+    made = secret(boto3.client("ssm", **settings.client_options()), settings.secret_parameter)
+    click.echo(f"{settings.secret_parameter}: {'made' if made else 'there already, left as it is'}")
+
+
 if __name__ == "__main__":
     main(prog_name="python -m ops")
