@@ -3,15 +3,23 @@
 import traceback
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
+
+_importing = Lock()
 
 
 @cache
 def logger() -> Any:
-    """Answer the process's JSON logger; its level is POWERTOOLS_LOG_LEVEL."""
-    from aws_lambda_powertools.logging import Logger
+    """Answer the process's JSON logger; its level is POWERTOOLS_LOG_LEVEL.
 
-    return Logger(service="hubbub")
+    One thread at a time imports powertools: its modules import each other, and two threads that begin at
+    different ones would each find the other's half done. A local run has such threads.
+    """
+    with _importing:
+        from aws_lambda_powertools.logging import Logger
+
+        return Logger(service="hubbub")
 
 
 def failure(what: str, error: Exception, **more: str) -> None:

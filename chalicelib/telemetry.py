@@ -9,6 +9,7 @@ from chalicelib.logs import logger as logger
 
 def publish(report: Report) -> None:
     """Publish what became of a batch of stream records, as one EMF line (no API call, no cost per call)."""
+    log = logger()  # first: it imports powertools one thread at a time
     from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
     metrics = EphemeralMetrics(namespace="Hubbub", service="aggregates")
@@ -18,4 +19,4 @@ def publish(report: Report) -> None:
     metrics.add_metric("Lag", MetricUnit.Seconds, report.lag_seconds)
     metrics.flush_metrics()
     if report.quarantined:
-        logger().warning("records are in quarantine", extra={"quarantined": report.quarantined})
+        log.warning("records are in quarantine", extra={"quarantined": report.quarantined})

@@ -1,0 +1,40 @@
+"""The first request and the first batch may come at once: a local run has threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+AT_ONCE = """
+import threading
+import tests.conftest
+import app
+from chalicelib import aggregates, logs, telemetry
+from chalicelib.table import connect
+
+problems, ready = [], threading.Barrier(3)
+
+def run(work):
+    ready.wait()
+    try:
+        work()
+    except BaseException as problem:
+        problems.append(repr(problem))
+
+work = (logs.logger, lambda: telemetry.publish(aggregates.Report()), connect)
+threads = [threading.Thread(target=run, args=(one,)) for one in work]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+raise SystemExit("; ".join(problems))
+"""
+
+
+@pytest.mark.parametrize("again", range(6))
+def test_a_process_may_log_measure_and_connect_for_the_first_time_at_once(again: int) -> None:
+    """What each imports when it is first needed does not trip over what the others import."""
+    run = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
