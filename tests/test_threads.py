@@ -29,7 +29,7 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-raise SystemExit("; ".join(problems))
+raise SystemExit("; ".join(problems) or 0)
 """
 
 
