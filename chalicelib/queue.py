@@ -13,9 +13,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from chalicelib import wire
 from chalicelib.errors import Busy
+from chalicelib.logs import logger
 from chalicelib.schemas import QueuedViews
 from chalicelib.settings import Settings
-from chalicelib.telemetry import logger
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

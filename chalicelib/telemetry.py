@@ -4,7 +4,7 @@ Nothing here ever carries a token, an address of a client or a text that a perso
 """
 
 from chalicelib.aggregates import Report
-from chalicelib.logs import logger as logger
+from chalicelib.logs import logger
 
 
 def publish(report: Report) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 # Before anything imports boto3 or app.py: no credentials, profiles or endpoints of whoever runs the tests.
@@ -35,6 +37,10 @@ from moto import mock_aws  # noqa: E402
 
 from local.engine import Engine, EngineUnavailable, start  # noqa: E402
 from ops.definition import Table, create_table  # noqa: E402
+from tests.running import Run  # noqa: E402
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 EngineTable = tuple[Engine, str, str]
 """An engine, the name of a table on it and the ARN of the table's stream."""
@@ -85,3 +91,29 @@ def moto_table() -> Iterator[Table]:
     """A table of the dev stage on moto, which stands in for all of AWS while the test runs."""
     with mock_aws():
         yield create_table(boto3.client("dynamodb"), "dev")
+
+
+CHROMIUM_FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; the tests are skipped where there is none."""
+    api = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not chromium:
+        pytest.skip("there is no chromium on the PATH; on Debian: apt-get install chromium")
+    with api.sync_playwright() as playwright:
+        running: Browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS.split())
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def product(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The running product, without data."""
+    with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as running:
+        yield running

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
@@ -13,32 +12,12 @@ import pytest
 import app
 from chalicelib import viewer
 from tests.running import Run
-from tests.test_page import FLAGS, PATIENCE
+from tests.test_page import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
 BELOW = "http://hubbub.example/api/"  # where a stage of API Gateway has it: below a path
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium; the tests are skipped where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not chromium:
-        pytest.skip("there is no chromium on the PATH; on Debian: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        running: Browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        yield running
-        running.close()
-
-
-@pytest.fixture(scope="module")
-def product(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """The running product, without data."""
-    with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as running:
-        yield running
 
 
 @pytest.fixture(params=["at the root", "below a path"])

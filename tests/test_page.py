@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,30 +16,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 5_000  # ms until a test gives up waiting for what should happen at once
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium; the tests are skipped where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not chromium:
-        pytest.skip("there is no chromium on the PATH; on Debian: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        running: Browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        yield running
-        running.close()
-
-
-@pytest.fixture(scope="module")
-def product(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """The running product, without data."""
-    with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as running:
-        yield running
 
 
 @pytest.fixture
