@@ -16,10 +16,12 @@ from chalicelib import (
     sockets,
     telemetry,
     traffic,
+    view_schemas,
     viewer,
     views,
 )
-from chalicelib.door import Answer, Door
+from chalicelib.calls import Answer
+from chalicelib.door import Door
 from chalicelib.errors import BadCursor, NotFound, TooLarge
 from chalicelib.table import connect
 
@@ -55,37 +57,37 @@ door.authorizer = identify
 
 # text/plain is what sendBeacon sends without asking the browser's leave first (a preflight).
 @door("POST", "/views", status=202, accepts=("application/json", "text/plain"), errors=(TooLarge,))
-def post_views(body: schemas.ViewsBody, headers: Mapping[str, str]) -> schemas.Accepted:
+def post_views(body: view_schemas.ViewsBody, headers: Mapping[str, str]) -> view_schemas.Accepted:
     """Take one view event, or up to 500."""
     return views.take(connect(), body, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
 
 @door("GET", "/views")
-def get_views(query: schemas.PageQuery) -> schemas.PageViews:
+def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
     """Answer a page's views and uniques."""
     return views.count(connect(), query)
 
 
 @door("GET", "/views/series")
-def get_views_series(query: schemas.SeriesQuery) -> schemas.Series:
+def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
     """Answer a page's views by hour or by day."""
     return traffic.series(connect(), query, datetime.now(UTC))
 
 
 @door("GET", "/views/events", who="admin", errors=(BadCursor,))
-def get_views_events(query: schemas.EventsQuery) -> schemas.ViewEvents:
+def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents:
     """Answer a page's view events in a time frame."""
     return traffic.events(connect(), query, stage, datetime.now(UTC))
 
 
 @door("GET", "/views/top")
-def get_views_top(query: schemas.TopQuery) -> schemas.TopPages:
+def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
     """Answer a site's most viewed pages."""
     return traffic.top(connect(), query)
 
 
 @door("GET", "/views/badge.svg", produces="image/svg+xml")
-def get_views_badge(query: schemas.PageQuery) -> Answer:
+def get_views_badge(query: view_schemas.PageQuery) -> Answer[str]:
     """Draw a page's views as a badge."""
     return Answer(badge.svg("views", views.count(connect(), query).views), headers=badge.HEADERS)
 
@@ -141,7 +143,7 @@ def get_health() -> schemas.Health:
 
 
 @door("GET", "/openapi.json")
-def get_openapi() -> Answer:
+def get_openapi() -> Answer[Any]:
     """Describe every call, as OpenAPI 3.1."""
     from chalicelib.openapi import describe  # only this call needs it
 
@@ -149,13 +151,13 @@ def get_openapi() -> Answer:
 
 
 @door("GET", "/docs", produces="text/html; charset=utf-8")
-def get_docs() -> Answer:
+def get_docs() -> Answer[str]:
     """Show the calls, to read and to try."""
     return Answer(viewer.file("index.html")[0], headers=viewer.HEADERS)
 
 
 @door("GET", "/docs/{file}", produces="text/plain", errors=(NotFound,))
-def get_docs_file(path: schemas.FilePath) -> Answer:
+def get_docs_file(path: schemas.FilePath) -> Answer[str]:
     """Answer one of the files that the page of the calls is made of."""
     text, kind = viewer.file(path.file)
     return Answer(text, headers=viewer.HEADERS | {"Content-Type": kind})

@@ -4,7 +4,7 @@
     def get_board(path: BoardPath, caller: Caller) -> Board:
         return boards.find(connect(), path.board)
 
-A handler says by its annotations what it takes: `body`, `query` and `path` as structs of schemas.py,
+A handler says by its annotations what it takes: `body`, `query` and `path` as structs of the schemas,
 `caller`, `headers`, `idempotency_key` (a client's own name for a write that it may repeat). It returns a
 struct, or an `Answer` for another status or headers; what it raises from errors.py becomes its status and
 `{"Code", "Message"}`. The registered calls are what openapi.py describes.
@@ -14,19 +14,17 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from chalice.app import Chalice, CORSConfig, Response
 
 from chalicelib import auth, logs, settings, wire
 from chalicelib.auth import Caller
+from chalicelib.calls import JSON, Answer, Call, Who
 from chalicelib.errors import BadRequest, Forbidden, HubbubError, TooLarge, Unauthorized
-
-Who = Literal["public", "user", "admin"]
 
 BODY = 1_000_000  # bytes
 KEY = re.compile("[!-~]{1,128}")
-JSON = "application/json"
 SECURITY = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -36,30 +34,6 @@ SECURITY = {
 }
 # What Chalice calls its own refusals, and what a client reads.
 CODES = {"MethodNotAllowedError": "MethodNotAllowed", "InternalServerError": "InternalError"}
-
-
-class Answer(NamedTuple):
-    """An answer with a status of its own (one that its call declares), or with headers."""
-
-    body: Any
-    status: int | None = None
-    headers: Mapping[str, str] = {}
-
-
-class Call(NamedTuple):
-    """A registered call: all that its description needs."""
-
-    method: str
-    path: str
-    name: str
-    who: Who
-    statuses: tuple[int, ...]
-    accepts: tuple[str, ...]
-    takes: Mapping[str, Any]
-    answers: Any
-    produces: str
-    errors: tuple[type[HubbubError], ...]
-    text: str
 
 
 class Door:
@@ -93,6 +67,8 @@ class Door:
         def register(handler: Callable[..., Any]) -> Callable[..., Any]:
             takes = get_type_hints(handler)
             answers = takes.pop("return", None)
+            if get_origin(answers) is Answer:  # of a struct, with a status or headers of its own
+                [answers] = get_args(answers)
             text = (handler.__doc__ or "").strip()
             call = Call(
                 method, path, handler.__name__, who, statuses, accepts, takes, answers, produces, errors, text

@@ -9,8 +9,8 @@ from msgspec import UNSET
 
 from chalicelib import times, urls
 from chalicelib.errors import BadRequest, TooLarge
-from chalicelib.schemas import Reason, ViewsBody
 from chalicelib.settings import Settings
+from chalicelib.view_schemas import Reason, ViewsBody
 
 EVENTS = 500  # in one request
 CLIENT = re.compile("[!-~]{1,128}")  # printable ASCII without a blank; it ends its keys, so # does no harm

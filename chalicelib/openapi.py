@@ -1,15 +1,18 @@
 """The interface as OpenAPI 3.1, from the calls that are registered at the door: nothing is written twice.
 
 A call's text is its handler's docstring, its types are its handler's annotations, its errors are those it
-declares and those the door itself may answer. What a type says of itself beyond its fields is in schemas.py.
+declares and those the door itself may answer. What a type says of itself beyond its fields is in the schemas.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from chalicelib.door import CODES, JSON, Answer, Call
+from chalicelib.calls import JSON, Answer, Call
+from chalicelib.components import BEARER, HEADERS, IDEMPOTENCY_KEY, TAGS
+from chalicelib.door import CODES
 from chalicelib.errors import (
     BadRequest,
     Busy,
@@ -22,47 +25,6 @@ from chalicelib.errors import (
 
 REFERENCE = "#/components/schemas/{name}"
 Schema = dict[str, Any]
-
-# By the first part of a call's path; what is none of these belongs to the service itself.
-TAGS = {
-    "views": "How often a site's pages are viewed, by how many clients, and when.",
-    "leaderboards": "Scores of players, ranked.",
-    "challenges": "Who found which of a challenge's paths.",
-    "products": "Comments on products, with ratings.",
-    "service": "The app itself.",
-}
-HEADERS = {
-    "X-Request-Id": {
-        "description": "Names this request in the logs.",
-        "schema": {"type": "string"},
-        "example": "0b3f6f0e-6a0b-4d8c-9d4e-3c1f2d6f9a11",
-    },
-    "Cache-Control": {
-        "description": "How long the answer may be kept: not at all (`no-store`), or for so many seconds.",
-        "schema": {"type": "string"},
-        "example": "no-store",
-    },
-    "Retry-After": {
-        "description": "Seconds to wait before the next try.",
-        "schema": {"type": "integer"},
-        "example": 1,
-    },
-}
-IDEMPOTENCY_KEY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "Your own name for this write: the same name again writes nothing and answers the same.",
-    "schema": {"type": "string", "pattern": "^[!-~]{1,128}$"},
-    "example": "order-1539",
-}
-BEARER = {
-    "type": "http",
-    "scheme": "bearer",
-    "bearerFormat": "JWT",
-    "description": "A signed token: `sub` is the player or author, and the scope `admin` opens the calls "
-    "for admins. On one machine `python -m ops token --stage local --sub me` prints one.",
-}
 
 
 def describe(calls: Sequence[Call], version: str) -> Schema:
@@ -114,6 +76,10 @@ def _tidied(value: Any, key: str = "") -> Any:
     """Write texts in one line, and patterns as JSON Schema reads them: there `$` is the very end."""
     if isinstance(value, dict):
         texts = {"type": "string"} if isinstance(value.get("enum"), list) else {}
+        if value.get("format") == "decimal":  # on the wire a decimal is a number
+            own = {name: part for name, part in value.items() if name not in ("type", "format", "default")}
+            default = {"default": json.loads(value["default"])} if "default" in value else {}
+            value = own | {"type": "number"} | default
         return texts | {name: _tidied(part, name) for name, part in value.items()}
     if isinstance(value, list):
         return [_tidied(part) for part in value]

@@ -14,8 +14,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from chalicelib import wire
 from chalicelib.errors import Busy
 from chalicelib.logs import logger
-from chalicelib.schemas import QueuedViews
 from chalicelib.settings import Settings
+from chalicelib.view_schemas import QueuedViews
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

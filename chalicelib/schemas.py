@@ -1,9 +1,12 @@
-"""What enters and what leaves, as typed structs; on the wire their names are camelCase."""
+"""What enters and what leaves, as typed structs; on the wire their names are camelCase.
+
+Here is what all features share; each has its own in a file beside its own.
+"""
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import Meta, Struct
 
 # What names a player, a board, a product: 1 to 128 characters, letters of any script, signs and emoji, but no
 # blank, no control or direction mark, and no `#`, which parts the keys of the table. NFC is applied first.
@@ -13,14 +16,6 @@ IDENTIFIER_PATTERN = (
 )
 IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
 Identifier = Annotated[str, Meta(pattern=IDENTIFIER_PATTERN, examples=["player-1"])]
-Url = Annotated[
-    str,
-    Meta(
-        description="The http(s) address of a page, up to 1,500 bytes, without a user name or password",
-        examples=["https://example.org/a"],
-        extra_json_schema={"format": "uri"},
-    ),
-]
 Instant = Annotated[
     str,
     Meta(
@@ -29,31 +24,8 @@ Instant = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-BOUNDS: list[dict[str, Any]] = [{"format": "date"}, {"format": "date-time"}, {"maxLength": 0}]
-Bound = (
-    Annotated[
-        str,
-        Meta(
-            description="An ISO 8601 instant with an offset, or a date, which stands for its whole UTC day; "
-            "empty, it is as if it were not there",
-            examples=["2026-11-21", "2026-11-21T10:00:00Z"],
-            extra_json_schema={"anyOf": [{"type": "string", **rule} for rule in BOUNDS]},
-        ),
-    ]
-    | None
-)
 Cursor = Annotated[str, Meta(description="The cursor of the page before; without one, the first")] | None
 Next = Annotated[str, Meta(description="Where the next page begins, or null after the last")] | None
-Client = Annotated[
-    str,
-    Meta(
-        description="1 to 128 printable ASCII characters without a blank",
-        examples=["c-1"],
-        pattern="^[!-~]{1,128}$(?!\\n)",
-    ),
-]
-Views = Annotated[int, Meta(description="How many views", ge=0, examples=[1539])]
-Uniques = Annotated[int, Meta(description="By how many clients, each once a UTC day", ge=0, examples=[211])]
 
 
 class Schema(Struct, rename="camel", kw_only=True):
@@ -62,170 +34,6 @@ class Schema(Struct, rename="camel", kw_only=True):
     For its description (openapi.py) one may hold EXAMPLES, each with a name; MORE keywords of JSON Schema;
     and ONE_OF: the structs it is one of, with the fields that each has and no other.
     """
-
-
-# -- views ---------------------------------------------------------------------------------------------
-
-
-EVENT = {"url": "https://example.org/a", "time": "2026-11-21T10:00:00Z", "clientId": "c-1"}
-
-
-class ViewEvent(Schema):
-    """One view: a page, an instant, a client. Answers have it in the notation that is kept."""
-
-    url: Url
-    time: Instant
-    client_id: Client
-
-
-class ViewBatch(Schema):
-    """Up to 500 view events, each judged by itself: one that does not count is answered with its reason."""
-
-    events: Annotated[list[ViewEvent], Meta(max_length=500)]
-
-
-class ViewsBody(Schema):
-    """One view event, or a list of them. The same url, instant and client count once, however often sent."""
-
-    ONE_OF: ClassVar = {ViewEvent: ["url", "time", "clientId"], ViewBatch: ["events"]}
-    EXAMPLES: ClassVar = {
-        "one view": EVENT,
-        "several": {"events": [EVENT, EVENT | {"time": "2026-11-21T11:00:30+01:00", "clientId": "c-2"}]},
-    }
-
-    # Of any type here: what is wrong with an event is an answer (a reason), and no error of the door's.
-    url: Any = UNSET
-    time: Any = UNSET
-    client_id: Any = UNSET
-    events: list[Any] | UnsetType = UNSET
-
-
-class QueuedViews(ViewsBody):
-    """A message of the views queue; `taken` at the door, its events count however long they waited."""
-
-    taken: bool = False
-
-
-Reason = Literal["bad_url", "site_not_allowed", "too_old", "in_the_future", "bad_time", "bad_client", "bot"]
-
-
-class Rejection(Schema):
-    """An event that does not count, by its place in the batch, and why."""
-
-    index: Annotated[int, Meta(description="Its place in `events`, from 0", ge=0)]
-    reason: Reason
-
-
-class Accepted(Schema):
-    """How many events were taken."""
-
-    EXAMPLES: ClassVar = {
-        "all taken": {"accepted": 1, "rejected": []},
-        "one refused": {"accepted": 1, "rejected": [{"index": 1, "reason": "too_old"}]},
-    }
-
-    accepted: Annotated[int, Meta(description="How many were taken", ge=0)]
-    rejected: Annotated[list[Rejection], Meta(description="Those that were not")]
-
-
-class PageQuery(Schema):
-    """A page."""
-
-    url: Url
-
-
-class PageViews(Schema):
-    """How often a page was viewed, and by how many clients a day, summed over the days."""
-
-    EXAMPLES: ClassVar = {"a page": {"url": "https://example.org/a", "views": 1539, "uniques": 211}}
-
-    url: Url
-    views: Views
-    uniques: Uniques
-
-
-class SeriesQuery(Schema):
-    """A page's series: `from` 24 hours or 30 days ago up to now, unless it is said."""
-
-    url: Url
-    interval: Annotated[
-        Literal["hour", "day"],
-        Meta(description="What to count by: at most 31 days of hours, or 366 days"),
-    ] = "day"
-    from_: Bound = field(default=None, name="from")
-    to: Bound = None
-
-
-class Bucket(Schema):
-    """One hour or day, by its beginning."""
-
-    time: Instant
-    views: Views
-    uniques: Uniques
-
-
-class Series(Schema):
-    """A page's hours or days, gaps filled with 0."""
-
-    EXAMPLES: ClassVar = {
-        "two days": {
-            "items": [
-                {"time": "2026-11-20T00:00:00Z", "views": 0, "uniques": 0},
-                {"time": "2026-11-21T00:00:00Z", "views": 1539, "uniques": 211},
-            ]
-        }
-    }
-
-    items: list[Bucket]
-
-
-class EventsQuery(Schema):
-    """A page's view events in a time frame: `from` its beginning up to before `to`."""
-
-    url: Url
-    from_: Bound = field(default=None, name="from")
-    to: Bound = None
-    limit: Annotated[int, Meta(description="At most so many events", ge=1, le=1000)] = 100
-    cursor: Cursor = None
-
-
-class ViewEvents(Schema):
-    """A page of view events, oldest first."""
-
-    EXAMPLES: ClassVar = {"the last page": {"items": [EVENT], "cursor": None}}
-
-    items: list[ViewEvent]
-    cursor: Next
-
-
-class TopQuery(Schema):
-    """A site, by its host."""
-
-    site: Annotated[
-        str,
-        Meta(
-            description="A host alone, without a scheme, port or path",
-            examples=["www.example.org"],
-            min_length=1,
-            extra_json_schema={"format": "host"},  # of our own: `hostname` knows no ü and no _
-        ),
-    ]
-    limit: Annotated[int, Meta(description="At most so many pages", ge=1, le=100)] = 10
-
-
-class TopPage(Schema):
-    """One of a site's most viewed pages."""
-
-    url: Url
-    views: Views
-
-
-class TopPages(Schema):
-    """A site's pages, most viewed first."""
-
-    EXAMPLES: ClassVar = {"one page": {"items": [{"url": "https://example.org/a", "views": 1539}]}}
-
-    items: list[TopPage]
 
 
 # -- service -------------------------------------------------------------------------------------------

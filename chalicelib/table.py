@@ -6,7 +6,6 @@ with jitter, a bounded number of times, and is `Busy` after that; a write that D
 `Rejected`. Nothing else is caught. Costs are in WCU and RCU per KB or 4 KB begun, as AWS publishes them.
 """
 
-import random
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
+from botocore.exceptions import ClientError
 
-from chalicelib.errors import Busy, Rejected
+from chalicelib.attempts import ATTEMPTS, attempt, back_off, is_refused, reasons
+from chalicelib.errors import Busy
 from chalicelib.items import Item, Key, pack, unpack
 from chalicelib.settings import Settings, current
 
@@ -29,21 +29,6 @@ T = TypeVar("T")
 
 TRANSACTION = 100  # actions in one TransactWriteItems
 BATCH_WRITE, BATCH_GET = 25, 100
-ATTEMPTS = 9  # one and eight more, with pauses of 3.6 s in all at most
-PASSING = frozenset(
-    {
-        "TransactionConflict",
-        "TransactionConflictException",
-        "TransactionInProgressException",
-        "ThrottlingError",
-        "ThrottlingException",
-        "ProvisionedThroughputExceeded",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "InternalServerError",
-        "LimitExceededException",
-    }
-)
 
 
 class Page(NamedTuple):
@@ -122,18 +107,38 @@ class Table:
 
         A retry after a lost answer may find its own write: treat False as "it is there", not "I failed".
         """
-        request: Any = {"TableName": self.name, "Item": pack(item)}
-        if condition:
-            request["ConditionExpression"] = condition
-        if values:
-            request["ExpressionAttributeValues"] = pack(values)
-        try:
-            self._try(lambda: self.client.put_item(**request))
-        except ClientError as error:
-            if _code(error) == "ConditionalCheckFailedException":
-                return False
-            raise
-        return True
+        request = self._request({"Item": item}, condition, values)
+        return self._unless_refused(lambda: self.client.put_item(**request)) is not None
+
+    def update(
+        self,
+        key: Key,
+        expression: str,
+        *,
+        condition: str = "",
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> Item | None:
+        """Change one item, or make it; answer it as it is now, or None when the condition is false.
+
+        Costs 1 WCU per KB of the larger of what it was and is. A retry after a lost answer applies an `ADD`
+        twice: what must not be, goes into `transact`.
+        """
+        request = self._request({"Key": key._asdict()}, condition, values, names)
+        request |= {"UpdateExpression": expression, "ReturnValues": "ALL_NEW"}
+        answer = self._unless_refused(lambda: self.client.update_item(**request))
+        return None if answer is None else unpack(answer.get("Attributes", {}))
+
+    def delete(
+        self, key: Key, *, condition: str = "", values: Mapping[str, Any] | None = None
+    ) -> Item | None:
+        """Delete one item; answer it as it was (empty: there was none), or None when the condition is false.
+
+        Costs 1 WCU per KB.
+        """
+        request = self._request({"Key": key._asdict()}, condition, values) | {"ReturnValues": "ALL_OLD"}
+        answer = self._unless_refused(lambda: self.client.delete_item(**request))
+        return None if answer is None else unpack(answer.get("Attributes", {}))
 
     def batch_put(self, items: Iterable[Item]) -> None:
         """Write any number of items, each at least once, in no order. Costs 1 WCU per KB and item."""
@@ -158,49 +163,51 @@ class Table:
                 lambda: self.client.transact_write_items(TransactItems=packed, ClientRequestToken=token)
             )
         except ClientError as error:
-            reasons = _reasons(error)
-            if refused := tuple(i for i, code in enumerate(reasons) if code == "ConditionalCheckFailed"):
+            if refused := tuple(i for i, why in enumerate(reasons(error)) if why == "ConditionalCheckFailed"):
                 return refused
             raise
         return ()
 
-    def _try(self, call: Callable[[], T]) -> T:
-        """Call until it is done or said no; passing trouble is waited out with full jitter.
+    def _request(
+        self,
+        typed: Mapping[str, Mapping[str, Any]],
+        condition: str,
+        values: Mapping[str, Any] | None,
+        names: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Write down a request of one item, without what DynamoDB refuses when it is empty."""
+        return {
+            "TableName": self.name,
+            **{name: pack(value) for name, value in typed.items()},
+            **({"ConditionExpression": condition} if condition else {}),
+            **({"ExpressionAttributeValues": pack(values)} if values else {}),
+            **({"ExpressionAttributeNames": dict(names)} if names else {}),
+        }
 
-        Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
-        """
-        for attempt in range(ATTEMPTS):
-            try:
-                return call()
-            except (HTTPClientError, ConnectionError) as error:  # the SDK has tried three times
-                raise Busy("The table cannot be reached: try again in a moment.") from error
-            except ClientError as error:
-                codes = {_code(error), *_reasons(error)} - {"None", "TransactionCanceledException"}
-                if any(code.startswith("ConditionalCheckFailed") for code in codes):
-                    raise
-                if codes & {"ValidationError", "ValidationException"}:
-                    raise Rejected(_message(error)) from error
-                if not codes or codes - PASSING:
-                    raise
-            if attempt < ATTEMPTS - 1:
-                self._back_off(attempt)
-        raise Busy("The table is busy: try again in a moment.")
+    def _unless_refused(self, call: Callable[[], T]) -> T | None:
+        """Call; None when the condition is false."""
+        try:
+            return self._try(call)
+        except ClientError as error:
+            if is_refused(error):
+                return None
+            raise
+
+    def _try(self, call: Callable[[], T]) -> T:
+        return attempt(call, self._pause)
 
     def _until_done(self, left: str, call: Callable[..., Any], asked: Any) -> Iterator[Any]:
         """Send a batch again for as long as DynamoDB leaves a part of it (`left`) undone."""
-        for attempt in range(ATTEMPTS):
+        for number in range(ATTEMPTS):
             request = {self.name: asked}
             answer = self._try(lambda: call(RequestItems=request))  # noqa: B023 (called at once)
             yield answer
             asked = answer.get(left, {}).get(self.name)
             if not asked:
                 return
-            if attempt < ATTEMPTS - 1:
-                self._back_off(attempt)
+            if number < ATTEMPTS - 1:
+                back_off(number, self._pause)
         raise Busy("The table is busy: try again in a moment.")
-
-    def _back_off(self, attempt: int) -> None:
-        self._pause(random.uniform(0, min(1.0, 0.025 * 2**attempt)))  # noqa: S311 (jitter is no secret)
 
 
 @cache
@@ -235,16 +242,3 @@ def _chunks(things: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(things)
     while some := list(islice(rest, size)):
         yield some
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _message(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Message", ""))
-
-
-def _reasons(error: ClientError) -> list[str]:
-    reasons: Any = error.response.get("CancellationReasons", [])
-    return [str(reason.get("Code", "None")) for reason in reasons]

@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from chalicelib import cursors, times, urls, views
 from chalicelib.errors import BadRequest
-from chalicelib.schemas import (
+from chalicelib.settings import Settings
+from chalicelib.table import Table
+from chalicelib.view_schemas import (
     Bucket,
     EventsQuery,
     Series,
@@ -19,8 +21,6 @@ from chalicelib.schemas import (
     ViewEvent,
     ViewEvents,
 )
-from chalicelib.settings import Settings
-from chalicelib.table import Table
 
 
 def series(table: Table, query: SeriesQuery, now: datetime) -> Series:

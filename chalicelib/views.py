@@ -20,10 +20,10 @@ from chalicelib.crawlers import is_crawler
 from chalicelib.errors import BadRequest
 from chalicelib.events import MALFORMED, View, checked
 from chalicelib.items import Item, Key
-from chalicelib.schemas import Accepted, PageQuery, PageViews, QueuedViews, Rejection, ViewsBody
 from chalicelib.settings import Settings
 from chalicelib.sums import Amount, Constant
 from chalicelib.table import Table
+from chalicelib.view_schemas import Accepted, PageQuery, PageViews, QueuedViews, Rejection, ViewsBody
 
 GRACE = timedelta(days=15)  # an event may wait in the queue and among its dead letters: 14 days in all
 MARGIN = timedelta(hours=1)  # between the last time that an item is written and its expiry

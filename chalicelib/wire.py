@@ -52,6 +52,8 @@ def texts(given: Mapping[str, str], kind: Any) -> Any:
     found = _converted({name: normal(text, name) for name, text in given.items()}, kind, strict=False)
     for field in msgspec.structs.fields(kind):
         value = getattr(found, field.name)
+        if value is None and field.encode_name in given:  # the text null: a parameter is there or it is not
+            raise ValueError(f"{field.encode_name}: Expected a value, got `null`")
         if isinstance(value, float) and not isfinite(value):
             raise ValueError(f"{field.encode_name}: it must be a finite number")
         if isinstance(value, Decimal):

@@ -27,7 +27,7 @@ from moto import mock_aws
 
 import app
 from chalicelib import auth, cursors, settings
-from chalicelib.door import Call
+from chalicelib.calls import Call
 from chalicelib.errors import BadCursor
 from chalicelib.settings import Settings
 from chalicelib.table import connect

@@ -23,7 +23,8 @@ from msgspec import Meta
 import app as hubbub
 from chalicelib import auth, logs, settings
 from chalicelib.auth import Caller
-from chalicelib.door import BODY, Answer, Door
+from chalicelib.calls import Answer
+from chalicelib.door import BODY, Door
 from chalicelib.errors import Busy, HubbubError, NotFound, SlowDown
 from chalicelib.schemas import Identifier, Schema
 from local.rest import Rest

@@ -31,9 +31,9 @@ from chalicelib import aggregates, quarantine, sockets, views
 from chalicelib.errors import Busy, Rejected
 from chalicelib.events import View, check
 from chalicelib.items import Item, Key, pack, unpack
-from chalicelib.schemas import Reason
 from chalicelib.settings import Settings
 from chalicelib.table import TRANSACTION, Table, _packed
+from chalicelib.view_schemas import Reason
 from ops.definition import create_table
 from tests.records import record, scan
 

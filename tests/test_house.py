@@ -16,6 +16,8 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 # Imports run downwards: a module may import what stands on a line above its own, or beside it on no account.
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
+    {"components"},
+    {"attempts", "calls", "view_schemas"},
     {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
     {"aggregates", "cursors"},
     {"telemetry"},
@@ -24,9 +26,10 @@ LAYERS = [
     {"views"},
     {"traffic"},
 ]
-FEATURES = {"views": {"events", "views", "traffic"}}
+FEATURES = {"views": {"view_schemas", "events", "views", "traffic"}}
 BOTO = {
     "table": "it talks to DynamoDB",
+    "attempts": "it reads DynamoDB's errors",
     "queue": "it talks to SQS",
     "sockets": "it talks to connections",
     "auth": "it reads the secret from SSM",

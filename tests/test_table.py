@@ -8,10 +8,11 @@ from typing import Any
 import boto3
 import pytest
 
+from chalicelib.attempts import ATTEMPTS
 from chalicelib.errors import Busy, Rejected
 from chalicelib.items import Key, pack, unpack
 from chalicelib.settings import Settings
-from chalicelib.table import ATTEMPTS, Table, connect
+from chalicelib.table import Table, connect
 from ops import definition
 from tests.faults import cancelled, done, instead, refused, timed_out
 
@@ -167,3 +168,32 @@ def test_one_client_serves_the_process_and_waits_on_purpose() -> None:
     assert (config.connect_timeout, config.retries["total_max_attempts"]) == (1, 3)
     deployed: Any = connect(Settings(table="t")).client.meta.config
     assert deployed.read_timeout == 3
+
+
+def test_an_update_answers_the_item_as_it_is_now_or_none_when_its_condition_is_false(table: Table) -> None:
+    key = Key("P", "0001")
+    assert table.update(key, "ADD n :n", values={":n": 2}) == item(1, n=2)
+    values = {":n": 1, ":most": 3}
+    assert table.update(key, "ADD n :n", condition="n < :most", values=values) == item(1, n=3)
+    assert table.update(key, "ADD n :n", condition="n < :most", values=values) is None
+    renamed = table.update(key, "SET #t = :n REMOVE n", names={"#t": "ttl"}, values={":n": 5})
+    assert renamed == item(1, ttl=5)
+
+
+def test_a_deletion_answers_the_item_as_it_was(table: Table) -> None:
+    table.put(item(1, n=2))
+    assert table.delete(Key("P", "0001"), condition="n = :n", values={":n": 1}) is None
+    assert table.delete(Key("P", "0001"), condition="n = :n", values={":n": 2}) == item(1, n=2)
+    assert table.delete(Key("P", "0001")) == {}
+    assert table.get(Key("P", "0001")) is None
+
+
+@pytest.mark.parametrize("operation", ["UpdateItem", "DeleteItem"])
+def test_a_change_that_meets_passing_trouble_is_tried_again(table: Table, operation: str) -> None:
+    throttle = refused("ProvisionedThroughputExceededException")
+    with instead(table, operation, throttle, throttle) as calls:
+        if operation == "UpdateItem":
+            assert table.update(Key("P", "0001"), "ADD n :n", values={":n": 2}) == item(1, n=2)
+        else:
+            assert table.delete(Key("P", "0001")) == {}
+    assert len(calls) == 3

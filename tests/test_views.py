@@ -16,9 +16,9 @@ from chalicelib import aggregates, auth, cursors, settings, telemetry, traffic, 
 from chalicelib.errors import BadCursor, BadRequest, Busy
 from chalicelib.events import View, check
 from chalicelib.items import Item
-from chalicelib.schemas import EventsQuery, SeriesQuery, ViewsBody
 from chalicelib.settings import Settings
 from chalicelib.table import Table, connect
+from chalicelib.view_schemas import EventsQuery, SeriesQuery, ViewsBody
 from ops import definition
 from tests.faults import instead
 from tests.records import Reader, drift, scan
