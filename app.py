@@ -10,19 +10,25 @@ from chalicelib import (
     aggregates,
     auth,
     badge,
+    board_schemas,
+    boards,
+    leaderboards,
     queue,
     schemas,
+    score_schemas,
     settings,
     sockets,
+    standings,
     telemetry,
     traffic,
     view_schemas,
     viewer,
     views,
 )
+from chalicelib.auth import Caller
 from chalicelib.calls import Answer
 from chalicelib.door import Door
-from chalicelib.errors import BadCursor, NotFound, TooLarge
+from chalicelib.errors import BadCursor, Conflict, Forbidden, NotFound, TooLarge, Unprocessable
 from chalicelib.table import connect
 
 VERSION = "0.1.0"
@@ -35,7 +41,7 @@ door = Door(app, stage.origins)
 app.api.cors = door.cors()
 
 # One function a feature: what an item adds to which aggregates.
-CONTRIBUTIONS = (views.contribution,)
+CONTRIBUTIONS = (views.contribution, leaderboards.contribution)
 
 
 # -- who is calling ------------------------------------------------------------------------------------
@@ -99,6 +105,88 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     return queue.consume(
         event.to_dict(), lambda body: views.write_queued(connect(), body, stage, datetime.now(UTC))
     )
+
+
+# -- leaderboards --------------------------------------------------------------------------------------
+
+
+@door("PUT", "/leaderboards/{board}", who="admin", status=(200, 201), errors=(Conflict, Unprocessable))
+def put_board(
+    path: board_schemas.BoardPath, body: board_schemas.BoardBody
+) -> Answer[board_schemas.BoardAnswer]:
+    """Make a leaderboard, or change its title, its unit or the date that it resets on."""
+    return boards.define(connect(), path.board, body, datetime.now(UTC))
+
+
+@door("GET", "/leaderboards/{board}", errors=(NotFound,))
+def get_board(path: board_schemas.BoardPath, query: board_schemas.BoardQuery) -> board_schemas.BoardAnswer:
+    """Answer what a leaderboard is, and how many players it ranks."""
+    return boards.describe(connect(), path.board, datetime.now(UTC), query.season)
+
+
+@door("POST", "/leaderboards/{board}/seasons", who="admin", status=(201, 200), errors=(NotFound, Conflict))
+def post_season(
+    path: board_schemas.BoardPath, body: board_schemas.SeasonBody
+) -> Answer[board_schemas.BoardAnswer]:
+    """End a season: the next one begins without players, and the past one stays readable."""
+    return boards.reset(connect(), path.board, body, datetime.now(UTC))
+
+
+@door(
+    "POST",
+    "/leaderboards/{board}/scores",
+    who="user",
+    status=(201, 200),
+    errors=(Forbidden, NotFound, Unprocessable),
+)
+def post_score(
+    path: board_schemas.BoardPath, body: score_schemas.ScoreBody, caller: Caller
+) -> Answer[score_schemas.ScoreAnswer]:
+    """Take a value for a player; the same id counts once."""
+    return leaderboards.submit(connect(), path.board, body, caller, datetime.now(UTC))
+
+
+@door("GET", "/leaderboards/{board}/players/{player}", errors=(NotFound,))
+def get_player(path: board_schemas.PlayerPath, query: score_schemas.StandingQuery) -> score_schemas.Standing:
+    """Answer a player's score and rank."""
+    return standings.standing(connect(), path.board, path.player, query, datetime.now(UTC))
+
+
+@door(
+    "DELETE", "/leaderboards/{board}/players/{player}", who="user", status=204, errors=(Forbidden, NotFound)
+)
+def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
+    """Take a player off a leaderboard, in all its seasons."""
+    leaderboards.remove(connect(), path.board, path.player, caller, datetime.now(UTC))
+
+
+@door(
+    "GET",
+    "/leaderboards/{board}/players/{player}/activities",
+    who="user",
+    errors=(Forbidden, NotFound, BadCursor),
+)
+def get_activities(
+    path: board_schemas.PlayerPath, query: score_schemas.ActivitiesQuery, caller: Caller
+) -> score_schemas.Activities:
+    """Answer a player's submissions."""
+    return leaderboards.activities(
+        connect(), path.board, path.player, query, caller, stage, datetime.now(UTC)
+    )
+
+
+@door("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor))
+def get_entries(path: board_schemas.BoardPath, query: score_schemas.EntriesQuery) -> score_schemas.Entries:
+    """Answer a part of a leaderboard, best first."""
+    return standings.entries(connect(), path.board, query, stage, datetime.now(UTC))
+
+
+@door("GET", "/leaderboards/{board}/distribution", errors=(NotFound,))
+def get_distribution(
+    path: board_schemas.BoardPath, query: board_schemas.BoardQuery
+) -> score_schemas.Distribution:
+    """Count a leaderboard's players by ranges of scores."""
+    return standings.distribution(connect(), path.board, query, datetime.now(UTC))
 
 
 # -- the stream ----------------------------------------------------------------------------------------

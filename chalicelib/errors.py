@@ -45,6 +45,18 @@ class NotFound(HubbubError):
     STATUS_CODE = 404
 
 
+class Conflict(HubbubError):
+    """What is there contradicts the request."""
+
+    STATUS_CODE = 409
+
+
+class Unprocessable(HubbubError):
+    """The request is well-formed, and what it says is not acceptable here: the message says why."""
+
+    STATUS_CODE = 422
+
+
 class TooLarge(HubbubError):
     """The body, or a list in it, is longer than the call takes."""
 

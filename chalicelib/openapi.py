@@ -84,7 +84,8 @@ def _tidied(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_tidied(part) for part in value]
     if key == "pattern":
-        return value.replace("$(?!\\n)", "$")
+        # Half of a surrogate pair is refused before any pattern is asked, and not every reader knows it.
+        return value.replace("$(?!\\n)", "$").replace(r"\ud800-\udfff", "")
     return " ".join(value.split()) if key == "description" else value
 
 

@@ -16,17 +16,23 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 # Imports run downwards: a module may import what stands on a line above its own, or beside it on no account.
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
-    {"components"},
-    {"attempts", "calls", "view_schemas"},
+    {"components", "ranktree"},
+    {"attempts", "calls", "view_schemas", "board_schemas"},
+    {"score_schemas"},
     {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
     {"aggregates", "cursors"},
-    {"telemetry"},
+    {"telemetry", "ranking"},
+    {"ladder"},
     {"queue", "door", "events"},
     {"openapi"},
-    {"views"},
-    {"traffic"},
+    {"views", "boards"},
+    {"traffic", "leaderboards"},
+    {"standings"},
 ]
-FEATURES = {"views": {"view_schemas", "events", "views", "traffic"}}
+FEATURES = {
+    "views": {"view_schemas", "events", "views", "traffic"},
+    "leaderboards": {"board_schemas", "score_schemas", "boards", "leaderboards", "standings"},
+}
 BOTO = {
     "table": "it talks to DynamoDB",
     "attempts": "it reads DynamoDB's errors",
