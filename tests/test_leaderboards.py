@@ -138,8 +138,9 @@ def test_set_keeps_the_value_of_the_latest_time(site: Site) -> None:
     assert submit(site, "level", "ann", "2", -5, time="2026-01-03T01:00:00+01:00")[1]["score"] == -5
     late = submit(site, "level", "ann", "3", 1, time="2026-01-01T00:00:00Z")
     assert late == (201, {"player": "ann", "score": -5})
+    assert submit(site, "level", "ann", "4", 3, time="2026-01-03T00:00:00Z")[1]["score"] == 3  # the last wins
     site.settle()
-    assert entries(site, "level") == [(1, "ann", -5)]
+    assert entries(site, "level") == [(1, "ann", 3)]
 
 
 @pytest.mark.parametrize(
