@@ -9,19 +9,18 @@ than both before and after: a gain is ranked by the new score among the others, 
 a change that is pending or fresh is read as it was at one moment, without one's own old entry.
 """
 
-import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 
-from chalicelib import boards, cursors, ladder, leaderboards, ranking, times
+from chalicelib import boards, cursors, ladder, leaderboards, listing, ranking, times
 from chalicelib.board_schemas import BoardQuery
 from chalicelib.boards import Board
 from chalicelib.errors import Busy, NotFound
 from chalicelib.items import Item, Key
 from chalicelib.ladder import Entry
-from chalicelib.ranking import Position, Ranking
+from chalicelib.ranking import Position
 from chalicelib.ranktree import TIE
 from chalicelib.score_schemas import (
     BoardEntry,
@@ -119,44 +118,28 @@ def entries(table: Table, name: str, query: EntriesQuery, settings: Settings, no
     """Answer a part of a leaderboard, best first: the top, after a cursor, from a place, around a player.
 
     A place inside a tie begins there, at the shared rank. A cursor stays in the season in which the list
-    began. Raises NotFound, BadCursor. Costs 0.5 RCU for the board, as much per 4 KB of index
-    (about 25 entries), and for each level of the tree: a place once more for each, in as many round trips.
+    began. Raises NotFound, BadCursor. Costs 0.5 RCU for the board (around a player 1.5), and what
+    `listing.read` says.
     """
     asked = ("entries", name, str(query.season), str(query.place), query.around or "")
     season, below = json.loads(cursors.read(settings, asked, query.cursor) or f"[{query.season}, 0]")
-    if below or not query.around:
-        board = boards.find(table, name, now, season)
-        found = _from(table, board.ranking, query.place, query.limit + 1, below)
+    if query.around and not below:
+        board, around = _number(table, name, query.around, season, now)
     else:
-        board, found = _around(table, name, query.around, query.limit, season, now)
-    is_top = not (below or query.place > 1 or query.around)
-    ranks = _ranks(table, board.ranking, found, is_top=is_top)
+        board, around = boards.find(table, name, now, season), 0
+    found = listing.read(table, board.ranking, query.limit, below=below, place=query.place, around=around)
     items = [
-        BoardEntry(rank=rank, player=entry.player, score=board.scale.score(entry.merit))
-        for rank, entry in zip(ranks, found[: query.limit], strict=False)
+        BoardEntry(rank=one.rank, player=one.player, score=board.scale.score(one.merit))
+        for one in found.items
     ]
-    more = json.dumps((board.season, found[query.limit - 1].number)) if len(found) > query.limit else ""
+    more = json.dumps((board.season, found.items[-1].number)) if found.goes_on else ""
     return Entries(items=items, cursor=cursors.write(settings, asked, more))
 
 
-def _from(table: Table, held: Ranking, place: int, limit: int, below: int) -> list[Entry]:
-    """Answer the entries below a number, from a place, or else from the top."""
-    if below or place < 2:
-        return ladder.down(table, held, limit, below or ladder.TOP)
-    found = ranking.at_place(table, held, place)
-    if found is None:
-        return []
-    below, skipped = found
-    return ladder.down(table, held, limit + skipped, below)[skipped:]
+def _number(table: Table, name: str, player: str, season: int, now: datetime) -> tuple[Board, int]:
+    """Answer a board and the number of a player's entry; of one who is not listed yet, as it will be.
 
-
-def _around(
-    table: Table, name: str, player: str, limit: int, season: int, now: datetime
-) -> tuple[Board, list[Entry]]:
-    """Answer a player's entry in the middle of the others, as far as there are so many on both sides.
-
-    One more than the limit when others follow. A player whose first score is pending is not listed yet: then
-    the others around that score. Raises NotFound.
+    Raises NotFound.
     """
 
     def keys(board: Board) -> list[Key]:
@@ -167,29 +150,8 @@ def _around(
     entry, score = (items.get(key) for key in keys(board))
     if score is None:
         raise NotFound(f"player: {player[:40]} has no score on {name[:40]}")
-    number = (entry or {}).get("gsi1sk") or board.ranking.entry(board.scale.merit(score["score"]), player)
-    better = ladder.begin(partial(ladder.up, table, board.ranking, limit, number))
-    worse = ladder.down(table, board.ranking, limit + 1, number + 1)
-    ahead = max(limit // 2, limit - len(worse))
-    return board, [*reversed(better.result()[:ahead]), *worse][: limit + 1]
-
-
-def _ranks(table: Table, held: Ranking, found: Sequence[Entry], *, is_top: bool) -> list[int]:
-    """Rank entries that follow each other: the first by the tree, the others by counting on from it."""
-    if not found:
-        return []
-    first = found[0].merit
-    rank, equal = 1, sum(entry.merit == first for entry in found)
-    if not is_top:
-        nodes = table.get_many(ranking.path_keys(held, first))
-        rank, _, counted = ranking.position(held, first, nodes)
-        equal = max(equal, counted)
-    ranks, started = [rank], 0
-    for i, (before, entry) in enumerate(itertools.pairwise(found), 1):
-        if entry.merit != before.merit:
-            rank, started = rank + (equal if before.merit == first else i - started), i
-        ranks.append(rank)
-    return ranks
+    merit = board.scale.merit(score["score"])
+    return board, (entry or {}).get("gsi1sk") or board.ranking.entry(merit, player)
 
 
 # -- all scores ----------------------------------------------------------------------------------------

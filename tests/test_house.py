@@ -23,6 +23,7 @@ LAYERS = [
     {"aggregates", "cursors"},
     {"telemetry", "ranking"},
     {"ladder"},
+    {"listing"},
     {"queue", "door", "events"},
     {"openapi"},
     {"views", "boards"},
