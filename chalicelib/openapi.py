@@ -73,7 +73,10 @@ def _schemas(types: Sequence[Any]) -> dict[str, Schema]:
 
 
 def _tidied(value: Any, key: str = "") -> Any:
-    """Write texts in one line, and patterns as JSON Schema reads them: there `$` is the very end."""
+    """Write texts in one line, and patterns as JSON Schema reads them.
+
+    There `$` is the very end, and half of a surrogate pair is no character.
+    """
     if isinstance(value, dict):
         texts = {"type": "string"} if isinstance(value.get("enum"), list) else {}
         if value.get("format") == "decimal":  # on the wire a decimal is a number
@@ -84,7 +87,7 @@ def _tidied(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_tidied(part) for part in value]
     if key == "pattern":
-        return value.replace("$(?!\\n)", "$")
+        return value.replace("$(?!\\n)", "$").replace("\\ud800-\\udfff", "")
     return " ".join(value.split()) if key == "description" else value
 
 

@@ -17,16 +17,20 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
     {"components"},
-    {"attempts", "calls", "view_schemas"},
+    {"attempts", "calls", "view_schemas", "challenge_schemas"},
     {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
     {"aggregates", "cursors"},
     {"telemetry"},
-    {"queue", "door", "events"},
+    {"queue", "door", "events", "answers"},
     {"openapi"},
-    {"views"},
-    {"traffic"},
+    {"views", "challenges"},
+    {"traffic", "progress"},
+    {"submissions"},
 ]
-FEATURES = {"views": {"view_schemas", "events", "views", "traffic"}}
+FEATURES = {
+    "views": {"view_schemas", "events", "views", "traffic"},
+    "challenges": {"challenge_schemas", "answers", "challenges", "progress", "submissions"},
+}
 BOTO = {
     "table": "it talks to DynamoDB",
     "attempts": "it reads DynamoDB's errors",
