@@ -19,14 +19,15 @@ from hypothesis import strategies as st
 
 import app
 from bench.meter import Meter
-from chalicelib import answers, auth, challenges, submissions
+from chalicelib import answers, auth, challenges, submissions, times
 from chalicelib.challenge_schemas import Normalization
+from chalicelib.errors import NotOpen
 from chalicelib.items import Item, Key
 from chalicelib.settings import Settings, current
 from chalicelib.table import Table, connect
 from local.engine import Engine
 from ops.definition import create_table
-from tests.faults import instead
+from tests.faults import instead, refused
 from tests.records import Reader, drift, scan
 
 PATHS = [f"Oak / Path {i}" for i in range(20)]
@@ -201,16 +202,10 @@ def test_a_thousand_answers_fit_into_one_item_and_are_all_accepted(
 
 def test_a_change_that_another_admin_overtakes_is_judged_again(hunt: Hunt) -> None:
     hunt.define()
-    with instead(hunt.table, "PutItem", refused_once(hunt)) as calls:
+    with instead(hunt.table, "PutItem", refused("ConditionalCheckFailedException")) as calls:
         assert hunt.define(title="Mine")[0] == 200
     assert len(calls) == 2
     assert challenges.definition(hunt.table, "hunt").title == "Mine"
-
-
-def refused_once(hunt: Hunt) -> Any:
-    from tests.faults import refused
-
-    return refused("ConditionalCheckFailedException")
 
 
 # -- submitting ----------------------------------------------------------------------------------------
@@ -303,7 +298,7 @@ def test_a_challenge_takes_paths_from_its_opening_until_its_closing(hunt: Hunt) 
     assert hunt.submit("ann", PATHS[0])[1]["Code"] == "NotOpen"
     seen = challenges.definition(hunt.table, "hunt")._replace(opens="2026-11-21T10:00:00Z", closes=None)
     seen.check_open(datetime(2026, 11, 21, 10, tzinfo=UTC))
-    with pytest.raises(challenges.NotOpen):
+    with pytest.raises(NotOpen):
         seen._replace(closes=seen.opens).check_open(datetime(2026, 11, 21, 10, tzinfo=UTC))
 
 
@@ -379,7 +374,7 @@ def test_a_guess_that_another_overtakes_is_counted_all_the_same(hunt: Hunt) -> N
     stale = {"drained": 5}
     for seen in (None, {"drained": 10**15}, None, stale, {"drained": "text"}):
         submissions._guess(hunt.table, key, seen, now)
-    level = (hunt.table.get(key) or {})["drained"] - submissions.times.milliseconds(now)
+    level = (hunt.table.get(key) or {})["drained"] - times.milliseconds(now)
     assert level == 5 * submissions.INTERVAL
 
 
