@@ -12,8 +12,9 @@ ANSWERS = 1000  # of a challenge: their digests fit into one item of 13 KB
 Text = Annotated[
     str,
     Meta(
-        description="A path, of up to 200 characters",
+        description="A path, of up to 200 characters, not all of them blank",
         examples=["oak/bridge/mill"],
+        pattern=r"\S",
         min_length=1,
         max_length=200,
     ),

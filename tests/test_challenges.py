@@ -233,14 +233,26 @@ def test_a_wrong_path_is_422_and_counts_nothing(hunt: Hunt) -> None:
     assert hunt.settle() == counts({})
 
 
-@pytest.mark.parametrize("path", [" ", "\0", "ﷺ" * 200, "#", "PROGRESS", "é" * 200, "\U0001f600" * 200])
+@pytest.mark.parametrize("path", ["\0", "ﷺ" * 200, "#", "PROGRESS", "é" * 200, "\U0001f600" * 200])
 def test_any_path_gets_an_answer(hunt: Hunt, path: str) -> None:
     hunt.define()
     assert hunt.submit("ann", path)[0] == 422
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"7", b'{"path":7}', b'{"path":""}', b'{"path":null}', b"{}", b"\xff"]
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"7",
+        b'{"path":7}',
+        b'{"path":""}',
+        b'{"path":" \\t"}',
+        b'{"path":null}',
+        b"{}",
+        b"\xff",
+    ],
 )
 def test_a_malformed_submission_is_400(hunt: Hunt, body: bytes) -> None:
     hunt.define()
