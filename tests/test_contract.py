@@ -129,11 +129,9 @@ def call(case: Case[Any], product: Run) -> None:
         if start and end and times.bound(start) > times.bound(end, end=True):
             case.query |= {"from": end, "to": start}
         if isinstance(case.body, dict) and case.body.get("opens") and case.body.get("closes"):
-            case.body["opens"], case.body["closes"] = sorted(
-                (case.body["opens"], case.body["closes"]), key=times.instant
-            )
-            if times.instant(case.body["opens"]) == times.instant(case.body["closes"]):
-                case.body["closes"] = None
+            opens, closes = sorted((str(case.body["opens"]), str(case.body["closes"])), key=times.instant)
+            together = times.instant(opens) == times.instant(closes)
+            case.body |= {"opens": opens, "closes": None if together else closes}
         if not storable(case.body):
             return
     case.call_and_validate(
