@@ -12,13 +12,17 @@ from chalicelib import (
     badge,
     board_schemas,
     boards,
+    challenge_schemas,
+    challenges,
     leaderboards,
+    progress,
     queue,
     schemas,
     score_schemas,
     settings,
     sockets,
     standings,
+    submissions,
     telemetry,
     traffic,
     view_schemas,
@@ -28,7 +32,18 @@ from chalicelib import (
 from chalicelib.auth import Caller
 from chalicelib.calls import Answer
 from chalicelib.door import Door
-from chalicelib.errors import BadCursor, Conflict, Forbidden, NotFound, TooLarge, Unprocessable
+from chalicelib.errors import (
+    BadCursor,
+    Conflict,
+    Forbidden,
+    InvalidPath,
+    LimitReached,
+    NotFound,
+    NotOpen,
+    SlowDown,
+    TooLarge,
+    Unprocessable,
+)
 from chalicelib.table import connect
 
 VERSION = "0.1.0"
@@ -41,7 +56,7 @@ door = Door(app, stage.origins)
 app.api.cors = door.cors()
 
 # One function a feature: what an item adds to which aggregates.
-CONTRIBUTIONS = (views.contribution, leaderboards.contribution)
+CONTRIBUTIONS = (views.contribution, leaderboards.contribution, challenges.contribution)
 
 
 # -- who is calling ------------------------------------------------------------------------------------
@@ -187,6 +202,67 @@ def get_distribution(
 ) -> score_schemas.Distribution:
     """Count a leaderboard's players by ranges of scores."""
     return standings.distribution(connect(), path.board, query, datetime.now(UTC))
+
+
+# -- challenges ----------------------------------------------------------------------------------------
+
+
+@door("PUT", "/challenges/{challenge}", who="admin", status=(201, 200), errors=(Conflict,))
+def put_challenge(
+    path: challenge_schemas.ChallengePath, body: challenge_schemas.ChallengeBody
+) -> Answer[challenge_schemas.Challenge]:
+    """Make a challenge, or replace it: what players have found stays found."""
+    return challenges.define(connect(), path.challenge, body)
+
+
+@door("GET", "/challenges/{challenge}", errors=(NotFound,))
+def get_challenge(path: challenge_schemas.ChallengePath) -> challenge_schemas.Challenge:
+    """Answer a challenge without its valid paths."""
+    return challenges.find(connect(), path.challenge)
+
+
+@door(
+    "POST",
+    "/challenges/{challenge}/paths",
+    who="user",
+    status=(201, 200),
+    errors=(NotFound, NotOpen, LimitReached, InvalidPath, SlowDown),
+)
+def post_challenge_path(
+    path: challenge_schemas.ChallengePath, body: challenge_schemas.PathBody, caller: Caller
+) -> Answer[challenge_schemas.Found]:
+    """Submit a path: 201 when it is found, 200 when it was found before."""
+    return submissions.submit(connect(), path.challenge, caller.sub, body.path, datetime.now(UTC))
+
+
+@door("GET", "/challenges/{challenge}/players/{player}", who="user", errors=(Forbidden, NotFound))
+def get_challenge_player(path: challenge_schemas.PlayerPath, caller: Caller) -> challenge_schemas.Progress:
+    """Answer the paths that a player has found, to the player and to admins."""
+    return progress.show(connect(), path, caller)
+
+
+@door("DELETE", "/challenges/{challenge}/players/{player}", who="admin", status=204, errors=(NotFound,))
+def delete_challenge_player(path: challenge_schemas.PlayerPath) -> None:
+    """Take back all that a player has found."""
+    progress.withdraw_player(connect(), path)
+
+
+@door(
+    "DELETE",
+    "/challenges/{challenge}/players/{player}/paths/{path}",
+    who="admin",
+    status=204,
+    errors=(NotFound,),
+)
+def delete_challenge_path(path: challenge_schemas.FoundPath) -> None:
+    """Take back one path of a player."""
+    progress.withdraw_path(connect(), path)
+
+
+@door("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
+def get_challenge_statistics(path: challenge_schemas.ChallengePath) -> challenge_schemas.Statistics:
+    """Answer how many play, and how many of them found how many paths."""
+    return challenges.statistics(connect(), path.challenge)
 
 
 # -- the stream ----------------------------------------------------------------------------------------

@@ -51,6 +51,24 @@ class Conflict(HubbubError):
     STATUS_CODE = 409
 
 
+class LimitReached(HubbubError):
+    """The player has found as many paths as the challenge allows."""
+
+    STATUS_CODE = 409
+
+
+class NotOpen(HubbubError):
+    """The challenge takes no paths now: it has not opened yet, or has closed."""
+
+    STATUS_CODE = 409
+
+
+class InvalidPath(HubbubError):
+    """The path is none of the challenge's."""
+
+    STATUS_CODE = 422
+
+
 class Unprocessable(HubbubError):
     """The request is well-formed, and what it says is not acceptable here: the message says why."""
 

@@ -73,7 +73,10 @@ def _schemas(types: Sequence[Any]) -> dict[str, Schema]:
 
 
 def _tidied(value: Any, key: str = "") -> Any:
-    """Write texts in one line, and patterns as JSON Schema reads them: there `$` is the very end."""
+    """Write texts in one line, and patterns as JSON Schema reads them.
+
+    There `$` is the very end, and half of a surrogate pair is no character.
+    """
     if isinstance(value, dict):
         texts = {"type": "string"} if isinstance(value.get("enum"), list) else {}
         if value.get("format") == "decimal":  # on the wire a decimal is a number

@@ -229,8 +229,18 @@ junk = st.recursive(
 
 
 @st.composite
-def items(draw: st.DrawFn) -> Item:
-    """Draw an item of the kinds that the table holds, and of some that it does not."""
+def players(draw: st.DrawFn) -> Item:
+    """Draw a player's progress in a challenge, also of other versions and of none."""
+    pk = draw(st.sampled_from(["CHALLENGE#c#PLAYER#p", "CHALLENGE#c", "CHALLENGE#", "CHALLENGE##PLAYER#"]))
+    wrong = ["2", "", None, True, [2], {"a": 1}, {2}, Decimal("1.5"), 10**30, b"2"]
+    found = st.integers(-1, 101) | st.sampled_from(wrong)
+    kept = draw(st.fixed_dictionaries({}, optional={"found": found, "latest": st.integers(0, 10**13)}))
+    return {"pk": pk, "sk": draw(st.sampled_from(["PROGRESS", "PATH#p", "GUESSES", "STATISTICS"])), **kept}
+
+
+@st.composite
+def pages(draw: st.DrawFn) -> Item:
+    """Draw an item of a page, of the kinds that the table holds, and of some that it does not."""
     url = draw(
         st.sampled_from(
             ["https://a.example/", "https://b.example/x", "https://b.example/\ud800", "http://[", "x" * 2040]
@@ -257,6 +267,11 @@ def items(draw: st.DrawFn) -> Item:
         },
     )
     return {"pk": f"URL#{url}", "sk": sort, **draw(more)}
+
+
+def items() -> st.SearchStrategy[Item]:
+    """Draw an item of any feature."""
+    return pages() | players()
 
 
 @st.composite

@@ -17,22 +17,23 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
     {"components", "ranktree"},
-    {"attempts", "calls", "view_schemas", "board_schemas"},
+    {"attempts", "calls", "view_schemas", "board_schemas", "challenge_schemas"},
     {"score_schemas"},
     {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
     {"aggregates", "cursors"},
     {"telemetry", "ranking"},
     {"ladder"},
     {"listing"},
-    {"queue", "door", "events"},
+    {"queue", "door", "events", "answers"},
     {"openapi"},
-    {"views", "boards"},
-    {"traffic", "leaderboards"},
-    {"standings"},
+    {"views", "boards", "challenges"},
+    {"traffic", "leaderboards", "progress"},
+    {"standings", "submissions"},
 ]
 FEATURES = {
     "views": {"view_schemas", "events", "views", "traffic"},
     "leaderboards": {"board_schemas", "score_schemas", "boards", "leaderboards", "standings"},
+    "challenges": {"challenge_schemas", "answers", "challenges", "progress", "submissions"},
 }
 BOTO = {
     "table": "it talks to DynamoDB",

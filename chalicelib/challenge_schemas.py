@@ -1,0 +1,165 @@
+"""What enters and what leaves: challenges."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
+
+from chalicelib.schemas import Identifier, Instant, Schema
+
+MOST = 100  # paths that one player may find
+ANSWERS = 1000  # of a challenge: their digests fit into one item of 13 KB
+
+Text = Annotated[
+    str,
+    Meta(
+        description="A path, of up to 200 characters, not all of them blank",
+        examples=["oak/bridge/mill"],
+        pattern=r"\S",
+        min_length=1,
+        max_length=200,
+    ),
+]
+Title = Annotated[
+    str, Meta(description="What it is called", examples=["Treasure hunt"], min_length=1, max_length=200)
+]
+Limit = Annotated[int, Meta(description="How many paths a player may find", ge=1, le=MOST, examples=[12])]
+Opens = Annotated[Instant, Meta(description="When it begins to take paths; null: it has begun")] | None
+Closes = Annotated[Instant, Meta(description="When it stops taking paths; null: never")] | None
+Count = Annotated[int, Meta(ge=0)]
+ByPaths = dict[str, Count]
+
+
+class Normalization(Schema):
+    """What makes two notations of a path the same; it is fixed when the challenge is made."""
+
+    case: Annotated[
+        Literal["fold", "keep"], Meta(description="`fold`: upper and lower case are the same")
+    ] = "fold"
+    spaces: Annotated[
+        Literal["collapse", "remove", "keep"],
+        Meta(description="`collapse`: of blanks in a row one counts, of those at the ends none"),
+    ] = "collapse"
+    unicode: Annotated[
+        Literal["NFC", "NFKC"],
+        Meta(description="Unicode's normal form; `NFKC` also makes wide letters and ligatures plain ones"),
+    ] = "NFKC"
+
+
+class ChallengePath(Schema):
+    """A challenge."""
+
+    challenge: Annotated[Identifier, Meta(description="The challenge's name", examples=["hunt"])]
+
+
+class PlayerPath(ChallengePath):
+    """A player of a challenge."""
+
+    player: Annotated[Identifier, Meta(description="The player: the `sub` of a token")]
+
+
+class FoundPath(PlayerPath):
+    """A path that a player has found, in any notation."""
+
+    path: Text
+
+
+class ChallengeBody(Schema):
+    """A challenge: its valid paths, which nobody can read back, and how many of them a player may find."""
+
+    EXAMPLES: ClassVar = {
+        "a hunt": {"title": "Treasure hunt", "paths": ["oak/bridge/mill", "oak/well"], "limit": 12},
+        "for a weekend, letter by letter": {
+            "title": "Weekend hunt",
+            "paths": ["Oak"],
+            "limit": 1,
+            "opens": "2026-11-21T00:00:00Z",
+            "closes": "2026-11-23T00:00:00Z",
+            "normalization": {"case": "keep", "spaces": "keep", "unicode": "NFC"},
+        },
+    }
+
+    title: Title
+    paths: Annotated[
+        list[Text],
+        Meta(description="The valid paths; two notations of one are one", min_length=1, max_length=ANSWERS),
+    ]
+    limit: Limit = 12
+    opens: Opens = None
+    closes: Closes = None
+    normalization: (
+        Annotated[
+            Normalization,
+            Meta(description="Null: as it is; a new challenge folds, collapses, and is in NFKC"),
+        ]
+        | None
+    ) = None
+
+
+class Challenge(Schema):
+    """A challenge as everybody may see it: without its valid paths."""
+
+    EXAMPLES: ClassVar = {
+        "a hunt": {
+            "challenge": "hunt",
+            "title": "Treasure hunt",
+            "limit": 12,
+            "opens": None,
+            "closes": None,
+            "normalization": {"case": "fold", "spaces": "collapse", "unicode": "NFKC"},
+        }
+    }
+
+    challenge: Identifier
+    title: Title
+    limit: Limit
+    opens: Opens
+    closes: Closes
+    normalization: Normalization
+
+
+class PathBody(Schema):
+    """A path that a player believes to be valid."""
+
+    EXAMPLES: ClassVar = {"a path": {"path": "oak/bridge/mill"}}
+
+    path: Text
+
+
+class Found(Schema):
+    """A path that the player has found, how many that makes, and how many it may be."""
+
+    EXAMPLES: ClassVar = {"the third": {"path": "oak/bridge/mill", "found": 3, "limit": 12}}
+
+    path: Text
+    found: Annotated[int, Meta(description="How many paths the player has found by now", ge=0)]
+    limit: Limit
+
+
+class Progress(Schema):
+    """The paths that a player has found, the first one first, as they were submitted."""
+
+    EXAMPLES: ClassVar = {
+        "two paths": {"found": 2, "paths": ["oak/well", "oak/bridge/mill"]},
+        "none yet": {"found": 0, "paths": []},
+    }
+
+    found: Annotated[int, Meta(description="How many", ge=0)]
+    paths: list[str]
+
+
+class Statistics(Schema):
+    """How many play, how many paths they found in all, and how many of them found how many."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a hunt of up to 3": {
+            "players": 7,
+            "paths": 12,
+            "reached": {"1": 7, "2": 4, "3": 1},
+            "exactly": {"1": 3, "2": 3, "3": 1},
+        }
+    }
+
+    players: Annotated[int, Meta(description="Players who found at least one path", ge=0)]
+    paths: Annotated[int, Meta(description="Paths that all of them found", ge=0)]
+    reached: Annotated[ByPaths, Meta(description="Players who found at least so many, from 1 to the limit")]
+    exactly: Annotated[ByPaths, Meta(description="Players who found exactly so many")]
