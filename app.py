@@ -14,6 +14,7 @@ from chalicelib import (
     boards,
     challenge_schemas,
     challenges,
+    finders,
     leaderboards,
     progress,
     queue,
@@ -257,6 +258,14 @@ def delete_challenge_player(path: challenge_schemas.PlayerPath) -> None:
 def delete_challenge_path(path: challenge_schemas.FoundPath) -> None:
     """Take back one path of a player."""
     progress.withdraw_path(connect(), path)
+
+
+@door("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor))
+def get_challenge_leaders(
+    path: challenge_schemas.ChallengePath, query: challenge_schemas.FindersQuery
+) -> challenge_schemas.Finders:
+    """Answer a part of a ranked challenge's players, most paths first, then earliest."""
+    return finders.list_finders(connect(), path.challenge, query, stage)
 
 
 @door("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))

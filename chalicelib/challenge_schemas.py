@@ -4,7 +4,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from chalicelib.schemas import Identifier, Instant, Schema
+from chalicelib.ranktree import MOST as PLACES
+from chalicelib.schemas import Cursor, Identifier, Instant, Next, Schema
 
 MOST = 100  # paths that one player may find
 ANSWERS = 1000  # of a challenge: their digests fit into one item of 13 KB
@@ -25,6 +26,9 @@ Title = Annotated[
 Limit = Annotated[int, Meta(description="How many paths a player may find", ge=1, le=MOST, examples=[12])]
 Opens = Annotated[Instant, Meta(description="When it begins to take paths; null: it has begun")] | None
 Closes = Annotated[Instant, Meta(description="When it stops taking paths; null: never")] | None
+Ranked = Annotated[
+    bool, Meta(description="Whether players are ranked, from the next path that each of them finds")
+]
 Count = Annotated[int, Meta(ge=0)]
 ByPaths = dict[str, Count]
 
@@ -67,7 +71,12 @@ class ChallengeBody(Schema):
     """A challenge: its valid paths, which nobody can read back, and how many of them a player may find."""
 
     EXAMPLES: ClassVar = {
-        "a hunt": {"title": "Treasure hunt", "paths": ["oak/bridge/mill", "oak/well"], "limit": 12},
+        "a hunt": {
+            "title": "Treasure hunt",
+            "paths": ["oak/bridge/mill", "oak/well"],
+            "limit": 12,
+            "ranked": True,
+        },
         "for a weekend, letter by letter": {
             "title": "Weekend hunt",
             "paths": ["Oak"],
@@ -86,6 +95,7 @@ class ChallengeBody(Schema):
     limit: Limit = 12
     opens: Opens = None
     closes: Closes = None
+    ranked: Ranked = False
     normalization: (
         Annotated[
             Normalization,
@@ -105,6 +115,7 @@ class Challenge(Schema):
             "limit": 12,
             "opens": None,
             "closes": None,
+            "ranked": True,
             "normalization": {"case": "fold", "spaces": "collapse", "unicode": "NFKC"},
         }
     }
@@ -114,6 +125,7 @@ class Challenge(Schema):
     limit: Limit
     opens: Opens
     closes: Closes
+    ranked: Ranked
     normalization: Normalization
 
 
@@ -163,3 +175,35 @@ class Statistics(Schema):
     paths: Annotated[int, Meta(description="Paths that all of them found", ge=0)]
     reached: Annotated[ByPaths, Meta(description="Players who found at least so many, from 1 to the limit")]
     exactly: Annotated[ByPaths, Meta(description="Players who found exactly so many")]
+
+
+class FindersQuery(Schema):
+    """Which part of a challenge's players: from the top, after a cursor, from a place, or around a player."""
+
+    limit: Annotated[int, Meta(description="At most so many players", ge=1, le=100)] = 10
+    cursor: Cursor = None
+    place: Annotated[int, Meta(description="Begin at this place, from 1; 0: not so", ge=0, le=PLACES)] = 0
+    around: Annotated[Identifier, Meta(description="Centre on this player, whatever the place")] | None = None
+
+
+class Finder(Schema):
+    """A player, by paths found."""
+
+    rank: Annotated[int, Meta(description="One and the players who are before; equal ones share it", ge=1)]
+    player: Annotated[Identifier, Meta(description="The player")]
+    found: Annotated[int, Meta(description="How many paths", ge=1)]
+    time: Annotated[Instant, Meta(description="The second in which the last of them was found")]
+
+
+class Finders(Schema):
+    """A page of a challenge's players, most paths first, then earliest."""
+
+    EXAMPLES: ClassVar = {
+        "one": {
+            "items": [{"rank": 1, "player": "player-1", "found": 3, "time": "2026-11-21T10:00:00Z"}],
+            "cursor": None,
+        }
+    }
+
+    items: list[Finder]
+    cursor: Next

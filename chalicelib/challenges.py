@@ -4,7 +4,7 @@
 |---|---|---|---|
 | definition | `CHALLENGE#<challenge>` | `DEFINITION` | `title`, `limit`, …; `answers` (digests), `salt` |
 | statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: found so many |
-| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`: how many; `latest`: when the last |
+| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`: how many; `latest`: the last; `ranked` |
 | found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `time` |
 | guesses | `CHALLENGE#<c…>#PLAYER#<p…>` | `GUESSES` | `drained`: when no wrong guess weighs; `ttl` |
 
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from chalicelib import answers, times
+from chalicelib import answers, placing, ranking, times
 from chalicelib.calls import Answer
 from chalicelib.challenge_schemas import MOST, Challenge, ChallengeBody, Normalization, Statistics
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, NotOpen
@@ -75,6 +75,7 @@ class Definition(NamedTuple):
     edition: int
     opens: str | None = None
     closes: str | None = None
+    ranked: bool = False
 
     def normalized(self, path: str) -> str:
         """Write a path in the notation that this challenge compares."""
@@ -115,7 +116,7 @@ def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challeng
         edition = seen.edition + 1 if seen else 1
         made = Definition(
             *(challenge, body.title, body.limit, rules, salt, answers.COST, frozenset(digests), edition),
-            *(opens, closes),
+            *(opens, closes, body.ranked),
         )
         condition = "edition = :seen" if seen else "attribute_not_exists(pk)"
         values = {":seen": seen.edition} if seen else None
@@ -156,17 +157,28 @@ def _read(item: Item) -> Definition:
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     """Say what a player's progress adds to the statistics: a player, the paths, one of exactly so many.
 
-    A player without a path (all withdrawn) is none. Raises ValueError for what is no progress.
+    And to the ranking, where it is ranked: first by paths, then by who had them first. A player without a
+    path (all withdrawn) is none. Raises ValueError for what is no progress.
     """
     pk, sk = item["pk"], item["sk"]
     if sk != "PROGRESS" or not pk.startswith("CHALLENGE#"):
         return {}
-    challenge, parted, _ = pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
+    challenge, parted, player = pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
     found = item.get("found")
     if not parted or not is_count(found):
         raise ValueError(f"found is {found!r}: it must be a whole number from 0 to {MOST}")
+    if not found:
+        return {}
     key = statistics_key(challenge)
-    return {(key, "players"): 1, (key, "paths"): found, (key, f"n{found}"): 1} if found else {}
+    amounts: dict[tuple[Key, str], Amount] = {
+        (key, "players"): 1,
+        (key, "paths"): found,
+        (key, f"n{found}"): 1,
+    }
+    if item.get("ranked"):
+        score = placing.score(found, item["latest"])
+        amounts |= ranking.amounts(placing.ranking_of(challenge), player, score)
+    return amounts
 
 
 def is_count(found: Any) -> bool:

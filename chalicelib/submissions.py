@@ -75,6 +75,7 @@ def _find(
     time = times.milliseconds(now)
     progress = challenges.progress_key(definition.challenge, player)
     values = {":time": time, ":one": 1, ":none": 0, ":room": definition.limit - 1}
+    values[":ranked"] = definition.ranked
     actions: list[dict[str, Any]] = [
         {
             "Put": {
@@ -92,7 +93,7 @@ def _find(
         {
             "Update": {
                 "Key": progress._asdict(),
-                "UpdateExpression": "SET latest = :time ADD #found :one",
+                "UpdateExpression": "SET latest = :time, ranked = :ranked ADD #found :one",
                 "ConditionExpression": "attribute_not_exists(pk) OR #found BETWEEN :none AND :room",
                 "ExpressionAttributeNames": {"#found": "found"},
                 "ExpressionAttributeValues": values,

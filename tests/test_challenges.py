@@ -5,10 +5,12 @@ On ministack: moto's stream has two INSERTs of an item that an update makes.
 
 from __future__ import annotations
 
+import doctest
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 
 import app
 from bench.meter import Meter
-from chalicelib import answers, auth, challenges, submissions, times
+from chalicelib import answers, auth, challenges, placing, ranking, ranktree, submissions, times
 from chalicelib.challenge_schemas import Normalization
 from chalicelib.errors import NotOpen
 from chalicelib.items import Item, Key
@@ -107,6 +109,7 @@ SHOWN = {
     "limit": 12,
     "opens": None,
     "closes": None,
+    "ranked": False,
     "normalization": RULES,
 }
 
@@ -606,3 +609,63 @@ def test_two_notations_are_the_same_as_the_challenge_states(
     one: str, other: str, stated: Normalization, same: bool
 ) -> None:
     assert (answers.normalized(one, stated) == answers.normalized(other, stated)) == same
+
+
+# -- leaders -------------------------------------------------------------------------------------------
+
+
+def leaders(hunt: Hunt, query: str = "") -> list[tuple[int, str, int]]:
+    status, answer = hunt.call("", "GET", f"hunt/leaders{query}")
+    assert status == 200, answer
+    return [(item["rank"], item["player"], item["found"]) for item in answer["items"]]
+
+
+def test_the_leaders_have_most_paths_and_had_them_first(hunt: Hunt) -> None:
+    hunt.define(ranked=True)
+    with mock.patch.object(app, "datetime") as clock:
+        for second, (player, found) in enumerate([("ann", 2), ("bob", 3), ("cem", 3), ("dee", 1)]):
+            clock.now.return_value = datetime(2026, 11, 21, 10, second, tzinfo=UTC)
+            hunt.find(player, found)
+    hunt.settle()
+    whole = [(1, "bob", 3), (2, "cem", 3), (3, "ann", 2), (4, "dee", 1)]
+    assert leaders(hunt) == whole
+    assert leaders(hunt, "?place=3") == whole[2:]
+    assert leaders(hunt, "?around=cem&limit=2") == whole[:2]
+    first = hunt.call("", "GET", "hunt/leaders?limit=3")[1]
+    assert first["items"][0]["time"] == "2026-11-21T10:01:00Z"
+    assert leaders(hunt, f"?limit=3&cursor={first['cursor']}") == whole[3:]
+    assert hunt.call("admin", "DELETE", f"hunt/players/bob/paths/{quote(PATHS[2], safe='')}")[0] == 204
+    assert hunt.call("admin", "DELETE", "hunt/players/cem")[0] == 204
+    hunt.settle()
+    assert [entry[1:] for entry in leaders(hunt)][1:] == [("bob", 2), ("dee", 1)]
+    assert hunt.call("", "GET", "hunt/leaders?around=cem")[0] == 404
+    assert hunt.call("", "GET", "nowhere/leaders")[0] == 404
+    held = placing.ranking_of("hunt")
+    ranktree.check(held.scale, ranking.nodes(held, scan(hunt.table)))
+
+
+def test_players_who_find_in_the_same_second_share_a_rank(hunt: Hunt) -> None:
+    hunt.define(ranked=True)
+    with mock.patch.object(app, "datetime") as clock:
+        clock.now.return_value = datetime(2026, 11, 21, tzinfo=UTC)
+        for player in ("ann", "bob"):
+            hunt.find(player, 1)
+    hunt.settle()
+    assert sorted(leaders(hunt)) == [(1, "ann", 1), (1, "bob", 1)]
+
+
+def test_a_challenge_that_is_not_ranked_has_no_leaders_and_ranks_from_the_next_path(hunt: Hunt) -> None:
+    hunt.define()
+    hunt.find("ann", 2)
+    hunt.settle()
+    assert leaders(hunt) == []
+    hunt.define(ranked=True)
+    hunt.settle()
+    assert leaders(hunt) == []
+    assert hunt.submit("ann", PATHS[5])[0] == 201
+    hunt.settle()
+    assert leaders(hunt) == [(1, "ann", 3)]
+
+
+def test_the_examples_of_a_score_hold() -> None:
+    assert doctest.testmod(placing).failed == 0

@@ -24,16 +24,24 @@ LAYERS = [
     {"telemetry", "ranking"},
     {"ladder"},
     {"listing"},
-    {"queue", "door", "events", "answers"},
+    {"queue", "door", "events", "answers", "placing"},
     {"openapi"},
     {"views", "boards", "challenges"},
     {"traffic", "leaderboards", "progress"},
-    {"standings", "submissions"},
+    {"standings", "submissions", "finders"},
 ]
 FEATURES = {
     "views": {"view_schemas", "events", "views", "traffic"},
     "leaderboards": {"board_schemas", "score_schemas", "boards", "leaderboards", "standings"},
-    "challenges": {"challenge_schemas", "answers", "challenges", "progress", "submissions"},
+    "challenges": {
+        "challenge_schemas",
+        "answers",
+        "placing",
+        "challenges",
+        "progress",
+        "submissions",
+        "finders",
+    },
 }
 BOTO = {
     "table": "it talks to DynamoDB",

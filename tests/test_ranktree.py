@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from decimal import Decimal
 from typing import Any
 
@@ -111,3 +112,7 @@ def test_a_million_fold_range_has_three_levels_of_scores() -> None:
     assert Scale(0, 999_999, 0, True).depth == 3
     assert Scale(0, 1_000_000, 0, True).depth == 4
     assert Scale(0, MOST, 0, True).depth == 8
+
+
+def test_the_examples_hold() -> None:
+    assert doctest.testmod(ranktree).failed == 0
