@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -51,9 +52,9 @@ def read(
     Without a column for it, the time is `now`. ClickException for a header without these columns.
     Remembers 16 bytes of each row (about 100 MB for a million).
     """
-    rows = _rows(csv.reader(line.decode("utf-8", "surrogateescape") for line in lines))
+    rows = _rows(csv.reader(line.removeprefix(BOM_UTF8).decode("utf-8", "surrogateescape") for line in lines))
     first = next(rows, Skip.MALFORMED)
-    header = [] if isinstance(first, Skip) else [name.removeprefix("\ufeff").strip() for name in first]
+    header = [] if isinstance(first, Skip) else [name.strip() for name in first]
     for column in filter(None, columns):
         if header.count(column) != 1:
             there = ", ".join(header)[:200]
