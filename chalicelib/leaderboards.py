@@ -11,7 +11,7 @@ An activity's key is what makes it count once, for ever and in one season. What 
 
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from chalicelib import boards, cursors, ranking, times
 from chalicelib.auth import Caller
@@ -30,6 +30,15 @@ AHEAD = timedelta(minutes=5)  # that a client's clock may be
 SEASONS = 10_000  # of a board: more than a thousand years of months
 
 TRIES = 8  # of a submission that others of the same player overtake
+
+
+class Submission(NamedTuple):
+    """A value for a player that a board accepts; its time as it is kept."""
+
+    player: str
+    id: str
+    value: Decimal
+    time: str
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -64,12 +73,9 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
 
     board, items = boards.find_with(table, name, now, 0, keys, consistent=True)
     [key] = keys(board)
-    value = accepted(board, body.value)
-    activity = _activity(board, player, body.id, value, time)
+    one = Submission(player, body.id, accepted(board, body.value), time)
     for _ in range(TRIES):
-        is_change = counts(board, items.get(key), value, time)
-        effect = _change(board, key, value, time, now) if is_change else _stays(key)
-        refused = table.transact([effect, activity])
+        refused = table.transact(actions(board, one, items.get(key), now))
         items = table.get_many([key], consistent=True)
         if refused != (0,):  # all is written, or the id was there
             score = items.get(key, {}).get("score")
@@ -79,13 +85,20 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
     raise Busy("Other submissions of this player come in between: try again in a moment.")
 
 
-def counts(board: Board, score: Item | None, value: Decimal, time: str) -> bool:
-    """Tell whether a value changes a score; the transaction holds it to that."""
+def actions(board: Board, one: Submission, score: Item | None, now: datetime) -> list[dict[str, Any]]:
+    """Write down a submission's transaction: what it does to a score that was read, and that it is new."""
+    key = score_key(board.name, board.season, one.player)
+    effect = _change(board, key, one, now) if counts(board, score, one) else _stays(key)
+    return [effect, _activity(board, one)]
+
+
+def counts(board: Board, score: Item | None, one: Submission) -> bool:
+    """Tell whether a submission changes a score; the transaction holds it to that."""
     if score is None or board.operator == "increment":
         return True
     if board.operator == "set":
-        return bool(score["time"] <= time)
-    return bool(value > score["score"] if board.order == "desc" else value < score["score"])
+        return bool(score["time"] <= one.time)
+    return bool(one.value > score["score"] if board.order == "desc" else one.value < score["score"])
 
 
 def remove(table: Table, name: str, player: str, caller: Caller, now: datetime) -> None:
@@ -102,13 +115,13 @@ def remove(table: Table, name: str, player: str, caller: Caller, now: datetime) 
         table.delete(Key(item["pk"], item["sk"]))
 
 
-def _change(board: Board, key: Key, value: Decimal, time: str, now: datetime) -> dict[str, Any]:
+def _change(board: Board, key: Key, one: Submission, now: datetime) -> dict[str, Any]:
     """Write down the update of a score."""
     scale = board.scale
-    values: dict[str, Any] = {":value": value, ":time": time, ":scale": list(scale), ":n": board.shards}
+    values = {":value": one.value, ":time": one.time, ":scale": list(scale), ":n": board.shards}
     if board.operator == "increment":
         expression, condition = "ADD score :value SET", "score BETWEEN :low AND :high"
-        values[":low"], values[":high"] = (scale.write(end) - value for end in (scale.least, scale.most))
+        values[":low"], values[":high"] = (scale.write(end) - one.value for end in (scale.least, scale.most))
     else:
         worse = "score < :value" if board.order == "desc" else "score > :value"
         expression, condition = "SET score = :value,", "#time <= :time" if board.operator == "set" else worse
@@ -128,10 +141,10 @@ def _stays(key: Key) -> dict[str, Any]:
     return {"ConditionCheck": {"Key": key._asdict(), "ConditionExpression": "attribute_exists(score)"}}
 
 
-def _activity(board: Board, player: str, id: str, value: Decimal, time: str) -> dict[str, Any]:
+def _activity(board: Board, one: Submission) -> dict[str, Any]:
     """Write down a submission that must be new."""
-    key = activity_key(board.name, player, id)._asdict()
-    item = key | {"value": value, "time": time, "season": board.season}
+    key = activity_key(board.name, one.player, one.id)._asdict()
+    item = key | {"value": one.value, "time": one.time, "season": board.season}
     return {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
 
 
