@@ -10,7 +10,12 @@ from chalicelib import (
     aggregates,
     auth,
     badge,
+    comment_changes,
+    comment_pages,
+    comment_schemas,
+    comments,
     queue,
+    ratings,
     schemas,
     settings,
     sockets,
@@ -20,9 +25,10 @@ from chalicelib import (
     viewer,
     views,
 )
+from chalicelib.auth import Caller
 from chalicelib.calls import Answer
 from chalicelib.door import Door
-from chalicelib.errors import BadCursor, NotFound, TooLarge
+from chalicelib.errors import BadCursor, Conflict, Forbidden, NotFound, PreconditionFailed, TooLarge
 from chalicelib.table import connect
 
 VERSION = "0.1.0"
@@ -35,7 +41,7 @@ door = Door(app, stage.origins)
 app.api.cors = door.cors()
 
 # One function a feature: what an item adds to which aggregates.
-CONTRIBUTIONS = (views.contribution,)
+CONTRIBUTIONS = (views.contribution, comments.contribution)
 
 
 # -- who is calling ------------------------------------------------------------------------------------
@@ -99,6 +105,71 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     return queue.consume(
         event.to_dict(), lambda body: views.write_queued(connect(), body, stage, datetime.now(UTC))
     )
+
+
+# -- comments ------------------------------------------------------------------------------------------
+
+
+@door("POST", "/products/{product}/comments", who="user", status=201, errors=(Conflict,))
+def post_comment(
+    path: comment_schemas.ProductPath,
+    body: comment_schemas.CommentBody,
+    caller: Caller,
+    idempotency_key: str | None,
+) -> Answer[comment_schemas.Comment]:
+    """Comment on a product: once an author."""
+    return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
+
+
+@door("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
+def get_comments(
+    path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
+) -> comment_schemas.Comments:
+    """Answer a product's comments, newest first; of some ratings, in one language, or all."""
+    return comment_pages.newest(connect(), path.product, query, stage, caller)
+
+
+@door("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
+def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Answer[comment_schemas.Comment]:
+    """Answer one comment; its ETag is what If-Match takes."""
+    return comments.find(connect(), path.product, path.id, caller)
+
+
+@door(
+    "PATCH",
+    "/products/{product}/comments/{id}",
+    who="user",
+    errors=(Forbidden, NotFound, PreconditionFailed),
+)
+def patch_comment(
+    path: comment_schemas.CommentPath,
+    body: comment_schemas.CommentPatch,
+    caller: Caller,
+    if_match: str | None,
+) -> Answer[comment_schemas.Comment]:
+    """Change a comment: its author its rating, language or text, an admin whether it is hidden."""
+    now = datetime.now(UTC)
+    return comment_changes.patch(connect(), path.product, path.id, body, caller, if_match, now)
+
+
+@door("DELETE", "/products/{product}/comments/{id}", who="user", status=204, errors=(Forbidden, NotFound))
+def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
+    """Delete a comment: its author, or an admin."""
+    comment_changes.delete(connect(), path.product, path.id, caller)
+
+
+@door("GET", "/products/{product}/statistics")
+def get_statistics(
+    path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
+) -> comment_schemas.Statistics:
+    """Answer a product's counts by rating and its averages, in one language or in all."""
+    return ratings.statistics(connect(), path.product, query)
+
+
+@door("GET", "/products/leaders")
+def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
+    """Answer the products with most ratings of 5, in one language or in all."""
+    return ratings.leaders(connect(), query)
 
 
 # -- the stream ----------------------------------------------------------------------------------------

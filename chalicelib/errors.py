@@ -45,6 +45,18 @@ class NotFound(HubbubError):
     STATUS_CODE = 404
 
 
+class Conflict(HubbubError):
+    """What is there contradicts the request."""
+
+    STATUS_CODE = 409
+
+
+class PreconditionFailed(HubbubError):
+    """What is to be changed is no longer what If-Match names: read it again."""
+
+    STATUS_CODE = 412
+
+
 class TooLarge(HubbubError):
     """The body, or a list in it, is longer than the call takes."""
 

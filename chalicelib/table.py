@@ -32,10 +32,11 @@ BATCH_WRITE, BATCH_GET = 25, 100
 
 
 class Page(NamedTuple):
-    """Some items of a query in order, and where the next ones begin (None: there are none)."""
+    """Some items of a query in order, where the next ones begin (None: there are none), and its RCU."""
 
     items: list[Item]
     next: Item | None
+    units: float = 0.0
 
 
 class Table:
@@ -79,7 +80,7 @@ class Table:
         a key that the answer comes strictly after. Costs 0.5 RCU per 4 KB of what is read, all items of
         the answer together; strongly consistent 1.
         """
-        names = {"#pk": f"{index}pk", "#sk": f"{index}sk"} if sk else {"#pk": f"{index}pk"}
+        names = {"#pk": f"{index}pk"} | ({"#sk": "gsi1sk" if index == "gsi1" else "sk"} if sk else {})
         values = {":pk": pk, ":low": sk[0], ":high": sk[1]} if sk else {":pk": pk}
         request: Any = {
             "TableName": self.name,
@@ -88,19 +89,22 @@ class Table:
             "ExpressionAttributeValues": pack(values),
             "ScanIndexForward": not newest_first,
             "ConsistentRead": consistent,
+            "ReturnConsumedCapacity": "TOTAL",
         }
         if index:
             request["IndexName"] = index
         items: list[Item] = []
+        units = 0.0
         while True:
             if start:
                 request["ExclusiveStartKey"] = pack(start)
             request["Limit"] = limit - len(items)
             answer = self._try(lambda: self.client.query(**request))
             items += map(unpack, answer["Items"])
+            units += answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
             start = unpack(answer["LastEvaluatedKey"]) if "LastEvaluatedKey" in answer else None
             if start is None or len(items) >= limit:
-                return Page(items, start)
+                return Page(items, start, units)
 
     def put(self, item: Item, *, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
         """Write one item; False when the condition is false. Costs 1 WCU per KB, also when it is false.

@@ -16,17 +16,30 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 # Imports run downwards: a module may import what stands on a line above its own, or beside it on no account.
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
+    {"languages", "ulids"},
     {"components"},
-    {"attempts", "calls", "view_schemas"},
+    {"attempts", "calls", "view_schemas", "comment_schemas"},
     {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
     {"aggregates", "cursors"},
     {"telemetry"},
     {"queue", "door", "events"},
     {"openapi"},
-    {"views"},
-    {"traffic"},
+    {"views", "comments"},
+    {"traffic", "ratings", "comment_changes"},
+    {"comment_plans"},
+    {"comment_pages"},
 ]
-FEATURES = {"views": {"view_schemas", "events", "views", "traffic"}}
+FEATURES = {
+    "views": {"view_schemas", "events", "views", "traffic"},
+    "comments": {
+        "comment_schemas",
+        "comments",
+        "ratings",
+        "comment_changes",
+        "comment_plans",
+        "comment_pages",
+    },
+}
 BOTO = {
     "table": "it talks to DynamoDB",
     "attempts": "it reads DynamoDB's errors",

@@ -13,7 +13,7 @@ from chalicelib.sums import Constant, Contribution
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-AGGREGATE = re.compile("STATISTICS|DAY#.*|VISITOR#.*|NODE|RANKED#.*")
+AGGREGATE = re.compile("STATISTICS|DAY#.*|VISITOR#.*|NODE|RANKED#.*|S|S#.*")
 CONSTANTS = {"gsi1pk", "ttl", "series"}  # these stay when the sums beside them have come to zero
 
 
@@ -36,7 +36,7 @@ def drift(contributions: Sequence[Contribution], items: Sequence[Item]) -> dict[
         for item in items
         if (key := Key(item["pk"], item["sk"])) in named or AGGREGATE.fullmatch(key.sk)
         for name, value in item.items()
-        if name not in ("pk", "sk") and (key in named or (name not in CONSTANTS and value))
+        if name not in ("pk", "sk") and ((key, name) in right or name not in CONSTANTS)
     }
     wanted = {at: amount.value if isinstance(amount, Constant) else amount for at, amount in right.items()}
     return {
