@@ -73,10 +73,7 @@ def _schemas(types: Sequence[Any]) -> dict[str, Schema]:
 
 
 def _tidied(value: Any, key: str = "") -> Any:
-    """Write texts in one line, and patterns as JSON Schema reads them: there `$` is the very end.
-
-    And no text there has half of a surrogate pair, which some of its readers cannot even name.
-    """
+    """Write texts in one line, and patterns as JSON Schema reads them: there `$` is the very end."""
     if isinstance(value, dict):
         texts = {"type": "string"} if isinstance(value.get("enum"), list) else {}
         if value.get("format") == "decimal":  # on the wire a decimal is a number
@@ -87,7 +84,8 @@ def _tidied(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_tidied(part) for part in value]
     if key == "pattern":
-        return value.replace("$(?!\\n)", "$").replace("\\ud800-\\udfff", "")
+        # Half of a surrogate pair is refused before any pattern is asked, and not every reader knows it.
+        return value.replace("$(?!\\n)", "$").replace(r"\ud800-\udfff", "")
     return " ".join(value.split()) if key == "description" else value
 
 

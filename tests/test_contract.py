@@ -92,7 +92,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         ]
         requests.post(running.page + "views", json={"events": views}, timeout=10).raise_for_status()
         token = auth.mint(settings.current(), "me", seconds=600)
-        comment = {"rating": 5, "language": "en", "text": "Fits."}
+        comment: Any = {"rating": 5, "language": "en", "text": "Fits."}
         requests.post(
             f"{running.page}products/garment-767/comments",
             json=comment,
@@ -127,11 +127,19 @@ def call(case: Case[Any], product: Run) -> None:
             case.query |= {"from": end, "to": start}
         if not storable(case.body):
             return
+        case.body = without_points(case.body)
     case.call_and_validate(
         base_url=product.page,
         excluded_checks=[negative_data_rejection],
         additional_checks=[what_is_wrong_is_refused],
     )
+
+
+def without_points(body: Any) -> Any:
+    """Write whole numbers as the door takes them: 5, and not 5.0."""
+    if isinstance(body, dict):
+        return {name: without_points(part) for name, part in body.items()}
+    return int(body) if isinstance(body, float) and body.is_integer() else body
 
 
 def storable(body: Any) -> bool:
