@@ -16,6 +16,7 @@ import click
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from ops import import_comments as comment_files
     from ops.import_log import Summary
 
 LONGEST = 65_536  # bytes of a line of a log; what is longer is several lines, none of them a view
@@ -77,6 +78,74 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> 
     if counted is False:
         click.echo("the views are written; the stream has yet to count some of them", err=True)
     _show(summary, counted, as_json)
+
+
+def _languages(ctx: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    from chalicelib import languages
+
+    try:
+        return [languages.canonical(tag.strip()) for tag in text.split(",")] if text else []
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.option("--stage", default="local", show_default=True, help="The stage that keeps them.")
+@click.option(
+    "--languages", default="", callback=_languages, help="As en,de,fr: the rows in turn, row by row."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@click.option("--wait/--no-wait", "waits", default=True, help="Wait until all is counted.  [default: wait]")
+def import_comments(file: str, stage: str, languages: list[str], as_json: bool, waits: bool) -> None:
+    """Import comments: FILE in CSV with product, author, rating, language, text; gzip'ed too; - is stdin.
+
+    Who has commented on a product is left out, so importing a file again writes nothing twice. Needs to read
+    and write the stage's table.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from chalicelib import table
+    from ops import import_comments as comment_files
+    from ops.stage import load
+
+    settings, counted = load(stage), None
+    try:
+        console = Console(stderr=True)
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+            lines = (line.decode("utf-8-sig", "backslashreplace") for line in _lines(file, progress))
+            rows = comment_files.read(lines, languages)
+            summary = comment_files.write(table.connect(settings), rows, datetime.now(UTC))
+            if waits:
+                task = progress.add_task("counting", total=len(summary.products))
+                products = sorted(summary.products)
+                counted = comment_files.wait(
+                    table.connect(settings), products, lambda: progress.advance(task)
+                )
+    except KeyboardInterrupt:
+        click.echo("interrupted: it is safe to run this again, nothing counts twice", err=True)
+        raise click.exceptions.Exit(130) from None
+    except (comment_files.NotComments, EOFError, zlib.error) as error:
+        raise click.ClickException(f"{file}: {error}; what came before is written") from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or file}: {error.strerror or error}") from None
+    if counted is False:
+        click.echo("the comments are written; the stream has yet to count some of them", err=True)
+    _show_comments(summary, counted, as_json)
+
+
+def _show_comments(summary: comment_files.Summary, counted: bool | None, as_json: bool) -> None:
+    """Print what became of a file's rows."""
+    from ops.import_comments import Skip
+
+    fields = {"rows": summary.rows, "written": summary.written, "products": len(summary.products)}
+    skipped = {reason.value: summary.skipped[reason] for reason in Skip}
+    if as_json:
+        click.echo(json.dumps({**fields, "skipped": skipped, "counted": counted}))
+        return
+    for name, number in (fields | {f"skipped: {n.replace('_', ' ')}": k for n, k in skipped.items()}).items():
+        click.echo(f"{name:28}{number:>9,}")
 
 
 def _lines(file: str, progress: Progress) -> Iterator[bytes]:
