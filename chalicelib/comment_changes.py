@@ -47,8 +47,8 @@ def patch(
 
     Nobody's change is lost: one that meets another is made again on what is there then, or is
     PreconditionFailed where If-Match names what was there before. What changes nothing writes nothing.
-    Raises BadRequest, Forbidden, NotFound. Costs 2 RCU and 1 WCU per KB, and of index 2 where rating or
-    language change, else 1; to hide or to show 4 WCU per KB and 2 of index.
+    Raises BadRequest, Forbidden, NotFound. Costs 1 RCU, of a hidden one 2, and 1 WCU per KB, with 2 of index
+    where rating or language change, else 1; to hide or to show 4 WCU per KB and 2 of index.
     """
     fields = {"rating": body.rating, "language": body.language, "text": body.text}
     edits = {name: value for name, value in fields.items() if value is not UNSET}
@@ -77,8 +77,8 @@ def patch(
 def delete(table: Table, product: str, id: str, caller: Caller) -> None:
     """Delete a comment: its author, or an admin. Its author may then comment again.
 
-    But not the author of one that an admin has hidden. Raises Forbidden, NotFound. Costs 2 RCU and 2 WCU per
-    KB, 2 for the author's item, and as much as 2 of index.
+    But not the author of one that an admin has hidden. Raises Forbidden, NotFound. Costs 1 RCU, of a hidden
+    one 2, and 2 WCU per KB, 2 for the author's item, and as much as 2 of index.
     """
     frees = True
     for _ in range(TRIES):

@@ -8,73 +8,33 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from chalicelib import aggregates, comment_changes, comments, ulids, views
+from chalicelib import comment_changes, comments, ulids, views
 from chalicelib.auth import Caller
 from chalicelib.comment_schemas import CommentBody, CommentPatch
 from chalicelib.errors import Conflict, NotFound
 from chalicelib.events import View
 from chalicelib.items import Item, Key
 from chalicelib.settings import Settings
-from chalicelib.table import Table, connect
+from chalicelib.table import Table
 from local.engine import ROOT, Engine
-from local.pumps import StreamPump
 from ops import audit as audits
 from ops import backfill
 from ops.__main__ import main
 from tests.conftest import EngineTable
 from tests.faults import Killed, instead
+from tests.live import FEATURES, Live
 from tests.records import drift, scan
 from tests.running import ENVIRONMENT, until
 
-FEATURES = (views.contribution, comments.contribution)
 PRODUCTS = ("a", "b", "c")
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Live:
-    """A table whose stream is applied in a thread, as Lambda does it."""
-
-    def __init__(self, engine_table: EngineTable) -> None:
-        engine, name, stream_arn = engine_table
-        self.engine: Engine = engine
-        self.table = Table(name, connect(Settings(endpoint=engine.endpoint, table=name)).client)
-        self._streams = engine.client("dynamodbstreams")
-        self._stream_arn = stream_arn
-
-    def apply(self, event: Any, _: object = None) -> None:
-        aggregates.apply(self.table, FEATURES, event["Records"])
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Apply the stream while this goes on, and what is left of it in the end."""
-        pump = StreamPump(self._streams, self._stream_arn, self.apply, 100)
-        pump.start()
-        try:
-            yield
-        finally:
-            assert pump.stop(120)
-
-    def drain(self, *_: float) -> None:
-        """Apply what has been written so far: what waiting for longer than the lag does."""
-        pump = StreamPump(self._streams, self._stream_arn, self.apply, 100)
-        while pump.step():
-            pass
-
-    def counted(self, product: str) -> int:
-        return int(
-            (self.table.get(comments.statistics_key(product), consistent=True) or {}).get("count_total", 0)
-        )
-
-    def comments(self) -> list[Item]:
-        return [item for item in scan(self.table) if item["sk"].startswith(comments.COMMENT)]
 
 
 @pytest.fixture
