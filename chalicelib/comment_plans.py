@@ -76,10 +76,11 @@ def decide(
 def share(cell: Cell, limit: int, matching: int) -> int:
     """Say how many comments of a cell to ask for at first, so that a page of `limit` seldom needs more.
 
-    What is expected of `limit` random ones among all that match, and two standard deviations.
+    What is expected of `limit` random ones among all that match, and two standard deviations; where that is
+    all of the cell, one more, so that its end is seen.
     """
     expected = limit * cell.matches / max(1, matching)
-    return max(1, min(cell.matches, limit, math.ceil(expected + 2 * math.sqrt(expected))))
+    return max(1, min(cell.matches + 1, limit, math.ceil(expected + 2 * math.sqrt(expected))))
 
 
 def units(size: float) -> float:
