@@ -109,12 +109,12 @@ def stamp(product: str, language: str, rating: int) -> Item:
     return {"counted": COUNTED, "gsi2pk": cell_key(product, language, rating)}
 
 
-def tag(language: str, field: str = "language") -> str:
+def tag(language: str) -> str:
     """Read a language tag. Raises BadRequest naming the field."""
     try:
         return languages.canonical(language)
     except ValueError as error:
-        raise BadRequest(f"{field}: {error}") from None
+        raise BadRequest(f"language: {error}") from None
 
 
 def plain(text: str) -> str:

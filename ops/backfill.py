@@ -24,13 +24,11 @@ from concurrent.futures import wait as wait_for
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from chalicelib import comments, languages
+from chalicelib import comment_changes
 from chalicelib.attempts import attempt
-from chalicelib.comments import ABSENT, COMMENT
+from chalicelib.comments import COMMENT
 from chalicelib.items import Item, Key, pack, unpack
-from chalicelib.schemas import IDENTIFIER
 from chalicelib.table import Table
-from chalicelib.ulids import ULID
 
 PLACE = "BACKFILL#comments"
 PAGE = 200  # items that are read before a segment's progress is noted
@@ -131,58 +129,13 @@ def _fill(
             part.done.read += 1
             if item["pk"].startswith("PRODUCT#") and item["sk"].startswith(COMMENT) and "counted" not in item:
                 pace.wait()
-                touched = touch(table, item)
+                touched = comment_changes.touch(table, item)
                 part.done.touched += touched is True
                 part.done.malformed += touched is None
         last = answer.get("LastEvaluatedKey")
         part.start, part.is_over = (unpack(last), False) if last else (None, True)
         table.put(part.item())
         tick(Done(*(getattr(part.done, name) - before[name] for name in before)))
-
-
-def touch(table: Table, item: Item) -> bool | None:
-    """Stamp a comment; False when it has a stamp by now or is gone, None when it is malformed."""
-    while (change := _touch(item)) is not None:
-        author = comments.author_key(comments.product_of(item), item["author"])
-        place = {**author._asdict(), "id": comments.ident(item)}
-        refused = table.transact([change, {"Put": {"Item": place, "ConditionExpression": ABSENT}}])
-        if refused == (1,):  # its author has another comment on the product
-            refused = table.transact([change])
-        if not refused:
-            return True
-        now = table.get(Key(item["pk"], item["sk"]), consistent=True)
-        if now is None or "counted" in now:
-            return False
-        item = now
-    return None
-
-
-def _touch(item: Item) -> dict[str, Any] | None:
-    """Write down the touch of a comment; None for one that could not be counted or shown."""
-    try:
-        product, language = comments.product_of(item), languages.canonical(item["language"])
-        stamp = comments.stamp(product, language, item["rating"])
-        comments.contribution(item | stamp | {"language": language})
-        if not (ULID.search(comments.ident(item)) and IDENTIFIER.search(item["author"])):
-            return None
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    same = "rating = :rating AND #language = :was"
-    return {
-        "Update": {
-            "Key": {"pk": item["pk"], "sk": item["sk"]},
-            "UpdateExpression": "SET counted = :counted, gsi2pk = :cell, #language = :language",
-            "ConditionExpression": f"attribute_exists(pk) AND attribute_not_exists(counted) AND {same}",
-            "ExpressionAttributeNames": {"#language": "language"},
-            "ExpressionAttributeValues": {
-                ":counted": stamp["counted"],
-                ":cell": stamp["gsi2pk"],
-                ":language": language,
-                ":was": item["language"],
-                ":rating": item["rating"],
-            },
-        }
-    }
 
 
 def _segment(item: Item) -> Segment:

@@ -147,11 +147,12 @@ def test_bad_luck_costs_no_more_than_twice_the_merge(table: Table) -> None:
     assert units == page.plan.rru  # what the engine says is what the rules say
 
 
+@pytest.mark.parametrize("languages", [SUB_QUERIES + 20, comment_pages.LANGUAGES + 30])
 def test_where_there_is_no_merge_a_page_ends_early_and_its_cursor_goes_on(
-    table: Table, monkeypatch: pytest.MonkeyPatch
+    table: Table, languages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(comment_plans, "READ", 50)
-    product(table, 400, lambda i: (1 if i < 60 else 5, f"x-{i % 60}"))
+    product(table, 400, lambda i: (1 if i < 60 else 5, f"x-{i % languages}"))
     found, cursor, pages, most = [], None, 0, 0.0
     while cursor or not pages:
         units, page = cost(table, "1", cursor=cursor)

@@ -193,6 +193,19 @@ def test_what_is_malformed_is_left_and_told_and_what_is_odd_is_mended(live: Live
     assert live.table.get(comments.author_key("a", "older-6"), consistent=True) is None
 
 
+def test_an_older_comment_that_is_edited_enters_the_sums_and_takes_its_authors_place(live: Live) -> None:
+    item, me = older(3), Caller("older-3")
+    live.table.batch_put([item])
+    now, part = datetime.now(UTC), CommentPatch(rating=1)
+    comment_changes.patch(live.table, "a", comments.ident(item), part, me, None, now)
+    with pytest.raises(Conflict):
+        comments.post(live.table, "a", CommentBody(rating=5, language="en", text=""), me, None, now)
+    assert backfill.run(live.table, 1, None, lambda _: None).touched == 0
+    live.drain()
+    assert live.counted("a") == 1
+    assert drift(live.table, FEATURES) == {}
+
+
 def test_the_command_may_be_killed_and_run_again(ministack: Engine, live: Live) -> None:
     if live.engine.kind != ministack.kind:
         return  # one engine is enough for the command
