@@ -14,11 +14,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from chalicelib.comments import OVERHEAD
 from chalicelib.items import Item
 from chalicelib.ratings import counts
 
 SUB_QUERIES = 40  # of one page: 20 RCU at least
-READ = 1_000  # comments that a filtered reading looks at where there is no merge to go on with
+READ = 1_000  # comments that a filtered reading looks at, at most
 Way = Literal["all", "filter", "merge", "none"]
 BLOCK, UNIT = 4096, 0.5  # bytes, and the RCU that each begun one costs
 
@@ -63,13 +64,14 @@ def decide(
     matching = sum(cell.matches for cell in cells) if complete else sum(counts(whole)[r - 1] for r in ratings)
     if matching <= 0:
         return Decision("none", cells, skipped, total=total)
-    size = max(1.0, whole.get("size", 0) / max(1, total))
+    size = max(OVERHEAD, whole.get("size", 0) / max(1, total))
     reach = min(total, _looked_at(limit, matching, total))
     expected = {"filter": units(reach * size)}
     if complete and len(cells) <= SUB_QUERIES:
         expected["merge"] = sum(units(share(cell, limit, matching) * size) for cell in cells)
     way: Way = "merge" if expected.get("merge", math.inf) < expected["filter"] else "filter"
-    reads = READ if "merge" not in expected else math.ceil(expected["merge"] / UNIT * BLOCK / size)
+    most = expected.get("merge", math.inf) / UNIT * BLOCK / size
+    reads = READ if most > READ else math.ceil(most)
     return Decision(way, cells, skipped, matching, total, reads, expected)
 
 

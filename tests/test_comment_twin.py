@@ -137,7 +137,7 @@ def test_random_operations_leave_what_a_list_in_memory_would(live: Live, times: 
         run(live, f"p-{next(numbers)}-{uuid4().hex[:6]}", operations)
 
     config = settings(
-        max_examples=12 * times,
+        max_examples=8 * times,
         derandomize=times == 1,
         database=None,
         deadline=None,
