@@ -13,10 +13,10 @@ from functools import partial
 
 from msgspec import UNSET
 
-from chalicelib import comment_plans, cursors
+from chalicelib import comment_plans, cursors, logs
 from chalicelib.auth import Caller
 from chalicelib.comment_plans import Decision
-from chalicelib.comment_schemas import Comments, CommentsQuery, Plan
+from chalicelib.comment_schemas import Comment, Comments, CommentsQuery, Plan
 from chalicelib.comments import COMMENT, cell_key, ident, shown, statistics_key, tag
 from chalicelib.errors import Forbidden
 from chalicelib.items import Item
@@ -73,7 +73,7 @@ def newest(table: Table, product: str, query: CommentsQuery, settings: Settings,
     items = found[: query.limit]
     place = ident(items[-1]) if len(found) > query.limit else looked_at
     return Comments(
-        items=[shown(item) for item in items],
+        items=_shown(items),
         cursor=cursors.write(settings, asked, place),
         plan=_plan(decision, tally) if query.explain else UNSET,
     )
@@ -197,6 +197,17 @@ def _bounds(after: str) -> tuple[str, str]:
     if not after:
         return COMMENT, f"{COMMENT}~"
     return COMMENT, f"{COMMENT}{after[:-1]}{chr(ord(after[-1]) - 1)}~"
+
+
+def _shown(items: Sequence[Item]) -> list[Comment]:
+    """Show comments; one that is malformed (nothing here writes such) must not keep the others from sight."""
+    found = []
+    for item in items:
+        try:
+            found.append(shown(item))
+        except (KeyError, ValueError, OverflowError):
+            logs.logger().warning("a comment is malformed", extra={"pk": item["pk"], "sk": item["sk"]})
+    return found
 
 
 def _plan(decision: Decision, tally: Tally) -> Plan:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from chalicelib import comment_changes, comments, ulids, views
+from chalicelib import comment_changes, comment_pages, comments, ulids, views
 from chalicelib.auth import Caller
-from chalicelib.comment_schemas import CommentBody, CommentPatch
+from chalicelib.comment_schemas import CommentBody, CommentPatch, CommentsQuery
 from chalicelib.errors import Conflict, NotFound
 from chalicelib.events import View
 from chalicelib.items import Item, Key
@@ -183,6 +183,8 @@ def test_what_is_malformed_is_left_and_told_and_what_is_odd_is_mended(live: Live
     assert (done.touched, done.malformed) == (3, 5)
     live.drain()
     assert drift(live.table, FEATURES) == {}
+    page = comment_pages.newest(live.table, "a", CommentsQuery(), Settings(), Caller())
+    assert len(page.items) == 3  # one with a bad rating, and two good ones: what has no time is left out
     mended = live.table.get(Key(other["pk"], other["sk"]), consistent=True) or {}
     assert (mended["language"], mended["counted"]) == ("en-GB", 1)
     assert live.counted("a") == 2
