@@ -14,10 +14,15 @@ from chalicelib import (
     boards,
     challenge_schemas,
     challenges,
+    comment_changes,
+    comment_pages,
+    comment_schemas,
+    comments,
     finders,
     leaderboards,
     progress,
     queue,
+    ratings,
     schemas,
     score_schemas,
     settings,
@@ -41,6 +46,7 @@ from chalicelib.errors import (
     LimitReached,
     NotFound,
     NotOpen,
+    PreconditionFailed,
     SlowDown,
     TooLarge,
     Unprocessable,
@@ -57,7 +63,12 @@ door = Door(app, stage.origins)
 app.api.cors = door.cors()
 
 # One function a feature: what an item adds to which aggregates.
-CONTRIBUTIONS = (views.contribution, leaderboards.contribution, challenges.contribution)
+CONTRIBUTIONS = (
+    views.contribution,
+    leaderboards.contribution,
+    challenges.contribution,
+    comments.contribution,
+)
 
 
 # -- who is calling ------------------------------------------------------------------------------------
@@ -269,9 +280,74 @@ def get_challenge_leaders(
 
 
 @door("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
-def get_challenge_statistics(path: challenge_schemas.ChallengePath) -> challenge_schemas.Statistics:
+def get_challenge_statistics(path: challenge_schemas.ChallengePath) -> challenge_schemas.ChallengeStatistics:
     """Answer how many play, and how many of them found how many paths."""
     return challenges.statistics(connect(), path.challenge)
+
+
+# -- comments ------------------------------------------------------------------------------------------
+
+
+@door("POST", "/products/{product}/comments", who="user", status=201, errors=(Conflict,))
+def post_comment(
+    path: comment_schemas.ProductPath,
+    body: comment_schemas.CommentBody,
+    caller: Caller,
+    idempotency_key: str | None,
+) -> Answer[comment_schemas.Comment]:
+    """Comment on a product: once an author."""
+    return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
+
+
+@door("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
+def get_comments(
+    path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
+) -> comment_schemas.Comments:
+    """Answer a product's comments, newest first; of some ratings, in one language, or all."""
+    return comment_pages.newest(connect(), path.product, query, stage, caller)
+
+
+@door("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
+def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Answer[comment_schemas.Comment]:
+    """Answer one comment; its ETag is what If-Match takes."""
+    return comments.find(connect(), path.product, path.id, caller)
+
+
+@door(
+    "PATCH",
+    "/products/{product}/comments/{id}",
+    who="user",
+    errors=(Forbidden, NotFound, PreconditionFailed),
+)
+def patch_comment(
+    path: comment_schemas.CommentPath,
+    body: comment_schemas.CommentPatch,
+    caller: Caller,
+    if_match: str | None,
+) -> Answer[comment_schemas.Comment]:
+    """Change a comment: its author its rating, language or text, an admin whether it is hidden."""
+    now = datetime.now(UTC)
+    return comment_changes.patch(connect(), path.product, path.id, body, caller, if_match, now)
+
+
+@door("DELETE", "/products/{product}/comments/{id}", who="user", status=204, errors=(Forbidden, NotFound))
+def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
+    """Delete a comment: its author, or an admin."""
+    comment_changes.delete(connect(), path.product, path.id, caller)
+
+
+@door("GET", "/products/{product}/statistics")
+def get_statistics(
+    path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
+) -> comment_schemas.RatingStatistics:
+    """Answer a product's counts by rating and its averages, in one language or in all."""
+    return ratings.statistics(connect(), path.product, query)
+
+
+@door("GET", "/products/leaders")
+def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
+    """Answer the products with most ratings of 5, in one language or in all."""
+    return ratings.leaders(connect(), query)
 
 
 # -- the stream ----------------------------------------------------------------------------------------

@@ -50,6 +50,15 @@ def challenges(kind: str, quick: bool, as_json: bool) -> None:
     _run(measure, kind, quick, as_json)
 
 
+@main.command()
+@measured
+def comments(kind: str, quick: bool, as_json: bool) -> None:
+    """Capacity of writing comments, and of reading pages of them by any filter."""
+    from bench.comments import measure
+
+    _run(measure, kind, quick, as_json)
+
+
 def _run(measure: Callable[[Engine, bool], Report], kind: str, quick: bool, as_json: bool) -> None:
     """Start an engine without data on a free port, measure, print, and exit with 1 if a target is missed."""
     from rich.console import Console

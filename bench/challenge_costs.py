@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from bench import published_challenges
 from bench.challenge_answers import CONTRIBUTIONS, define
 from bench.meter import Meter
-from bench.recount import drift, scan
 from bench.report import Figures, Report, Target
 from bench.view_costs import Drifted, drain, fresh_table
 from chalicelib import aggregates, submissions
@@ -20,6 +19,7 @@ from chalicelib.errors import InvalidPath
 from chalicelib.table import Table
 from local.engine import Engine
 from local.pumps import StreamPump
+from ops.recount import drift, scan
 
 BATCH = 200  # records: each of our paths leaves two, its own and that of the player's progress
 BOUND = 6.1

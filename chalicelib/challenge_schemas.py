@@ -159,7 +159,7 @@ class Progress(Schema):
     paths: list[str]
 
 
-class Statistics(Schema):
+class ChallengeStatistics(Schema):
     """How many play, how many paths they found in all, and how many of them found how many."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

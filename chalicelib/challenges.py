@@ -22,7 +22,7 @@ import msgspec
 
 from chalicelib import answers, placing, ranking, times
 from chalicelib.calls import Answer
-from chalicelib.challenge_schemas import MOST, Challenge, ChallengeBody, Normalization, Statistics
+from chalicelib.challenge_schemas import MOST, Challenge, ChallengeBody, ChallengeStatistics, Normalization
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, NotOpen
 from chalicelib.items import Item, Key
 from chalicelib.sums import Amount
@@ -208,7 +208,7 @@ def find(table: Table, challenge: str) -> Challenge:
     return _shown(_read(item))
 
 
-def statistics(table: Table, challenge: str) -> Statistics:
+def statistics(table: Table, challenge: str) -> ChallengeStatistics:
     """Answer how many players found how many paths, in one read of two items, whatever the numbers.
 
     From 1 to the limit, and beyond it as far as somebody got before it was lowered. Costs 0.5 RCU, and 0.5
@@ -224,7 +224,7 @@ def statistics(table: Table, challenge: str) -> Statistics:
     reached, players = {}, 0
     for n in range(last, 0, -1):
         reached[n] = players = players + exactly[n]
-    return Statistics(
+    return ChallengeStatistics(
         players=counts.get("players", 0),
         paths=counts.get("paths", 0),
         reached={str(n): reached[n] for n in range(1, last + 1)},

@@ -75,6 +75,12 @@ class Unprocessable(HubbubError):
     STATUS_CODE = 422
 
 
+class PreconditionFailed(HubbubError):
+    """What is to be changed is no longer what If-Match names: read it again."""
+
+    STATUS_CODE = 412
+
+
 class TooLarge(HubbubError):
     """The body, or a list in it, is longer than the call takes."""
 

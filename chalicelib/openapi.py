@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from chalicelib.calls import JSON, Answer, Call
-from chalicelib.components import BEARER, HEADERS, IDEMPOTENCY_KEY, TAGS
+from chalicelib.components import BEARER, HEADERS, IDEMPOTENCY_KEY, IF_MATCH, TAGS
 from chalicelib.door import CODES
 from chalicelib.errors import (
     BadRequest,
@@ -116,6 +116,7 @@ def _operation(call: Call) -> Schema:
             *_parameters("path", call.takes.get("path")),
             *_parameters("query", call.takes.get("query")),
             *([IDEMPOTENCY_KEY] if "idempotency_key" in call.takes else []),
+            *([IF_MATCH] if "if_match" in call.takes else []),
         ],
         "responses": _responses(call),
         "security": [{"bearer": ["admin"] if call.who == "admin" else []}] if call.who != "public" else [],

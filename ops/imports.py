@@ -17,6 +17,7 @@ import click
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+
 LONGEST = 65_536  # bytes of a line; what is longer is several lines, none of them a view or a row
 
 
@@ -159,6 +160,54 @@ def _explained(file: str) -> Iterator[None]:
         raise click.ClickException(f"{file}: damaged ({error}); {again}") from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or file}: {error.strerror or error}") from None
+
+
+def _languages(ctx: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    from chalicelib import languages
+
+    try:
+        return [languages.canonical(tag.strip()) for tag in text.split(",")] if text else []
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.option("--stage", default="local", show_default=True, help="The stage that keeps them.")
+@click.option(
+    "--languages", default="", callback=_languages, help="As en,de,fr: the rows in turn, row by row."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@click.option("--wait/--no-wait", "waits", default=True, help="Wait until all is counted.  [default: wait]")
+def import_comments(file: str, stage: str, languages: list[str], as_json: bool, waits: bool) -> None:
+    """Import comments: FILE in CSV with product, author, rating, language, text; gzip'ed too; - is stdin.
+
+    Who has commented on a product is left out, so importing a file again writes nothing twice. Needs to read
+    and write the stage's table.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from chalicelib import table
+    from ops.import_comments import NotComments, Skip, read, wait, write
+    from ops.stage import load
+
+    store, counted = table.connect(load(stage)), None
+    console = Console(stderr=True)
+    progress = Progress(console=console, transient=True, disable=not console.is_terminal)
+    try:
+        with _explained(file), progress:
+            lines = (line.decode("utf-8-sig", "backslashreplace") for line in _lines(file, progress))
+            summary = write(store, read(lines, languages), datetime.now(UTC))
+            if waits:
+                task = progress.add_task("counting", total=len(summary.products))
+                counted = wait(store, sorted(summary.products), lambda: progress.advance(task))
+    except NotComments as error:
+        raise click.ClickException(f"{file}: {error}; what came before is written") from None
+    if counted is False:
+        click.echo("the comments are written; the stream has yet to count some of them", err=True)
+    fields = {"rows": summary.rows, "written": summary.written, "products": len(summary.products)}
+    _show(fields, {reason.value: summary.skipped[reason] for reason in Skip}, counted, as_json)
 
 
 def _lines(file: str, progress: Progress) -> Iterator[bytes]:

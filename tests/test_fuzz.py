@@ -239,6 +239,23 @@ def players(draw: st.DrawFn) -> Item:
 
 
 @st.composite
+def remarks(draw: st.DrawFn) -> Item:
+    """Draw an item of a product's: a comment, rightly or not, a count, an author's place."""
+    sort = draw(
+        st.sampled_from(["COMMENT#1", "COMMENT#2", "HIDDEN#1", "S", "S#en", "AUTHOR#a", "COMMENT", ""])
+    )
+    fields = {
+        "counted": st.sampled_from([1, 1, 1, 2, "1"]),
+        "rating": st.integers(1, 5) | st.sampled_from([0, 6, True, Decimal("4.5"), "5"]),
+        "language": st.sampled_from(["en", "en", "pt-BR", "EN", "no tag", "x" * 400, 7]),
+        "text": texts | st.sampled_from([None, 7, "x" * 5000]),
+        "revision": st.integers(0, 3),
+    }
+    more = st.fixed_dictionaries(fields) | st.fixed_dictionaries({}, optional=fields)
+    return {"pk": draw(st.sampled_from(["PRODUCT#a", "PRODUCT#b", "PRODUCT#"])), "sk": sort, **draw(more)}
+
+
+@st.composite
 def pages(draw: st.DrawFn) -> Item:
     """Draw an item of a page, of the kinds that the table holds, and of some that it does not."""
     url = draw(
@@ -271,7 +288,7 @@ def pages(draw: st.DrawFn) -> Item:
 
 def items() -> st.SearchStrategy[Item]:
     """Draw an item of any feature."""
-    return pages() | players()
+    return pages() | players() | remarks()
 
 
 @st.composite

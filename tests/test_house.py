@@ -16,8 +16,9 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 # Imports run downwards: a module may import what stands on a line above its own, or beside it on no account.
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
+    {"languages", "ulids"},
     {"components", "ranktree"},
-    {"attempts", "calls", "view_schemas", "board_schemas", "challenge_schemas"},
+    {"attempts", "calls", "view_schemas", "board_schemas", "challenge_schemas", "comment_schemas"},
     {"score_schemas"},
     {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
     {"aggregates", "cursors"},
@@ -26,9 +27,10 @@ LAYERS = [
     {"listing"},
     {"queue", "door", "events", "answers", "placing"},
     {"openapi"},
-    {"views", "boards", "challenges"},
-    {"traffic", "leaderboards", "progress"},
-    {"standings", "submissions", "finders"},
+    {"views", "boards", "challenges", "comments"},
+    {"traffic", "leaderboards", "progress", "ratings", "comment_changes"},
+    {"standings", "submissions", "finders", "comment_plans"},
+    {"comment_pages"},
 ]
 FEATURES = {
     "views": {"view_schemas", "events", "views", "traffic"},
@@ -41,6 +43,14 @@ FEATURES = {
         "progress",
         "submissions",
         "finders",
+    },
+    "comments": {
+        "comment_schemas",
+        "comments",
+        "ratings",
+        "comment_changes",
+        "comment_plans",
+        "comment_pages",
     },
 }
 BOTO = {
