@@ -21,7 +21,7 @@ from local.engine import Engine
 from local.pumps import StreamPump
 
 CONTRIBUTIONS = (leaderboards.contribution,)
-PLAYERS = 1_000  # on the board before
+PLAYERS, FEW = 1_000, 100  # on the board before; in a quick run
 BATCHES = (1, 10, 100)
 SMALL = 10  # what a small gain adds at most
 METHOD = f"""Writes. Write units (WCU) for each change of score, by the same rules as those of a view: the \
@@ -89,9 +89,11 @@ CHANGES = (
 )
 
 
-def ours(engine: Engine, changes: Changes, batches: Sequence[int] = BATCHES) -> dict[int, Cost]:
+def ours(
+    engine: Engine, changes: Changes, batches: Sequence[int] = BATCHES, players: int = PLAYERS
+) -> dict[int, Cost]:
     """Measure changes in batches of each size. Raises Drifted when the aggregates are wrong afterwards."""
-    board = CrowdedBoard(changes.body, crowds.crowd("uniform", PLAYERS))
+    board = CrowdedBoard(changes.body, crowds.crowd("uniform", players))
     found = {}
     with fresh_table(engine) as (table, stream_arn):
         records: list[Any] = []
@@ -167,8 +169,9 @@ def report(engine: Engine, quick: bool) -> tuple[Report, dict[tuple[str, int], C
     )
     theirs = published(engine)
     found: dict[tuple[str, int], Cost] = {}
-    for changes in CHANGES[:3] if quick else CHANGES:
-        for size, cost in ours(engine, changes, BATCHES[:2] if quick else BATCHES).items():
+    for changes in CHANGES[1:2] if quick else CHANGES:
+        measured = ours(engine, changes, BATCHES[:2], FEW) if quick else ours(engine, changes)
+        for size, cost in measured.items():
             found[changes.name, size] = cost
             beside = (cost.total, theirs, cost.total / theirs, cost.transactions)
             figures.rows.append((changes.name, size, *cost[:-1], *beside))
