@@ -10,8 +10,8 @@ from local.engine import Engine, start
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure time on an engine, and units on the embedded one; `quick` takes small boards, judges no time.
 
-    DynamoDB Local is many times slower at writing when it has had some tables, so time comes first, and what
-    does not depend on the engine has one of its own.
+    DynamoDB Local writes many times slower once a table was deleted, so time comes first, and what does not
+    depend on the engine has one of its own.
     """
     timed, memory = rank_times.report(engine, quick)
     with start("ministack", data=None) as embedded:

@@ -27,12 +27,12 @@ BOUND = 100
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 WRITERS = 4
 
-METHOD = f"""Time. The same players with uniform scores, ours and the published design on the same engine, \
-and a Redis sorted set on this machine (Debian's redis-server, its own client, nothing kept on disk). The \
-engine holds each player's item of the published design, each player's entry of ours, and of our scores \
-and nodes those that are asked for. A figure is the mean over players at 10, 30, 50, 70 and 90% of the \
-board, of ours and Redis's the median of {REPEATS} repeats each. All answers are compared. Once as the \
-engine answers, which is what the strict target is about, and once with {1000 * LATENCY:g} ms added to \
+METHOD = f"""Time. The same players with uniform scores, ours and the published design in one table of one \
+engine, and a Redis sorted set on this machine (Debian's redis-server, its own client, nothing kept on \
+disk). The engine holds each player's item of the published design, each player's entry of ours, and of \
+our scores and nodes those that are asked for. A figure is the mean over players at 10, 30, 50, 70 and 90% \
+of the board, of ours and Redis's the median of {REPEATS} repeats each. All answers are compared. Once as \
+the engine answers, which is what the strict target is about, and once with {1000 * LATENCY:g} ms added to \
 every round trip: a stand-in for a network, no figure of AWS's. What DynamoDB itself takes for a page of 1 \
 MB no run on this machine says; the units and trips above are what it would be asked for. DynamoDB Local's \
 pages hold more entries than AWS's, so its round trips are fewer. ministack looks at its whole table for \
@@ -152,9 +152,8 @@ def report(engine: Engine, quick: bool) -> tuple[Report, dict[int, int]]:
     is_judged = engine.kind == "dynamodb-local" and not quick
     size = PLAYERS if is_judged else FEW
     board, at = CrowdedBoard(POINTS, crowds.crowd("uniform", size)), spread(size)
-    with fresh_table(engine) as (table, _):
+    with fresh_table(engine) as (table, _):  # one: DynamoDB Local writes slowly once a table was deleted
         published = theirs(table, board, at)
-    with fresh_table(engine) as (table, _):
         board.define(table)
         mine = ours(table, board, at)
     sets, memory = sorted_sets(quick)

@@ -48,8 +48,8 @@ ROUND = [step * 10**power for power in range(19) for step in (1, 2, 5)]
 def standing(table: Table, name: str, player: str, query: StandingQuery, now: datetime) -> Standing:
     """Answer a player's score, rank, and what is missing to the next place.
 
-    Raises NotFound. Costs 0.5 RCU for board, score, index and each two digits of the scale (4 for a
-    million-fold range), in two round trips; 2 instead of each 0.5 when it is read as at one moment.
+    Raises NotFound. Costs 0.5 RCU for board, score, index and each two digits of the scale (3 from 0 to
+    999,999; 5.5 for sums), in two round trips; 2 instead of each 0.5 when it is read as at one moment.
     """
 
     def keys(board: Board) -> list[Key]:
