@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chalicelib import ladder, ranking
 from chalicelib.ladder import Entry
-from chalicelib.ranking import Ranking
+from chalicelib.ranking import Position, Ranking
 from chalicelib.ranktree import TIE
 from chalicelib.table import Table
 
@@ -36,27 +36,30 @@ def read(table: Table, held: Ranking, limit: int, *, below: int = 0, place: int 
     """Answer up to so many entries: strictly below a number, or around one, or from a place, or the top.
 
     The one around which it is is in the middle, as far as there are so many on both sides. Costs 0.5 RCU per
-    4 KB of index (about 25 entries), and for each level of the tree unless it is the top; a place once more
-    for each, in as many round trips.
+    4 KB of index (about 25 entries), and for each level of the tree unless it is the top: for a place each in
+    a round trip of its own.
     """
+    first = None
     if around and not below:
         found = _around(table, held, limit, around)
     elif place > 1 and not below:
-        found = _from(table, held, limit + 1, place)
+        first, found = _from(table, held, limit + 1, place)
     else:
         found = ladder.down(table, held, limit + 1, below or ladder.TOP)
-    is_top = not (below or around or place > 1)
-    ranks = _ranks(table, held, found, is_top=is_top)
+        first = None if below else Position(1, 0, 0)
+    ranks = _ranks(table, held, found, first)
     items = [Listed(rank, *entry) for rank, entry in zip(ranks, found[:limit], strict=False)]
     return Part(items, len(found) > limit)
 
 
-def _from(table: Table, held: Ranking, limit: int, place: int) -> list[Entry]:
-    found = ranking.at_place(table, held, place)
-    if found is None:
-        return []
-    below, skipped = found
-    return ladder.down(table, held, limit + skipped, below)[skipped:]
+def _from(table: Table, held: Ranking, limit: int, place: int) -> tuple[Position | None, list[Entry]]:
+    """Answer the entries from a place on, and where the first of them stands."""
+    start = ranking.at_place(table, held, place)
+    if start is None:
+        return None, []
+    found = ladder.down(table, held, limit + start.skipped, start.below)[start.skipped :]
+    is_there = found and found[0].merit == start.merit  # else the index is not where the tree is
+    return start.position if is_there else None, found
 
 
 def _around(table: Table, held: Ranking, limit: int, number: int) -> list[Entry]:
@@ -67,15 +70,14 @@ def _around(table: Table, held: Ranking, limit: int, number: int) -> list[Entry]
     return [*reversed(better.result()[:ahead]), *worse][: limit + 1]
 
 
-def _ranks(table: Table, held: Ranking, found: Sequence[Entry], *, is_top: bool) -> Iterator[int]:
-    """Rank entries that follow each other: the first by the tree, the others by counting on from it."""
+def _ranks(table: Table, held: Ranking, found: Sequence[Entry], position: Position | None) -> Iterator[int]:
+    """Rank entries that follow each other: the first by its position, read unless it is known, then on."""
     if not found:
         return
     first = found[0].merit
-    rank, equal = 1, sum(entry.merit == first for entry in found)
-    if not is_top:
-        rank, _, counted = ranking.position(held, first, table.get_many(ranking.path_keys(held, first)))
-        equal = max(equal, counted)
+    if position is None:
+        position = ranking.position(held, first, table.get_many(ranking.path_keys(held, first)))
+    rank, equal = position.rank, max(position.equal, sum(entry.merit == first for entry in found))
     yield rank
     started = 0
     for i, (before, entry) in enumerate(itertools.pairwise(found), 1):

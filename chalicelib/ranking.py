@@ -43,6 +43,15 @@ class Position(NamedTuple):
     equal: int
 
 
+class Place(NamedTuple):
+    """A place in the order: so many entries down from a number; its merit, and where that stands."""
+
+    below: int
+    skipped: int
+    merit: int
+    position: Position
+
+
 # -- keys ----------------------------------------------------------------------------------------------
 
 
@@ -101,6 +110,11 @@ def position(ranking: Ranking, merit: int, items: Mapping[Key, Item]) -> Positio
         prefix: counters(items.get(node_key(ranking.name, prefix)))
         for prefix, _ in ranktree.path(ranking.scale, merit)
     }
+    return standing(ranking, merit, found)
+
+
+def standing(ranking: Ranking, merit: int, found: Nodes) -> Position:
+    """Compute where a merit stands from its path."""
     return Position(
         ranktree.rank(ranking.scale, merit, found),
         ranktree.players(found[""]),
@@ -118,20 +132,23 @@ def players(table: Table, ranking: Ranking) -> int:
     return ranktree.players(counters(table.get(node_key(ranking.name, ""))))
 
 
-def at_place(table: Table, ranking: Ranking, place: int) -> tuple[int, int] | None:
-    """Answer below which entry number a place (from 1, best first) lies, and how many come before it there.
+def at_place(table: Table, ranking: Ranking, place: int) -> Place | None:
+    """Answer where a place (from 1, best first) lies, by a walk down the tree; None past the last place.
 
-    None past the last place. Costs 0.5 RCU and a round trip for each level of the tree; the way down is the
-    one that the counters show, whatever the number of players.
+    Costs 0.5 RCU and a round trip for each level, whatever the number of players. A tie of many shares its
+    last node: then `skipped` entries, a hundredth of half the tie, are read before the place.
     """
-    prefix, left = "", place - 1
+    prefix, left, found = "", place - 1, ranktree.Nodes()
     for _ in range(ranking.scale.levels):
-        step = ranktree.descend(counters(table.get(node_key(ranking.name, prefix))), left)
+        found[prefix] = counters(table.get(node_key(ranking.name, prefix)))
+        step = ranktree.descend(found[prefix], left)
         if step is None:
             return None
         prefix, left = prefix + step[0], step[1]
-    digits = len(str(TIE)) - 1 + ranktree.DIGITS * ranking.scale.depth
-    return (int(prefix) + 1) * 10 ** (digits - len(prefix)) + TIE, left
+    digits = ranktree.DIGITS * ranking.scale.depth
+    below = (int(prefix) + 1) * 10 ** (digits + len(str(TIE)) - 1 - len(prefix)) + TIE
+    merit = int(prefix[:digits]) + 1
+    return Place(below, left, merit, standing(ranking, merit, found))
 
 
 def spread(table: Table, ranking: Ranking, most: int) -> dict[range, int]:

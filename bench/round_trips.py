@@ -1,0 +1,55 @@
+"""Counts the round trips that somebody waits for: calls that are under way at the same time are one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+class RoundTrips:
+    """When each call of a client began and ended."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[float, float]] = []
+        self._lock = Lock()
+
+    @property
+    def in_sequence(self) -> int:
+        """Count the longest chain of calls each of which began after the one before had its answer.
+
+        Calls that follow each other never overlap, so it is the most calls of which no two do: always take
+        the one that ends first.
+        """
+        count, ended = 0, float("-inf")
+        for begun, end in sorted(self.calls, key=lambda call: call[1]):
+            if begun >= ended:
+                count, ended = count + 1, end
+        return count
+
+    @contextmanager
+    def of(self, client: DynamoDBClient, latency: float) -> Iterator[None]:
+        """Listen to a client, whose every call takes `latency` seconds longer."""
+        hooks: dict[str, Any] = {"before-parameter-build.dynamodb": self._begin}
+
+        def end(context: dict[str, Any], **_: object) -> None:
+            time.sleep(latency)
+            with self._lock:
+                self.calls.append((context.pop("begun"), time.perf_counter()))
+
+        hooks["after-call.dynamodb"] = end
+        for event, hook in hooks.items():
+            client.meta.events.register_first(event, hook)
+        try:
+            yield
+        finally:
+            for event, hook in hooks.items():
+                client.meta.events.unregister(event, hook)
+
+    def _begin(self, context: dict[str, Any], **_: object) -> None:
+        context["begun"] = time.perf_counter()
