@@ -33,7 +33,7 @@ types: setup  ## Check types, strictly
 	@$(VENV)/bin/mypy
 
 test: setup lint types  ## Lint, types and every test but the long ones
-	@$(VENV)/bin/python -m pytest $(ARGS)
+	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-all: setup lint types  ## The long ones too
 	@$(VENV)/bin/python -m pytest -m '' $(ARGS)
