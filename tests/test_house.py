@@ -17,21 +17,33 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
     {"components"},
-    {"attempts", "calls", "view_schemas"},
-    {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
+    {"attempts", "calls", "view_schemas", "chat_schemas"},
+    {"table", "sums", "auth", "quarantine", "viewer", "posts"},
     {"aggregates", "cursors"},
     {"telemetry"},
     {"queue", "door", "events"},
     {"openapi"},
     {"views"},
     {"traffic"},
+    {"connections"},
+    {"pool", "sockets", "topics", "reports"},
+    {"pairs"},
+    {"notes", "resume"},
+    {"lobby"},
+    {"frames"},
+    {"chat"},
 ]
-FEATURES = {"views": {"view_schemas", "events", "views", "traffic"}}
+CHAT = {"chat_schemas", "connections", "pool", "topics", "reports", "pairs", "notes", "resume", "lobby"}
+FEATURES = {
+    "views": {"view_schemas", "events", "views", "traffic"},
+    "chat": CHAT | {"frames", "chat"},
+}
 BOTO = {
     "table": "it talks to DynamoDB",
     "attempts": "it reads DynamoDB's errors",
     "queue": "it talks to SQS",
-    "sockets": "it talks to connections",
+    "sockets": "it makes the client that talks to connections",
+    "posts": "it reads that client's errors",
     "auth": "it reads the secret from SSM",
     "items": "boto3's own notation of items",
     "sums": "boto3's own precision of numbers",
