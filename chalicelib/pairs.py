@@ -178,9 +178,9 @@ def change(
 ) -> Action:
     """Write down one connection's change of state, on condition that it is still in the turn `was`."""
     values: dict[str, Any] = {":was": was, ":state": state, ":turn": turn, ":since": times.key(now)}
-    values |= {f":{name}": value for name, value in sets.items()}
+    values |= {f":_{name}": value for name, value in sets.items()}
     parts = ["#state = :state", "turn = :turn", "since = :since"]
-    parts += [f"#{name} = :{name}" for name in sets]
+    parts += [f"#{name} = :_{name}" for name in sets]
     if note:
         parts.append("untold = list_append(if_not_exists(untold, :none), :note)")
         values |= {":none": [], ":note": [note]}

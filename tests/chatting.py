@@ -26,7 +26,7 @@ BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
 class Wire:
-    """API Gateway's side of the connections: who is open, and what each was sent. A session of its own client.
+    """API Gateway's side of the connections: who is open, and what each was sent. Its own client's session.
 
     A test may put a function into `before_post`, which is called with the connection's id and may raise.
     """
@@ -73,7 +73,7 @@ def gone() -> ClientError:
 
 
 class Chat:
-    """The chat on a table, with a clock that a test moves; frames and events go in as API Gateway sends them."""
+    """The chat on a table, with a clock that a test moves; events go in as API Gateway sends them."""
 
     def __init__(self, table: Table, settings: Settings = SETTINGS, sources: topics.Sources | None = None):
         self.table, self.settings, self.sources = table, settings, sources or {}
@@ -86,9 +86,9 @@ class Chat:
         """Let a millisecond pass: no two events are at the same time."""
         return self.now + timedelta(milliseconds=next(self._ticks))
 
-    def connect(self, id: str, *, opens: bool = True, **query: str) -> int:
+    def connect(self, id: str, opens: bool = True, query: dict[str, str] | None = None) -> int:
         """Run `$connect`; answer the status of the handshake. The connection opens when it has returned."""
-        event = {"requestContext": context(id), "queryStringParameters": query or None}
+        event = {"requestContext": context(id), "queryStringParameters": query}
         status = chat.connect(self.table, self.posts, event, self.tick(), self.settings)["statusCode"]
         if status == 200 and opens:
             self.wire.open.add(id)
@@ -99,13 +99,17 @@ class Chat:
         self.raw(id, json.dumps({"action": action, **fields}))
         return self.wire.read(id)
 
+    def say_quietly(self, id: str, action: str, **fields: Any) -> None:
+        """Send a frame, and leave what its sender is sent to be read later."""
+        self.raw(id, json.dumps({"action": action, **fields}))
+
     def raw(self, id: str, body: str) -> None:
         event = {"requestContext": context(id), "body": body}
         chat.hear(self.table, self.posts, self.sources, event, self.tick(), self.settings)
 
     def come(self, id: str, **query: str) -> list[Any]:
         """Connect and ask for the status, as a client does; answer what it was sent."""
-        assert self.connect(id, **query) == 200
+        assert self.connect(id, query=query) == 200
         return self.say(id, "status")
 
     def disconnect(self, id: str, code: int = 1006) -> None:
