@@ -49,23 +49,17 @@ class Frame(NamedTuple):
         return ()
 
     def move(self, to: pairs.Target, **more: Any) -> Turns:
-        """Bring the sender into another state, unless its turn is over; answer it, and whom it has left."""
+        """Bring the sender into another state, unless its turn is over; answer it and whom it has left."""
         moved = pairs.move(self.table, self.me, to, self.now, **more)
-        return (moved.lost, self.id) if moved and moved.lost else (self.id,)
+        return (self.id, moved.lost) if moved and moved.lost else (self.id,)
 
 
 def status(frame: Frame) -> Turns:
-    """Answer the sender's state; one who waits looks again first. What it was not told comes after."""
-    me = frame.me
-    matched = None
-    if me["state"] == "waiting" and "kept" not in me:
-        matched = pairs.seek(frame.table, me, frame.now, frame.settings)
-    me = matched or me
-    since = times.answer(times.instant(me["since"]))
-    frame.answer(type="status", state=me["state"], since=since)
-    if me.get("untold"):
+    """Answer the sender's state. What it was not told comes after; whoever is at telling it is waited for."""
+    frame.answer(type="status", state=frame.me["state"], since=times.answer(times.instant(frame.me["since"])))
+    if frame.me.get("untold"):
         notes.wait_until_told(frame.table, frame.posts, frame.id, frame.now)
-    return (matched["partner"]["id"], frame.id) if matched else ()
+    return ()
 
 
 def message(frame: Frame) -> Turns:

@@ -93,10 +93,12 @@ def move(
     """
     id, partner = connections.id_of(me), me.get("partner")
     for lost in (partner, None) if partner else (None,):
-        turn = pool.turn(id, now)
-        actions = [_leave(me, to, turn, now, lost, keep, note, block)]
+        turn, theirs = pool.turn(id, now), pool.turn(lost["id"], now) if lost else ""
+        kept = {"partner": lost, "turn": theirs, "until": keep} if lost and keep else {}
+        blocked = lost["who"] if lost and block else ""
+        actions = [_leave(me, to, turn, now, kept, note, blocked)]
         if lost:
-            actions += _free(me, lost, now, keep, block)
+            actions += _free(me, lost, theirs, now, keep, me["who"] if block else "")
         if me["state"] == "waiting" and "kept" not in me:
             actions.append({"Delete": {"Key": pool.entry_key(me["lobby"], me["turn"])._asdict()}})
         if to == "waiting":
@@ -138,27 +140,24 @@ def as_partner(card: Item, id: str) -> connections.Partner:
     return {name: card[name] for name in connections.CARD if name in card} | {"id": id}
 
 
-def _leave(
-    me: Item, to: Target, turn: str, now: datetime, lost: Item | None, keep: int, note: str, block: bool
-) -> Action:
+def _leave(me: Item, to: Target, turn: str, now: datetime, kept: Item, note: str, block: str) -> Action:
     """Write down the change of one who goes from one state to another."""
     sets: dict[str, Any] = {"former": _former(me)} if _former(me) and to != "gone" else {}
     if to == "gone":
         sets |= {"ttl": times.epoch(now + connections.GONE), "was": me["state"]}
-        if keep and lost:
-            sets["kept"] = {"partner": lost, "turn": pool.turn(lost["id"], now), "until": keep}
-    who = lost["who"] if lost and block else ""
+        sets |= {"kept": kept} if kept else {}
     gone = ("gsi1pk", "untold", "telling") if to == "gone" else ()
-    return change(connections.id_of(me), me["turn"], to, turn, now, sets, note, block=who, removes=gone)
+    return change(connections.id_of(me), me["turn"], to, turn, now, sets, note, block=block, removes=gone)
 
 
-def _free(me: Item, lost: connections.Partner, now: datetime, keep: int, block: bool) -> list[Action]:
+def _free(
+    me: Item, lost: connections.Partner, turn: str, now: datetime, keep: int, block: str
+) -> list[Action]:
     """Write down the change of a partner that is left: it waits, at a place in the pool or kept for me."""
-    turn, who = pool.turn(lost["id"], now), me["who"] if block else ""
     sets: dict[str, Any] = {"former": me["who"]}
     if keep:
         sets["kept"] = {"id": connections.id_of(me), "until": keep}
-    freed = change(lost["id"], me["turn"], "waiting", turn, now, sets, DISCONNECTED, block=who)
+    freed = change(lost["id"], me["turn"], "waiting", turn, now, sets, DISCONNECTED, block=block)
     if keep:
         return [freed]
     return [freed, {"Put": {"Item": pool.entry(me["lobby"], turn, lost, me["who"])}}]

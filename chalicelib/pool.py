@@ -2,12 +2,13 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| entry | `WAITING#<lobby>` | `<since>#<connection>` | `who`, `at`, `interests`, `born`; `former`, `ttl` |
+| entry | `WAITING#<lobby>` | `<since>#<connection>#<chance>` | `who`, `at`, `born`, `interests`, `former` |
 
 The sort key is the `turn` of its connection (connections.py): an entry whose connection has another turn is
 stale for ever, and whoever meets it takes it away.
 """
 
+import os
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -29,13 +30,17 @@ def entry_key(lobby: str, turn: str) -> Key:
 
 
 def turn(id: str, now: datetime) -> str:
-    """Write the turn of one who begins to wait now; text order is the order of waiting."""
-    return f"{times.key(now)}#{id}"
+    """Write a turn that begins now; text order is the order of waiting.
+
+    There is chance in it, for a turn must never come again, and one handler may bring a connection from state
+    to state several times at its one `now`.
+    """
+    return f"{times.key(now)}#{id}#{os.urandom(3).hex()}"
 
 
 def id_of(entry: Item) -> str:
     """Read the connection's id back from its place."""
-    return str(entry["sk"]).partition("#")[2]
+    return str(entry["sk"]).split("#")[1]
 
 
 # -- write ---------------------------------------------------------------------------------------------

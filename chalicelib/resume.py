@@ -22,6 +22,9 @@ from chalicelib.table import Table
 INHERITED = ("who", "lobby", "interests", "blocked", "former")  # by the connection that comes after
 PURPOSE = "resume"
 
+Taking = tuple[Item, list[pairs.Action]]
+"""The connection as it will be, and the transaction that makes it so."""
+
 
 def token(settings: Settings, id: str) -> str:
     """Sign the token with which another takes this connection's place. Raises OSError without a secret."""
@@ -53,9 +56,9 @@ def take_over(table: Table, arrival: Arrival, now: datetime, settings: Settings)
         before = table.get(connections.key(id), consistent=True) if id else None
         if before is None or id == arrival.id or not _is_in_time(before, now, settings):
             return None
-        item = connections.newcomer(arrival, now) | {n: before[n] for n in INHERITED if n in before}
-        for actions in (_with_partner(before, item, now), _alone(before, item, now)):
-            refused = table.transact(actions) if actions else (0,)
+        new = connections.newcomer(arrival, now) | {n: before[n] for n in INHERITED if n in before}
+        for item, actions in filter(None, (_with_partner(before, new, now), _alone(before, new, now))):
+            refused = table.transact(actions)
             if not refused:
                 return item, before
             if 1 in refused:
@@ -69,52 +72,47 @@ def _is_in_time(before: Item, now: datetime, settings: Settings) -> bool:
     return before.get("was") != "resumed" and connections.age(before, now) <= settings.chat_resume
 
 
-def _with_partner(before: Item, item: Item, now: datetime) -> list[pairs.Action]:
-    """Write down the taking over of a pair, or of the partner that was kept; empty when there is none.
-
-    Sets the state of `item` in place.
-    """
+def _with_partner(before: Item, new: Item, now: datetime) -> Taking | None:
+    """Write down the taking over of a pair, or of the partner that was kept; None when there is none."""
     partner, kept = before.get("partner"), before.get("kept")
     if before["state"] == "gone":
         if not kept or kept["until"] < times.epoch(now):
-            return []
+            return None
         partner, was = kept["partner"], kept["turn"]
     elif partner:
         was = before["turn"]
     else:
-        return []
+        return None
     turn = pairs.new_pair()
     note = "" if before["state"] == "matched" else pairs.CONNECTED
-    mine = pairs.as_partner(connections.card(item), connections.id_of(item))
-    item |= {"state": "matched", "turn": turn, "since": times.key(now), "partner": partner}
+    mine = pairs.as_partner(connections.card(new), connections.id_of(new))
+    item = new | {"state": "matched", "turn": turn, "since": times.key(now), "partner": partner}
     item["untold"] = [pairs.CONNECTED]
-    return [
+    return item, [
         _leave(before, now),
         _put(item),
         pairs.change(partner["id"], was, "matched", turn, now, {"partner": mine}, note),
     ]
 
 
-def _alone(before: Item, item: Item, now: datetime) -> list[pairs.Action]:
+def _alone(before: Item, new: Item, now: datetime) -> Taking:
     """Write down the taking over of a place without a partner: idle, or waiting, for as long as before."""
     state = before.get("was", "waiting") if before["state"] == "gone" else before["state"]
-    for name in ("partner", "untold"):
-        item.pop(name, None)
     waits_already = before["state"] == "waiting"
     since = times.instant(before["since"]) if waits_already else now
-    turn = pool.turn(connections.id_of(item), since)
-    item |= {"state": "idle" if state == "idle" else "waiting", "turn": turn, "since": times.key(since)}
+    turn = pool.turn(connections.id_of(new), since)
+    item = new | {"state": "idle" if state == "idle" else "waiting", "turn": turn, "since": times.key(since)}
     actions = [_leave(before, now), _put(item)]
     if waits_already and "kept" not in before:
         actions.append({"Delete": {"Key": pool.entry_key(before["lobby"], before["turn"])._asdict()}})
     if item["state"] == "waiting":
         place = pool.entry(item["lobby"], turn, connections.card(item), item.get("former", ""))
         actions.append({"Put": {"Item": place}})
-    return actions
+    return item, actions
 
 
 def _put(item: Item) -> pairs.Action:
-    return {"Put": {"Item": dict(item), "ConditionExpression": "attribute_not_exists(pk)"}}
+    return {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
 
 
 def _leave(before: Item, now: datetime) -> pairs.Action:

@@ -59,8 +59,10 @@ def serve(
     if views_queue:
         pumps.insert(0, QueuePump(engine.client("sqs"), views_queue, app.write_views))
     scheduled = schedules(app.app)
-    for worker in (*pumps, *scheduled):
-        worker.start()
+    for pump in pumps:
+        pump.start()
+    for schedule in scheduled:
+        schedule.start()
     rest.start()
 
     # 5. Everything answers.

@@ -22,7 +22,8 @@ SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")
 CONNECTED = {"type": "system", "code": "partner_connected"}
 DISCONNECTED = {"type": "system", "code": "partner_disconnected"}
 NOT_MATCHED = {"type": "error", "code": "not_matched"}
-BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)
+AGENT = {"identity": {"sourceIp": "192.0.2.7", "userAgent": "Mozilla/5.0"}}
+BEGIN = datetime(2100, 11, 21, 10, tzinfo=UTC)  # no engine takes what is written then for expired
 
 
 class Wire:
@@ -143,11 +144,11 @@ class Chat:
 
     def pool(self, lobby: str = "main") -> list[str]:
         entries = self.table.query(f"WAITING#{lobby}", consistent=True, limit=1000).items
-        return [entry["sk"].partition("#")[2] for entry in entries]
+        return [entry["sk"].split("#")[1] for entry in entries]
 
 
 def context(id: str, **more: Any) -> dict[str, Any]:
-    return {"connectionId": id, "apiId": "local", "stage": "local", "domainName": "127.0.0.1", **more}
+    return {"connectionId": id, "apiId": "local", "stage": "local", "domainName": "d", **AGENT, **more}
 
 
 def text(said: str) -> dict[str, str]:

@@ -3,19 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
+from chalice.test import Client
 
+import app
+from bench.meter import Meter
+from chalicelib import auth, lobby, resume, settings, times
 from chalicelib.connections import key
 from chalicelib.table import connect
 from ops import definition
-from tests.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, Chat, text, without_time
+from tests.chatting import (
+    CONNECTED,
+    DISCONNECTED,
+    NOT_MATCHED,
+    SETTINGS,
+    Chat,
+    text,
+    without_time,
+)
+from tests.records import scan
 
 
 @pytest.fixture
-def chat(moto_table: definition.Table) -> Iterator[Chat]:
+def admin(chat: Chat) -> Iterator[Callable[[str], Any]]:
+    """Call the API as an admin."""
+    bearer = "Bearer " + auth.mint(settings.current(), "admin-1", scope="admin")
+    with Client(app.app) as client:
+
+        def get(path: str) -> Any:
+            answer = client.http.get(path, headers={"Authorization": bearer})
+            assert answer.status_code == 200, answer.body
+            return answer.json_body
+
+        yield get
+
+
+@pytest.fixture
+def chat(moto_table: definition.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
     connect.cache_clear()
+    # moto breaks under threads; what is done at once elsewhere is done one after the other here.
+    monkeypatch.setattr(lobby, "at_once", lambda work, things: [work(thing) for thing in things])
     yield Chat(connect())
     connect.cache_clear()
 
@@ -378,3 +409,205 @@ def test_a_report_parts_the_two_for_ever(pair: Chat) -> None:
         assert pair.say(id, "status")[0]["state"] == "waiting"
     pair.come("c")
     assert pair.partner("c") in ("a", "b")
+
+
+def test_an_admin_reads_why_and_the_last_messages_and_which_of_them_are_proved(
+    pair: Chat, admin: Callable[[str], Any]
+) -> None:
+    pair.say("a", "message", text="hello")
+    pair.say("b", "message", text="go away")
+    quoted = [
+        {"text": "hello", "mine": True},
+        {"text": "go away"},
+        {"text": "I never said that"},
+        {"text": "go away", "mine": True},
+    ]
+    pair.say("a", "report", reason="rude", messages=quoted)
+    [report] = admin("/chat/reports")["items"]
+    assert (report["reason"], report["lobby"]) == ("rude", "main")
+    assert [(m["author"], m["text"], m["proved"]) for m in report["messages"]] == [
+        ("reporter", "hello", True),
+        ("reported", "go away", True),
+        ("reported", "I never said that", False),
+        ("reporter", "go away", False),
+    ]
+    assert report["reporter"] == pair.item("a")["who"]
+    assert report["reported"] == pair.item("b")["who"]
+
+
+def test_reports_come_newest_first_page_by_page_and_expire(pair: Chat, admin: Callable[[str], Any]) -> None:
+    for reason in ("first", "second", "third"):
+        pair.say("a", "find")
+        pair.come(f"new-{reason}")
+        assert pair.state("a") == "matched"
+        pair.say("a", "report", reason=reason)
+    page = admin("/chat/reports?limit=2")
+    assert [one["reason"] for one in page["items"]] == ["third", "second"]
+    last = admin(f"/chat/reports?limit=2&cursor={page['cursor']}")
+    assert [one["reason"] for one in last["items"]] == ["first"]
+    assert last["cursor"] is None
+    for item in scan(pair.table):
+        if item["pk"] == "REPORTS":
+            assert item["ttl"] - times.epoch(pair.now) == 30 * 86400
+
+
+def test_nothing_of_a_conversation_and_of_a_person_is_stored(pair: Chat) -> None:
+    secret = "my name is Ada, from 192.0.2.7"
+    pair.say("a", "message", text=secret)
+    pair.say("b", "message", text=secret)
+    stored = repr(scan(pair.table))
+    assert "Ada" not in stored
+    assert "192.0.2.7" not in stored
+    assert "Mozilla" not in stored  # what context() says of the client's agent
+
+
+# -- coming back ---------------------------------------------------------------------------------------
+
+
+def token(chat: Chat, id: str) -> str:
+    [answer] = chat.say(id, "resume")
+    assert answer["type"] == "resume"
+    return str(answer["token"])
+
+
+def test_before_the_cut_another_connection_takes_over_and_the_partner_notices_nothing(pair: Chat) -> None:
+    pair.come("c")
+    place = token(pair, "a")
+    status, note = pair.come("a2", resume=place)
+    assert (status["state"], note) == ("matched", CONNECTED)
+    assert (pair.partner("a2"), pair.partner("b"), pair.state("a")) == ("b", "a2", "gone")
+    assert pair.wire.closed == ["a"]
+    pair.disconnect("a")
+    assert pair.wire.read("b") == []
+    pair.say("b", "message", text="still there?")
+    assert without_time(pair.wire.read("a2")) == [text("still there?")]
+
+
+def test_after_a_cut_the_partner_is_kept_for_a_minute(pair: Chat) -> None:
+    pair.come("c")
+    place = token(pair, "a")
+    pair.disconnect("a", code=1001)
+    assert pair.wire.read("b") == [DISCONNECTED]
+    assert pair.say("b", "status")[0]["state"] == "waiting"
+    pair.wait(59)
+    assert pair.say("b", "ping") == [{"type": "pong"}]
+    assert [frame["type"] for frame in pair.come("a2", resume=place)] == ["status", "system"]
+    assert (pair.partner("a2"), pair.partner("b")) == ("b", "a2")
+    assert pair.wire.read("b") == [CONNECTED]
+
+
+@pytest.mark.parametrize("released", ["its own frame", "the sweep", "its next"])
+def test_a_partner_is_kept_no_longer(pair: Chat, released: str) -> None:
+    pair.come("c")
+    place = token(pair, "a")
+    pair.disconnect("a", code=1001)
+    if released == "its next":
+        pair.say("b", "next")
+    else:
+        pair.wait(62)
+        if released == "the sweep":
+            pair.sweep()
+        else:
+            pair.say("b", "ping")
+    assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
+    assert pair.come("a2", resume=place)[0]["state"] == "waiting"
+
+
+@pytest.mark.parametrize("code", [1000, 1001])
+def test_whoever_closes_by_itself_or_holds_no_token_keeps_nobody(pair: Chat, code: int) -> None:
+    pair.come("c")
+    if code == 1000:
+        token(pair, "a")
+    pair.disconnect("a", code=code)
+    assert pair.partner("b") == "c"
+
+
+def test_a_token_is_good_once(pair: Chat) -> None:
+    place = token(pair, "a")
+    pair.disconnect("a", code=1001)
+    pair.come("a2", resume=place)
+    assert pair.come("a3", resume=place)[0]["state"] == "waiting"
+    assert pair.partner("b") == "a2"
+
+
+@pytest.mark.parametrize("wrong", ["", "nonsense", "of another key"])
+def test_a_token_that_is_none_is_an_arrival_like_any_other(chat: Chat, wrong: str) -> None:
+    if wrong == "of another key":
+        wrong = resume.token(SETTINGS._replace(secret="x" * 32), "a")
+    assert chat.come("a", resume=wrong)[0]["state"] == "waiting"
+
+
+@pytest.mark.parametrize("state", ["waiting", "idle"])
+def test_a_place_without_a_partner_is_taken_over_too(chat: Chat, state: str) -> None:
+    chat.come("a", lobby="red", interests="chess")
+    if state == "idle":
+        chat.say("a", "leave")
+    place = token(chat, "a")
+    chat.come("b", lobby="red", interests="music")
+    assert chat.come("a2", resume=place)[0]["state"] == state
+    assert chat.pool("red") == (["a2", "b"] if state == "waiting" else ["b"])
+    assert chat.item("a2")["interests"] == {"chess"}
+
+
+def test_who_was_reported_is_not_met_again_by_coming_back(pair: Chat) -> None:
+    pair.say("a", "report", reason="insults")
+    assert pair.wire.read("b") == [DISCONNECTED]
+    place = token(pair, "b")
+    assert pair.come("b2", resume=place)[0]["state"] == "waiting"
+    pair.wait(3600)
+    pair.say("a", "status")
+    assert (pair.partner("a"), pair.partner("b2")) == (None, None)
+
+
+# -- faults of the line --------------------------------------------------------------------------------
+
+
+def test_a_partner_that_cannot_be_reached_now_is_not_dead(pair: Chat) -> None:
+    def fail(id: str) -> None:
+        if id == "b":
+            raise EndpointConnectionError(endpoint_url="https://b")
+
+    pair.wire.before_post = fail
+    assert pair.say("a", "message", text="hello") == [{"type": "error", "code": "slow_down"}]
+    pair.wire.before_post = lambda id: None
+    assert pair.state("b") == "matched"
+
+
+def test_a_post_whose_answer_was_lost_is_not_made_twice(pair: Chat) -> None:
+    calls = []
+
+    def lost(id: str) -> None:
+        calls.append(id)
+        raise ReadTimeoutError(endpoint_url="https://b")
+
+    pair.wire.before_post = lost
+    pair.say("a", "message", text="hello")
+    assert calls.count("b") == 1
+
+
+def test_what_it_costs(pair: Chat) -> None:
+    """docs/table.md says the same."""
+    costs = {}
+
+    def measured(what: str, run: Callable[[], Any]) -> None:
+        with Meter(pair.table.client) as meter:
+            run()
+        costs[what] = (meter.write_units, meter.read_units)
+
+    pair.say("a", "message", text="the first finds out that the partner knows of the pair")
+    measured("message", lambda: pair.say("a", "message", text="x" * 2000))
+    measured("connect, nobody waits", lambda: pair.connect("c"))
+    measured("status, waiting", lambda: pair.say("c", "status"))
+    measured("connect, matched", lambda: pair.connect("d"))
+    measured("status, told of it", lambda: pair.say("d", "status"))
+    measured("disconnect, matched, and nobody else waits", lambda: pair.disconnect("d"))
+    measured("disconnect, waiting", lambda: pair.disconnect("c"))
+    assert costs == {
+        "message": (1, 0),
+        "connect, nobody waits": (6, 1),
+        "status, waiting": (1, 2),
+        "connect, matched": (16, 2),
+        "status, told of it": (3, 2),
+        "disconnect, matched, and nobody else waits": (10, 3),
+        "disconnect, waiting": (6, 1),
+    }

@@ -1,4 +1,4 @@
-"""Chat under threads, on the real engines: what always holds, checked in the history that the stream records."""
+"""Chat under threads, on the real engines: what always holds, checked in the history that a stream keeps."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_whatever_many_do_at_once_nobody_is_in_two_chats(
     else:
         at_once(8, lambda i: clients[i].live(40))
     pairs = check(history(engine_table))
-    assert pairs
+    assert len(pairs) > 10
     partners = {frozenset(pair) for pair in pairs.values()}
     for id, frames in chat.wire.frames.items():
         heard: dict[str, list[int]] = defaultdict(list)
@@ -176,7 +176,7 @@ def test_whatever_many_do_at_once_nobody_is_in_two_chats(
                 heard[sender].append(int(number))
         for numbers in heard.values():
             assert numbers == sorted(set(numbers)), "a message came twice, or out of order"
-    # In the end everybody says something once more: nobody is left in a pair with a dead one, and all is told.
+    # In the end everybody says something more: nobody is left in a pair with a dead one, and all is told.
     chat.wire.before_post = lambda id: None
     chat.wait(20)
     alive = [client.id for client in clients if client.id]
