@@ -43,6 +43,7 @@ openapi: setup  ## Write docs/openapi.json from the code
 
 bench: setup  ## Measure capacity and time, beside the published designs
 	@$(VENV)/bin/python -m bench views $(ARGS)
+	@$(VENV)/bin/python -m bench chat $(ARGS)
 
 clean:  ## Remove the environment and all local data
 	@rm -rf $(VENV) .local

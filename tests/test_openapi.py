@@ -23,7 +23,7 @@ from ops.__main__ import main
 
 DESCRIPTION = describe(app.door.calls, app.VERSION)
 CONTRACT = (ROOT / "docs" / "contract.md").read_text()
-BUILT = ("Views", "Service")  # its sections of calls that are built
+BUILT = ("Views", "Chat (WebSocket)", "Service")  # its sections of calls that are built
 PARTS = {("GET", "/docs/{file}")}  # no call of their own: what the page of GET /docs is made of
 OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
     (method.upper(), path): operation
