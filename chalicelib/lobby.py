@@ -97,7 +97,8 @@ def sweep(
     untold = [connections.id_of(one) for one in everybody if one.get("untold")]
     todo = [*lost, *untold, *map(connections.id_of, waiting)]
     while todo:
-        _settle_safely(table, posts, todo, now, settings)
+        for id in dict.fromkeys(todo):
+            _settle_alone(table, posts, id, clock(), settings)
         soon = max(settings.chat_widen, settings.chat_again) + timedelta(seconds=2 * STEP)
         now = clock()
         todo = [connections.id_of(one) for one in waiting if connections.age(one, now) < soon]
@@ -107,14 +108,12 @@ def sweep(
         now = clock()
 
 
-def _settle_safely(
-    table: Table, posts: Posts, todo: Iterable[str], now: datetime, settings: Settings
-) -> None:
-    for id in dict.fromkeys(todo):
-        try:
-            settle(table, posts, [id], now, settings)
-        except Busy:
-            logs.logger().warning("the sweep could not serve a connection now: the table is busy")
+def _settle_alone(table: Table, posts: Posts, id: str, now: datetime, settings: Settings) -> None:
+    """Settle one of many: what goes wrong with it is no other's loss."""
+    try:
+        settle(table, posts, [id], now, settings)
+    except Busy:
+        logs.logger().warning("the sweep could not serve a connection now: the table is busy")
 
 
 def _is_silent(one: Item, now: datetime) -> bool:

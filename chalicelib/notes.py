@@ -1,7 +1,7 @@
 """Notes: what a connection must be told of its own state, exactly in order, and not forgotten in a crash.
 
 Who changes a connection's state appends a note to `untold` on its item, in the same transaction (pairs.py). A
-note is sent by whoever has claimed the item (`telling`, a few seconds), and taken off it afterwards; who
+note is sent by whoever has claimed the item (`telling`), and taken off it afterwards; who
 comes meanwhile leaves it to the claimant, who looks again before it ends. So two handlers never tell one
 connection side by side. A process that dies in between leaves its claim to run out: the connection's next
 frame, its partner's first message or the sweep goes on. Only what died between a post and its being taken off
@@ -19,7 +19,7 @@ from chalicelib.pairs import CONNECTED, DISCONNECTED
 from chalicelib.posts import Posts
 from chalicelib.table import Table
 
-CLAIM = 4  # seconds that one handler has for telling
+CLAIM = 45  # seconds: longer than any handler lives (30), so a claim is only ever taken over from a dead one
 WAITS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # seconds between looks at one that is opening, or being told
 
 Told = Literal["told", "gone", "later"]

@@ -110,31 +110,46 @@ async def crowd(url: str, count: int, seed: int) -> None:
         assert one.heard == [f"{partners[one.number]} {number}" for number in range(11)]
         assert one.errors == []
 
-    # Some die without a close, some leave, some go on; nobody who stays is left behind.
+    # Some die without a close, some leave; nobody who stays is left behind.
     shuffled = chance.sample(clients, count)
     fifth = count // 5
-    dying, leaving, going = shuffled[:fifth], shuffled[fifth : 2 * fifth], shuffled[2 * fifth : 3 * fifth]
-    staying = shuffled[2 * fifth :]
+    dying, leaving, staying = shuffled[:fifth], shuffled[fifth : 2 * fifth], shuffled[2 * fifth :]
     for one in dying:
         one.socket.transport.abort()
     await asyncio.gather(*(one.socket.close() for one in leaving))
+    await all_but_one(staying)
+    matched = [one for one in staying if one.has_partner]
+    for one in matched:
+        one.heard.clear()
+    partners = await introduce(matched)
+    assert all(partners[other] == one != other for one, other in partners.items())
+
+    # Then one of every other pair goes on.
+    going = [one for one in matched if one.number < partners[one.number]][::2]
     for one in going:
-        if one.has_partner:
-            one.went_on()
-            await one.say("next")
-    deadline = time.monotonic() + PATIENCE
-    while sum(not one.has_partner for one in staying) > len(staying) % 2:
-        assert time.monotonic() < deadline, "somebody who stayed has no partner"
-        await asyncio.sleep(2)
-        for one in staying:  # as clients do, lest the gateway takes them for idle
-            if not one.has_partner:
-                await one.say("ping")
+        one.went_on()
+    await asyncio.gather(*(one.say("next") for one in going))
+    await all_but_one(staying)
     matched = [one for one in staying if one.has_partner]
     for one in matched:
         one.heard.clear()
     again = await introduce(matched)
     assert all(again[other] == one != other for one, other in again.items())
+    if len(going) > 1:
+        assert all(again.get(one.number) != partners[one.number] for one in going)
     await asyncio.gather(*(one.socket.close() for one in staying))
+    assert not [one.number for one in clients if one.reader.done() and one.reader.exception()]
+
+
+async def all_but_one(clients: list[Client]) -> None:
+    """Wait until everybody has a partner, or all but one; who has none says so, as clients do."""
+    deadline = time.monotonic() + PATIENCE
+    while sum(not one.has_partner for one in clients) > len(clients) % 2:
+        assert time.monotonic() < deadline, "somebody who stayed has no partner"
+        await asyncio.sleep(2)
+        for one in clients:
+            if not one.has_partner:
+                await one.say("ping")
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.long)])
