@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from chalicelib import connections, lobby, notes, pairs, reports, resume, sockets, times, topics, wire
+from chalicelib import connections, lobby, logs, notes, pairs, reports, resume, sockets, times, topics, wire
 from chalicelib.chat_schemas import Message, ReportFrame, Subscription
 from chalicelib.items import Item
 from chalicelib.lobby import Turns
@@ -145,7 +145,12 @@ def ping(frame: Frame) -> Turns:
 
 def come_back(frame: Frame) -> Turns:
     """Give the token with which another connection takes this one's place. Costs 1 WCU."""
-    frame.answer(type="resume", token=resume.token(frame.settings, frame.id))
+    try:
+        token = resume.token(frame.settings, frame.id)
+    except Exception as error:  # no secret, or SSM does not answer
+        logs.failure("a token cannot be signed", error)
+        return frame.refuse("slow_down")
+    frame.answer(type="resume", token=token)
     values = {":yes": True}
     frame.table.update(
         connections.key(frame.id), "SET resumable = :yes", condition="attribute_exists(pk)", values=values

@@ -97,7 +97,13 @@ async def introduce(clients: list[Client]) -> dict[int, int]:
 async def crowd(url: str, count: int, seed: int) -> None:
     chance = random.Random(seed)
     clients = [Client(number) for number in range(count)]
-    await asyncio.gather(*(one.come(url) for one in clients))
+    door = asyncio.Semaphore(50)  # handshakes at once: each must be answered within 29 seconds
+
+    async def come(one: Client) -> None:
+        async with door:
+            await one.come(url)
+
+    await asyncio.gather(*(come(one) for one in clients))
     await until(lambda: all(one.has_partner for one in clients), "everybody has a partner")
 
     partners = await introduce(clients)
