@@ -47,10 +47,17 @@ def settle(table: Table, posts: Posts, todo: Iterable[str], now: datetime, setti
     Goes on until nothing is left of it. Several are served at once, so that none waits for a dead one. Costs
     1 RCU for each, and what `notes.tell` and `pairs.seek` cost. Raises Busy.
     """
+    begun = time.monotonic()
+
+    def settled(id: str) -> Turns:
+        """Settle one as of now: in a crowd this may be long after the beginning, and a claim has an end."""
+        later = now + timedelta(seconds=time.monotonic() - begun)
+        return _settle(table, posts, id, later, settings)
+
     for _ in range(ROUNDS):
         if not (ids := list(dict.fromkeys(todo))):
             return
-        concerned = at_once(lambda id: _settle(table, posts, id, now, settings), ids)
+        concerned = at_once(settled, ids)
         todo = [id for some in concerned for id in some]
 
 

@@ -46,7 +46,8 @@ def tell(table: Table, posts: Posts, id: str, now: datetime) -> Told:
         after = table.update(
             connections.key(id),
             "REMOVE " + ", ".join(["telling", *told]),
-            condition="attribute_exists(untold)",
+            condition="telling = :mine",  # once: a retry must not take off what came since
+            values={":mine": item["telling"]},
         )
         if outcome != "sent":
             return "later"
