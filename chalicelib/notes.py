@@ -35,7 +35,8 @@ def tell(table: Table, posts: Posts, id: str, now: datetime) -> Told:
     """
     while item := _claim(table, id, now):
         outcome: Delivered = "sent"
-        for code in worth_saying(item["untold"]):
+        # What an earlier claimant left may have been sent: then a partner that came must be seen to go.
+        for code in item["untold"] if item["tried"] else worth_saying(item["untold"]):
             frame = wire.encode({"type": "system", "code": code})
             outcome = deliver(table, posts, id, item["at"], frame, now)
             if outcome != "sent":
@@ -45,9 +46,9 @@ def tell(table: Table, posts: Posts, id: str, now: datetime) -> Told:
         told = [f"untold[{i}]" for i in range(len(item["untold"]))] if outcome == "sent" else []
         after = table.update(
             connections.key(id),
-            "REMOVE " + ", ".join(["telling", *told]),
+            f"REMOVE {', '.join(['telling', 'tried', *told])}" if told else "SET telling = :past",
             condition="telling = :mine",  # once: a retry must not take off what came since
-            values={":mine": item["telling"]},
+            values={":mine": item["telling"], **({} if told else {":past": 1})},
         )
         if outcome != "sent":
             return "later"
@@ -101,7 +102,7 @@ def _claim(table: Table, id: str, now: datetime) -> Item | None:
     """Take it on to tell a connection; None when there is nothing to tell, or somebody is at it."""
     return table.update(
         connections.key(id),
-        "SET telling = :until",
+        "SET tried = if_not_exists(telling, :none), telling = :until",
         condition="size(untold) > :none AND (attribute_not_exists(telling) OR telling < :now)",
         values={":until": times.epoch(now) + CLAIM, ":now": times.epoch(now), ":none": 0},
     )
