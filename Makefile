@@ -44,6 +44,7 @@ openapi: setup  ## Write docs/openapi.json from the code
 bench: setup  ## Measure capacity and time, beside the published designs
 	@$(VENV)/bin/python -m bench views $(ARGS)
 	@$(VENV)/bin/python -m bench chat $(ARGS)
+	@$(VENV)/bin/python -m bench comments $(ARGS)
 
 clean:  ## Remove the environment and all local data
 	@rm -rf $(VENV) .local

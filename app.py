@@ -10,14 +10,29 @@ from chalicelib import (
     aggregates,
     auth,
     badge,
+    board_schemas,
+    boards,
+    challenge_schemas,
+    challenges,
     chat,
     chat_schemas,
+    comment_changes,
+    comment_pages,
+    comment_schemas,
+    comments,
+    finders,
+    leaderboards,
     lobby,
+    progress,
     queue,
+    ratings,
     reports,
     schemas,
+    score_schemas,
     settings,
     sockets,
+    standings,
+    submissions,
     telemetry,
     topics,
     traffic,
@@ -25,9 +40,22 @@ from chalicelib import (
     viewer,
     views,
 )
+from chalicelib.auth import Caller
 from chalicelib.calls import Answer
 from chalicelib.door import Door
-from chalicelib.errors import BadCursor, NotFound, TooLarge
+from chalicelib.errors import (
+    BadCursor,
+    Conflict,
+    Forbidden,
+    InvalidPath,
+    LimitReached,
+    NotFound,
+    NotOpen,
+    PreconditionFailed,
+    SlowDown,
+    TooLarge,
+    Unprocessable,
+)
 from chalicelib.posts import Posts
 from chalicelib.table import connect
 
@@ -42,10 +70,20 @@ door = Door(app, stage.origins)
 app.api.cors = door.cors()
 
 # One function a feature: what an item adds to which aggregates.
-CONTRIBUTIONS = (views.contribution,)
+CONTRIBUTIONS = (
+    views.contribution,
+    leaderboards.contribution,
+    challenges.contribution,
+    comments.contribution,
+)
 
 # One source a feature: what is pushed to those who listen to it.
-TOPICS = {"views": topics.Source(views.topic, views.address, views.live)}
+TOPICS = {
+    "views": topics.Source(views.topic, views.address, views.live),
+    "leaderboard": topics.Source(standings.topic, topics.identifier, standings.live),
+    "challenge": topics.Source(challenges.topic, topics.identifier, challenges.live),
+    "product": topics.Source(ratings.topic, topics.identifier, ratings.live),
+}
 
 
 # -- who is calling ------------------------------------------------------------------------------------
@@ -109,6 +147,222 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     return queue.consume(
         event.to_dict(), lambda body: views.write_queued(connect(), body, stage, datetime.now(UTC))
     )
+
+
+# -- leaderboards --------------------------------------------------------------------------------------
+
+
+@door("PUT", "/leaderboards/{board}", who="admin", status=(200, 201), errors=(Conflict, Unprocessable))
+def put_board(
+    path: board_schemas.BoardPath, body: board_schemas.BoardBody
+) -> Answer[board_schemas.BoardAnswer]:
+    """Make a leaderboard, or change its title, its unit or the date that it resets on."""
+    return boards.define(connect(), path.board, body, datetime.now(UTC))
+
+
+@door("GET", "/leaderboards/{board}", errors=(NotFound,))
+def get_board(path: board_schemas.BoardPath, query: board_schemas.BoardQuery) -> board_schemas.BoardAnswer:
+    """Answer what a leaderboard is, and how many players it ranks."""
+    return boards.describe(connect(), path.board, datetime.now(UTC), query.season)
+
+
+@door("POST", "/leaderboards/{board}/seasons", who="admin", status=(201, 200), errors=(NotFound, Conflict))
+def post_season(
+    path: board_schemas.BoardPath, body: board_schemas.SeasonBody
+) -> Answer[board_schemas.BoardAnswer]:
+    """End a season: the next one begins without players, and the past one stays readable."""
+    return boards.reset(connect(), path.board, body, datetime.now(UTC))
+
+
+@door(
+    "POST",
+    "/leaderboards/{board}/scores",
+    who="user",
+    status=(201, 200),
+    errors=(Forbidden, NotFound, Unprocessable),
+)
+def post_score(
+    path: board_schemas.BoardPath, body: score_schemas.ScoreBody, caller: Caller
+) -> Answer[score_schemas.ScoreAnswer]:
+    """Take a value for a player; the same id counts once."""
+    return leaderboards.submit(connect(), path.board, body, caller, datetime.now(UTC))
+
+
+@door("GET", "/leaderboards/{board}/players/{player}", errors=(NotFound,))
+def get_player(path: board_schemas.PlayerPath, query: score_schemas.StandingQuery) -> score_schemas.Standing:
+    """Answer a player's score and rank."""
+    return standings.standing(connect(), path.board, path.player, query, datetime.now(UTC))
+
+
+@door(
+    "DELETE", "/leaderboards/{board}/players/{player}", who="user", status=204, errors=(Forbidden, NotFound)
+)
+def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
+    """Take a player off a leaderboard, in all its seasons."""
+    leaderboards.remove(connect(), path.board, path.player, caller, datetime.now(UTC))
+
+
+@door(
+    "GET",
+    "/leaderboards/{board}/players/{player}/activities",
+    who="user",
+    errors=(Forbidden, NotFound, BadCursor),
+)
+def get_activities(
+    path: board_schemas.PlayerPath, query: score_schemas.ActivitiesQuery, caller: Caller
+) -> score_schemas.Activities:
+    """Answer a player's submissions."""
+    return leaderboards.activities(
+        connect(), path.board, path.player, query, caller, stage, datetime.now(UTC)
+    )
+
+
+@door("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor))
+def get_entries(path: board_schemas.BoardPath, query: score_schemas.EntriesQuery) -> score_schemas.Entries:
+    """Answer a part of a leaderboard, best first."""
+    return standings.entries(connect(), path.board, query, stage, datetime.now(UTC))
+
+
+@door("GET", "/leaderboards/{board}/distribution", errors=(NotFound,))
+def get_distribution(
+    path: board_schemas.BoardPath, query: board_schemas.BoardQuery
+) -> score_schemas.Distribution:
+    """Count a leaderboard's players by ranges of scores."""
+    return standings.distribution(connect(), path.board, query, datetime.now(UTC))
+
+
+# -- challenges ----------------------------------------------------------------------------------------
+
+
+@door("PUT", "/challenges/{challenge}", who="admin", status=(201, 200), errors=(Conflict,))
+def put_challenge(
+    path: challenge_schemas.ChallengePath, body: challenge_schemas.ChallengeBody
+) -> Answer[challenge_schemas.Challenge]:
+    """Make a challenge, or replace it: what players have found stays found."""
+    return challenges.define(connect(), path.challenge, body)
+
+
+@door("GET", "/challenges/{challenge}", errors=(NotFound,))
+def get_challenge(path: challenge_schemas.ChallengePath) -> challenge_schemas.Challenge:
+    """Answer a challenge without its valid paths."""
+    return challenges.find(connect(), path.challenge)
+
+
+@door(
+    "POST",
+    "/challenges/{challenge}/paths",
+    who="user",
+    status=(201, 200),
+    errors=(NotFound, NotOpen, LimitReached, InvalidPath, SlowDown),
+)
+def post_challenge_path(
+    path: challenge_schemas.ChallengePath, body: challenge_schemas.PathBody, caller: Caller
+) -> Answer[challenge_schemas.Found]:
+    """Submit a path: 201 when it is found, 200 when it was found before."""
+    return submissions.submit(connect(), path.challenge, caller.sub, body.path, datetime.now(UTC))
+
+
+@door("GET", "/challenges/{challenge}/players/{player}", who="user", errors=(Forbidden, NotFound))
+def get_challenge_player(path: challenge_schemas.PlayerPath, caller: Caller) -> challenge_schemas.Progress:
+    """Answer the paths that a player has found, to the player and to admins."""
+    return progress.show(connect(), path, caller)
+
+
+@door("DELETE", "/challenges/{challenge}/players/{player}", who="admin", status=204, errors=(NotFound,))
+def delete_challenge_player(path: challenge_schemas.PlayerPath) -> None:
+    """Take back all that a player has found."""
+    progress.withdraw_player(connect(), path)
+
+
+@door(
+    "DELETE",
+    "/challenges/{challenge}/players/{player}/paths/{path}",
+    who="admin",
+    status=204,
+    errors=(NotFound,),
+)
+def delete_challenge_path(path: challenge_schemas.FoundPath) -> None:
+    """Take back one path of a player."""
+    progress.withdraw_path(connect(), path)
+
+
+@door("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor))
+def get_challenge_leaders(
+    path: challenge_schemas.ChallengePath, query: challenge_schemas.FindersQuery
+) -> challenge_schemas.Finders:
+    """Answer a part of a ranked challenge's players, most paths first, then earliest."""
+    return finders.list_finders(connect(), path.challenge, query, stage)
+
+
+@door("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
+def get_challenge_statistics(path: challenge_schemas.ChallengePath) -> challenge_schemas.ChallengeStatistics:
+    """Answer how many play, and how many of them found how many paths."""
+    return challenges.statistics(connect(), path.challenge)
+
+
+# -- comments ------------------------------------------------------------------------------------------
+
+
+@door("POST", "/products/{product}/comments", who="user", status=201, errors=(Conflict,))
+def post_comment(
+    path: comment_schemas.ProductPath,
+    body: comment_schemas.CommentBody,
+    caller: Caller,
+    idempotency_key: str | None,
+) -> Answer[comment_schemas.Comment]:
+    """Comment on a product: once an author."""
+    return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
+
+
+@door("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
+def get_comments(
+    path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
+) -> comment_schemas.Comments:
+    """Answer a product's comments, newest first; of some ratings, in one language, or all."""
+    return comment_pages.newest(connect(), path.product, query, stage, caller)
+
+
+@door("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
+def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Answer[comment_schemas.Comment]:
+    """Answer one comment; its ETag is what If-Match takes."""
+    return comments.find(connect(), path.product, path.id, caller)
+
+
+@door(
+    "PATCH",
+    "/products/{product}/comments/{id}",
+    who="user",
+    errors=(Forbidden, NotFound, PreconditionFailed),
+)
+def patch_comment(
+    path: comment_schemas.CommentPath,
+    body: comment_schemas.CommentPatch,
+    caller: Caller,
+    if_match: str | None,
+) -> Answer[comment_schemas.Comment]:
+    """Change a comment: its author its rating, language or text, an admin whether it is hidden."""
+    now = datetime.now(UTC)
+    return comment_changes.patch(connect(), path.product, path.id, body, caller, if_match, now)
+
+
+@door("DELETE", "/products/{product}/comments/{id}", who="user", status=204, errors=(Forbidden, NotFound))
+def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
+    """Delete a comment: its author, or an admin."""
+    comment_changes.delete(connect(), path.product, path.id, caller)
+
+
+@door("GET", "/products/{product}/statistics")
+def get_statistics(
+    path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
+) -> comment_schemas.RatingStatistics:
+    """Answer a product's counts by rating and its averages, in one language or in all."""
+    return ratings.statistics(connect(), path.product, query)
+
+
+@door("GET", "/products/leaders")
+def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
+    """Answer the products with most ratings of 5, in one language or in all."""
+    return ratings.leaders(connect(), query)
 
 
 # -- the stream ----------------------------------------------------------------------------------------

@@ -43,6 +43,24 @@ def views(kind: str, quick: bool, as_json: bool) -> None:
 
 @main.command()
 @measured
+def challenges(kind: str, quick: bool, as_json: bool) -> None:
+    """What the statistics of challenges answer, and what a path costs."""
+    from bench.challenges import measure
+
+    _run(measure, kind, quick, as_json)
+
+
+@main.command()
+@measured
+def comments(kind: str, quick: bool, as_json: bool) -> None:
+    """Capacity of writing comments, and of reading pages of them by any filter."""
+    from bench.comments import measure
+
+    _run(measure, kind, quick, as_json)
+
+
+@main.command()
+@measured
 def chat(kind: str, quick: bool, as_json: bool) -> None:
     """Capacity, simultaneous arrivals, time to being told and messages a second of chat."""
     from bench.chat import measure

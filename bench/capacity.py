@@ -92,11 +92,11 @@ def read_units(size: int, rate: float = EVENTUAL) -> float:
 
 @dataclass(frozen=True)
 class Index:
-    """A global secondary index: its keys, and the other attributes it projects (none: KEYS_ONLY)."""
+    """A global secondary index: its keys, and the attributes it projects (none: KEYS_ONLY; None: ALL)."""
 
     partition: str
     sort: str
-    projected: tuple[str, ...] = ()
+    projected: tuple[str, ...] | None = ()
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,16 @@ class TableDefinition:
     """A table's keys and its indexes by name; the defaults are Hubbub's."""
 
     key: tuple[str, ...] = ("pk", "sk")
-    indexes: Mapping[str, Index] = field(default_factory=lambda: {"gsi1": Index("gsi1pk", "gsi1sk")})
+    indexes: Mapping[str, Index] = field(
+        default_factory=lambda: {"gsi1": Index("gsi1pk", "gsi1sk"), "gsi2": Index("gsi2pk", "sk", None)}
+    )
 
     def entry(self, index: Index, item: Item) -> Item:
         """Return the item's entry in the index; empty when the item lacks a key of the index."""
         if index.partition not in item or index.sort not in item:
             return {}
+        if index.projected is None:
+            return item
         names = {*self.key, index.partition, index.sort, *index.projected}
         return {name: value for name, value in item.items() if name in names}
 

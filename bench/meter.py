@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Lock, local
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from bench.capacity import (
@@ -76,8 +77,8 @@ class Meter:
 
     True sizes need whole items, so the meter reads each named item before and after a call: through
     `reader`, or through the client itself with the meter deaf. Those reads are not counted, but they take
-    time: measure time in another run, and capacity in one thread. Every table is taken to have the one
-    `definition`.
+    time: measure time in another run. Several threads may call, unless one writes what another reads. Every
+    table is taken to have the one `definition`.
 
     A cancelled transaction is billed as a failed condition on each of its actions, doubled. An update whose
     condition fails is billed on the item that is there, for what it would have become is unknown. Other
@@ -94,7 +95,8 @@ class Meter:
         self._events = client.meta.events
         self._reader = reader or client
         self._definition = definition
-        self._deaf = False
+        self._deaf = local()
+        self._adding = Lock()
         self._succeeded: set[str] = set()
         self.reset()
         self._events.register_last("before-parameter-build.dynamodb", self._before)
@@ -106,6 +108,7 @@ class Meter:
         self.read_units = 0.0
         self.by_operation: dict[str, float] = {}
         self.writes: list[Write] = []
+        self.calls = 0
 
     def close(self) -> None:
         """Stop counting; the totals stay."""
@@ -119,7 +122,7 @@ class Meter:
         self.close()
 
     def _before(self, params: Request, model: OperationModel, context: dict[str, Any], **_: object) -> None:
-        if self._deaf:
+        if getattr(self._deaf, "now", False):
             return
         if model.name in _PARTIQL:
             raise ValueError(f"{model.name} has no rule in Meter; use the item operations instead of PartiQL")
@@ -152,10 +155,12 @@ class Meter:
                 writes.append(Write(self._key(request), alone, whole - alone))
         written = sum(write.table + write.indexes for write in writes)
         if reads or written:
-            self.read_units += reads
-            self.write_units += written
-            self.writes += writes
-            self.by_operation[operation] = self.by_operation.get(operation, 0.0) + reads + written
+            with self._adding:
+                self.calls += 1
+                self.read_units += reads
+                self.write_units += written
+                self.writes += writes
+                self.by_operation[operation] = self.by_operation.get(operation, 0.0) + reads + written
 
     def _processed(
         self, operation: str, params: Request, parsed: Request, images: list[Item]
@@ -208,8 +213,8 @@ class Meter:
 
     @contextmanager
     def _unheard(self) -> Iterator[None]:
-        self._deaf = True
+        self._deaf.now = True
         try:
             yield
         finally:
-            self._deaf = False
+            self._deaf.now = False

@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from bench import published_views
 from bench.meter import Meter, Write
-from bench.recount import drift, scan
 from bench.report import Figures, Report, Target
 from chalicelib import aggregates, views
 from chalicelib.events import View
@@ -20,6 +19,7 @@ from chalicelib.table import Table
 from local.engine import Engine
 from local.pumps import StreamPump
 from ops.definition import create_table
+from ops.recount import drift, scan
 
 CONTRIBUTIONS = (views.contribution,)
 BATCH = 100  # records that Lambda hands to the aggregator at a time

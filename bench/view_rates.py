@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from bench import published_views
 from bench.conflicts import InFlight
-from bench.recount import drift, scan
 from bench.report import Figures, Report, Target
 from bench.view_costs import BATCH, CONTRIBUTIONS, HOUR, Drifted, fresh_table
 from chalicelib import aggregates, views
@@ -21,6 +20,7 @@ from chalicelib.settings import Settings
 from chalicelib.table import Table
 from local.engine import Engine
 from local.pumps import StreamPump
+from ops.recount import drift, scan
 
 WRITERS = 16
 REQUEST = 25  # views in the larger request: what one BatchWriteItem takes

@@ -104,10 +104,7 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
     images = tuple((image, sign) for image, sign in sides if image is not None)
     for image, sign in images:
         try:
-            amounts = total(contributions, unpack(image))
-            if len(amounts) >= TRANSACTION:
-                raise ValueError(f"it touches {len(amounts)} attributes, more than a transaction holds")
-            merge(sums, amounts, sign)
+            merge(sums, computed(contributions, image), sign)
         except Exception as error:  # whatever a feature raises about an item, its shard goes on
             poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"))
     if all(isinstance(amount, Constant) for amount in sums.values()):
@@ -115,6 +112,14 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
     # A record without its second, which no table sends, has a page by its id: one page would fill up.
     shard = zlib.crc32(written(_partition(body)).encode()) % guard_pages if second else id[0]
     return Difference(id, Key(f"GUARD#{second}#{shard}", "APPLIED"), second, images, sums, tuple(poison))
+
+
+def computed(contributions: Sequence[Contribution], image: Any) -> Sums:
+    """Compute what an image adds; raises whatever a feature raises about it, ValueError for too much."""
+    amounts = total(contributions, unpack(image))
+    if len(amounts) >= TRANSACTION:
+        raise ValueError(f"it touches {len(amounts)} attributes, more than a transaction holds")
+    return amounts
 
 
 def _partition(body: Mapping[str, Any]) -> Any:
@@ -186,16 +191,21 @@ def _actions(chunk: Sequence[Difference], now: int) -> Iterator[dict[str, Any]]:
                 "ExpressionAttributeValues": {":ids": set(ids), ":ttl": now + GUARD_LIFE, **values},
             }
         }
+    yield from additions(sums)
+    for one in chunk:
+        yield from (
+            {"Put": {"Item": quarantine.entry(one.id, one.second, poison, now)}} for poison in one.poison
+        )
+
+
+def additions(sums: Sums) -> Iterator[dict[str, Any]]:
+    """Write down the updates that add sums to their aggregates, one for each that is more than constants."""
     by_key: dict[Key, dict[str, Amount]] = {}
     for (key, attribute), amount in sums.items():
         by_key.setdefault(key, {})[attribute] = amount
     for key, amounts in by_key.items():
         if not all(isinstance(amount, Constant) for amount in amounts.values()):
             yield _addition(key, amounts)
-    for one in chunk:
-        yield from (
-            {"Put": {"Item": quarantine.entry(one.id, one.second, poison, now)}} for poison in one.poison
-        )
 
 
 def _addition(key: Key, amounts: Mapping[str, Amount]) -> dict[str, Any]:

@@ -35,6 +35,14 @@ IDEMPOTENCY_KEY: dict[str, Any] = {
     "schema": {"type": "string", "pattern": "^[!-~]{1,128}$"},
     "example": "order-1539",
 }
+IF_MATCH: dict[str, Any] = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "description": "The ETag that you read: what somebody has changed since is 412, and stays as it is.",
+    "schema": {"type": "string"},
+    "example": '"1"',
+}
 BEARER = {
     "type": "http",
     "scheme": "bearer",

@@ -5,9 +5,10 @@
         return boards.find(connect(), path.board)
 
 A handler says by its annotations what it takes: `body`, `query` and `path` as structs of the schemas,
-`caller`, `headers`, `idempotency_key` (a client's own name for a write that it may repeat). It returns a
-struct, or an `Answer` for another status or headers; what it raises from errors.py becomes its status and
-`{"Code", "Message"}`. The registered calls are what openapi.py describes.
+`caller` (of a public call: maybe nobody), `headers`, `idempotency_key` (a client's own name for a write that
+it may repeat), `if_match` (the ETag of what it means to change). It returns a struct, or an `Answer` for
+another status or headers; what it raises from errors.py becomes its status and `{"Code", "Message"}`. The
+registered calls are what openapi.py describes.
 """
 
 import math
@@ -100,8 +101,12 @@ class Door:
         """Admit, decode, handle, encode; an error becomes its answer."""
         request: Any = self.app.current_request
         try:
-            person = _admitted(call.who, request)
-            ready = {"caller": person, "headers": request.headers}
+            person = _admitted(call, request)
+            ready = {
+                "caller": person,
+                "headers": request.headers,
+                "if_match": request.headers.get("if-match"),
+            }
             if "idempotency_key" in call.takes:
                 ready["idempotency_key"] = _key(request.headers)
             given = {
@@ -157,21 +162,22 @@ def _id(request: Any) -> str:
     return str(request.context.get("requestId") or getattr(request.lambda_context, "aws_request_id", ""))
 
 
-def _admitted(who: Who, request: Any) -> Caller:
+def _admitted(call: Call, request: Any) -> Caller:
     """Answer who calls. Raises Unauthorized, Forbidden.
 
     The gateway keeps the authorizer's answer for a while. A refusal is checked again, for its cause may be
-    gone: the token is valid by now, or the keys can be read again.
+    gone: the token is valid by now, or the keys can be read again. A public call has no authorizer; if it
+    takes its caller, a token that comes with it is checked here.
     """
     person = auth.caller(request.context.get("authorizer"))
-    if who == "public":
+    token = request.headers.get("authorization", "")
+    if not person.sub and (call.who != "public" or ("caller" in call.takes and token)):
+        person = auth.caller(auth.context(settings.current(), token))
+    if call.who == "public":
         return person
     if not person.sub:
-        token = request.headers.get("authorization", "")
-        person = auth.caller(auth.context(settings.current(), token))
-    if not person.sub:
         raise Unauthorized(f"This call needs a valid bearer token: {person.problem}.")
-    if who == "admin" and not person.admin:
+    if call.who == "admin" and not person.admin:
         raise Forbidden("This call needs a token with the scope admin.")
     return person
 

@@ -45,6 +45,42 @@ class NotFound(HubbubError):
     STATUS_CODE = 404
 
 
+class Conflict(HubbubError):
+    """What is there contradicts the request."""
+
+    STATUS_CODE = 409
+
+
+class LimitReached(HubbubError):
+    """The player has found as many paths as the challenge allows."""
+
+    STATUS_CODE = 409
+
+
+class NotOpen(HubbubError):
+    """The challenge takes no paths now: it has not opened yet, or has closed."""
+
+    STATUS_CODE = 409
+
+
+class InvalidPath(HubbubError):
+    """The path is none of the challenge's."""
+
+    STATUS_CODE = 422
+
+
+class Unprocessable(HubbubError):
+    """The request is well-formed, and what it says is not acceptable here: the message says why."""
+
+    STATUS_CODE = 422
+
+
+class PreconditionFailed(HubbubError):
+    """What is to be changed is no longer what If-Match names: read it again."""
+
+    STATUS_CODE = 412
+
+
 class TooLarge(HubbubError):
     """The body, or a list in it, is longer than the call takes."""
 

@@ -1,13 +1,15 @@
 """Items as plain Python values, and their notation on the wire."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 Item = dict[str, Any]
+T = TypeVar("T")
 
 
 class Key(NamedTuple):
@@ -51,3 +53,10 @@ def pack(item: Mapping[str, Any]) -> dict[str, Any]:
 def unpack(typed: Mapping[str, Any]) -> Item:
     """Turn DynamoDB's typed JSON, from an answer or a stream record, into a plain item."""
     return {name: _deserializer.deserialize(value) for name, value in typed.items()}
+
+
+def groups(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Part things into lists of up to a size."""
+    rest = iter(things)
+    while some := list(islice(rest, size)):
+        yield some

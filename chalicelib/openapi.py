@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from chalicelib.calls import JSON, Answer, Call
-from chalicelib.components import BEARER, HEADERS, IDEMPOTENCY_KEY, TAGS
+from chalicelib.components import BEARER, HEADERS, IDEMPOTENCY_KEY, IF_MATCH, TAGS
 from chalicelib.door import CODES
 from chalicelib.errors import (
     BadRequest,
@@ -73,7 +73,10 @@ def _schemas(types: Sequence[Any]) -> dict[str, Schema]:
 
 
 def _tidied(value: Any, key: str = "") -> Any:
-    """Write texts in one line, and patterns as JSON Schema reads them: there `$` is the very end."""
+    """Write texts in one line, and patterns as JSON Schema reads them.
+
+    There `$` is the very end, and half of a surrogate pair is no character.
+    """
     if isinstance(value, dict):
         texts = {"type": "string"} if isinstance(value.get("enum"), list) else {}
         if value.get("format") == "decimal":  # on the wire a decimal is a number
@@ -84,7 +87,8 @@ def _tidied(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_tidied(part) for part in value]
     if key == "pattern":
-        return value.replace("$(?!\\n)", "$")
+        # Half of a surrogate pair is refused before any pattern is asked, and not every reader knows it.
+        return value.replace("$(?!\\n)", "$").replace(r"\ud800-\udfff", "")
     return " ".join(value.split()) if key == "description" else value
 
 
@@ -112,6 +116,7 @@ def _operation(call: Call) -> Schema:
             *_parameters("path", call.takes.get("path")),
             *_parameters("query", call.takes.get("query")),
             *([IDEMPOTENCY_KEY] if "idempotency_key" in call.takes else []),
+            *([IF_MATCH] if "if_match" in call.takes else []),
         ],
         "responses": _responses(call),
         "security": [{"bearer": ["admin"] if call.who == "admin" else []}] if call.who != "public" else [],

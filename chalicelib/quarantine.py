@@ -6,6 +6,10 @@
 
 Until then an image counts for nothing. So a change from a malformed image to a good one adds the good one in
 full, and an item that was malformed contributes from the moment it is mended.
+
+`python -m ops redrive` empties it. What an item counts is the sum of its changes, so its entries belong
+together: an image that was written (sign 1) and left again (sign -1) is two entries, which add up to nothing
+whatever it is worth. What that means for mending is in ops/redrive.py.
 """
 
 import json
@@ -44,6 +48,22 @@ def entry(record: bytes, second: int, poison: Poison, now: int) -> Item:
         "quarantined": datetime.fromtimestamp(now, UTC).isoformat(),
         **({"image": image} if len(image) <= IMAGE else {"image_bytes": len(image)}),
     }
+
+
+def image(entry: Item) -> Any:
+    """Read an entry's image, in DynamoDB's typed JSON: compressed, or as text where a person wrote it.
+
+    Raises ValueError for an image that was too large to keep, or that is damaged.
+    """
+    kept = entry.get("image")
+    try:
+        if isinstance(kept, bytes):
+            kept = zlib.decompress(kept).decode()
+        if isinstance(kept, str):
+            return json.loads(kept)
+    except (zlib.error, RecursionError) as error:
+        raise ValueError(f"the entry's image is damaged: {error}") from None
+    raise ValueError("the entry has no image: it was too large to keep" if kept is None else "it is no image")
 
 
 def written(value: Any) -> str:

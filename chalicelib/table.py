@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import boto3
@@ -19,7 +18,7 @@ from botocore.exceptions import ClientError
 
 from chalicelib.attempts import ATTEMPTS, attempt, back_off, is_refused, reasons
 from chalicelib.errors import Busy
-from chalicelib.items import Item, Key, pack, unpack
+from chalicelib.items import Item, Key, groups, pack, unpack
 from chalicelib.settings import Settings, current
 
 if TYPE_CHECKING:
@@ -32,10 +31,11 @@ BATCH_WRITE, BATCH_GET = 25, 100
 
 
 class Page(NamedTuple):
-    """Some items of a query in order, and where the next ones begin (None: there are none)."""
+    """Some items of a query in order, where the next ones begin (None: there are none), and its RCU."""
 
     items: list[Item]
     next: Item | None
+    units: float = 0.0
 
 
 class Table:
@@ -55,12 +55,19 @@ class Table:
     def get_many(self, keys: Iterable[Key], *, consistent: bool = False) -> dict[Key, Item]:
         """Read the items that exist among many keys. Costs 0.5 RCU per 4 KB and key, consistent 1."""
         found: dict[Key, Item] = {}
-        for some in _chunks(dict.fromkeys(keys), BATCH_GET):
+        for some in groups(dict.fromkeys(keys), BATCH_GET):
             asked: Any = {"Keys": [pack(k._asdict()) for k in some], "ConsistentRead": consistent}
             for answer in self._until_done("UnprocessedKeys", self.client.batch_get_item, asked):
-                for item in map(unpack, answer["Responses"].get(self.name, [])):
-                    found[Key(item["pk"], item["sk"])] = item
+                items = map(unpack, answer["Responses"].get(self.name, []))
+                found |= {Key(item["pk"], item["sk"]): item for item in items}
         return found
+
+    def get_together(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """Read up to 100 items as they were at one moment, those that exist. Costs 2 RCU per 4 KB and key."""
+        gets: Any = [{"Get": {"TableName": self.name, "Key": pack(key._asdict())}} for key in keys]
+        answer = self._try(lambda: self.client.transact_get_items(TransactItems=gets))
+        items = (unpack(found["Item"]) for found in answer["Responses"] if found.get("Item"))
+        return {Key(item["pk"], item["sk"]): item for item in items}
 
     def query(
         self,
@@ -79,7 +86,7 @@ class Table:
         a key that the answer comes strictly after. Costs 0.5 RCU per 4 KB of what is read, all items of
         the answer together; strongly consistent 1.
         """
-        names = {"#pk": f"{index}pk", "#sk": f"{index}sk"} if sk else {"#pk": f"{index}pk"}
+        names = {"#pk": f"{index}pk"} | ({"#sk": "gsi1sk" if index == "gsi1" else "sk"} if sk else {})
         values = {":pk": pk, ":low": sk[0], ":high": sk[1]} if sk else {":pk": pk}
         request: Any = {
             "TableName": self.name,
@@ -88,19 +95,22 @@ class Table:
             "ExpressionAttributeValues": pack(values),
             "ScanIndexForward": not newest_first,
             "ConsistentRead": consistent,
+            "ReturnConsumedCapacity": "TOTAL",
         }
         if index:
             request["IndexName"] = index
         items: list[Item] = []
+        units = 0.0
         while True:
             if start:
                 request["ExclusiveStartKey"] = pack(start)
             request["Limit"] = limit - len(items)
             answer = self._try(lambda: self.client.query(**request))
             items += map(unpack, answer["Items"])
+            units += answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
             start = unpack(answer["LastEvaluatedKey"]) if "LastEvaluatedKey" in answer else None
             if start is None or len(items) >= limit:
-                return Page(items, start)
+                return Page(items, start, units)
 
     def put(self, item: Item, *, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
         """Write one item; False when the condition is false. Costs 1 WCU per KB, also when it is false.
@@ -143,7 +153,7 @@ class Table:
     def batch_put(self, items: Iterable[Item]) -> None:
         """Write any number of items, each at least once, in no order. Costs 1 WCU per KB and item."""
         by_key = {Key(item["pk"], item["sk"]): item for item in items}  # a batch may not name a key twice
-        for some in _chunks(by_key.values(), BATCH_WRITE):
+        for some in groups(by_key.values(), BATCH_WRITE):
             asked = [{"PutRequest": {"Item": pack(item)}} for item in some]
             for _ in self._until_done("UnprocessedItems", self.client.batch_write_item, asked):
                 pass
@@ -214,9 +224,8 @@ class Table:
 def connect(settings: Settings | None = None) -> Table:
     """Answer the stage's table; its client is made at the first call and kept for the process's life.
 
-    Time-outs are short and the SDK's own retries few, for `Table._try` comes after them: a Lambda function
-    that waits costs money. A local engine gets made-up credentials, so that real ones never reach it. A
-    session of its own, for boto3's default one is not safe when two threads make their first clients.
+    Time-outs are short and the SDK's own retries few, for `attempt` comes after them: a Lambda function that
+    waits costs money. A session of its own: boto3's default one is not safe for two threads' first clients.
     """
     settings = settings or current()
     config = Config(
@@ -236,9 +245,3 @@ def _packed(action: Mapping[str, Any], table: str) -> dict[str, Any]:
     ((verb, fields),) = action.items()
     typed = {"Item", "Key", "ExpressionAttributeValues"}
     return {verb: {"TableName": table} | {n: pack(v) if n in typed else v for n, v in fields.items()}}
-
-
-def _chunks(things: Iterable[T], size: int) -> Iterator[list[T]]:
-    rest = iter(things)
-    while some := list(islice(rest, size)):
-        yield some

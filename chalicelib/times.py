@@ -63,3 +63,8 @@ def floor(moment: datetime, interval: timedelta) -> datetime:
 def epoch(moment: datetime) -> int:
     """Count the whole seconds since 1970, as a TTL attribute has them."""
     return int(moment.timestamp())
+
+
+def milliseconds(moment: datetime) -> int:
+    """Count the whole milliseconds since 1970."""
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -22,6 +22,7 @@ from chalicelib import connections, logs, times, wire
 from chalicelib.errors import BadRequest, Busy
 from chalicelib.items import Item, Key, unpack
 from chalicelib.posts import Posts, at_once
+from chalicelib.schemas import IDENTIFIER
 from chalicelib.table import Table
 
 PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic
@@ -55,6 +56,13 @@ def listener_key(topic: str, id: str) -> Key:
 def head_key(topic: str) -> Key:
     """Key what says that a topic may have listeners."""
     return Key(f"TOPIC#{topic}", HEAD)
+
+
+def identifier(name: str) -> str:
+    """Read the name of a board, a challenge or a product. Raises BadRequest."""
+    if not IDENTIFIER.search(name):
+        raise BadRequest("topic: it names nothing that can be there")
+    return name
 
 
 def canonical(sources: Sources, name: str) -> str | None:

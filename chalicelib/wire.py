@@ -139,12 +139,14 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _decimal(text: str) -> Decimal:
+def _decimal(text: str) -> Decimal | int:
+    """Read a number with a point or an exponent; a whole one as int, which JSON Schema takes it for."""
     try:
         number = Decimal(text)
     except InvalidOperation:  # an exponent of more than 18 digits
         raise ValueError(f"body: the number {text[:20]} is out of range") from None
-    return _bounded(number, "body")
+    number = _bounded(number, "body")
+    return int(number) if number.adjusted() < DIGITS and number == int(number) else number
 
 
 def _bounded(number: Decimal, field: str) -> Decimal:

@@ -1,8 +1,8 @@
 """`python -m ops`: the commands that operate a stage, each with its options and what it says.
 
 What a command does is in a module of its own, imported when it is run: naming and explaining the commands
-is quick. The commands that read a file are in imports.py. Exit codes: 0 done, 1 failed, 2 called wrongly,
-130 interrupted.
+is quick. The commands that read a file are in imports.py, those that put a table right in repairs.py and
+upkeep.py. Exit codes: 0 done, 1 failed, 2 called wrongly, 3 done and something is left, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ops import imports
+from ops import imports, repairs, upkeep
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -120,6 +120,11 @@ def provision(stage: str) -> None:
 
 
 main.add_command(imports.import_log)
+main.add_command(repairs.redrive)
+main.add_command(imports.import_scores)
+main.add_command(imports.import_comments)
+main.add_command(upkeep.backfill)
+main.add_command(upkeep.audit)
 
 
 if __name__ == "__main__":

@@ -33,14 +33,18 @@ os.environ.update(
 
 import boto3  # noqa: E402
 import pytest  # noqa: E402
+from chalice.test import Client  # noqa: E402
 from moto import mock_aws  # noqa: E402
 
+import app  # noqa: E402
 from local.engine import Engine, EngineUnavailable, start  # noqa: E402
 from ops.definition import Table, create_table  # noqa: E402
 from tests.running import Run  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+    from tests.site import Site
 
 EngineTable = tuple[Engine, str, str]
 """An engine, the name of a table on it and the ARN of the table's stream."""
@@ -91,6 +95,33 @@ def moto_table() -> Iterator[Table]:
     """A table of the dev stage on moto, which stands in for all of AWS while the test runs."""
     with mock_aws():
         yield create_table(boto3.client("dynamodb"), "dev")
+
+
+@pytest.fixture
+def site(moto_table: Table) -> Iterator[Site]:
+    """The app on moto, as its clients see it."""
+    from chalicelib.table import connect
+    from tests.records import Reader
+    from tests.site import Site
+
+    connect.cache_clear()
+    with Client(app.app) as client:
+        yield Site(connect(), Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn), client.http)
+    connect.cache_clear()
+
+
+@pytest.fixture
+def live_site(engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """The app on a real engine, each in turn, as its clients see it."""
+    from chalicelib.table import Table as Store
+    from tests.records import Reader
+    from tests.site import Site
+
+    engine, name, stream_arn = engine_table
+    table = Store(name, engine.client("dynamodb"))
+    monkeypatch.setattr(app, "connect", lambda: table)
+    with Client(app.app) as client:
+        yield Site(table, Reader(engine.client("dynamodbstreams"), stream_arn), client.http)
 
 
 CHROMIUM_FLAGS = (

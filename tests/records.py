@@ -8,11 +8,11 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bench import recount
 from chalicelib.items import Item, pack
 from chalicelib.sums import Contribution
 from chalicelib.table import Table
 from local.pumps import lambda_record
+from ops import recount
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient

@@ -20,7 +20,6 @@ from bench import view_costs, view_rates
 from bench.__main__ import main
 from bench.conflicts import InFlight
 from bench.import_time import ROOT, ImportTimes, report
-from bench.recount import drift, scan
 from bench.report import Report, Target
 from bench.view_costs import BUSY, HOT, SCENARIOS, Cost, Scenario
 from chalicelib import views
@@ -29,6 +28,7 @@ from chalicelib.settings import Settings
 from chalicelib.table import Table as HubbubTable
 from local.engine import Engine
 from ops.definition import Table
+from ops.recount import drift, scan
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

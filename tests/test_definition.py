@@ -28,10 +28,10 @@ def agrees_with_the_template(dynamodb: DynamoDBClient, name: str, stream_arn: st
     assert made["KeySchema"] == wanted["KeySchema"]
     by_name = sorted(made["AttributeDefinitions"], key=lambda attribute: str(attribute["AttributeName"]))
     assert by_name == sorted(wanted["AttributeDefinitions"], key=lambda a: str(a["AttributeName"]))
-    [index] = made["GlobalSecondaryIndexes"]
-    assert {key: index[key] for key in wanted["GlobalSecondaryIndexes"][0]} == wanted[
-        "GlobalSecondaryIndexes"
-    ][0]
+    indexes = {index["IndexName"]: index for index in made["GlobalSecondaryIndexes"]}
+    assert len(indexes) == len(wanted["GlobalSecondaryIndexes"]) == 2
+    for index in wanted["GlobalSecondaryIndexes"]:
+        assert {key: indexes[index["IndexName"]][key] for key in index} == index
     assert made["BillingModeSummary"]["BillingMode"] == wanted["BillingMode"]
     assert made["StreamSpecification"] == {"StreamEnabled": True, **wanted["StreamSpecification"]}
     assert made["LatestStreamArn"] == stream_arn

@@ -231,8 +231,35 @@ junk = st.recursive(
 
 
 @st.composite
-def items(draw: st.DrawFn) -> Item:
-    """Draw an item of the kinds that the table holds, and of some that it does not."""
+def players(draw: st.DrawFn) -> Item:
+    """Draw a player's progress in a challenge, also of other versions and of none."""
+    pk = draw(st.sampled_from(["CHALLENGE#c#PLAYER#p", "CHALLENGE#c", "CHALLENGE#", "CHALLENGE##PLAYER#"]))
+    wrong = ["2", "", None, True, [2], {"a": 1}, {2}, Decimal("1.5"), 10**30, b"2"]
+    found = st.integers(-1, 101) | st.sampled_from(wrong)
+    kept = draw(st.fixed_dictionaries({}, optional={"found": found, "latest": st.integers(0, 10**13)}))
+    return {"pk": pk, "sk": draw(st.sampled_from(["PROGRESS", "PATH#p", "GUESSES", "STATISTICS"])), **kept}
+
+
+@st.composite
+def remarks(draw: st.DrawFn) -> Item:
+    """Draw an item of a product's: a comment, rightly or not, a count, an author's place."""
+    sort = draw(
+        st.sampled_from(["COMMENT#1", "COMMENT#2", "HIDDEN#1", "S", "S#en", "AUTHOR#a", "COMMENT", ""])
+    )
+    fields = {
+        "counted": st.sampled_from([1, 1, 1, 2, "1"]),
+        "rating": st.integers(1, 5) | st.sampled_from([0, 6, True, Decimal("4.5"), "5"]),
+        "language": st.sampled_from(["en", "en", "pt-BR", "EN", "no tag", "x" * 400, 7]),
+        "text": texts | st.sampled_from([None, 7, "x" * 5000]),
+        "revision": st.integers(0, 3),
+    }
+    more = st.fixed_dictionaries(fields) | st.fixed_dictionaries({}, optional=fields)
+    return {"pk": draw(st.sampled_from(["PRODUCT#a", "PRODUCT#b", "PRODUCT#"])), "sk": sort, **draw(more)}
+
+
+@st.composite
+def pages(draw: st.DrawFn) -> Item:
+    """Draw an item of a page, of the kinds that the table holds, and of some that it does not."""
     url = draw(
         st.sampled_from(
             ["https://a.example/", "https://b.example/x", "https://b.example/\ud800", "http://[", "x" * 2040]
@@ -259,6 +286,11 @@ def items(draw: st.DrawFn) -> Item:
         },
     )
     return {"pk": f"URL#{url}", "sk": sort, **draw(more)}
+
+
+def items() -> st.SearchStrategy[Item]:
+    """Draw an item of any feature."""
+    return pages() | players() | remarks()
 
 
 @st.composite

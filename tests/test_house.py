@@ -16,15 +16,21 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 # Imports run downwards: a module may import what stands on a line above its own, or beside it on no account.
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
-    {"components"},
-    {"attempts", "calls", "view_schemas", "chat_schemas"},
+    {"languages", "ulids"},
+    {"components", "ranktree"},
+    {"attempts", "calls", "view_schemas", "board_schemas", "challenge_schemas", "comment_schemas"},
+    {"score_schemas", "chat_schemas"},
     {"table", "sums", "auth", "quarantine", "viewer", "posts"},
     {"aggregates", "cursors"},
-    {"telemetry"},
-    {"queue", "door", "events"},
+    {"telemetry", "ranking"},
+    {"ladder"},
+    {"listing"},
+    {"queue", "door", "events", "answers", "placing"},
     {"openapi"},
-    {"views"},
-    {"traffic"},
+    {"views", "boards", "challenges", "comments"},
+    {"traffic", "leaderboards", "progress", "ratings", "comment_changes"},
+    {"standings", "submissions", "finders", "comment_plans"},
+    {"comment_pages"},
     {"connections"},
     {"pool", "sockets", "topics", "reports"},
     {"pairs"},
@@ -36,6 +42,24 @@ LAYERS = [
 CHAT = {"chat_schemas", "connections", "pool", "topics", "reports", "pairs", "notes", "resume", "lobby"}
 FEATURES = {
     "views": {"view_schemas", "events", "views", "traffic"},
+    "leaderboards": {"board_schemas", "score_schemas", "boards", "leaderboards", "standings"},
+    "challenges": {
+        "challenge_schemas",
+        "answers",
+        "placing",
+        "challenges",
+        "progress",
+        "submissions",
+        "finders",
+    },
+    "comments": {
+        "comment_schemas",
+        "comments",
+        "ratings",
+        "comment_changes",
+        "comment_plans",
+        "comment_pages",
+    },
     "chat": CHAT | {"frames", "chat"},
 }
 BOTO = {

@@ -236,7 +236,7 @@ def test_a_secret_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 def test_every_command_is_listed_and_explains_itself() -> None:
     code, out, _ = run("--help")
     assert code == 0
-    for name in ("import-log", "token"):
+    for name in ("import-log", "import-scores", "redrive", "token"):
         assert name in out
         assert run(name, "--help")[0] == 0
 

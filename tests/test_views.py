@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
 import pytest
-from chalice.test import Client
 
 import app
 from chalicelib import aggregates, auth, cursors, settings, telemetry, traffic, views
@@ -17,57 +15,15 @@ from chalicelib.errors import BadCursor, BadRequest, Busy
 from chalicelib.events import View, check
 from chalicelib.items import Item
 from chalicelib.settings import Settings
-from chalicelib.table import Table, connect
+from chalicelib.table import Table
 from chalicelib.view_schemas import EventsQuery, SeriesQuery, ViewsBody
 from ops import definition
 from tests.faults import instead
-from tests.records import Reader, drift, scan
+from tests.records import Reader, scan
+from tests.site import Site
 
 PAGE = "https://example.org/a"
 LAST = SeriesQuery(url=PAGE, interval="hour", from_="9999-12-31", to="9999-12-31T23:59:59Z")
-
-
-class Site:
-    """The app as a client sees it, with a stream that is applied when a test says so."""
-
-    def __init__(self, stream_arn: str, http: Any) -> None:
-        self.table: Table = connect()
-        self.stream = Reader(boto3.client("dynamodbstreams"), stream_arn)
-        self._http = http
-
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        sent = {"Content-Type": "application/json", "User-Agent": "a browser"} | {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
-        data = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
-        answer = self._http.request(method, path, headers=sent, body=data)
-        return answer.status_code, json.loads(answer.body) if answer.body[
-            :1
-        ] in b"{[" else answer.body.decode()
-
-    def post(self, body: Any, **headers: str) -> tuple[int, Any]:
-        return self.call("POST", "/views", body, **headers)
-
-    def get(self, path: str, **headers: str) -> Any:
-        status, answer = self.call("GET", path, **headers)
-        assert status == 200, answer
-        return answer
-
-    def settle(self) -> None:
-        while records := self.stream.read():
-            app.apply({"Records": records}, None)
-        assert drift(self.table, app.CONTRIBUTIONS) == {}
-
-    def admin(self) -> str:
-        return "Bearer " + auth.mint(settings.current(), "admin-1", scope="admin")
-
-
-@pytest.fixture
-def site(moto_table: definition.Table) -> Iterator[Site]:
-    connect.cache_clear()
-    with Client(app.app) as client:
-        yield Site(moto_table.stream_arn, client.http)
-    connect.cache_clear()
 
 
 def event(seconds_ago: float = 0, *, url: str = PAGE, client: str = "c-1") -> dict[str, str]:

@@ -97,6 +97,11 @@ def test_what_is_well_formed_arrives_exactly(raw: str, field: str, value: Any) -
     assert type(found) is type(value)
 
 
+def test_a_whole_number_is_an_integer_however_it_is_written() -> None:
+    for text in ("5", "5.0", "0.5e1", "50E-1"):
+        assert wire.decode(f'{{"rating":{text},"value":{text}}}'.encode(), Score).rating == 5
+
+
 def test_negative_zero_is_zero() -> None:
     for text in ("-0", "-0.0", "-0e5"):
         assert str(wire.decode(f'{{"value":{text}}}'.encode(), Score).value) == "0"
@@ -144,7 +149,7 @@ def test_negative_zero_is_zero() -> None:
         (b'{"ratio":"nan"}', "ratio: Expected `float | null`, got `str`"),
         (b'{"value":true}', "value: Expected `decimal | null`, got `bool`"),
         (b'{"rating":true}', "rating: Expected `int | null`, got `bool`"),
-        (b'{"rating":5.0}', "rating: Expected `int | null`, got `decimal`"),
+        (b'{"rating":5.5}', "rating: Expected `int | null`, got `decimal`"),
         (b'{"rating":6}', "rating: Expected `int` <= 5"),
         (b'{"rating":' + b"9" * 38 + b"}", "rating: "),
         (b'{"isOpen":1}', "isOpen: Expected `bool | null`, got `int`"),
@@ -321,7 +326,7 @@ def test_a_decimal_comes_back_exactly(digits: int, exponent: int) -> None:
     value = Decimal(f"{digits}e{exponent}")
     found = wire.decode(wire.encode(Score(value=value)).encode(), Score).value
     assert found == value
-    assert not value or str(found) == str(value)
+    assert value == value.to_integral_value() or str(found) == str(value)
 
 
 def _normal(value: Any) -> Any:

@@ -1,0 +1,184 @@
+"""What a comment costs to write and a page of comments costs to read, ours and in the published designs."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from bench.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
+from bench.meter import Meter
+from bench.report import Figures, Report, Target
+from bench.view_costs import drain, fresh_table
+from chalicelib import aggregates, comment_pages, comments, sums, ulids
+from chalicelib.auth import Caller
+from chalicelib.comment_schemas import CommentBody, Comments, CommentsQuery
+from chalicelib.items import Item, Key, pack
+from chalicelib.settings import Settings
+from chalicelib.sums import Constant
+from chalicelib.table import Table
+from local.engine import Engine
+from local.pumps import StreamPump
+
+PRODUCT = "garment-1078"
+LIMIT = 20
+BATCH = 100  # records that Lambda hands to the aggregator at a time
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RATINGS = {5: 55, 4: 22, 3: 13, 2: 6, 1: 4}  # of 100: those of the 1,000 real reviews, rounded
+LANGUAGES = {"en": 70, "de": 20, "pt-BR": 8, "fi": 2}
+TEXT = "a" * 308  # as long as the mean text of the reviews
+COPIES = 32  # of a comment: its rating is in 16 of the 31 combinations, each with its language and without
+INDEXES = 4
+BOUND = 8.0  # RCU of any page of 20
+SETTINGS = Settings(secret="bench" * 8)
+ADMIN = Caller("bench", admin=True)
+METHOD = f"""Comments. Read units (RCU, which on demand are RRU) of the first page of {LIMIT} comments, \
+eventually consistent, computed from all that its queries read by the rules AWS publishes: the statistics \
+that the planner asks for, and each sub-query. Comments have {len(TEXT)} characters, the ratings of the \
+tests' 1,000 real reviews, and are in four languages (70, 20, 8 and 2 of 100). They and their sums are put \
+into the table directly. Published, by items and requests: copies of each comment for each of the 31 \
+combinations of ratings with its own, with its language and without ({COPIES} items, one query a page); \
+and {INDEXES} indexes with whole comments, one query of a full page for each rating, in parallel, merged.
+  Write units (WCU) of a comment: ours is measured, all from the post to the last change of an aggregate, a \
+transaction's index writes doubled, which AWS leaves open. The published designs' are of the comment alone, \
+without conditions, statistics or redelivery."""
+
+
+class Filter(NamedTuple):
+    """What a page is asked for."""
+
+    name: str
+    ratings: tuple[int, ...] = ()
+    language: str = ""
+
+    @property
+    def query(self) -> CommentsQuery:
+        """The query for its first page, with its plan."""
+        ratings = ",".join(map(str, self.ratings)) or None
+        return CommentsQuery(rating=ratings, language=self.language or None, limit=LIMIT, explain=True)
+
+    def cells(self) -> int:
+        """Count the queries of the four indexes: one for each rating, unless all are asked for."""
+        return len(self.ratings) or 1
+
+    def share(self) -> float:
+        """Say what part of all comments matches."""
+        ratings = sum(RATINGS[r] for r in self.ratings or RATINGS) / 100
+        return ratings * (LANGUAGES[self.language] if self.language else 100) / 100
+
+
+FILTERS = (
+    Filter("all"),
+    Filter("4 and 5", (4, 5)),
+    Filter("5", (5,)),
+    Filter("1", (1,)),
+    Filter("1, 2 and 3", (1, 2, 3)),
+    Filter("en", (), "en"),
+    Filter("fi", (), "fi"),
+    Filter("5 in en", (5,), "en"),
+    Filter("1 in fi", (1,), "fi"),
+    Filter("1 and 5 in de", (1, 5), "de"),
+)
+
+
+def body(number: int) -> CommentBody:
+    """Make a comment; the same number makes the same one."""
+    chance = random.Random(number)
+    [rating] = chance.choices([*RATINGS], [*RATINGS.values()])
+    [language] = chance.choices([*LANGUAGES], [*LANGUAGES.values()])
+    return CommentBody(rating=rating, language=language, text=TEXT)
+
+
+def fill(table: Table, count: int) -> Item:
+    """Put so many comments and their sums; answer one of them."""
+    items = [
+        comments.made(PRODUCT, ulids.new(START + timedelta(seconds=i)), f"reader-{i:06}", body(i))
+        for i in range(count)
+    ]
+    table.batch_put(items)
+    totals: dict[Key, Item] = {}
+    for (key, name), amount in sums.recount([comments.contribution], items).items():
+        value = amount.value if isinstance(amount, Constant) else amount
+        totals.setdefault(key, {**key._asdict()})[name] = value
+    table.batch_put(totals.values())
+    return items[0]
+
+
+def page(table: Table, chosen: Filter) -> tuple[float, Comments]:
+    """Read the first page; answer its RCU too."""
+    with Meter(table.client) as meter:
+        found = comment_pages.newest(table, PRODUCT, chosen.query, SETTINGS, ADMIN)
+    return meter.read_units, found
+
+
+def published(chosen: Filter, count: int, size: int) -> tuple[float, float]:
+    """Compute a first page's RCU in the designs with copies and with four indexes."""
+    matching = min(LIMIT, round(count * chosen.share()))
+    each = [min(LIMIT, round(count * Filter("", (r,), chosen.language).share())) for r in chosen.ratings]
+    parallel = sum(read_units(n * size, EVENTUAL) for n in each or [matching])
+    return read_units(matching * size, EVENTUAL), parallel
+
+
+def pages(engine: Engine, count: int) -> tuple[Figures, float]:
+    """Measure the first page of every filter of a product with so many comments; answer the dearest too."""
+    figures = Figures(
+        f"RCU of a page of {LIMIT}, {count:,} comments of a product",
+        ("filter", "found by", "requests", "RCU", "copies: RCU", "4 indexes: requests", "RCU"),
+    )
+    dearest = 0.0
+    with fresh_table(engine) as (table, _):
+        size = item_size(pack(fill(table, count)))
+        for chosen in FILTERS:
+            units, found = page(table, chosen)
+            plan: Any = found.plan
+            theirs = published(chosen, count, size)
+            figures.rows.append(
+                (chosen.name, plan.way, plan.queries, units, theirs[0], chosen.cells(), theirs[1])
+            )
+            dearest = max(dearest, units)
+    return figures, dearest
+
+
+def write_costs(engine: Engine, count: int) -> tuple[float, float]:
+    """Measure the WCU of each of some comments on a product, in one batch: of the post, and of all."""
+    with fresh_table(engine) as (table, stream_arn):
+
+        def apply(event: dict[str, Any], _: object) -> None:
+            for record in event["Records"]:
+                record["dynamodb"]["ApproximateCreationDateTime"] = START.timestamp()
+            aggregates.apply(table, [comments.contribution], event["Records"])
+
+        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH)
+        comments.post(table, PRODUCT, body(0), Caller("first"), None, START)
+        drain(pump)
+        with Meter(table.client) as meter:
+            for i in range(count):
+                moment = START + timedelta(seconds=1 + i)
+                comments.post(table, PRODUCT, body(i), Caller(f"reader-{i:06}"), None, moment)
+            posted = meter.write_units
+            drain(pump)
+        return posted / count, meter.write_units / count
+
+
+def writes(engine: Engine, counts: Sequence[int]) -> Figures:
+    """Measure what a comment costs to write, beside the published designs."""
+    figures = Figures(
+        "WCU for each comment", ("comments at once", "the post", "ours, with all sums", "copies", "4 indexes")
+    )
+    item = comments.made(PRODUCT, ulids.new(START), "reader-000000", body(0))
+    blocks = math.ceil(item_size(pack(item)) / WRITE_BLOCK)
+    for count in counts:
+        figures.rows.append((count, *write_costs(engine, count), COPIES * blocks, (1 + INDEXES) * blocks))
+    return figures
+
+
+def measure(engine: Engine, quick: bool) -> Report:
+    """Measure it all on one engine; `quick` leaves the large products out."""
+    report = Report([METHOD], [writes(engine, (1, 10) if quick else (1, 10, 100))])
+    for count in (100, 1_000) if quick else (100, 10_000, 100_000):
+        figures, dearest = pages(engine, count)
+        report.figures.append(figures)
+        report.targets.append(Target(f"RCU of the dearest page, {count:,} comments", dearest, BOUND))
+    return report

@@ -1,0 +1,37 @@
+"""Who has found most of a challenge's paths, and of those with as many, who was there first.
+
+A challenge's players are ranked by what leaderboards are ranked by (`ranking.py`): progress adds to a ranking
+where the challenge says that it is ranked. Nothing here writes.
+"""
+
+from chalicelib import challenges, cursors, listing, placing, ranking
+from chalicelib.challenge_schemas import Finder, Finders, FindersQuery
+from chalicelib.errors import NotFound
+from chalicelib.settings import Settings
+from chalicelib.table import Table
+
+
+def list_finders(table: Table, challenge: str, query: FindersQuery, settings: Settings) -> Finders:
+    """Answer a part of a challenge's players, most paths first, then earliest; none where it is not ranked.
+
+    Costs 0.5 RCU per 4 KB of the definition, 0.5 around a player, and what `listing.read` says: 0.5 for the
+    top, and 3 more for any other part. Raises NotFound, BadCursor.
+    """
+    challenges.find(table, challenge)
+    held, asked = (
+        placing.ranking_of(challenge),
+        ("finders", challenge, str(query.place), query.around or ""),
+    )
+    below, around = int(cursors.read(settings, asked, query.cursor) or 0), 0
+    if query.around and not below:
+        entry = table.get(ranking.entry_key(held.name, query.around)) or {}
+        around = entry.get("gsi1sk", 0)
+        if not around:
+            raise NotFound(f"around: {query.around} is not ranked in {challenge}")
+    found = listing.read(table, held, query.limit, below=below, place=query.place, around=around)
+    items = []
+    for one in found.items:
+        paths, time = placing.standing(one.merit)
+        items.append(Finder(rank=one.rank, player=one.player, found=paths, time=time))
+    more = str(found.items[-1].number) if found.goes_on else ""
+    return Finders(items=items, cursor=cursors.write(settings, asked, more))

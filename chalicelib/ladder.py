@@ -1,0 +1,84 @@
+"""Walks a ranking's entries in order, over the shards that they are spread over."""
+
+import heapq
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, partial
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+from chalicelib.items import Item
+from chalicelib.ranking import Ranking, player_of, shard_key
+from chalicelib.ranktree import TIE
+from chalicelib.table import Page, Table
+
+T = TypeVar("T")
+
+TOP = 10**38 - 1  # above every entry's number
+FEW = 4  # entries that a shard is asked for at least, so that an even spread needs no second page
+
+
+class Entry(NamedTuple):
+    """A player's entry: its number orders it among all."""
+
+    number: int
+    player: str
+
+    @property
+    def merit(self) -> int:
+        """Answer the merit that the number begins with."""
+        return self.number // TIE
+
+
+def down(table: Table, ranking: Ranking, limit: int, below: int = TOP) -> list[Entry]:
+    """Answer the next entries from best to worst, strictly below a number.
+
+    Costs 0.5 RCU per 4 KB of index (about 25 entries), on each shard.
+    """
+    return list(islice(_merged(table, ranking, (1, below - 1), limit, down=True), limit))
+
+
+def up(table: Table, ranking: Ranking, limit: int, above: int) -> list[Entry]:
+    """Answer the next entries from worse to better, strictly above a number. Costs as `down` does."""
+    return list(islice(_merged(table, ranking, (max(above, 0) + 1, TOP), limit, down=False), limit))
+
+
+def begin(call: Callable[[], T]) -> "Future[T]":
+    """Begin a call beside what comes next; its `result()` waits for it."""
+    return _pool().submit(call)
+
+
+def _merged(
+    table: Table, ranking: Ranking, bounds: tuple[int, int], limit: int, *, down: bool
+) -> Iterator[Entry]:
+    """Merge the shards in order; the first page of each is read at once with the others'."""
+    if bounds[0] > bounds[1] or limit < 1:
+        return iter(())
+    size = limit if ranking.shards == 1 else max(FEW, 2 * -(-limit // ranking.shards))
+
+    def page(shard: int, start: Item | None = None) -> Page:
+        return table.query(
+            shard_key(ranking.name, shard), bounds, index="gsi1", limit=size, start=start, newest_first=down
+        )
+
+    others = [begin(partial(page, shard)) for shard in range(1, ranking.shards)]
+    firsts = [page(0), *(other.result() for other in others)]
+    walks = [_walk(page, shard, first) for shard, first in enumerate(firsts)]
+    return heapq.merge(*walks, key=lambda entry: entry.number, reverse=down)
+
+
+def _walk(page: Callable[[int, Item | None], Page], shard: int, first: Page) -> Iterator[Entry]:
+    """Yield a shard's entries, reading its next page when the one before is used up."""
+    read = first
+    while True:
+        for item in read.items:
+            yield Entry(item["gsi1sk"], player_of(item))
+        if read.next is None:
+            return
+        read = page(shard, read.next)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Answer the process's threads, made when they are first needed."""
+    return ThreadPoolExecutor(16, thread_name_prefix="ladder")

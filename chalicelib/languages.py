@@ -1,0 +1,38 @@
+"""Language tags, as BCP 47 has them.
+
+>>> canonical("EN-us"), canonical("zh-hant-tw"), canonical("de-CH-1996-x-Me")
+('en-US', 'zh-Hant-TW', 'de-CH-1996-x-me')
+"""
+
+import re
+
+LONGEST = 35  # characters: what RFC 5646, 4.4.1 asks of whoever limits them
+_LETTER, _ANY = "[A-Za-z]", "[A-Za-z0-9]"
+# The grammar of RFC 5646, 2.1, without the 17 irregular tags of before 2006, such as i-klingon: each has a
+# successor that is regular.
+PATTERN = (
+    rf"^(?:(?:{_LETTER}{{2,3}}(?:-{_LETTER}{{3}}){{0,3}}|{_LETTER}{{4,8}})"  # language
+    rf"(?:-{_LETTER}{{4}})?"  # script
+    rf"(?:-(?:{_LETTER}{{2}}|[0-9]{{3}}))?"  # region
+    rf"(?:-(?:{_ANY}{{5,8}}|[0-9]{_ANY}{{3}}))*"  # variants
+    rf"(?:-[0-9A-WY-Za-wy-z](?:-{_ANY}{{2,8}})+)*"  # extensions
+    rf"(?:-[xX](?:-{_ANY}{{1,8}})+)?"
+    rf"|[xX](?:-{_ANY}{{1,8}})+)$(?!\n)"  # private use
+)
+TAG = re.compile(PATTERN)
+
+
+def canonical(tag: str) -> str:
+    """Write a tag in the case that RFC 5646, 2.1.1 recommends: one notation for each language.
+
+    Raises ValueError for what is not well-formed.
+    """
+    if len(tag) > LONGEST or not TAG.search(tag):
+        raise ValueError(f"{tag[:40]!r} is not a language tag such as en, pt-BR or zh-Hant")
+    parts = tag.lower().split("-")
+    for i, part in enumerate(parts[1:], 1):
+        if len(parts[i - 1]) == 1:  # a singleton: extensions and private use are in lower case
+            break
+        if len(part) in (2, 4) and part.isalpha():
+            parts[i] = part.upper() if len(part) == 2 else part.title()
+    return "-".join(parts)

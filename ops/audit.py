@@ -1,0 +1,179 @@
+"""Compares every aggregate with a recount of the items, while traffic goes on, and mends what has drifted.
+
+A scan is no picture of one moment, and sums lag behind their items. So a difference is a drift only when two
+looks, some seconds apart, find the same: the sum unchanged, and each of the items that make it (a digest of
+them tells). What is different each time is still moving: it is named, and left alone.
+
+A repair adds the difference, on condition that the sum is still what both looks saw, some seconds after the
+second one. Changes that the stream has yet to add are added on top, for additions commute. So a repair is
+exact as long as the stream lags less than those seconds (the metric `Lag` says how much it does).
+
+Views expire: their sums count what is no longer there. So of a page's sums only what is less than the
+recount is a drift.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from chalicelib.items import Item, Key
+from chalicelib.sums import Amount, Contribution
+from chalicelib.table import Table
+from ops.recount import Drift, drift, read
+
+LOOKS = 4  # at most; a table without drift needs one
+EXPIRING = "URL#"  # the aggregates of facts that TTL removes
+
+
+class Seen(NamedTuple):
+    """A difference at one look: what is and what should be, and a digest of the items that make it."""
+
+    pair: tuple[Any, Any]
+    digest: int
+
+
+@dataclass
+class Audit:
+    """What was found: certain drift, what keeps moving, and how much was looked at."""
+
+    items: int = 0
+    malformed: int = 0
+    drifted: Drift = field(default_factory=dict)
+    unsettled: Drift = field(default_factory=dict)
+    mended: int = 0
+
+
+def audit(
+    table: Table,
+    contributions: Sequence[Contribution],
+    settle: float,
+    tick: Callable[[int], None],
+    pause: Callable[[float], None] = time.sleep,
+) -> Audit:
+    """Look at the table until what differs is certain, at most four times, `settle` seconds apart.
+
+    `tick` hears how many items of a look are read. Costs 1 RCU per 4 KB of the table for each look.
+    """
+    found = Audit()
+    last: dict[tuple[Key, str], Any] = {}
+    for number in range(LOOKS):
+        if number:
+            pause(settle)
+        now = _look(table, contributions, found, tick)
+        found.drifted = {at: seen.pair for at, seen in now.items() if last.get(at) == seen}
+        found.unsettled = {at: seen.pair for at, seen in now.items() if at not in found.drifted}
+        if not found.unsettled:
+            break
+        last = now
+    return found
+
+
+def repair(table: Table, found: Audit, settle: float, pause: Callable[[float], None] = time.sleep) -> None:
+    """Mend what has drifted; what has changed since the looks is unsettled instead.
+
+    May be killed and run again: what is mended is found mended. Costs 2 WCU per KB and aggregate, and index.
+    """
+    if found.drifted:
+        pause(settle)
+    by_key: dict[Key, dict[str, tuple[Any, Any]]] = {}
+    for (key, name), pair in found.drifted.items():
+        by_key.setdefault(key, {})[name] = pair
+    for key, pairs in by_key.items():
+        if table.transact([_mended(key, pairs)]):
+            found.unsettled |= {(key, name): pair for name, pair in pairs.items()}
+        else:
+            found.mended += len(pairs)
+    found.drifted = {}
+
+
+def _look(
+    table: Table, contributions: Sequence[Contribution], found: Audit, tick: Callable[[int], None]
+) -> dict[tuple[Key, str], Seen]:
+    """Recount once. An item that cannot be computed is in quarantine, and counts for nothing."""
+    found.items = found.malformed = 0
+    digests: Counter[Key] = Counter()
+
+    def tolerant(item: Item) -> Mapping[tuple[Key, str], Amount]:
+        amounts: dict[tuple[Key, str], Amount] = {}
+        try:
+            for contribution in contributions:
+                amounts |= contribution(item)
+        except Exception:  # whatever a feature raises about an item, as in aggregates.compute
+            found.malformed += 1
+            return {}
+        for key in {key for key, _ in amounts}:
+            digests[key] += _digest(item)
+        return amounts
+
+    def counted() -> Any:
+        for item in read(table.client, table.name):
+            found.items += 1
+            if not found.items % 1000:
+                tick(found.items)
+            yield item
+
+    differs = drift([tolerant], counted())
+    return {
+        at: Seen(pair, digests[at[0]]) for at, pair in differs.items() if not _is_expiry(at[0], at[1], *pair)
+    }
+
+
+def _digest(item: Item) -> int:
+    """Make a number of all that an item holds; the sum of many tells whether any of them is another."""
+    plain = {name: sorted(value) if isinstance(value, set) else value for name, value in item.items()}
+    text = repr(sorted(plain.items())).encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+def _is_expiry(key: Key, name: str, is_: Any, should: Any) -> bool:
+    """Tell whether a sum may be right because facts that it counts have expired."""
+    if not key.pk.startswith(EXPIRING):
+        return False
+    if name == "ttl" or should is None or not is_:
+        return name == "ttl" or should is None
+    if isinstance(should, frozenset):
+        return should <= frozenset(is_)
+    return not isinstance(should, str) and is_ >= should
+
+
+def _mended(key: Key, pairs: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Write down the update that turns what is into what should be, if it still is."""
+    parts: dict[str, list[str]] = {"ADD": [], "SET": [], "REMOVE": []}
+    values: dict[str, Any] = {}
+    conditions = []
+    for i, (is_, should) in enumerate(pairs.values()):
+        if is_ is None:
+            conditions.append(f"attribute_not_exists(#{i})")
+        else:
+            conditions.append(f"#{i} = :is{i}")
+            values[f":is{i}"] = is_
+        if _is_number(is_) and _is_number(should):
+            verb, values[f":{i}"] = "ADD", (should or 0) - (is_ or 0)
+        elif isinstance(should, frozenset) and isinstance(is_, set | None):  # a set only ever grows
+            verb, values[f":{i}"] = "SET", set(should) | (is_ or set())
+        elif should is None:
+            verb = "REMOVE"
+        else:
+            verb, values[f":{i}"] = "SET", should
+        sign = {"ADD": f" :{i}", "SET": f" = :{i}"}.get(verb, "")
+        parts[verb].append(f"#{i}{sign}")
+    return {
+        "Update": {
+            "Key": key._asdict(),
+            "UpdateExpression": " ".join(f"{verb} {', '.join(some)}" for verb, some in parts.items() if some),
+            "ConditionExpression": " AND ".join(conditions),
+            "ExpressionAttributeNames": {f"#{i}": name for i, name in enumerate(pairs)},
+            "ExpressionAttributeValues": values,
+        }
+    }
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether a value is one that additions make; nothing is as good as 0."""
+    return isinstance(value, int | Decimal | None) and not isinstance(value, bool)

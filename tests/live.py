@@ -1,0 +1,56 @@
+"""A table on a real engine whose stream is applied while a test goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from chalicelib import aggregates, comments, views
+from chalicelib.items import Item
+from chalicelib.settings import Settings
+from chalicelib.table import Table, connect
+from local.engine import Engine
+from local.pumps import StreamPump
+from tests.conftest import EngineTable
+from tests.records import scan
+
+FEATURES = (views.contribution, comments.contribution)
+
+
+class Live:
+    """A table whose stream is applied in a thread, as Lambda does it."""
+
+    def __init__(self, engine_table: EngineTable) -> None:
+        engine, name, stream_arn = engine_table
+        self.engine: Engine = engine
+        self.table = Table(name, connect(Settings(endpoint=engine.endpoint, table=name)).client)
+        self._streams = engine.client("dynamodbstreams")
+        self._stream_arn = stream_arn
+
+    def apply(self, event: Any, _: object = None) -> None:
+        aggregates.apply(self.table, FEATURES, event["Records"])
+
+    @contextmanager
+    def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:
+        """Apply the stream while this goes on, and what is left of it in the end."""
+        pump = StreamPump(self._streams, self._stream_arn, apply or self.apply, 100)
+        pump.start()
+        try:
+            yield
+        finally:
+            assert pump.stop(120)
+
+    def drain(self, *_: float) -> None:
+        """Apply what has been written so far: what waiting for longer than the lag does."""
+        pump = StreamPump(self._streams, self._stream_arn, self.apply, 100)
+        while pump.step():
+            pass
+
+    def counted(self, product: str) -> int:
+        return int(
+            (self.table.get(comments.statistics_key(product), consistent=True) or {}).get("count_total", 0)
+        )
+
+    def comments(self) -> list[Item]:
+        return [item for item in scan(self.table) if item["sk"].startswith(comments.COMMENT)]

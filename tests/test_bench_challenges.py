@@ -1,0 +1,68 @@
+"""What the bench says of challenges: who answers what for the same records, and what a path costs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from bench import challenge_answers, challenge_costs
+from bench.__main__ import main
+from bench.challenge_answers import Play, ours, plays, published, truth, wrong
+from bench.challenge_costs import SCENARIOS, Cost
+from local.engine import Engine
+
+PLAYS = {play.name: play for play in plays(quick=True)}
+PUBLISHED_WRONG = {
+    "each path once, in a batch of its own": 0,
+    "two paths of a player in one batch": 3,
+    "a batch that comes twice": 3,
+    "a batch that comes again in halves": 3,
+    "the same path submitted twice": 0,
+    "13 paths of a player, where 12 are the limit": 0,
+    "the same in one batch": 14,
+}
+
+
+@pytest.mark.parametrize("play", PLAYS.values(), ids=list(PLAYS))
+def test_our_statistics_are_true_after_every_play(ministack: Engine, play: Play) -> None:
+    assert ours(ministack, play) == truth(play)
+
+
+@pytest.mark.parametrize("name", PUBLISHED_WRONG)
+def test_the_published_statistics_are_wrong_where_records_repeat_or_share_a_batch(
+    ministack: Engine, name: str
+) -> None:
+    assert wrong(published(ministack, PLAYS[name]), truth(PLAYS[name])) == PUBLISHED_WRONG[name]
+
+
+def test_the_truth_is_counted_in_sets() -> None:
+    right = truth(PLAYS["13 paths of a player, where 12 are the limit"])
+    assert (right["players"], right["paths"], right["12"]) == (1, 12, 1)
+    assert wrong(right, right) == 0
+    assert wrong(right | {"3": 0, "paths": 13}, right) == 2
+
+
+def test_a_path_costs_exactly_this(ministack: Engine) -> None:
+    paths = SCENARIOS["100 players, a path each"]
+    assert challenge_costs.ours(ministack, paths) == pytest.approx(Cost(6, 4, 0.06, 0))
+    alone = SCENARIOS["a path, alone"]
+    assert challenge_costs.ours(ministack, alone) == pytest.approx(Cost(6, 4, 4, 0))
+    assert challenge_costs.published(ministack, alone) == pytest.approx(Cost(1, 0, 3, 0.5))
+
+
+def test_the_command_says_its_method_and_meets_its_targets(
+    ministack: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [PLAYS["two paths of a player in one batch"]]
+    hot = dict([next(iter(SCENARIOS.items()))])
+    monkeypatch.setattr(challenge_answers, "plays", lambda quick: few)
+    monkeypatch.setattr(challenge_costs, "SCENARIOS", hot)
+    ran = CliRunner().invoke(main, ["challenges", "--quick", "--json", "--engine", ministack.endpoint])
+    assert ran.exit_code == 0, ran.output
+    said = json.loads(ran.stdout)
+    assert said["met"]
+    assert [paragraph.partition(".")[0] for paragraph in said["method"]] == ["Answers", "Capacity"]
+    [answers, _] = said["figures"]
+    assert answers["rows"] == [[few[0].name, "1 2 1 1", "1 2 1 1", "0 2 0 2", 0, 3]]
