@@ -23,7 +23,7 @@ def test_each_event_costs_exactly_this(ministack: Engine) -> None:
         "status, and being told": (3, 2, "–", "–"),
         "message, the first": (1, 1, 0, 0.5),
         "message": (1, 0, 0, 0.5),
-        "next, and nobody else": (11, 2, "–", "–"),
+        "next, and nobody else": (11, 4, "–", "–"),
         "disconnect, of one who waits": (6, 1, "–", "–"),
         "connect, and a match again": (16, 2, "–", "–"),
         "disconnect, of a pair": (10, 3, 8, 0.5),

@@ -18,6 +18,7 @@ from chalicelib.table import connect
 from ops import definition
 from tests.chatting import BEGIN, Chat
 from tests.records import Reader, scan
+from tests.site import Site as Clients
 
 PAGE = "https://example.org/a"
 TOPIC = f"views:{PAGE}"
@@ -182,3 +183,122 @@ def test_a_source_that_fails_is_logged_and_counting_goes_on(
     monkeypatch.setitem(app.TOPICS, "views", app.TOPICS["views"]._replace(value=fail))
     site.settle()
     assert views.live(site.chat.table, PAGE).views == 1
+
+
+# -- the other features' topics, on real engines ---------------------------------------------------------
+
+
+class Listener:
+    """One who listens to a topic of the app, whose stream is applied by the app's own handler."""
+
+    def __init__(self, site: Clients, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.chat, self.topic = Chat(site.table, sources=app.TOPICS), topic
+        monkeypatch.setattr(app.app.websocket_api, "session", self.chat.wire)
+        self.chat.come("a")
+        assert self.chat.say("a", "subscribe", topic=topic) == []
+        site.settle()
+        assert self.chat.wire.read("a") == []
+
+    def last(self) -> Any:
+        """Answer the value that came last."""
+        update = self.chat.wire.read("a")[-1]
+        assert (update["type"], update["topic"]) == ("update", self.topic)
+        return update["value"]
+
+
+def test_a_score_pushes_the_first_ten_and_the_number_of_players(
+    live_site: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, admin = live_site, live_site.admin()
+    for board in ("points", "others"):
+        assert site.call("PUT", f"/leaderboards/{board}", {"title": "Points"}, Authorization=admin)[0] == 201
+    listener = Listener(site, "leaderboard:points", monkeypatch)
+
+    def score(board: str, player: str, value: int) -> None:
+        body = {"id": f"{board}-{player}", "value": value, "player": player}
+        answer = site.call("POST", f"/leaderboards/{board}/scores", body, Authorization=admin)
+        assert answer[0] == 201, answer
+
+    for number in range(12):
+        score("points", f"p{number}", number % 7)
+        site.settle()
+        assert listener.last() == _board(site, players=number + 1)
+    score("others", "p0", 1)
+    site.settle()
+    assert listener.chat.wire.read("a") == []
+    assert site.call("DELETE", "/leaderboards/points/players/p6", Authorization=admin)[0] == 204
+    site.settle()
+    assert listener.last() == _board(site, players=11)
+
+
+def _board(site: Clients, players: int) -> dict[str, Any]:
+    """Answer what the board's GETs answer, in the form in which it is pushed."""
+    board, entries = (site.get(f"/leaderboards/points{path}") for path in ("", "/entries?limit=10"))
+    assert board["players"] == players
+    assert len(entries["items"]) == min(players, 10)
+    return {"board": "points", "season": board["season"], "players": players, "items": entries["items"]}
+
+
+def test_a_path_pushes_the_statistics_of_its_challenge(
+    live_site: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = live_site
+    for name in ("hunt", "other"):
+        body = {"title": "Treasure hunt", "paths": ["Oak", "Elm", "Ash"]}
+        assert site.call("PUT", f"/challenges/{name}", body, Authorization=site.admin())[0] == 201
+    listener = Listener(site, "challenge:hunt", monkeypatch)
+    for players, path in enumerate(("Oak", "Elm", "Ash"), start=1):
+        answer = site.call(
+            "POST", "/challenges/hunt/paths", {"path": path}, Authorization=site.token(f"player-{players}")
+        )
+        assert answer[0] == 201, answer
+        site.settle()
+        value = listener.last()
+        assert value == site.get("/challenges/hunt/statistics")
+        assert value["players"] == players
+    site.call("POST", "/challenges/other/paths", {"path": "Oak"}, Authorization=site.token("player-1"))
+    site.settle()
+    assert listener.chat.wire.read("a") == []
+
+
+def test_a_comment_pushes_the_statistics_of_its_product(
+    live_site: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = live_site
+    listener = Listener(site, "product:coat", monkeypatch)
+    for count, rating in enumerate((5, 2, 4), start=1):
+        body = {"rating": rating, "language": "en", "text": "Fits."}
+        answer = site.call("POST", "/products/coat/comments", body, Authorization=site.token(f"user-{count}"))
+        assert answer[0] == 201, answer
+        site.settle()
+        value = listener.last()
+        assert value == site.get("/products/coat/statistics")
+        assert value["total"] == count
+    body = {"rating": 1, "language": "en", "text": "No."}
+    site.call("POST", "/products/hat/comments", body, Authorization=site.token("user-1"))
+    site.settle()
+    assert listener.chat.wire.read("a") == []
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        *(
+            "",
+            ":",
+            "views",
+            "views:",
+            "views:nowhere",
+            "views:ftp://example.org/",
+            "Views:https://example.org/",
+        ),
+        *("leaderboard", "leaderboard:", "leaderboard:a b", "leaderboards:points", " leaderboard:points"),
+        *("challenge:", "challenge:a#b", "product:", "product:\n", f"product:{'p' * 1000}", "nothing:points"),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused_and_leaves_nothing(site: Site, topic: str) -> None:
+    site.chat.come("a")
+    for action in ("subscribe", "unsubscribe"):
+        assert site.chat.say("a", action, topic=topic) == [{"type": "error", "code": "bad_request"}]
+    assert "topics" not in site.chat.item("a")
+    assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []
