@@ -43,7 +43,8 @@ def tell(table: Table, posts: Posts, id: str, now: datetime) -> Told:
                 break
         if outcome == "gone":
             return "gone"
-        told = [f"untold[{i}]" for i in range(len(item["untold"]))] if outcome == "sent" else []
+        # From the last: some engines take off one after the other, and the rest moves up.
+        told = [f"untold[{i}]" for i in reversed(range(len(item["untold"])))] if outcome == "sent" else []
         after = table.update(
             connections.key(id),
             f"REMOVE {', '.join(['telling', 'tried', *told])}" if told else "SET telling = :past",

@@ -16,7 +16,7 @@ from bench.conflicts import InFlight
 from chalicelib.errors import Busy
 from chalicelib.items import Item, unpack
 from chalicelib.table import Table
-from tests.chatting import SETTINGS, Chat
+from tests.chatting import CONNECTED, DISCONNECTED, SETTINGS, Chat
 from tests.conftest import EngineTable
 from tests.faults import Killed
 from tests.records import Reader
@@ -245,3 +245,22 @@ def test_a_busy_table_is_told_and_the_connection_stays(engine_table: EngineTable
     finally:
         chat.table.client.meta.events.unregister("before-call.dynamodb.UpdateItem", busy)
     assert chat.say("a", "status")[0]["state"] == "waiting"
+
+
+def test_two_notes_that_wait_are_each_told_once(engine_table: EngineTable, chat: Chat) -> None:
+    """Also by an engine that takes the places of a list off one after the other, as ministack does."""
+
+    def throttle(id: str) -> None:
+        if id == "a":
+            raise throttled()
+
+    for id in "ab":
+        chat.come(id)
+    chat.wire.read("a")
+    chat.wire.before_post = throttle
+    chat.say("b", "next")
+    chat.come("c")
+    chat.wire.before_post = lambda id: None
+    assert chat.item("a")["untold"] == ["partner_disconnected", "partner_connected"]
+    assert chat.say("a", "typing") == [DISCONNECTED, CONNECTED]
+    assert chat.item("a")["untold"] == []
