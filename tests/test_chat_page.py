@@ -71,6 +71,32 @@ def test_a_page_that_is_cut_finds_its_partner_again(two: list[Page]) -> None:
     assert one.evaluate("window.sockets.length") == 2
 
 
+def test_a_long_word_stays_inside_the_page(two: list[Page]) -> None:
+    one, other = two
+    say(one, "w" * 2000)
+    other.wait_for_selector("#said .they")
+    for page, side in ((one, ".you"), (other, ".they")):
+        widths = (
+            "line => [line.scrollWidth <= line.clientWidth, line.offsetWidth < line.parentNode.clientWidth]"
+        )
+        assert page.locator(f"#said {side}").evaluate(widths) == [True, True]
+
+
+def offered(page: Page) -> list[str]:
+    return page.locator("[data-in]:enabled").all_inner_texts()
+
+
+def test_the_page_offers_what_can_be_done_now(two: list[Page]) -> None:
+    one, other = two
+    assert offered(one) == ["Say", "Next", "Leave", "Report"]
+    one.click("text=Leave")
+    other.wait_for_selector("#state:text-is('Waiting')")
+    assert offered(one) == ["Next"]
+    assert offered(other) == ["Next", "Leave"]
+    other.reload()
+    assert offered(other) == []
+
+
 def test_leave_frees_the_other(two: list[Page]) -> None:
     one, other = two
     one.click("text=Leave")

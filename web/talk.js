@@ -22,8 +22,9 @@ byId("join").addEventListener("submit", (event) => {
   chat = new Chat(url);
   chat.addEventListener("state", ({ detail }) => {
     byId("state").textContent = WORDS[detail];
-    byId("state").dataset.state = detail === "offline" ? "offline" : "live";
+    byId("state").dataset.state = { offline: "offline", idle: "idle" }[detail] ?? "live";
     if (detail === "matched") byId("said").replaceChildren();
+    offer(detail);
   });
   chat.addEventListener("message", ({ detail }) => show("they", detail.text));
   chat.addEventListener("error", ({ detail }) => show("note", detail.code));
@@ -41,6 +42,13 @@ byId("next").addEventListener("click", () => (chat?.state === "idle" ? chat.find
 byId("leave").addEventListener("click", () => chat?.leave());
 byId("report").addEventListener("click", () => chat?.report("reported from the page"));
 window.addEventListener("pagehide", () => chat?.close());
+
+// What can be done now: each button says in which states.
+function offer(state) {
+  for (const button of document.querySelectorAll("[data-in]")) button.disabled = !button.dataset.in.split(" ").includes(state);
+}
+
+offer("offline");
 
 function show(who, text) {
   const line = byId("said").appendChild(document.createElement("p"));
