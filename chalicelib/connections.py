@@ -4,7 +4,8 @@
 |---|---|---|---|
 | connection | `CONN#<id>` | `STATE` | `state`, `turn`, `since`, `lobby`, `interests`, `who`, `at`, `ttl` |
 | | | | waiting: `last`, the partner before, or `kept`; matched: `partner`, `said`, `q1`…`q8` |
-| | | | `untold`, `telling`: notes.py; `topics`: topics.py; `blocked`: those it was parted from by a report |
+| | | | `untold`, `telling`, `teller`, `tried`: notes.py; `topics`: topics.py |
+| | | | `blocked`: those it was parted from by a report |
 | | | | `t01`…: when its last frames came; gsi1 = `CONNECTIONS` by the second that it came |
 
 A `turn` names one stay in one state and never comes again: every change of state is on condition of the turn

@@ -47,13 +47,13 @@ def tell(table: Table, posts: Posts, id: str, now: datetime) -> Told:
         told = [f"untold[{i}]" for i in reversed(range(len(item["untold"])))] if outcome == "sent" else []
         after = table.update(
             connections.key(id),
-            f"REMOVE {', '.join(['telling', 'tried', *told])}" if told else "SET telling = :past",
-            condition="telling = :mine",  # once: a retry must not take off what came since
-            values={":mine": item["telling"], **({} if told else {":past": 1})},
+            f"REMOVE {', '.join(['telling', 'teller', 'tried', *told])}" if told else "SET telling = :past",
+            condition="teller = :mine",  # once: a retry must not take off what came since
+            values={":mine": item["teller"], **({} if told else {":past": 1})},
         )
         if outcome != "sent":
             return "later"
-        if not after or not after.get("untold"):
+        if after and not after.get("untold"):
             return "told"
     return "later"
 
@@ -103,7 +103,12 @@ def _claim(table: Table, id: str, now: datetime) -> Item | None:
     """Take it on to tell a connection; None when there is nothing to tell, or somebody is at it."""
     return table.update(
         connections.key(id),
-        "SET tried = if_not_exists(telling, :none), telling = :until",
+        "SET tried = if_not_exists(telling, :none), telling = :until, teller = :teller",
         condition="size(untold) > :none AND (attribute_not_exists(telling) OR telling < :now)",
-        values={":until": times.epoch(now) + CLAIM, ":now": times.epoch(now), ":none": 0},
+        values={
+            ":until": times.epoch(now) + CLAIM,
+            ":teller": connections.token(),  # two claims of one second are two
+            ":now": times.epoch(now),
+            ":none": 0,
+        },
     )

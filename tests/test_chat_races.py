@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from bench.conflicts import InFlight
 from chalicelib.errors import Busy
 from chalicelib.items import Item, unpack
 from chalicelib.table import Table
-from tests.chatting import CONNECTED, DISCONNECTED, SETTINGS, Chat
+from tests.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat
 from tests.conftest import EngineTable
 from tests.faults import Killed
 from tests.records import Reader
@@ -38,8 +39,8 @@ def history(engine_table: EngineTable) -> list[Item]:
     return [image for image in images if image["sk"] == "STATE"]
 
 
-def check(states: Iterable[Item]) -> dict[str, list[str]]:
-    """Assert what always holds; answer who was in each pair."""
+def check(states: Iterable[Item], *, meet_again: bool = False) -> dict[str, list[str]]:
+    """Assert what always holds; answer who was in each pair. Some may `meet_again`, after a while."""
     members: dict[str, dict[str, Item]] = defaultdict(dict)
     before: dict[str, Item] = {}
     for state in states:
@@ -51,7 +52,7 @@ def check(states: Iterable[Item]) -> dict[str, list[str]]:
             members[state["turn"]][id] = state
             if last and last["turn"] != state["turn"]:
                 assert last["state"] == "waiting", f"{id} came into a pair from {last['state']}"
-                assert last.get("former") != partner["who"], "the same partner again"
+                assert meet_again or last.get("former") != partner["who"], "the same partner again"
         before[id] = state
     for turn, pair in members.items():
         assert len(pair) == 2, f"{turn} has {sorted(pair)}"
@@ -264,3 +265,61 @@ def test_two_notes_that_wait_are_each_told_once(engine_table: EngineTable, chat:
     assert chat.item("a")["untold"] == ["partner_disconnected", "partner_connected"]
     assert chat.say("a", "typing") == [DISCONNECTED, CONNECTED]
     assert chat.item("a")["untold"] == []
+
+
+@contextmanager
+def taking_off(table: Table, seen: Callable[[Any], None]) -> Iterator[None]:
+    """Show each call that takes notes off, before it is made."""
+
+    def show(params: Any, **_: Any) -> None:
+        if params["UpdateExpression"].startswith("REMOVE telling"):
+            seen(dict(params))
+
+    table.client.meta.events.register("before-parameter-build.dynamodb.UpdateItem", show)
+    try:
+        yield
+    finally:
+        table.client.meta.events.unregister("before-parameter-build.dynamodb.UpdateItem", show)
+
+
+def test_a_retry_of_taking_notes_off_does_not_take_off_what_came_since(
+    engine_table: EngineTable, chat: Chat
+) -> None:
+    """The answer was lost, and the SDK sends the call again: in the same second somebody else is telling."""
+    requests: list[Any] = []
+
+    def again(id: str) -> None:
+        if id == "a":
+            with pytest.raises(chat.table.client.exceptions.ConditionalCheckFailedException):
+                chat.table.client.update_item(**requests[0])
+            raise Killed
+
+    with taking_off(chat.table, requests.append):
+        chat.come("a")
+        chat.connect("b")
+    assert requests[0]["Key"]["pk"] == {"S": "CONN#a"}
+    chat.wire.before_post = again
+    with pytest.raises(Killed):
+        chat.say("b", "next")
+    chat.wire.before_post = lambda id: None
+    chat.wait(46)
+    chat.wire.read("a")
+    assert chat.say("a", "typing") == [NOT_MATCHED, DISCONNECTED]
+
+
+def test_what_came_while_the_answer_of_taking_notes_off_was_lost_is_told(
+    engine_table: EngineTable, chat: Chat
+) -> None:
+    """The call is done, its answer is lost, its retry is refused: whoever told looks again."""
+    left = [True]
+
+    def lose(request: Any) -> None:
+        if left and request["Key"]["pk"] == {"S": "CONN#a"}:
+            left.clear()
+            chat.say("b", "next")  # finds a being told, and leaves it to whoever is at it
+            chat.table.client.update_item(**request)
+
+    chat.come("a")
+    with taking_off(chat.table, lose):
+        chat.connect("b")
+    assert chat.wire.read("a") == [CONNECTED, DISCONNECTED]
