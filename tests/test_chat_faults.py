@@ -218,7 +218,9 @@ async def _answered(one: Client) -> None:
             assert not one.reader.done(), "a living client was thrown out"
 
 
-@pytest.mark.parametrize("kind", ["conflicts", "throttles", "silence", "crashes"])
+@pytest.mark.parametrize(
+    "kind", ["conflicts", "throttles", "silence", pytest.param("crashes", marks=pytest.mark.long)]
+)
 def test_clients_talk_through_faults_and_all_have_a_partner_after_them(
     table: EngineTable, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

@@ -221,8 +221,9 @@ def test_a_score_pushes_the_first_ten_and_the_number_of_players(
 
     for number in range(12):
         score("points", f"p{number}", number % 7)
-        site.settle()
-        assert listener.last() == _board(site, players=number + 1)
+        if number in (0, 9, 11):
+            site.settle()
+            assert listener.last() == _board(site, players=number + 1)
     score("others", "p0", 1)
     site.settle()
     assert listener.chat.wire.read("a") == []
