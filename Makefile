@@ -45,6 +45,7 @@ bench: setup  ## Measure capacity and time, beside the published designs
 	@$(VENV)/bin/python -m bench views $(ARGS)
 	@$(VENV)/bin/python -m bench leaderboards $(ARGS)
 	@$(VENV)/bin/python -m bench challenges $(ARGS)
+	@$(VENV)/bin/python -m bench chat $(ARGS)
 	@$(VENV)/bin/python -m bench comments $(ARGS)
 
 clean:  ## Remove the environment and all local data

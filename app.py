@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from chalice.app import AuthResponse, Chalice
+from chalice.app import AuthResponse, Chalice, Rate
 
 from chalicelib import (
     aggregates,
@@ -14,15 +14,19 @@ from chalicelib import (
     boards,
     challenge_schemas,
     challenges,
+    chat,
+    chat_schemas,
     comment_changes,
     comment_pages,
     comment_schemas,
     comments,
     finders,
     leaderboards,
+    lobby,
     progress,
     queue,
     ratings,
+    reports,
     schemas,
     score_schemas,
     settings,
@@ -30,6 +34,7 @@ from chalicelib import (
     standings,
     submissions,
     telemetry,
+    topics,
     traffic,
     view_schemas,
     viewer,
@@ -51,6 +56,7 @@ from chalicelib.errors import (
     TooLarge,
     Unprocessable,
 )
+from chalicelib.posts import Posts
 from chalicelib.table import connect
 
 VERSION = "0.1.0"
@@ -59,6 +65,7 @@ app = Chalice(app_name="hubbub", configure_logs=False)  # telemetry.py logs
 app.experimental_feature_flags.add("WEBSOCKETS")
 app.websocket_api.session = sockets.Session()
 stage = settings.current()
+posts = Posts(lambda: app.websocket_api.session)
 door = Door(app, stage.origins)
 app.api.cors = door.cors()
 
@@ -69,6 +76,14 @@ CONTRIBUTIONS = (
     challenges.contribution,
     comments.contribution,
 )
+
+# One source a feature: what is pushed to those who listen to it.
+TOPICS = {
+    "views": topics.Source(views.topic, views.address, views.live),
+    "leaderboard": topics.Source(standings.topic, topics.identifier, standings.live),
+    "challenge": topics.Source(challenges.topic, topics.identifier, challenges.live),
+    "product": topics.Source(ratings.topic, topics.identifier, ratings.live),
+}
 
 
 # -- who is calling ------------------------------------------------------------------------------------
@@ -361,25 +376,42 @@ def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
     records = event.to_dict()["Records"]
     telemetry.publish(aggregates.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
+    topics.push(connect(), posts, TOPICS, records, datetime.now(UTC))
 
 
-# -- sockets -------------------------------------------------------------------------------------------
+# -- chat ----------------------------------------------------------------------------------------------
 
 
+# Nothing can be posted to a connection before this has returned; a client that is open asks for its status.
 @app.on_ws_connect()
-def socket_connect(event: Any) -> None:
-    """Let a client in. (No feature talks over the socket yet.)"""
+def socket_connect(event: Any) -> dict[str, int]:
+    """Let a client into its lobby, and match it."""
+    return chat.connect(connect(), posts, event.to_dict(), datetime.now(UTC), stage)
 
 
 @app.on_ws_message()
 def socket_message(event: Any) -> None:
-    """Answer a frame."""
-    app.websocket_api.send(event.connection_id, sockets.answer(event.body))
+    """Take a frame."""
+    chat.hear(connect(), posts, TOPICS, event.to_dict(), datetime.now(UTC), stage)
 
 
+# Best effort: where it never comes, a post that fails or the sweep finds out.
 @app.on_ws_disconnect()
 def socket_disconnect(event: Any) -> None:
-    """Take note that a client left."""
+    """Free whoever was with a client that left."""
+    chat.disconnect(connect(), posts, event.to_dict(), datetime.now(UTC), stage)
+
+
+@app.schedule(Rate(1, unit=Rate.MINUTES), name="sweep")
+def sweep(event: Any) -> None:
+    """Free whoever's partner died in silence; match and tell whom a crash has forgotten."""
+    lobby.sweep(connect(), posts, stage, lambda: datetime.now(UTC))
+
+
+@door("GET", "/chat/reports", who="admin", errors=(BadCursor,))
+def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
+    """Answer the reports of chat partners."""
+    return reports.page(connect(), query, stage, datetime.now(UTC))
 
 
 # -- service -------------------------------------------------------------------------------------------

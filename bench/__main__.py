@@ -72,6 +72,15 @@ def comments(kind: str, quick: bool, as_json: bool) -> None:
     _run(measure, kind, quick, as_json)
 
 
+@main.command()
+@measured(engine="ministack")
+def chat(kind: str, quick: bool, as_json: bool) -> None:
+    """Capacity, simultaneous arrivals, time to being told and messages a second of chat."""
+    from bench.chat import measure
+
+    _run(measure, kind, quick, as_json)
+
+
 def _run(measure: Callable[[Engine, bool], Report], kind: str, quick: bool, as_json: bool) -> None:
     """Start an engine without data on a free port, measure, print, and exit with 1 if a target is missed."""
     from rich.console import Console

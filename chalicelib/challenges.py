@@ -9,9 +9,8 @@
 | guesses | `CHALLENGE#<c…>#PLAYER#<p…>` | `GUESSES` | `drained`: when no wrong guess weighs; `ttl` |
 
 `latest`, `time` and `drained` are milliseconds since 1970. Found paths are the facts; a player's progress is
-how many there are, written in one transaction with each. The statistics are a sum over progress alone, so
-it does not matter how many paths a batch of the stream holds, or whether it comes again.
-Submitting is in submissions.py, a player's own items in progress.py.
+how many there are, written in one transaction with each. The statistics are a sum over progress alone, so it
+does not matter how many paths a batch of the stream holds. Submitting is in submissions.py.
 """
 
 import secrets
@@ -208,14 +207,14 @@ def find(table: Table, challenge: str) -> Challenge:
     return _shown(_read(item))
 
 
-def statistics(table: Table, challenge: str) -> ChallengeStatistics:
+def statistics(table: Table, challenge: str, *, consistent: bool = False) -> ChallengeStatistics:
     """Answer how many players found how many paths, in one read of two items, whatever the numbers.
 
     From 1 to the limit, and beyond it as far as somebody got before it was lowered. Costs 0.5 RCU, and 0.5
-    for each 4 KB of the definition. Raises NotFound.
+    for each 4 KB of the definition, consistent twice that. Raises NotFound.
     """
     asked = definition_key(challenge), statistics_key(challenge)
-    there = table.get_many(asked)
+    there = table.get_many(asked, consistent=consistent)
     if asked[0] not in there:
         raise _unknown(challenge)
     counts = there.get(asked[1], {})
@@ -230,6 +229,17 @@ def statistics(table: Table, challenge: str) -> ChallengeStatistics:
         reached={str(n): reached[n] for n in range(1, last + 1)},
         exactly={str(n): exactly[n] for n in range(1, last + 1)},
     )
+
+
+def topic(key: Key) -> str | None:
+    """Name the challenge whose statistics lie under a key; None for any other key."""
+    challenge = key.pk.removeprefix("CHALLENGE#")
+    return challenge if key == statistics_key(challenge) else None
+
+
+def live(table: Table, challenge: str) -> ChallengeStatistics:
+    """Answer the statistics for who listens to them, strongly consistent. Costs 2 RCU."""
+    return statistics(table, challenge, consistent=True)
 
 
 def _shown(seen: Definition) -> Challenge:

@@ -12,7 +12,7 @@ from chalicelib.comment_schemas import (
     StatisticsQuery,
 )
 from chalicelib.comments import leaders_key, product_of, statistics_key, tag
-from chalicelib.items import Item
+from chalicelib.items import Item, Key
 from chalicelib.table import Table
 
 PRIOR = 1  # votes that each of the five ratings has before anybody votes
@@ -20,14 +20,17 @@ TIES = 100  # products that are put in order where a page of leaders ends among 
 MOST = 10**30
 
 
-def statistics(table: Table, product: str, query: StatisticsQuery) -> RatingStatistics:
+def statistics(
+    table: Table, product: str, query: StatisticsQuery, *, consistent: bool = False
+) -> RatingStatistics:
     """Answer a product's counts and averages, in one language or in all; zeros for one never rated.
 
     The Bayesian average is the mean after one more vote for each rating, that is five votes of 3: a prior
     that says nothing of a product and gives way to some dozen votes. Source: Evan Miller, "Ranking Items With
-    Star Ratings", 2014 (the expected rating under a uniform Dirichlet prior). Costs 0.5 RCU.
+    Star Ratings", 2014 (the expected rating under a uniform Dirichlet prior). Costs 0.5 RCU, consistent 1.
     """
-    item = table.get(statistics_key(product, tag(query.language) if query.language else "")) or {}
+    key = statistics_key(product, tag(query.language) if query.language else "")
+    item = table.get(key, consistent=consistent) or {}
     votes = counts(item)
     total, stars = sum(votes), sum(rating * n for rating, n in enumerate(votes, 1))
     return RatingStatistics(
@@ -58,3 +61,14 @@ def leaders(table: Table, query: LeadersQuery) -> Leaders:
 def counts(item: Item) -> list[int]:
     """Read how many comments have each rating, from 1 to 5."""
     return [item.get(f"count_{rating}", 0) for rating in range(1, 6)]
+
+
+def topic(key: Key) -> str | None:
+    """Name the product whose counts an item is; None for any other item."""
+    is_ours = key.sk == "S" and key.pk.startswith("PRODUCT#")
+    return key.pk.removeprefix("PRODUCT#") if is_ours else None
+
+
+def live(table: Table, product: str) -> RatingStatistics:
+    """Answer a product's counts for who listens to them. Costs 1 RCU."""
+    return statistics(table, product, StatisticsQuery(), consistent=True)

@@ -152,3 +152,12 @@ class Activities(Schema):
 
     items: list[Activity]
     cursor: Next
+
+
+class Live(Schema):
+    """A leaderboard's first ten, as they are pushed to who listens."""
+
+    board: Identifier
+    season: Season
+    players: Players
+    items: list[BoardEntry]

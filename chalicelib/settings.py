@@ -32,6 +32,13 @@ class Settings(NamedTuple):
     jwks_url: str = ""
     issuer: str = "hubbub"
     audience: str = ""
+    chat_length: int = 2_000
+    chat_frames: int = 30
+    chat_span: timedelta = timedelta(seconds=10)
+    chat_widen: timedelta = timedelta(seconds=5)
+    chat_again: timedelta = timedelta(seconds=10)
+    chat_resume: timedelta = timedelta(seconds=60)
+    chat_reports: timedelta = timedelta(days=30)
     secret: str = ""
     secret_file: str = ""
     secret_parameter: str = ""
@@ -76,6 +83,13 @@ def read(environ: Mapping[str, str]) -> Settings:
         views_uniques=_switch(environ, "HUBBUB_VIEWS_UNIQUES"),
         guard_pages=_number(environ, "HUBBUB_GUARD_PAGES", 1),
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
+        chat_length=_number(environ, "HUBBUB_CHAT_LENGTH", 2_000),
+        chat_frames=_number(environ, "HUBBUB_CHAT_FRAMES", 30, most=40),
+        chat_span=timedelta(seconds=_number(environ, "HUBBUB_CHAT_SPAN_SECONDS", 10)),
+        chat_widen=timedelta(seconds=_number(environ, "HUBBUB_CHAT_WIDEN_SECONDS", 5)),
+        chat_again=timedelta(seconds=_number(environ, "HUBBUB_CHAT_AGAIN_SECONDS", 10)),
+        chat_resume=timedelta(seconds=_number(environ, "HUBBUB_CHAT_RESUME_SECONDS", 60, most=240)),
+        chat_reports=timedelta(days=_number(environ, "HUBBUB_CHAT_REPORTS_DAYS", 30)),
         jwks_url=environ.get("HUBBUB_JWKS_URL", ""),
         issuer=environ.get("HUBBUB_ISSUER") or "hubbub",
         audience=environ.get("HUBBUB_AUDIENCE", ""),
@@ -100,10 +114,10 @@ def _site(text: str) -> str:
         raise ValueError(f"HUBBUB_SITES has {text.strip()[:80]!r}: it must be a host") from None
 
 
-def _number(environ: Mapping[str, str], name: str, default: int) -> int:
+def _number(environ: Mapping[str, str], name: str, default: int, most: int = MOST) -> int:
     text = environ.get(name) or str(default)
-    if not text.isdecimal() or not 1 <= int(text[:20]) <= MOST:
-        raise ValueError(f"{name} is {text[:40]!r}: it must be a whole number from 1 to {MOST}")
+    if not text.isdecimal() or not 1 <= int(text[:20]) <= most:
+        raise ValueError(f"{name} is {text[:40]!r}: it must be a whole number from 1 to {most}")
     return int(text)
 
 

@@ -1,20 +1,26 @@
-"""The socket's door: reads frames, JSON objects with an `action`, and answers those that it does not take.
-
-No feature talks over the socket yet, so every action is unknown.
-"""
+"""The socket's door: who comes, and what a frame says. Frames are JSON objects with an `action`."""
 
 import os
-from typing import Any
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from chalicelib import wire
+from chalicelib.connections import Arrival
+from chalicelib.posts import endpoint
+
+T = TypeVar("T")
 
 FRAME = 8_192  # bytes; a longer frame is too long before it is anything else
+LOBBY = "main"
+NAME = re.compile(r"[^#\s\x00-\x1f\x7f]{1,64}")
+INTERESTS = 10
 
 
 class Session:
-    """What Chalice makes its client of the connections with: boto3, imported when the first frame is sent."""
+    """What the clients of connections are made with: boto3, imported when the first frame is sent."""
 
     @property
     def region_name(self) -> str:
@@ -22,38 +28,58 @@ class Session:
         return os.environ.get("AWS_REGION", "us-east-1")
 
     def client(self, name: str, **options: Any) -> Any:
-        """Make a client; it waits for nobody longer than a frame is worth."""
+        """Make a client; it waits for nobody longer than a frame is worth.
+
+        It tries nothing again: a post whose answer was lost may have arrived (posts.py).
+        """
         import boto3
         from botocore.config import Config
 
-        config = Config(connect_timeout=1, read_timeout=2, retries={"total_max_attempts": 2})
+        config = Config(
+            connect_timeout=1, read_timeout=2, retries={"total_max_attempts": 1}, max_pool_connections=32
+        )
         return boto3.session.Session().client(name, config=config, **options)  # type: ignore[call-overload]
 
 
-class Frame(msgspec.Struct):
-    """What every frame has."""
+def arrival(event: Mapping[str, Any]) -> Arrival:
+    """Read who comes from the event of `$connect`. Raises ValueError naming the parameter.
 
-    action: str
+    `interests` are parted by commas; upper and lower case are the same, and so are its order and repetitions.
+    """
+    query = event.get("queryStringParameters") or {}
+    lobby = wire.normal(query.get("lobby") or LOBBY, "lobby")
+    named = [
+        wire.normal(one, "interests").strip().casefold() for one in (query.get("interests") or "").split(",")
+    ]
+    interests = tuple(dict.fromkeys(one for one in named if one))
+    if not NAME.fullmatch(lobby):
+        raise ValueError("lobby: it must be 1 to 64 characters without a blank or a #")
+    if len(interests) > INTERESTS or not all(len(one) <= 32 and one.isprintable() for one in interests):
+        raise ValueError(f"interests: they must be at most {INTERESTS}, of 1 to 32 characters each")
+    context = event["requestContext"]
+    return Arrival(context["connectionId"], endpoint(context), lobby, interests, query.get("resume") or "")
 
 
-def read(body: str) -> Frame | str:
+def read(body: str) -> dict[str, Any] | str:
     """Read a frame, or say what is wrong with it: `too_long` or `bad_request`. Never raises."""
     raw = body.encode(errors="surrogatepass")
     if len(raw) > FRAME:
         return "too_long"
     try:
-        frame: Frame = wire.decode(raw, Frame)
+        frame: dict[str, Any] = wire.decode(raw, dict[str, Any])
     except ValueError:
         return "bad_request"
-    return frame
+    return frame if isinstance(frame.get("action"), str) else "bad_request"
+
+
+def part(frame: Mapping[str, Any], kind: type[T]) -> T | None:
+    """Read what an action takes from its frame; None when it is not there, or of another type."""
+    try:
+        return msgspec.convert(frame, kind)
+    except msgspec.ValidationError:
+        return None
 
 
 def error(code: str) -> str:
     """Write the frame that tells a client what was wrong with its own."""
     return wire.encode({"type": "error", "code": code})
-
-
-def answer(body: str) -> str:
-    """Answer a frame: with an error, for no action is known yet."""
-    frame = read(body)
-    return error(frame if isinstance(frame, str) else "bad_request")

@@ -11,7 +11,7 @@ a change that is pending or fresh is read as it was at one moment, without one's
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 from chalicelib import boards, cursors, ladder, leaderboards, listing, ranking, times
@@ -27,6 +27,7 @@ from chalicelib.score_schemas import (
     Distribution,
     Entries,
     EntriesQuery,
+    Live,
     ScoreBucket,
     Standing,
     StandingQuery,
@@ -181,3 +182,23 @@ def distribution(table: Table, name: str, query: BoardQuery, now: datetime) -> D
         least, most = sorted(board.scale.score(merit) for merit in ends)
         buckets.append(ScoreBucket(from_=least, to=most, players=count))
     return Distribution(items=sorted(buckets, key=lambda bucket: bucket.from_))
+
+
+# -- live ----------------------------------------------------------------------------------------------
+
+
+def topic(key: Key) -> str | None:
+    """Name the board that an entry is on; None for any other item."""
+    return key.sk.split("#")[2] if key.sk.startswith("RANKED#BOARD#") else None
+
+
+def live(table: Table, name: str) -> Live:
+    """Answer a board's first ten and how many players it ranks. Costs 2 RCU."""
+    now = datetime.now(UTC)
+    board = boards.find(table, name, now)
+    found = listing.read(table, board.ranking, 10)
+    items = [
+        BoardEntry(rank=one.rank, player=one.player, score=board.scale.score(one.merit))
+        for one in found.items
+    ]
+    return Live(board=name, season=board.season, players=ranking.players(table, board.ranking), items=items)

@@ -197,3 +197,17 @@ def view(url: str, sk: str) -> View:
     """Read a view event back from its key. Raises ValueError for what is none."""
     time, client = sk.removeprefix("T#").split("#CID#", 1)
     return View(url, datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC), client)
+
+
+# -- live ----------------------------------------------------------------------------------------------
+
+
+def topic(key: Key) -> str | None:
+    """Name the page whose totals lie under a key, for who listens to it; None for any other key."""
+    return key.pk.removeprefix("URL#") if key == page_key(key.pk.removeprefix("URL#")) else None
+
+
+def live(table: Table, url: str) -> PageViews:
+    """Answer what is pushed of a page: the same as `count`, strongly consistent. Costs 1 RCU."""
+    page = table.get(page_key(url), consistent=True) or {}
+    return PageViews(url=url, views=page.get("gsi1sk", 0), uniques=page.get("uniques", 0))

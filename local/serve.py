@@ -12,6 +12,7 @@ from local.engine import Engine
 from local.gateway import Gateway
 from local.pumps import Pump, QueuePump, StreamPump
 from local.rest import Rest
+from local.schedule import schedules
 from ops.definition import Queue, create_queue, create_table
 from ops.stage import load
 
@@ -52,13 +53,16 @@ def serve(
     app.app.websocket_api.session = gateway.session()
     gateway.start()
 
-    # 4. The pumps, which bring stream and queue to the handlers.
+    # 4. The pumps, which bring stream and queue to the handlers, and what runs once a minute.
     streams = engine.client("dynamodbstreams")
     pumps: list[Pump] = [StreamPump(streams, table.stream_arn, app.apply, checkpoint=data / "stream.json")]
     if views_queue:
         pumps.insert(0, QueuePump(engine.client("sqs"), views_queue, app.write_views))
+    scheduled = schedules(app.app)
     for pump in pumps:
         pump.start()
+    for schedule in scheduled:
+        schedule.start()
     rest.start()
 
     # 5. Everything answers.
@@ -78,6 +82,8 @@ def serve(
     # 6. In order: nothing new comes in, what came in is counted, then the sockets close.
     print("stopping: counting what has been taken", file=sys.stderr, flush=True)
     rest.stop()
+    for schedule in scheduled:
+        schedule.stop()
     for pump in pumps:
         if not pump.stop():
             print(f"the {pump.name} had more to do: it goes on at the next start", file=sys.stderr)

@@ -30,10 +30,12 @@ import app
 from chalicelib import aggregates, quarantine, sockets, views
 from chalicelib.errors import Busy, Rejected
 from chalicelib.events import View, check
+from chalicelib.frames import ACTIONS
 from chalicelib.items import Item, Key, pack, unpack
 from chalicelib.settings import Settings
-from chalicelib.table import TRANSACTION, Table, _packed
+from chalicelib.table import TRANSACTION, Table, _packed, connect
 from chalicelib.view_schemas import Reason
+from ops import definition
 from ops.definition import create_table
 from tests.records import record, scan
 
@@ -541,6 +543,7 @@ class Sent:
 
     def __init__(self) -> None:
         self.frames: list[str] = []
+        self.closed = 0
 
     def client(self, *_: Any, **__: Any) -> Sent:
         return self
@@ -549,8 +552,16 @@ class Sent:
         assert ConnectionId == "c"
         self.frames.append(Data)
 
+    def delete_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        assert ConnectionId == "c"
+        self.closed += 1
 
-def test_a_frame_of_any_content_gets_one_answer_of_a_known_code(fuzz: Fuzz) -> None:
+
+def test_a_frame_of_any_content_gets_one_answer_of_a_known_code(
+    fuzz: Fuzz, moto_table: definition.Table
+) -> None:
+    """Nobody knows the connection: a frame that is right closes it, and any other is told what is wrong."""
+    connect.cache_clear()
     sent = Sent()
     context = {"apiId": "a", "stage": "api", "domainName": "d.example", "connectionId": "c"}
     with pytest.MonkeyPatch.context() as patch:
@@ -564,13 +575,20 @@ def test_a_frame_of_any_content_gets_one_answer_of_a_known_code(fuzz: Fuzz) -> N
         @given(frames | st.none())
         def property(body: str | None) -> None:
             sent.frames.clear()
+            sent.closed = 0
             assert app.socket_message({"requestContext": context, "body": body}, None) == {"statusCode": 200}
+            assert len(sent.frames) + sent.closed == 1
+            if sent.closed:
+                assert json.loads(str(body))["action"] in ACTIONS
+                return
             [frame] = sent.frames
             answer = json.loads(frame)
             assert set(answer) == {"type", "code"}
             assert (answer["type"], answer["code"] in ("bad_request", "too_long")) == ("error", True)
             too_long = len(str(body).encode(errors="surrogatepass")) > sockets.FRAME
             assert (answer["code"] == "too_long") == too_long
+
+    connect.cache_clear()
 
 
 # -- a twin --------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ LAYERS = [
     {"languages", "ulids"},
     {"components", "ranktree"},
     {"attempts", "calls", "view_schemas", "board_schemas", "challenge_schemas", "comment_schemas"},
-    {"score_schemas"},
-    {"table", "sums", "auth", "quarantine", "viewer", "sockets"},
+    {"score_schemas", "chat_schemas"},
+    {"table", "sums", "auth", "quarantine", "viewer", "posts"},
     {"aggregates", "cursors"},
     {"telemetry", "ranking"},
     {"ladder"},
@@ -31,7 +31,15 @@ LAYERS = [
     {"traffic", "leaderboards", "progress", "ratings", "comment_changes"},
     {"standings", "submissions", "finders", "comment_plans"},
     {"comment_pages"},
+    {"connections"},
+    {"pool", "sockets", "topics", "reports"},
+    {"pairs"},
+    {"notes", "resume"},
+    {"lobby"},
+    {"frames"},
+    {"chat"},
 ]
+CHAT = {"chat_schemas", "connections", "pool", "topics", "reports", "pairs", "notes", "resume", "lobby"}
 FEATURES = {
     "views": {"view_schemas", "events", "views", "traffic"},
     "leaderboards": {"board_schemas", "score_schemas", "boards", "leaderboards", "standings"},
@@ -52,12 +60,14 @@ FEATURES = {
         "comment_plans",
         "comment_pages",
     },
+    "chat": CHAT | {"frames", "chat"},
 }
 BOTO = {
     "table": "it talks to DynamoDB",
     "attempts": "it reads DynamoDB's errors",
     "queue": "it talks to SQS",
-    "sockets": "it talks to connections",
+    "sockets": "it makes the client that talks to connections",
+    "posts": "it reads that client's errors",
     "auth": "it reads the secret from SSM",
     "items": "boto3's own notation of items",
     "sums": "boto3's own precision of numbers",

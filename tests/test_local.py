@@ -88,11 +88,12 @@ def test_a_view_is_counted_in_well_under_a_second(run: Run) -> None:
     assert statistics.median(seconds) < 0.5
 
 
-def test_any_frame_is_a_bad_request_so_far(run: Run) -> None:
+def test_a_socket_is_in_its_lobby_and_nonsense_is_a_bad_request(run: Run) -> None:
     with connect(f"ws://127.0.0.1:{run.socket_port}") as socket_:
-        for frame in ('{"action":"status"}', "nonsense"):
-            socket_.send(frame)
-            assert json.loads(socket_.recv(timeout=10)) == {"type": "error", "code": "bad_request"}
+        socket_.send('{"action":"status"}')
+        assert json.loads(socket_.recv(timeout=10))["state"] == "waiting"
+        socket_.send("nonsense")
+        assert json.loads(socket_.recv(timeout=10)) == {"type": "error", "code": "bad_request"}
 
 
 def test_the_page_and_its_files_are_served_and_nothing_beside_them(run: Run) -> None:

@@ -206,7 +206,7 @@ def play(store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed:
 
 
 @examples(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     database=None,
     print_blob=True,

@@ -9,6 +9,7 @@ import pytest
 
 import app
 from chalicelib import sockets
+from tests.chatting import context
 
 
 @pytest.mark.parametrize(
@@ -18,12 +19,45 @@ from chalicelib import sockets
         ("None", "bad_request"),
         ("7", "bad_request"),
         ('{"action": 7}', "bad_request"),
-        ('{"action": "fly"}', "bad_request"),
+        ('{"text": "hello"}', "bad_request"),
         ('{"action": "message", "text": "' + "x" * sockets.FRAME + '"}', "too_long"),
     ],
 )
-def test_a_frame_that_no_feature_takes_is_told_why(frame: str, code: str) -> None:
-    assert json.loads(sockets.answer(frame)) == {"type": "error", "code": code}
+def test_a_frame_that_is_none_is_told_why(frame: str, code: str) -> None:
+    assert sockets.read(frame) == code
+    assert json.loads(sockets.error(code)) == {"type": "error", "code": code}
+
+
+@pytest.mark.parametrize(
+    ("query", "lobby", "interests"),
+    [
+        (None, "main", ()),
+        ({"lobby": "", "interests": ""}, "main", ()),
+        ({"lobby": "café", "interests": " Music, chess ,music"}, "café", ("music", "chess")),
+    ],
+)
+def test_who_comes_says_where_and_what_for(
+    query: dict[str, str] | None, lobby: str, interests: tuple[str, ...]
+) -> None:
+    event = {"requestContext": context("c"), "queryStringParameters": query}
+    arrival = sockets.arrival(event)
+    assert (arrival.id, arrival.lobby, arrival.interests, arrival.resume) == ("c", lobby, interests, "")
+    assert arrival.at == "https://local.execute-api.us-east-1.amazonaws.com/local"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"lobby": "a#b"},
+        {"lobby": "x" * 65},
+        {"lobby": "a b"},
+        {"interests": ",".join(map(str, range(11)))},
+        {"interests": "x" * 33},
+    ],
+)
+def test_who_says_it_wrongly_is_not_let_in(query: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"^(lobby|interests): "):
+        sockets.arrival({"requestContext": context("c"), "queryStringParameters": query})
 
 
 def test_the_app_has_a_client_of_its_own_for_connections() -> None:

@@ -1,0 +1,112 @@
+"""Chat: two strangers, matched at once, exactly once.
+
+    connect -> pairs.join, pairs.seek -> lobby.settle: whoever was matched, or lost a partner, is told
+    frame   -> connections.touch -> frames.ACTIONS -> lobby.settle
+
+| what | where |
+|---|---|
+| a connection's item, and how often it may speak | `connections.py` |
+| who waits, and who suits whom | `pool.py` |
+| the transactions between waiting, matched, idle and gone | `pairs.py` |
+| telling a connection of its state, once and in order | `notes.py` |
+| telling, matching and freeing whom a change concerns; the sweep | `lobby.py` |
+| what each frame does | `frames.py` |
+| coming back with a token; reports; live topics | `resume.py`, `reports.py`, `topics.py` |
+
+Nothing of a conversation is stored, and of a person nothing at all: no address, no token, no agent.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from chalicelib import connections, lobby, logs, pairs, resume, sockets, topics
+from chalicelib.chat_schemas import Message
+from chalicelib.connections import Arrival
+from chalicelib.errors import Busy
+from chalicelib.frames import ACTIONS, Frame
+from chalicelib.items import Item
+from chalicelib.posts import Posts, endpoint
+from chalicelib.settings import Settings
+from chalicelib.table import Table
+
+
+def connect(table: Table, posts: Posts, event: Any, now: datetime, settings: Settings) -> dict[str, int]:
+    """Let a client in: it waits in its lobby, or takes the place that its token is for, and is matched.
+
+    It cannot be told yet, for it is not open: it asks for its status as soon as it is. Answers the status of
+    the handshake. A repeated event does nothing. Costs 6 WCU and 1 RCU; matched at once, 8 WCU more, and 2
+    WCU and 1 RCU for telling the other.
+    """
+    try:
+        arrival = sockets.arrival(event)
+    except ValueError:
+        return {"statusCode": 400}
+    try:
+        item = _resumed(table, posts, arrival, now, settings) if arrival.resume else None
+        if item is None:
+            item = connections.newcomer(arrival, now)
+            if not pairs.join(table, item, now):
+                return {"statusCode": 200}
+    except Busy:
+        return {"statusCode": 503}
+    try:
+        matched = pairs.seek(table, item, now, settings) if item["state"] == "waiting" else item
+        if matched and "partner" in matched:
+            lobby.settle(table, posts, [matched["partner"]["id"]], now, settings)
+    except Busy:
+        logs.logger().warning("a newcomer waits, for the table is busy: its status looks again")
+    return {"statusCode": 200}
+
+
+def _resumed(table: Table, posts: Posts, arrival: Arrival, now: datetime, settings: Settings) -> Item | None:
+    """Let a newcomer take the place that its token is for; close the connection that had it."""
+    taken = resume.take_over(table, arrival, now, settings)
+    if taken is None:
+        return None
+    item, before = taken
+    topics.forget(table, before)
+    posts.close(before["at"], connections.id_of(before))
+    return item
+
+
+def hear(
+    table: Table, posts: Posts, sources: topics.Sources, event: Any, now: datetime, settings: Settings
+) -> None:
+    """Take a frame. Whatever is wrong with it is told to its sender, and the connection stays.
+
+    Costs 1 WCU, and what its action costs. A connection that nobody knows, which a client has only when it
+    was taken for dead, is closed, so that its client connects again.
+    """
+    id, at = event["requestContext"]["connectionId"], endpoint(event["requestContext"])
+    frame = sockets.read(str(event.get("body")))
+    action = ACTIONS.get(frame["action"]) if isinstance(frame, dict) else None
+    said = sockets.part(frame, action.takes) if action and isinstance(frame, dict) else None
+    if action is None or said is None:
+        posts.send(at, id, sockets.error(frame if isinstance(frame, str) else "bad_request"))
+        return
+    text = said.text if isinstance(said, Message) else ""
+    if len(text) > settings.chat_length:
+        posts.send(at, id, sockets.error("too_long"))
+        return
+    try:
+        if me := connections.touch(table, id, now, settings, text):
+            todo = action.take(Frame(table, posts, sources, settings, now, me, said))
+            is_unsettled = me["state"] == "waiting" or me.get("untold")
+            lobby.settle(table, posts, (*todo, id) if is_unsettled else todo, now, settings)
+        elif connections.find(table, id):
+            posts.send(at, id, sockets.error("slow_down"))
+        else:
+            posts.close(at, id)
+    except Busy:
+        posts.send(at, id, sockets.error("slow_down"))
+
+
+def disconnect(table: Table, posts: Posts, event: Any, now: datetime, settings: Settings) -> None:
+    """Free whoever was with a connection that is closed. Late and repeated events do nothing.
+
+    A client that closes with 1000 has left for good. Costs 1 RCU and 3 WCU, with a partner 4 more.
+    """
+    context = event["requestContext"]
+    left = context.get("disconnectStatusCode") == 1000
+    lost = lobby.lose(table, context["connectionId"], now, settings, may_return=not left)
+    lobby.settle(table, posts, lost, now, settings)

@@ -1,0 +1,180 @@
+"""Frames: what a client may say, and what that does.
+
+Each action answers whom it concerns: they are told and matched afterwards (lobby.py).
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from chalicelib import connections, lobby, logs, notes, pairs, reports, resume, sockets, times, topics, wire
+from chalicelib.chat_schemas import Message, ReportFrame, Subscription
+from chalicelib.items import Item
+from chalicelib.lobby import Turns
+from chalicelib.pairs import DISCONNECTED
+from chalicelib.posts import Posts
+from chalicelib.settings import Settings
+from chalicelib.table import Table
+
+
+class Nothing(Struct):
+    """What an action without a field of its own takes."""
+
+
+class Frame(NamedTuple):
+    """A frame, who has sent it, and what its action needs."""
+
+    table: Table
+    posts: Posts
+    sources: topics.Sources
+    settings: Settings
+    now: datetime
+    me: Item
+    said: Any
+
+    @property
+    def id(self) -> str:
+        """The sender."""
+        return connections.id_of(self.me)
+
+    def answer(self, **fields: Any) -> None:
+        """Post a frame to the sender."""
+        self.posts.send(self.me["at"], self.id, wire.encode(fields))
+
+    def refuse(self, code: str) -> Turns:
+        """Tell the sender what is wrong; nobody else is concerned."""
+        self.posts.send(self.me["at"], self.id, sockets.error(code))
+        return ()
+
+    def move(self, to: pairs.Target, **more: Any) -> Turns:
+        """Bring the sender into another state, unless its turn is over; answer it and whom it has left."""
+        moved = pairs.move(self.table, self.me, to, self.now, **more)
+        return (self.id, moved.lost) if moved and moved.lost else (self.id,)
+
+
+def status(frame: Frame) -> Turns:
+    """Answer the sender's state. What it was not told comes after; whoever is at telling it is waited for."""
+    frame.answer(type="status", state=frame.me["state"], since=times.answer(times.instant(frame.me["since"])))
+    if frame.me.get("untold"):
+        notes.wait_until_told(frame.table, frame.posts, frame.id, frame.now)
+    return ()
+
+
+def message(frame: Frame) -> Turns:
+    """Hand a text to the partner: one write, which has found the partner and decided on the rate, one post.
+
+    The first of a pair sees to it that the partner knows of the pair, for 1 RCU. When the partner is dead,
+    the sender is told that it has lost it, and waits.
+    """
+    text = {"type": "message", "text": frame.said.text, "time": times.answer(frame.now)}
+    return _relay(frame, wire.encode(text), is_first=frame.me.get("said") == 1)
+
+
+def typing(frame: Frame) -> Turns:
+    """Tell the partner that the sender is typing."""
+    return _relay(frame, wire.encode({"type": "typing"}), is_first=False)
+
+
+def _relay(frame: Frame, sent: str, *, is_first: bool) -> Turns:
+    me, table, now = frame.me, frame.table, frame.now
+    if me["state"] != "matched":
+        return frame.refuse("not_matched")
+    id, at = me["partner"]["id"], me["partner"]["at"]
+    if is_first:
+        notes.wait_until_told(table, frame.posts, id, now)
+    outcome = notes.deliver(table, frame.posts, id, at, sent, now)
+    if outcome == "later" and frame.said is not None:
+        return frame.refuse("slow_down")
+    if outcome != "gone":
+        return ()
+    if lost := lobby.lose(table, id, now, frame.settings):
+        return lost
+    return frame.move("waiting", note=DISCONNECTED)  # its item had expired, or it left just now
+
+
+def next(frame: Frame) -> Turns:
+    """Leave the partner, and wait for another; who waits already goes on, and is kept for nobody."""
+    return (frame.id,) if frame.me["state"] == "waiting" and "kept" not in frame.me else frame.move("waiting")
+
+
+def leave(frame: Frame) -> Turns:
+    """Leave partner and pool, and be idle."""
+    return () if frame.me["state"] == "idle" else frame.move("idle")
+
+
+def find(frame: Frame) -> Turns:
+    """Wait for a partner, unless there is one."""
+    return () if frame.me["state"] == "matched" else next(frame)
+
+
+def report(frame: Frame) -> Turns:
+    """Part from the partner for ever; both wait again. Costs 1 RCU, 8 WCU, and 2 per KB of the report."""
+    me, table = frame.me, frame.table
+    if me["state"] != "matched":
+        return frame.refuse("not_matched")
+    partner = connections.find(table, me["partner"]["id"])
+    kept = reports.action(me, partner, frame.said, frame.now, frame.settings)
+    return frame.move("waiting", block=True, extra=[kept])
+
+
+def subscribe(frame: Frame) -> Turns:
+    """Listen to a topic."""
+    name = frame.said.topic
+    topic = topics.canonical(frame.sources, name)
+    if topic is None or not topics.subscribe(frame.table, frame.me, topic, name, frame.now):
+        return frame.refuse("bad_request")
+    return ()
+
+
+def unsubscribe(frame: Frame) -> Turns:
+    """Listen to a topic no more."""
+    topic = topics.canonical(frame.sources, frame.said.topic)
+    if topic is None:
+        return frame.refuse("bad_request")
+    topics.unsubscribe(frame.table, frame.id, topic)
+    return ()
+
+
+def ping(frame: Frame) -> Turns:
+    """Answer; the connection is not idle, and who waits is looked after."""
+    frame.answer(type="pong")
+    return ()
+
+
+def come_back(frame: Frame) -> Turns:
+    """Give the token with which another connection takes this one's place. Costs 1 WCU."""
+    try:
+        token = resume.token(frame.settings, frame.id)
+    except Exception as error:  # no secret, or SSM does not answer
+        logs.failure("a token cannot be signed", error)
+        return frame.refuse("slow_down")
+    frame.answer(type="resume", token=token)
+    values = {":yes": True}
+    frame.table.update(
+        connections.key(frame.id), "SET resumable = :yes", condition="attribute_exists(pk)", values=values
+    )
+    return ()
+
+
+class Action(NamedTuple):
+    """What an action takes from its frame, and what it does."""
+
+    takes: type[Struct]
+    take: Callable[[Frame], Turns]
+
+
+ACTIONS = {
+    "status": Action(Nothing, status),
+    "message": Action(Message, message),
+    "typing": Action(Nothing, typing),
+    "next": Action(Nothing, next),
+    "leave": Action(Nothing, leave),
+    "find": Action(Nothing, find),
+    "report": Action(ReportFrame, report),
+    "subscribe": Action(Subscription, subscribe),
+    "unsubscribe": Action(Subscription, unsubscribe),
+    "ping": Action(Nothing, ping),
+    "resume": Action(Nothing, come_back),
+}

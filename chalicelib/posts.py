@@ -1,0 +1,102 @@
+"""Posts to connections: from a socket, a stream or a schedule, all alike.
+
+Each connection's item says at which endpoint it can be reached; there is one client for each endpoint, made
+when it is first needed. A post is never tried again when its answer was lost, for it may have arrived.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import Lock
+from typing import Any, Literal, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
+
+from chalicelib import logs
+from chalicelib.attempts import back_off, code
+
+T = TypeVar("T")
+R = TypeVar("R")
+Outcome = Literal["sent", "gone", "failed"]
+
+TRIES = 4
+THREADS = 16  # posts at once; each is mostly waiting
+THROTTLED = {"LimitExceededException", "TooManyRequestsException", "ThrottlingException"}
+
+
+class Posts:
+    """The line to the connections; `session` answers what makes a client, as `app.websocket_api.session`."""
+
+    def __init__(self, session: Callable[[], Any], pause: Callable[[float], None] = time.sleep) -> None:
+        self._session = session
+        self._pause = pause
+        self._lock = Lock()
+        self._clients: dict[tuple[int, str], Any] = {}
+
+    def send(self, at: str, id: str, frame: str) -> Outcome:
+        """Post a frame to a connection; never raises for what the other end does.
+
+        `gone` is API Gateway's 410: closed, or not open yet. A throttle is waited out a few times; when the
+        answer is lost, or the throttle stays, it is `failed`, and a line in the log.
+        """
+        return self._call(lambda client: client.post_to_connection(ConnectionId=id, Data=frame), at)
+
+    def is_open(self, at: str, id: str) -> bool:
+        """Tell whether a connection is open; one that cannot be asked about is taken to be."""
+        return self._call(lambda client: client.get_connection(ConnectionId=id), at) != "gone"
+
+    def close(self, at: str, id: str) -> None:
+        """Close a connection; one that is gone is closed already."""
+        self._call(lambda client: client.delete_connection(ConnectionId=id), at)
+
+    def _call(self, call: Callable[[Any], Any], at: str) -> Outcome:
+        for number in range(TRIES):
+            try:
+                call(self._client(at))
+                return "sent"
+            except (EndpointConnectionError, ConnectTimeoutError) as error:  # it did not leave here
+                problem: Exception = error
+            except ClientError as error:
+                if code(error) == "GoneException":
+                    return "gone"
+                problem = error
+                if code(error) not in THROTTLED:
+                    break
+            except BotoCoreError as error:
+                problem = error
+                break
+            if number < TRIES - 1:
+                back_off(number + 1, self._pause)
+        logs.failure("a post to a connection failed", problem)
+        return "failed"
+
+    def _client(self, at: str) -> Any:
+        session = self._session()
+        with self._lock:  # two threads that need the same client make one
+            found = self._clients.get((id(session), at))
+            if found is None:
+                found = session.client("apigatewaymanagementapi", endpoint_url=at)
+                self._clients[id(session), at] = found
+            return found
+
+
+def endpoint(context: Any) -> str:
+    """Write the address that posts to a socket event's API go to, as Chalice does."""
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "us-east-1")
+    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"https://{context['apiId']}.execute-api.{region}.{suffix}/{context['stage']}"
+
+
+def at_once(work: Callable[[T], R], things: Iterable[T]) -> list[R]:
+    """Do the same with several things at once, and answer in their order. What one raises is raised."""
+    things = list(things)
+    if len(things) < 2:
+        return [work(thing) for thing in things]
+    return list(_threads().map(work, things))
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="posts")
