@@ -7,7 +7,6 @@ deleted meanwhile. Filters follow the statistics and gsi2, which lag behind a wr
 
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,10 +21,10 @@ from chalicelib.errors import Forbidden
 from chalicelib.items import Item
 from chalicelib.settings import Settings
 from chalicelib.table import Page, Table
+from chalicelib.threads import at_once
 
 RATINGS = frozenset(range(1, 6))
 LANGUAGES = 100  # of one product, whose statistics are read for one page
-THREADS = 10
 
 
 @dataclass
@@ -175,12 +174,7 @@ def _fill(table: Table, streams: Sequence[Stream], missing: int, tally: Tally) -
         )
         for stream in streams
     ]
-    if len(asks) == 1:
-        pages = [asks[0]()]
-    else:
-        with ThreadPoolExecutor(min(THREADS, len(asks))) as pool:
-            pages = list(pool.map(lambda ask: ask(), asks))
-    for stream, page in zip(streams, pages, strict=True):
+    for stream, page in zip(streams, at_once(lambda ask: ask(), asks), strict=True):
         stream.items.extend(tally.add(page))
         stream.more, stream.size = page.next is not None, 2 * stream.size
         if page.items:

@@ -80,7 +80,11 @@ def touch(table: Table, id: str, now: datetime, settings: Settings, said: str = 
     digest, deleted with the pair, that proves a report's quotation. Costs 1 WCU.
     """
     frames = [f"t{i:02}" for i in range(1, settings.chat_frames + 1)]
-    values = {":now": _milliseconds(now), ":edge": _milliseconds(now - settings.chat_span), ":gone": "gone"}
+    values = {
+        ":now": times.milliseconds(now),
+        ":edge": times.milliseconds(now - settings.chat_span),
+        ":gone": "gone",
+    }
     sets = _shifted(frames, ":now", ":never")
     if said:
         sets += _shifted(QUOTED, ":said", ":nothing")
@@ -150,10 +154,6 @@ def token() -> str:
 def age(item: Item, now: datetime) -> timedelta:
     """Say how long a connection has been in its state."""
     return now - times.instant(item["since"])
-
-
-def _milliseconds(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
 
 
 def card(item: Item) -> Partner:

@@ -18,20 +18,17 @@ def list_finders(table: Table, challenge: str, query: FindersQuery, settings: Se
     top, and 3 more for any other part. Raises NotFound, BadCursor.
     """
     challenges.find(table, challenge)
-    held, asked = (
-        placing.ranking_of(challenge),
-        ("finders", challenge, str(query.place), query.around or ""),
-    )
+    held = placing.ranking_of(challenge)
+    asked = ("finders", challenge, str(query.place), query.around or "")
     below, around = int(cursors.read(settings, asked, query.cursor) or 0), 0
     if query.around and not below:
-        entry = table.get(ranking.entry_key(held.name, query.around)) or {}
-        around = entry.get("gsi1sk", 0)
+        around = (table.get(ranking.entry_key(held.name, query.around)) or {}).get("gsi1sk", 0)
         if not around:
             raise NotFound(f"around: {query.around} is not ranked in {challenge}")
     found = listing.read(table, held, query.limit, below=below, place=query.place, around=around)
     items = []
-    for one in found.items:
-        paths, time = placing.standing(one.merit)
-        items.append(Finder(rank=one.rank, player=one.player, found=paths, time=time))
-    more = str(found.items[-1].number) if found.goes_on else ""
+    for rank, entry in found.items:
+        paths, time = placing.standing(entry.merit)
+        items.append(Finder(rank=rank, player=entry.player, found=paths, time=time))
+    more = str(found.items[-1].entry.number) if found.goes_on else ""
     return Finders(items=items, cursor=cursors.write(settings, asked, more))

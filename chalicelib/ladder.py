@@ -2,17 +2,15 @@
 
 import heapq
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from chalicelib.items import Item
 from chalicelib.ranking import Ranking, player_of, shard_key
 from chalicelib.ranktree import TIE
 from chalicelib.table import Page, Table
-
-T = TypeVar("T")
+from chalicelib.threads import begin
 
 TOP = 10**38 - 1  # above every entry's number
 FEW = 4  # entries that a shard is asked for at least, so that an even spread needs no second page
@@ -35,25 +33,23 @@ def down(table: Table, ranking: Ranking, limit: int, below: int = TOP) -> list[E
 
     Costs 0.5 RCU per 4 KB of index (about 25 entries), on each shard.
     """
-    return list(islice(_merged(table, ranking, (1, below - 1), limit, down=True), limit))
+    return _begun(table, ranking, (1, below - 1), limit, down=True)()
 
 
-def up(table: Table, ranking: Ranking, limit: int, above: int) -> list[Entry]:
-    """Answer the next entries from worse to better, strictly above a number. Costs as `down` does."""
-    return list(islice(_merged(table, ranking, (max(above, 0) + 1, TOP), limit, down=False), limit))
+def up(table: Table, ranking: Ranking, limit: int, above: int) -> Callable[[], list[Entry]]:
+    """Begin to read the next entries from worse to better, strictly above a number; a call answers them.
+
+    Costs as `down` does.
+    """
+    return _begun(table, ranking, (max(above, 0) + 1, TOP), limit, down=False)
 
 
-def begin(call: Callable[[], T]) -> "Future[T]":
-    """Begin a call beside what comes next; its `result()` waits for it."""
-    return _pool().submit(call)
-
-
-def _merged(
+def _begun(
     table: Table, ranking: Ranking, bounds: tuple[int, int], limit: int, *, down: bool
-) -> Iterator[Entry]:
-    """Merge the shards in order; the first page of each is read at once with the others'."""
+) -> Callable[[], list[Entry]]:
+    """Begin to read the first page of each shard; the call merges them in order, and reads further ones."""
     if bounds[0] > bounds[1] or limit < 1:
-        return iter(())
+        return list
     size = limit if ranking.shards == 1 else max(FEW, 2 * -(-limit // ranking.shards))
 
     def page(shard: int, start: Item | None = None) -> Page:
@@ -61,10 +57,13 @@ def _merged(
             shard_key(ranking.name, shard), bounds, index="gsi1", limit=size, start=start, newest_first=down
         )
 
-    others = [begin(partial(page, shard)) for shard in range(1, ranking.shards)]
-    firsts = [page(0), *(other.result() for other in others)]
-    walks = [_walk(page, shard, first) for shard, first in enumerate(firsts)]
-    return heapq.merge(*walks, key=lambda entry: entry.number, reverse=down)
+    firsts = [begin(partial(page, shard)) for shard in range(ranking.shards)]
+
+    def merged() -> list[Entry]:
+        walks = [_walk(page, shard, first.result()) for shard, first in enumerate(firsts)]
+        return list(islice(heapq.merge(*walks, key=lambda entry: entry.number, reverse=down), limit))
+
+    return merged
 
 
 def _walk(page: Callable[[int, Item | None], Page], shard: int, first: Page) -> Iterator[Entry]:
@@ -76,9 +75,3 @@ def _walk(page: Callable[[int, Item | None], Page], shard: int, first: Page) -> 
         if read.next is None:
             return
         read = page(shard, read.next)
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """Answer the process's threads, made when they are first needed."""
-    return ThreadPoolExecutor(16, thread_name_prefix="ladder")

@@ -28,7 +28,6 @@ from chalicelib.table import Table
 
 AHEAD = timedelta(minutes=5)  # that a client's clock may be
 SEASONS = 10_000  # of a board: more than a thousand years of months
-
 TRIES = 8  # of a submission that others of the same player overtake
 
 
@@ -73,13 +72,14 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
 
     board, items = boards.find_with(table, name, now, 0, keys, consistent=True)
     [key] = keys(board)
+    score = items.get(key)
     one = Submission(player, body.id, accepted(board, body.value), time)
     for _ in range(TRIES):
-        refused = table.transact(actions(board, one, items.get(key), now))
-        items = table.get_many([key], consistent=True)
+        refused = table.transact(actions(board, one, score, now))
+        score = table.get(key, consistent=True)
         if refused != (0,):  # all is written, or the id was there
-            score = items.get(key, {}).get("score")
-            return Answer(ScoreAnswer(player=player, score=score), status=200 if refused else 201)
+            answer = ScoreAnswer(player=player, score=score["score"] if score else None)
+            return Answer(answer, status=200 if refused else 201)
         if board.operator == "increment":
             raise Unprocessable(f"value: with it the score would leave the range of {name[:40]}")
     raise Busy("Other submissions of this player come in between: try again in a moment.")

@@ -2,13 +2,11 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from chalicelib import ladder, ranking
 from chalicelib.ladder import Entry
 from chalicelib.ranking import Position, Ranking
-from chalicelib.ranktree import TIE
 from chalicelib.table import Table
 
 
@@ -16,13 +14,7 @@ class Listed(NamedTuple):
     """An entry with its rank."""
 
     rank: int
-    number: int
-    player: str
-
-    @property
-    def merit(self) -> int:
-        """Answer the merit that the number begins with."""
-        return self.number // TIE
+    entry: Entry
 
 
 class Part(NamedTuple):
@@ -48,7 +40,7 @@ def read(table: Table, held: Ranking, limit: int, *, below: int = 0, place: int 
         found = ladder.down(table, held, limit + 1, below or ladder.TOP)
         first = None if below else Position(1, 0, 0)
     ranks = _ranks(table, held, found, first)
-    items = [Listed(rank, *entry) for rank, entry in zip(ranks, found[:limit], strict=False)]
+    items = [Listed(rank, entry) for rank, entry in zip(ranks, found[:limit], strict=False)]
     return Part(items, len(found) > limit)
 
 
@@ -64,10 +56,10 @@ def _from(table: Table, held: Ranking, limit: int, place: int) -> tuple[Position
 
 def _around(table: Table, held: Ranking, limit: int, number: int) -> list[Entry]:
     """Answer the entries on both sides of a number and the one that has it; one more if others follow."""
-    better = ladder.begin(partial(ladder.up, table, held, limit, number))
+    better = ladder.up(table, held, limit, number)
     worse = ladder.down(table, held, limit + 1, number + 1)
     ahead = max(limit // 2, limit - len(worse))
-    return [*reversed(better.result()[:ahead]), *worse][: limit + 1]
+    return [*reversed(better()[:ahead]), *worse][: limit + 1]
 
 
 def _ranks(table: Table, held: Ranking, found: Sequence[Entry], position: Position | None) -> Iterator[int]:

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from chalicelib import connections, logs, notes, pairs, times, topics
 from chalicelib.errors import Busy
 from chalicelib.items import Item
-from chalicelib.posts import Posts, at_once
+from chalicelib.posts import Posts
 from chalicelib.settings import Settings
 from chalicelib.table import Table
+from chalicelib.threads import at_once
 
 ROUNDS = 60  # of telling and matching in a row, should one dead connection be met after the other
 SILENT = timedelta(seconds=60)  # after which the sweep asks whether a connection is open

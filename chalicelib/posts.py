@@ -6,23 +6,18 @@ when it is first needed. A post is never tried again when its answer was lost, f
 
 import os
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from collections.abc import Callable
 from threading import Lock
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from chalicelib import logs
 from chalicelib.attempts import back_off, code
 
-T = TypeVar("T")
-R = TypeVar("R")
 Outcome = Literal["sent", "gone", "failed"]
 
 TRIES = 4
-THREADS = 16  # posts at once; each is mostly waiting
 THROTTLED = {"LimitExceededException", "TooManyRequestsException", "ThrottlingException"}
 
 
@@ -87,16 +82,3 @@ def endpoint(context: Any) -> str:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "us-east-1")
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     return f"https://{context['apiId']}.execute-api.{region}.{suffix}/{context['stage']}"
-
-
-def at_once(work: Callable[[T], R], things: Iterable[T]) -> list[R]:
-    """Do the same with several things at once, and answer in their order. What one raises is raised."""
-    things = list(things)
-    if len(things) < 2:
-        return [work(thing) for thing in things]
-    return list(_threads().map(work, things))
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="posts")

@@ -10,9 +10,8 @@ a change that is pending or fresh is read as it was at one moment, without one's
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 
 from chalicelib import boards, cursors, ladder, leaderboards, listing, ranking, times
 from chalicelib.board_schemas import BoardQuery
@@ -20,6 +19,7 @@ from chalicelib.boards import Board
 from chalicelib.errors import Busy, NotFound
 from chalicelib.items import Item, Key
 from chalicelib.ladder import Entry
+from chalicelib.listing import Part
 from chalicelib.ranking import Position
 from chalicelib.ranktree import TIE
 from chalicelib.score_schemas import (
@@ -60,18 +60,17 @@ def standing(table: Table, name: str, player: str, query: StandingQuery, now: da
     score = items.get(keys(board)[0])
     if score is None:
         raise NotFound(f"player: {player[:40]} has no score on {name[:40]}")
+    better = _better(table, board, score)
     if query.consistent or (board.falls and _is_unsettled(board, player, score, items, now)):
-        ahead = ladder.begin(partial(_better, table, board, score))
-        now_score, position = _snapshot(table, board, player, score)
-        better = ahead.result() if now_score["score"] == score["score"] else _better(table, board, now_score)
-        score = now_score
+        seen, (score, position) = score, _snapshot(table, board, player, score)
+        if score["score"] != seen["score"]:
+            better = _better(table, board, score)
     else:
-        ahead = ladder.begin(partial(_better, table, board, score))
         merit = board.scale.merit(score["score"])
         nodes = table.get_many(ranking.path_keys(board.ranking, merit))
-        position, better = ranking.position(board.ranking, merit, nodes), ahead.result()
+        position = ranking.position(board.ranking, merit, nodes)
     of = max(position.of, position.rank)
-    following = next((board.scale.score(entry.merit) for entry in better if entry.player != player), None)
+    following = next((board.scale.score(entry.merit) for entry in better() if entry.player != player), None)
     return Standing(
         player=player,
         score=score["score"],
@@ -82,8 +81,8 @@ def standing(table: Table, name: str, player: str, query: StandingQuery, now: da
     )
 
 
-def _better(table: Table, board: Board, score: Item) -> list[Entry]:
-    """Answer the two entries next above a score: one of them may be the player's own old one."""
+def _better(table: Table, board: Board, score: Item) -> Callable[[], list[Entry]]:
+    """Begin to read the two entries next above a score: one of them may be the player's own old one."""
     return ladder.up(table, board.ranking, 2, (board.scale.merit(score["score"]) + 1) * TIE - 1)
 
 
@@ -131,12 +130,8 @@ def entries(table: Table, name: str, query: EntriesQuery, settings: Settings, no
     else:
         board, around = boards.find(table, name, now, season), 0
     found = listing.read(table, board.ranking, query.limit, below=below, place=query.place, around=around)
-    items = [
-        BoardEntry(rank=one.rank, player=one.player, score=board.scale.score(one.merit))
-        for one in found.items
-    ]
-    more = json.dumps((board.season, found.items[-1].number)) if found.goes_on else ""
-    return Entries(items=items, cursor=cursors.write(settings, asked, more))
+    more = json.dumps((board.season, found.items[-1].entry.number)) if found.goes_on else ""
+    return Entries(items=_shown(board, found), cursor=cursors.write(settings, asked, more))
 
 
 def _number(table: Table, name: str, player: str, season: int, now: datetime) -> tuple[Board, int]:
@@ -155,6 +150,13 @@ def _number(table: Table, name: str, player: str, season: int, now: datetime) ->
         raise NotFound(f"player: {player[:40]} has no score on {name[:40]}")
     merit = board.scale.merit(score["score"])
     return board, (entry or {}).get("gsi1sk") or board.ranking.entry(merit, player)
+
+
+def _shown(board: Board, found: Part) -> list[BoardEntry]:
+    return [
+        BoardEntry(rank=rank, player=entry.player, score=board.scale.score(entry.merit))
+        for rank, entry in found.items
+    ]
 
 
 # -- all scores ----------------------------------------------------------------------------------------
@@ -196,9 +198,5 @@ def live(table: Table, name: str) -> Live:
     """Answer a board's first ten and how many players it ranks. Costs 2 RCU."""
     now = datetime.now(UTC)
     board = boards.find(table, name, now)
-    found = listing.read(table, board.ranking, 10)
-    items = [
-        BoardEntry(rank=one.rank, player=one.player, score=board.scale.score(one.merit))
-        for one in found.items
-    ]
+    items = _shown(board, listing.read(table, board.ranking, 10))
     return Live(board=name, season=board.season, players=ranking.players(table, board.ranking), items=items)

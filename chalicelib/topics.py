@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 from chalicelib import connections, logs, times, wire
 from chalicelib.errors import BadRequest, Busy
 from chalicelib.items import Item, Key, unpack
-from chalicelib.posts import Posts, at_once
+from chalicelib.posts import Posts
 from chalicelib.schemas import IDENTIFIER
 from chalicelib.table import Table
+from chalicelib.threads import at_once
 
 PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic
 MOST = 10  # topics that a connection may listen to
@@ -159,7 +160,7 @@ def changes(sources: Sources, records: Iterable[Any]) -> dict[str, bool]:
 def _push(
     table: Table, posts: Posts, sources: Sources, topic: str, head: Item, is_late: bool, now: datetime
 ) -> None:
-    instant = int(now.timestamp() * 1000)
+    instant = times.milliseconds(now)
     edge = instant - int(PAUSE.total_seconds() * 1000)
     won = table.update(
         head_key(topic),

@@ -8,13 +8,13 @@ row is a newer comment.
 from __future__ import annotations
 
 import csv
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -27,12 +27,12 @@ from chalicelib.errors import BadRequest, Conflict
 from chalicelib.schemas import IDENTIFIER
 from chalicelib.table import Table
 from ops.recount import drift
+from ops.waiting import PATIENCE, until_counted
 
 COLUMNS = ("product", "author", "rating", "language", "text")
 WRITERS = 8
 GROUP = 200
 ALL = 2**31 - 1  # the most items that a query can be asked for
-PATIENCE = 60.0  # seconds without one more product whose statistics are complete
 
 
 class Skip(StrEnum):
@@ -146,15 +146,7 @@ def _post(table: Table, row: Row, time: datetime) -> bool:
 
 def wait(table: Table, products: Iterable[str], tick: Callable[[], None]) -> bool:
     """Wait until these products' comments are counted, a tick each; False after 60 s in which none was."""
-    last = time.monotonic()
-    for product in products:
-        while not is_counted(table, product):
-            if time.monotonic() - last > PATIENCE:
-                return False
-            time.sleep(0.25)
-        last = time.monotonic()
-        tick()
-    return True
+    return until_counted(products, partial(is_counted, table), lambda _: tick(), PATIENCE)
 
 
 def is_counted(table: Table, product: str) -> bool:

@@ -17,7 +17,6 @@ import hashlib
 import hmac
 import re
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from chalicelib.events import View
 from chalicelib.items import Key
 from chalicelib.settings import Settings
 from chalicelib.table import Table
+from ops.waiting import PATIENCE, until_counted
 
 LINE = re.compile(
     r"(?P<address>\S+) \S+ .+? \[(?P<time>[^\]]{20,40})\]"
@@ -57,7 +57,6 @@ FEED_NAMES = frozenset({"feed", "rss", "rss2", "atom", "rdf"})
 FEED_QUERY = re.compile(r"(^|[&;])(feed=|(flav|format|type|output)=(rss|atom|rdf|feed))")
 GROUP = 500
 ALL = 2**31 - 1  # the most items that a query can be asked for
-PATIENCE = 60.0  # seconds without one more page whose aggregates are complete
 
 
 class Skip(StrEnum):
@@ -219,15 +218,7 @@ def write(table: Table, found: Iterable[View | Skip], settings: Settings, now: d
 
 def wait(table: Table, days: Iterable[tuple[str, str]], tick: Callable[[], None]) -> bool:
     """Wait until these pages' days are counted, a tick each; False after 60 s in which none was."""
-    last = time.monotonic()
-    for url, day in days:
-        while not is_counted(table, url, day):
-            if time.monotonic() - last > PATIENCE:
-                return False
-            time.sleep(0.25)
-        last = time.monotonic()
-        tick()
-    return True
+    return until_counted(days, lambda day: is_counted(table, *day), lambda _: tick(), PATIENCE)
 
 
 def is_counted(table: Table, url: str, day: str) -> bool:

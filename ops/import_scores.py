@@ -25,15 +25,15 @@ from chalicelib import boards, leaderboards, ranking
 from chalicelib.auth import Caller
 from chalicelib.boards import Board
 from chalicelib.errors import Busy, Unprocessable
-from chalicelib.items import Key
+from chalicelib.items import Key, groups
 from chalicelib.leaderboards import Submission
 from chalicelib.score_schemas import ScoreBody
 from chalicelib.table import Table
 from ops.score_rows import Skip
+from ops.waiting import PATIENCE, until_counted
 
 GROUP = 49  # rows: their scores, their submissions and the board are read by one batch of 100
 THREADS = 4
-PATIENCE = 60.0  # seconds in which the table is busy, or the stream counts none of the next players
 IMPORTER = Caller(sub="import-scores", admin=True, problem="")
 
 
@@ -69,8 +69,7 @@ def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summa
     summary = Summary()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as pool:
         for wave in _waves(found, summary):
-            groups = [wave[start : start + GROUP] for start in range(0, len(wave), GROUP)]
-            for became in pool.map(partial(_patiently, table, board), groups):
+            for became in pool.map(partial(_patiently, table, board), groups(wave, GROUP)):
                 summary.became += became
             summary.players |= dict.fromkeys(one.player for one in wave)
     return summary
@@ -148,15 +147,8 @@ def wait(table: Table, board: Board, players: Sequence[str], tick: Callable[[int
 
     False after 60 s in which no further group was: give them in the order in which they were written.
     """
-    for start in range(0, len(players), GROUP):
-        group = players[start : start + GROUP]
-        last = time.monotonic()
-        while not is_counted(table, board, group):
-            if time.monotonic() - last > PATIENCE:
-                return False
-            time.sleep(0.25)
-        tick(len(group))
-    return True
+    parts = groups(players, GROUP)
+    return until_counted(parts, partial(is_counted, table, board), lambda part: tick(len(part)), PATIENCE)
 
 
 def is_counted(table: Table, board: Board, players: Iterable[str]) -> bool:

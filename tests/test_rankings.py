@@ -23,6 +23,7 @@ from chalicelib.board_schemas import BoardBody, BoardQuery, SeasonBody
 from chalicelib.errors import Conflict, NotFound, Unprocessable
 from chalicelib.score_schemas import EntriesQuery, ScoreBody, StandingQuery
 from chalicelib.table import Table
+from chalicelib.threads import THREADS
 from tests.conftest import EngineTable
 from tests.faults import cancelled, instead
 from tests.records import Reader, drift, scan
@@ -205,14 +206,18 @@ def play(store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed:
     board.equals(twin)
 
 
-@examples(
+A_FEW = examples(
     max_examples=15,
     deadline=None,
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(st.sampled_from(BODIES), CHANGES, st.integers(0, 2**32))
+any_game = given(st.sampled_from(BODIES), CHANGES, st.integers(0, 2**32))
+
+
+@A_FEW
+@any_game
 def test_a_board_is_its_twin(
     store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed: int
 ) -> None:
@@ -220,14 +225,8 @@ def test_a_board_is_its_twin(
 
 
 @pytest.mark.long
-@examples(
-    max_examples=300,
-    deadline=None,
-    database=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(st.sampled_from(BODIES), CHANGES, st.integers(0, 2**32))
+@examples(A_FEW, max_examples=300)
+@any_game
 def test_a_board_is_its_twin_300_times(
     store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed: int
 ) -> None:
@@ -347,6 +346,19 @@ def test_the_best_of_many_at_once_stays(store: tuple[Table, Reader]) -> None:
     assert board.entries() == [(1, "ann", Decimal(2))]
     for value in values:
         assert board.submit(Submission("ann", f"{value}", 0, 0), value).status == 200
+
+
+def test_many_ranks_of_a_sharded_board_at_once_are_all_answered(
+    store: tuple[Table, Reader],
+) -> None:
+    """More callers than a process has threads for reading: none may hold one while it waits for another."""
+    board = Board(*store, BODIES[1])
+    for i in range(4):
+        board.submit(Submission(f"p{i}", "1", 0, 0), Decimal(i))
+    board.deliver()
+    with ThreadPoolExecutor(3 * THREADS) as pool:
+        asked = [pool.submit(board.standing, f"p{i % 4}") for i in range(6 * THREADS)]
+        assert [one.result(60).rank for one in asked] == [4 - i % 4 for i in range(6 * THREADS)]
 
 
 def test_two_resets_at_once_end_one_season(store: tuple[Table, Reader]) -> None:

@@ -1,0 +1,33 @@
+"""Several calls at once, in threads that a process makes once.
+
+What runs in them must not begin anything itself: all threads could then wait for calls that none is left to
+make. Each is mostly waiting, for the table or for a connection.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+THREADS = 32  # as many as the table's client has connections
+
+
+def begin(call: Callable[[], R]) -> "Future[R]":
+    """Begin a call beside what comes next; its `result()` waits for it."""
+    return _threads().submit(call)
+
+
+def at_once(work: Callable[[T], R], things: Iterable[T]) -> list[R]:
+    """Do the same with several things at once, and answer in their order. What one raises is raised."""
+    things = list(things)
+    if len(things) < 2:
+        return [work(thing) for thing in things]
+    return list(_threads().map(work, things))
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="at-once")
