@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 # Before anything imports boto3 or app.py: no credentials, profiles or endpoints of whoever runs the tests.
 for _name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -40,6 +39,7 @@ import app  # noqa: E402
 from local.engine import Engine, EngineUnavailable, start  # noqa: E402
 from ops.definition import Table, create_table  # noqa: E402
 from tests.running import Run  # noqa: E402
+from tests.tables import table_on  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -84,10 +84,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 @pytest.fixture
 def engine_table(engine: Engine) -> Iterator[EngineTable]:
     """A table of its own for the test, on each engine in turn."""
-    dynamodb = engine.client("dynamodb")
-    table = create_table(dynamodb, "dev", name=f"test-{uuid4().hex}")
-    yield engine, table.name, table.stream_arn
-    dynamodb.delete_table(TableName=table.name)
+    with table_on(engine) as made:
+        yield engine, made.name, made.stream_arn
 
 
 @pytest.fixture

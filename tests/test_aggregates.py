@@ -18,11 +18,11 @@ from chalicelib.events import View
 from chalicelib.items import Item, Key
 from chalicelib.settings import Settings
 from chalicelib.sums import Amount, Constant
-from chalicelib.table import Table, connect
+from chalicelib.table import Table
 from local.engine import Engine
-from ops.definition import create_table
 from tests.faults import Killed, after, cancelled, instead, refused, timed_out
 from tests.records import Reader, drift, record, scan
+from tests.tables import store_on
 
 URL = "https://example.org/a"
 FEATURES = (views.contribution,)
@@ -32,13 +32,8 @@ Source = tuple[Table, Reader]
 @pytest.fixture
 def source(engine: Engine) -> Iterator[Source]:
     """A table with a client of its own, whose calls a test may answer itself, and its stream."""
-    made = create_table(engine.client("dynamodb"), "dev", name=f"test-{uuid4().hex}")
-    client = connect(Settings(endpoint=engine.endpoint, table=made.name)).client
-    yield (
-        Table(made.name, client, pause=lambda _: None),
-        Reader(engine.client("dynamodbstreams"), made.stream_arn),
-    )
-    engine.client("dynamodb").delete_table(TableName=made.name)
+    with store_on(engine, pause=lambda _: None) as made:
+        yield made
 
 
 def write(table: Table, n: int, *, url: str = URL, clients: int = 5, ahead: int = 0) -> None:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 from urllib.parse import quote
-from uuid import uuid4
 
 import pytest
 from chalice.test import Client
@@ -25,12 +24,12 @@ from chalicelib import answers, auth, challenges, placing, ranking, ranktree, su
 from chalicelib.challenge_schemas import Normalization
 from chalicelib.errors import NotOpen
 from chalicelib.items import Item, Key
-from chalicelib.settings import Settings, current
-from chalicelib.table import Table, connect
+from chalicelib.settings import current
+from chalicelib.table import Table
 from local.engine import Engine
-from ops.definition import create_table
 from tests.faults import instead, refused
 from tests.records import Reader, drift, scan
+from tests.tables import store_on
 
 PATHS = [f"Oak / Path {i}" for i in range(20)]
 HUNT = {"title": "Treasure hunt", "paths": PATHS, "limit": 12}
@@ -80,14 +79,9 @@ class Hunt:
 
 @pytest.fixture
 def hunt(ministack: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hunt]:
-    made = create_table(ministack.client("dynamodb"), "dev", name=f"test-{uuid4().hex}")
-    client = connect(Settings(endpoint=ministack.endpoint, table=made.name)).client
-    table = Table(made.name, client, pause=lambda _: None)
-    monkeypatch.setattr(app, "connect", lambda: table)
-    stream = Reader(ministack.client("dynamodbstreams"), made.stream_arn)
-    with Client(app.app) as http:
+    with store_on(ministack, pause=lambda _: None) as (table, stream), Client(app.app) as http:
+        monkeypatch.setattr(app, "connect", lambda: table)
         yield Hunt(table, stream, http.http)
-    ministack.client("dynamodb").delete_table(TableName=made.name)
 
 
 def counts(exactly: dict[int, int], last: int = 12) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -22,11 +21,10 @@ from chalicelib import aggregates, answers, challenges, progress, submissions
 from chalicelib.challenge_schemas import ChallengeBody, FoundPath, PlayerPath
 from chalicelib.errors import Busy, HubbubError, NotFound
 from chalicelib.items import Item, Key
-from chalicelib.settings import Settings
-from chalicelib.table import Table, connect
+from chalicelib.table import Table
 from local.engine import Engine
-from ops.definition import create_table
 from tests.records import Reader, drift, record, scan
+from tests.tables import store_on
 
 FEATURES = (challenges.contribution,)
 PATHS = [f"path {i}" for i in range(60)]
@@ -98,21 +96,16 @@ def cheap_digests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "COST", 2)
 
 
-def hunt_on(engine: Engine) -> Iterator[Hunt]:
-    made = create_table(engine.client("dynamodb"), "dev", name=f"test-{uuid4().hex}")
-    client = connect(Settings(endpoint=engine.endpoint, table=made.name)).client
-    yield Hunt(Table(made.name, client), Reader(engine.client("dynamodbstreams"), made.stream_arn))
-    engine.client("dynamodb").delete_table(TableName=made.name)
-
-
 @pytest.fixture
 def hunt(engine: Engine) -> Iterator[Hunt]:
-    yield from hunt_on(engine)
+    with store_on(engine) as made:
+        yield Hunt(*made)
 
 
 @pytest.fixture
 def hunt_on_ministack(ministack: Engine) -> Iterator[Hunt]:
-    yield from hunt_on(ministack)
+    with store_on(ministack) as made:
+        yield Hunt(*made)
 
 
 # -- races ---------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
@@ -21,10 +20,10 @@ from chalicelib import notes
 from chalicelib.table import Table
 from local.engine import Engine
 from local.gateway import Gateway
-from ops.definition import create_table
 from tests import test_chat_clients
 from tests.conftest import EngineTable
 from tests.faults import refused
+from tests.tables import table_on
 from tests.test_chat_clients import until
 from tests.test_chat_races import check, history
 
@@ -113,10 +112,8 @@ class Client(test_chat_clients.Client):
 
 @pytest.fixture
 def table(ministack: Engine) -> Iterator[EngineTable]:
-    dynamodb = ministack.client("dynamodb")
-    made = create_table(dynamodb, "dev", name=f"test-{uuid4().hex}")
-    yield ministack, made.name, made.stream_arn
-    dynamodb.delete_table(TableName=made.name)
+    with table_on(ministack) as made:
+        yield ministack, made.name, made.stream_arn
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -21,7 +20,7 @@ from chalicelib.settings import Settings
 from chalicelib.sums import Constant
 from chalicelib.table import Table
 from local.engine import Engine
-from ops.definition import create_table
+from tests.tables import table_on
 
 STAGE = Settings(secret="0123456789abcdef0123456789abcdef")
 ADMIN = Caller("admin", admin=True)
@@ -88,10 +87,8 @@ def test_the_decision_is_for_the_least_expected_cost_whatever_the_counts() -> No
 @pytest.fixture
 def table(dynamodb_local: Engine) -> Iterator[Table]:
     """A table on DynamoDB Local, which counts reads as AWS does."""
-    client = dynamodb_local.client("dynamodb")
-    made = create_table(client, "dev", name=f"test-{uuid4().hex}")
-    yield Table(made.name, client)
-    client.delete_table(TableName=made.name)
+    with table_on(dynamodb_local) as made:
+        yield Table(made.name, dynamodb_local.client("dynamodb"))
 
 
 def product(table: Table, count: int, way: Callable[[int], tuple[int, str]]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest import mock
-from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner
@@ -18,15 +17,14 @@ from click.testing import CliRunner
 from chalicelib import aggregates, challenges, quarantine, sums
 from chalicelib.errors import Busy
 from chalicelib.items import Item, Key
-from chalicelib.settings import Settings
 from chalicelib.sums import Amount
-from chalicelib.table import Table, connect
+from chalicelib.table import Table
 from local.engine import Engine
 from ops.__main__ import main
-from ops.definition import create_table
 from ops.redrive import Summary, redrive
 from tests.faults import Killed, after, instead, timed_out
 from tests.records import record, scan
+from tests.tables import store_on
 
 STRICT = (challenges.contribution,)
 STATISTICS = challenges.statistics_key("hunt")
@@ -41,21 +39,16 @@ def lenient_contribution(item: Item) -> Mapping[tuple[Key, str], Amount]:
 LENIENT = (lenient_contribution,)
 
 
-def table_of(engine: Engine) -> Iterator[Table]:
-    made = create_table(engine.client("dynamodb"), "dev", name=f"test-{uuid4().hex}")
-    client = connect(Settings(endpoint=engine.endpoint, table=made.name)).client
-    yield Table(made.name, client, pause=lambda _: None)
-    engine.client("dynamodb").delete_table(TableName=made.name)
-
-
 @pytest.fixture
 def table(ministack: Engine) -> Iterator[Table]:
-    yield from table_of(ministack)
+    with store_on(ministack, pause=lambda _: None) as (made, _):
+        yield made
 
 
 @pytest.fixture
 def each_table(engine: Engine) -> Iterator[Table]:
-    yield from table_of(engine)
+    with store_on(engine, pause=lambda _: None) as (made, _):
+        yield made
 
 
 def progress(player: str, found: Any) -> Item:
