@@ -23,7 +23,10 @@ from chalicelib import (
     finders,
     leaderboards,
     lobby,
+    pages,
     progress,
+    pulse,
+    quarantine_pages,
     queue,
     ratings,
     reports,
@@ -32,6 +35,7 @@ from chalicelib import (
     settings,
     sockets,
     standings,
+    stream_schemas,
     submissions,
     telemetry,
     topics,
@@ -75,6 +79,7 @@ CONTRIBUTIONS = (
     leaderboards.contribution,
     challenges.contribution,
     comments.contribution,
+    pulse.contribution,
 )
 
 # One source a feature: what is pushed to those who listen to it.
@@ -322,6 +327,14 @@ def get_comments(
     return comment_pages.newest(connect(), path.product, query, stage, caller)
 
 
+@door("GET", "/products/{product}/hidden", who="admin", errors=(BadCursor,))
+def get_hidden(
+    path: comment_schemas.ProductPath, query: comment_schemas.HiddenQuery
+) -> comment_schemas.Comments:
+    """Answer the comments on a product that an admin has hidden."""
+    return comment_pages.hidden(connect(), path.product, query, stage)
+
+
 @door("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
 def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Answer[comment_schemas.Comment]:
     """Answer one comment; its ETag is what If-Match takes."""
@@ -377,6 +390,18 @@ def apply(event: Any) -> None:
     records = event.to_dict()["Records"]
     telemetry.publish(aggregates.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
     topics.push(connect(), posts, TOPICS, records, datetime.now(UTC))
+
+
+@door("GET", "/lag", who="admin")
+def get_lag() -> stream_schemas.Lag:
+    """Measure how far the sums are behind what is written."""
+    return pulse.lag(connect(), lambda: datetime.now(UTC))
+
+
+@door("GET", "/quarantine", who="admin", errors=(BadCursor,))
+def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quarantine:
+    """Answer the images of items that no contribution could be computed of, newest first."""
+    return quarantine_pages.newest(connect(), query, stage)
 
 
 # -- chat ----------------------------------------------------------------------------------------------
@@ -442,3 +467,24 @@ def get_docs_file(path: schemas.FilePath) -> Answer[str]:
     """Answer one of the files that the page of the calls is made of."""
     text, kind = viewer.file(path.file)
     return Answer(text, headers=viewer.HEADERS | {"Content-Type": kind})
+
+
+# -- pages and drop-ins --------------------------------------------------------------------------------
+
+
+@door("GET", "/", produces="text/html; charset=utf-8")
+def get_page() -> Answer[str]:
+    """Show the page."""
+    return pages.file("index.html")
+
+
+@door("GET", "/web/{file}", produces="text/plain", errors=(NotFound,))
+def get_web_file(path: schemas.WebFile) -> Answer[str]:
+    """Answer one of the files that the pages and the drop-ins are made of."""
+    return pages.file(path.file)
+
+
+@door("GET", "/web/{folder}/{file}", produces="text/plain", errors=(NotFound,))
+def get_web_part(path: schemas.WebPart) -> Answer[str]:
+    """Answer one of those that lie in a folder."""
+    return pages.file(path.file, path.folder)

@@ -56,3 +56,24 @@ class FilePath(Schema):
         str,
         Meta(description="Its name", examples=["swagger-ui.css"], pattern="^[a-z.-]{1,40}$(?!\\n)"),
     ]
+
+
+class WebFile(Schema):
+    """A file of the pages and drop-ins."""
+
+    file: Annotated[
+        str,
+        Meta(
+            description="Its name",
+            examples=["beacon.js"],
+            pattern="^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}$(?!\\n)",
+        ),
+    ]
+
+
+class WebPart(WebFile):
+    """A file in one of their folders."""
+
+    folder: Annotated[
+        str, Meta(description="The folder", examples=["examples"], pattern="^[a-z]{1,20}$(?!\\n)")
+    ]

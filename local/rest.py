@@ -1,20 +1,17 @@
-"""REST on one machine: Chalice's own local server, with what API Gateway and a web server add to it."""
+"""REST on one machine: Chalice's own local server, with what API Gateway adds to it."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import logging
-import mimetypes
 import socket
 import socketserver
 import sys
 import threading
 import time
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, cast
-from urllib.parse import unquote
 
 from chalice.app import Chalice
 from chalice.config import Config
@@ -29,7 +26,6 @@ from chalice.local import (
 from local.bodies import Refusal, read_body
 
 LOGGER = logging.getLogger("hubbub.local")
-WEB = Path(__file__).resolve().parents[1] / "web"
 HOST = "127.0.0.1"
 
 # What API Gateway itself answers, in the deployment's gateway responses: the contract's shape and codes.
@@ -49,7 +45,7 @@ CODES = {
 
 
 class Handler(ChaliceRequestHandler):
-    """Answers `/` and `/web/…` with files, and everything else through Chalice."""
+    """Answers through Chalice, and refuses what API Gateway would refuse."""
 
     disable_nagle_algorithm = True  # headers and body are two writes: the second would wait 40 ms for an ACK
     default_request_version = "HTTP/1.1"  # of a request line that cannot be read, and is refused
@@ -62,30 +58,13 @@ class Handler(ChaliceRequestHandler):
             self.close_connection = True
 
     def answer(self) -> None:
-        """Answer a file of the page, or what the app answers."""
+        """Answer what the app answers."""
         try:
-            body = read_body(self.headers, self.rfile, self._let_it_come)
-            file = self._file() if self.command in ("GET", "HEAD") else None
-            if file:
-                kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-                charset = "; charset=utf-8" if kind.startswith("text/") else ""
-                headers = {"Content-Type": kind + charset, "Cache-Control": "no-cache"}
-                self._send_http_response_with_body(200, headers, file.read_bytes())
-            else:
-                self._ask_app(body)
+            self._ask_app(read_body(self.headers, self.rfile, self._let_it_come))
         except Refusal as refusal:
             self.send_error(refusal.status, str(refusal))
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = answer  # noqa: N815
-
-    def _file(self) -> Path | None:
-        path = unquote(self.path.partition("?")[0])
-        name = "index.html" if path == "/" else path.removeprefix("/web/")
-        try:
-            file = (WEB / name).resolve()
-            return file if name != path and file.is_relative_to(WEB) and file.is_file() else None
-        except (OSError, ValueError):  # no file can have such a name
-            return None
 
     def _ask_app(self, body: bytes | None) -> None:
         headers = dict(self.headers)
