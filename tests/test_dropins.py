@@ -250,11 +250,11 @@ def comments(product: Run, item: str, author: str = "", **said: str) -> Any:
     )
 
 
+COUNT = "count => document.querySelector('hubbub-comments').shadowRoot.querySelectorAll('li').length == count"
+
+
 def shows(page: Page, count: int) -> None:
-    page.wait_for_function(
-        "count => document.querySelector('hubbub-comments').shadowRoot.querySelectorAll('li').length == count",
-        arg=count,
-    )
+    page.wait_for_function(COUNT, arg=count)
 
 
 def rate(page: Page, rating: int, text: str, button: str) -> None:
@@ -494,7 +494,7 @@ def test_the_widgets_are_accessible_and_fit_a_phone(
         with opened(browser, color_scheme=scheme, viewport={"width": 360, "height": 740}) as page:
             page.goto(shop.publish("/phone", html.replace("<title>", f"{meta}<title>")))
             page.get_by_text(ready).wait_for()
-            ground = "getComputedStyle(document.querySelector('script').nextElementSibling).backgroundColor"
+            ground = "getComputedStyle(document.body.firstElementChild).backgroundColor"
             assert page.evaluate(ground) == f"rgb({card[scheme]})"
             assert faults(page) == []
             assert overflow(page) <= 0
