@@ -81,14 +81,17 @@ def opened(browser: Browser, url: str = "", *, complaints: bool = False, **conte
 
 
 def faults(page: Page) -> list[str]:
-    """What axe finds that keeps somebody from using the page."""
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{one['id']}: {node['html']} {node['failureSummary']}"
-        for one in found
-        if one["impact"] in GRAVE
-        for node in one["nodes"]
-    ]
+    """What axe finds, in light and in dark, that keeps somebody from using the page."""
+    found: list[str] = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        found += [
+            f"{scheme}: {one['id']}: {node['html']} {node['failureSummary']}"
+            for one in Axe().run(page).response["violations"]
+            if one["impact"] in GRAVE
+            for node in one["nodes"]
+        ]
+    return found
 
 
 def overflow(page: Page) -> int:

@@ -145,7 +145,7 @@ button, textarea, select { font: inherit; color: inherit; background: var(--h-ca
 button { min-height: 34px; padding: 4px 12px; cursor: pointer; }
 button:hover { background: var(--h-tint); }
 button.primary { border-color: var(--h-accent); background: var(--h-accent); color: var(--h-accent-ink); font-weight: 600; }
-button.link { min-height: 24px; padding: 0 4px; border: 0; background: none; color: var(--h-accent); text-decoration: underline; font-size: 13px; }
+button.link { min-height: 24px; padding: 0 4px; border: 0; background: none; text-decoration: underline; font-size: 13px; }
 button:disabled { opacity: .55; cursor: default; }
 [part=state]:empty { display: none; }
 [part=state] { padding: 8px 12px; border-radius: 8px; color: var(--h-quiet); }
