@@ -16,12 +16,12 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 # Imports run downwards: a module may import what stands on a line above its own, or beside it on no account.
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
-    {"threads"},
+    {"threads", "consumed"},
     {"languages", "ulids"},
     {"components", "ranktree"},
     {"attempts", "calls", "view_schemas", "board_schemas", "challenge_schemas", "comment_schemas"},
     {"score_schemas", "chat_schemas"},
-    {"table", "sums", "auth", "quarantine", "viewer", "posts"},
+    {"table", "sums", "auth", "quarantine", "viewer", "page", "posts"},
     {"aggregates", "cursors"},
     {"telemetry", "ranking"},
     {"ladder"},
