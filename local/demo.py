@@ -138,9 +138,9 @@ def _score(chance: random.Random) -> int:
 
 
 def _age(chance: random.Random, now: datetime) -> float:
-    """Draw how many seconds ago a view was: few at night, more of late."""
+    """Draw how many seconds ago a view was: few at night."""
     while True:
-        age: float = DAYS * 86_400 * chance.random() ** 1.4
+        age: float = DAYS * 86_400 * chance.random()
         hour = (now - timedelta(seconds=age)).hour
         if chance.random() < 0.55 - 0.45 * math.cos(2 * math.pi * (hour - 3) / 24):
             return age
