@@ -8,10 +8,12 @@ import { html, nothing, repeat } from "./vendor/lit.js";
 import { count, ordinal, plural, points } from "./words.js";
 
 const ENTRIES = 10;
+const MOST_ENTRIES = 100; // in one call
 const MOST_BARS = 40;
 
 let name = "", board = null, standing = null, entries = [], cursor = null, buckets = [];
 let from = { way: "top" }; // or around you, or from a place
+let shown = ENTRIES;
 const bars = new Bars(150);
 
 const panel = new Panel("leaderboard", {
@@ -31,6 +33,7 @@ function show(text) {
   name = text.trim();
   remember("board", name);
   [board, standing, entries, cursor, buckets, from] = [null, null, [], null, [], { way: "top" }];
+  shown = ENTRIES;
   panel.restart(`leaderboard:${name}`, changed);
 }
 
@@ -57,28 +60,30 @@ async function findMe() {
 }
 
 async function list() {
-  const asked = from;
-  const query = { limit: ENTRIES, ...(asked.way === "around" ? { around: you() } : { place: asked.place }) };
+  const [asked, length] = [from, shown];
+  const limit = Math.min(length, MOST_ENTRIES);
+  const query = { limit, ...(asked.way === "around" ? { around: you() } : { place: asked.place }) };
   const answer = await panel.calls.get(path("/entries"), query);
-  if (asked === from) [entries, cursor] = [answer.items, answer.cursor];
+  if (asked === from && length === shown) [entries, cursor] = [answer.items, answer.cursor];
 }
 
 /** A push has the first ten; the rest follows from them only by asking. */
 function changed(value) {
-  if (from.way === "top") entries = value.items;
+  if (from.way === "top" && shown === ENTRIES) entries = value.items;
   if (board) board.players = value.players;
   panel.draw();
   panel.refresh();
 }
 
 const look = (way, place) => panel.act(async () => {
-  from = { way, place };
+  [from, shown] = [{ way, place }, ENTRIES];
   await list();
 });
 
 const more = () => panel.act(async () => {
   const next = await panel.calls.get(path("/entries"), { limit: ENTRIES, cursor });
   entries = [...entries, ...next.items];
+  shown = entries.length;
   cursor = next.cursor;
 });
 

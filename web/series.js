@@ -7,6 +7,7 @@ import { count, plural } from "./words.js";
 
 const DAY = 86_400_000; // ms
 const FRESH = 30_000; // ms until a series is asked for again though no number changed: hours pass
+const MOST_HOURS = 30 * DAY; // of which the API answers single hours
 const YEARS_BACK = 25;
 const SHOWN = 240; // rows of the table
 const date = (time) => new Date(time).toISOString().slice(0, 10);
@@ -25,8 +26,12 @@ export class Series {
   }
 
   clear() {
-    Object.assign(this, {});
     [this.#items, this.#problem, this.#looked, this.#at] = [[], "", "", 0];
+  }
+
+  /** Have it asked for again the next time. */
+  expire() {
+    this.#at = 0;
   }
 
   /** Ask for the series of a page with so many views, when they have changed or some time has passed. */
@@ -61,6 +66,7 @@ export class Series {
     [this.#interval, this.#from, this.#to] = [interval.value, from.value, to.value];
     if (isOther && event.target.name === "interval" && this.#to >= today()) this.#from = "";
     if (!from.value || !to.value) return;
+    if (Date.parse(to.value) - Date.parse(from.value) > MOST_HOURS) this.#interval = "day";
     this.#looked = "";
     this.#ask().catch((error) => this.#fail(error));
   }

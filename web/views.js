@@ -69,7 +69,9 @@ function changed(value) {
   const isNew = figures?.views !== value.views;
   figures = value;
   panel.draw();
-  if (isNew) panel.refresh(); // the others of the site, and the series
+  if (!isNew) return;
+  series.expire();
+  panel.refresh(); // the others of the site, and the series
 }
 
 // -- views to send -------------------------------------------------------------------------------------
