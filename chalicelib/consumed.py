@@ -54,9 +54,9 @@ def counted() -> Iterator[Units]:
 
 
 def watch(client: Any) -> None:
-    """Ask DynamoDB for what each call of a client consumes, and add it up."""
-    client.meta.events.register("provide-client-params.dynamodb", _ask)
-    client.meta.events.register("after-call.dynamodb", _add)
+    """Ask DynamoDB for what each call of a client consumes, and add it up; again is no harm."""
+    client.meta.events.register("provide-client-params.dynamodb", _ask, unique_id="hubbub-ask")
+    client.meta.events.register("after-call.dynamodb", _add, unique_id="hubbub-add")
 
 
 def _ask(params: dict[str, Any], model: Any, **_: Any) -> None:

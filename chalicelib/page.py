@@ -1,7 +1,7 @@
 """The page of the numbers: the files of `web`, as the app itself answers them.
 
-The folder stands beside the app, where any static host can have it too; `web` in here is a link, which
-Chalice follows when it packs the app. The HTML says itself what it may load; what is said here holds for all.
+The folder stands beside the app, where any static host can have it too; Chalice packs it because `vendor/web`
+is a link to it. The HTML says itself what it may load; what is said here holds for all of it.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from chalicelib.calls import Answer
 from chalicelib.errors import NotFound
 from chalicelib.settings import Settings
 
-HERE = Path(__file__).parent / "web"
+HERE = Path(__file__).parents[1] / "web"
 KINDS = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",

@@ -13,8 +13,8 @@ from bench.capacity import EVENTUAL, STRONG, TRANSACTIONAL, item_size, read_unit
 
 def count_reads(client: Any) -> None:
     """Report the units of a client's reads by their sizes, to all who listen after."""
-    client.meta.events.register("provide-client-params.dynamodb", _remember)
-    client.meta.events.register_first("after-call.dynamodb", _correct)
+    client.meta.events.register("provide-client-params.dynamodb", _remember, unique_id="remember")
+    client.meta.events.register_first("after-call.dynamodb", _correct, unique_id="correct")
 
 
 def _remember(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:

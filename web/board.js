@@ -59,11 +59,12 @@ async function findMe() {
   }
 }
 
+// A cursor is good for the query that it came from alone.
+const query = () => (from.way === "around" ? { around: you() } : { place: from.place });
+
 async function list() {
   const [asked, length] = [from, shown];
-  const limit = Math.min(length, MOST_ENTRIES);
-  const query = { limit, ...(asked.way === "around" ? { around: you() } : { place: asked.place }) };
-  const answer = await panel.calls.get(path("/entries"), query);
+  const answer = await panel.calls.get(path("/entries"), { ...query(), limit: Math.min(length, MOST_ENTRIES) });
   if (asked === from && length === shown) [entries, cursor] = [answer.items, answer.cursor];
 }
 
@@ -81,7 +82,7 @@ const look = (way, place) => panel.act(async () => {
 });
 
 const more = () => panel.act(async () => {
-  const next = await panel.calls.get(path("/entries"), { limit: ENTRIES, cursor });
+  const next = await panel.calls.get(path("/entries"), { ...query(), limit: ENTRIES, cursor });
   entries = [...entries, ...next.items];
   shown = entries.length;
   cursor = next.cursor;

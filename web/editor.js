@@ -70,7 +70,7 @@ async function change(panel, body) {
   } catch (error) {
     if (error.code !== "PreconditionFailed") throw error;
     await open(panel, path);
-    throw new Error("It was changed elsewhere meanwhile. This is how it is now.");
+    return "It was changed elsewhere meanwhile. This is how it is now.";
   }
   close();
   return "Saved.";
