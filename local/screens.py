@@ -1,4 +1,4 @@
-"""`python -m local.screens`: takes the README's pictures of the page, from a run of its own with the demo in it."""
+"""`python -m local.screens`: takes the pictures of the page, from a run of its own with the demo in it."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ function changed(value) {
   if (from.way === "top" && shown === ENTRIES) entries = value.items;
   if (board) board.players = value.players;
   panel.draw();
-  panel.refresh();
+  panel.refreshSoon();
 }
 
 const look = (way, place) => panel.act(async () => {
@@ -107,7 +107,8 @@ function template() {
 }
 
 function empty() {
-  return nothingYet(`There is no leaderboard ${name} yet.`, html`An admin makes one: <code>PUT /leaderboards/${name}</code>`);
+  const how = html`An admin makes one: <code>PUT /leaderboards/${name}</code>`;
+  return nothingYet(`There is no leaderboard ${name} yet.`, how);
 }
 
 function filled() {

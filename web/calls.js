@@ -22,6 +22,7 @@ export class Refused extends Error {
 export class Calls extends EventTarget {
   rows = new Map(); // by method and path; the one that was used last comes last
   made = 0;
+  frames = 0;
   read = 0;
   write = 0;
 
@@ -59,7 +60,13 @@ export class Calls extends EventTarget {
     return { status: response.status, body: answer, etag: response.headers.get("ETag") };
   }
 
-  /** Remember a call, or a frame of a socket. */
+  /** Remember a frame of a socket. */
+  noteFrame(way, name) {
+    this.frames += 1;
+    this.note(way, name, { status: "frame" });
+  }
+
+  /** Remember a call. */
   note(method, path, latest) {
     const name = `${method} ${path}`;
     const row = { method, path, times: (this.rows.get(name)?.times ?? 0) + 1, ...latest };

@@ -80,7 +80,8 @@ function template() {
 }
 
 function empty() {
-  return nothingYet(`There is no challenge ${name} yet.`, html`An admin makes one: <code>PUT /challenges/${name}</code>`);
+  const how = html`An admin makes one: <code>PUT /challenges/${name}</code>`;
+  return nothingYet(`There is no challenge ${name} yet.`, how);
 }
 
 function filled() {

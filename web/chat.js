@@ -12,7 +12,10 @@ export class Chat extends EventTarget {
   #url; #socket = null; #token = ""; #tries = 0; #timers = []; #left = false; #last = [];
   state = "offline";
 
-  /** `url` is the socket's address, with ?lobby= and ?interests= if wished. Events: state, message, typing, update, error, and every frame. */
+  /**
+   * `url` is the socket's address, with ?lobby= and ?interests= if wished. Events: state, message, typing,
+   * update, error, and frame for each frame either way.
+   */
   constructor(url) {
     super();
     this.#url = url;

@@ -77,7 +77,7 @@ async function more() {
 
 function changed(value) {
   isNewer = isPaged && value.total > (all?.total ?? 0);
-  panel.refresh();
+  panel.refreshSoon();
 }
 
 const choose = (changes) => panel.act(async () => {
@@ -164,8 +164,10 @@ function one(comment) {
     <li data-id=${id}>
       <p class="by"><span class="rating" role="img" aria-label=${plural(rating, "star")}>${"★".repeat(rating)}<span
         class="none">${"★".repeat(5 - rating)}</span></span>
-        <b>${author}</b> <span class="quiet">${LANGUAGES[language] ?? language}, ${ago(created)}${edited ? ", edited" : ""}</span>
-        ${author === you() ? html`<button type="button" class="plain" @click=${() => edit(id)}>Edit</button>` : nothing}
+        <b>${author}</b>
+        <span class="quiet">${LANGUAGES[language] ?? language}, ${ago(created)}${edited ? ", edited" : ""}</span>
+        ${author === you() ? html`<button type="button" class="plain" @click=${() => edit(id)}>Edit</button>`
+          : nothing}
       </p>
       <p class="text" lang=${language}>${text}</p>
     </li>`;

@@ -34,6 +34,7 @@ export function template({ panel, product, done }) {
     close();
     panel.draw();
   };
+  const drop = () => panel.act(async () => done(await remove(panel)));
   return html`
     <form id="write" @submit=${submit}>
       <h3>${open_ ? "Edit your comment" : "Write a comment"}</h3>
@@ -50,7 +51,7 @@ export function template({ panel, product, done }) {
       <div class="row">
         <button class="primary" ?disabled=${!you()}>${open_ ? "Save" : "Comment"}</button>
         ${open_ ? html`<button type="button" @click=${cancel}>Cancel</button>
-          <button type="button" @click=${() => panel.act(async () => done(await remove(panel)))}>Delete</button>` : nothing}
+          <button type="button" @click=${drop}>Delete</button>` : nothing}
         ${you() ? nothing : html`<p class="quiet">To comment, say who you are (above).</p>`}
       </div>
     </form>`;

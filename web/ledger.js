@@ -31,22 +31,23 @@ function template(calls, script, module, documented) {
     <ol class="calls">
       ${repeat(rows, (row) => `${row.method} ${row.path}`, (row) => html`
         <li class=${row.isBad ? "bad" : nothing}>
-          <span class="call"><b>${row.method}</b> <span title=${row.path}>${decodeURIComponent(row.path)}</span></span>
+          <span class="call" title=${row.path}><b>${row.method}</b> ${decodeURIComponent(row.path)}</span>
           <span class="took">
-            ${[row.status, row.took !== undefined && `${row.took.toFixed(0)} ms`, cost(row)].filter(Boolean).join(" · ")}
+            ${[row.status, row.took && `${row.took.toFixed(0)} ms`, cost(row)].filter(Boolean).join(" · ")}
             ${row.times > 1 ? html`<span class="times">×${count.format(row.times)}</span>` : nothing}
           </span>
         </li>`)}
     </ol>
-    <p class="sum">${calls.made ? sum(calls) : "No calls yet"}</p>`;
+    <p class="sum">${calls.made ? sum(calls) : "Nothing was asked yet"}</p>`;
 }
 
 function cost({ cost: units, took }) {
-  if (!units) return took === undefined ? "" : "cost not said"; // frames never say it
+  if (!units) return took === undefined ? "" : "cost not said"; // the stage does not say it
   const parts = [units.read && `${UNITS.format(units.read)} RCU`, units.write && `${UNITS.format(units.write)} WCU`];
   return parts.filter(Boolean).join(" + ") || "no units";
 }
 
-function sum({ made, read, write }) {
-  return `${plural(made, "call")}, ${UNITS.format(read)} RCU, ${UNITS.format(write)} WCU`;
+// Frames never say what they cost: `python -m bench chat` measures it.
+function sum({ made, frames, read, write }) {
+  return frames ? plural(frames, "frame") : `${plural(made, "call")}, ${UNITS.format(read)} RCU, ${UNITS.format(write)} WCU`;
 }

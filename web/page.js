@@ -30,7 +30,8 @@ function showState() {
 let problem = "";
 
 function showYou() {
-  render(html`<button type="button" id="you" @click=${() => open()}>${session.you() || "Who are you?"}</button>`, byId("who"));
+  const named = session.you() || "Who are you?";
+  render(html`<button type="button" id="you" @click=${open}>${named}</button>`, byId("who"));
   render(isLocal ? asName() : asToken(), byId("identity-form"));
 }
 

@@ -8,6 +8,7 @@ import { follow } from "./live.js";
 import { html, live, nothing, render } from "./vendor/lit.js";
 
 const LONGEST_PAUSE = 15_000; // ms
+const MOMENT = 1000; // ms
 
 export const states = new EventTarget(); // tells of every change of a panel's status
 export const panels = [];
@@ -16,7 +17,7 @@ export class Panel {
   status = "loading"; // ready, missing, offline or error
   problem = ""; // why nothing new is shown
   said = ""; // what came of the last thing that was done here
-  #load; #template; #root; #isBusy = false; #isAsked = false; #failures = 0; #timer = 0; #stop = () => {};
+  #load; #template; #root; #isBusy = false; #isAsked = false; #failures = 0; #timer = 0; #soon = 0; #stop = () => {};
 
   /** `load` asks for all that `template` shows; `about` names the code, for the ledger. */
   constructor(name, { load, template, about }) {
@@ -47,6 +48,15 @@ export class Panel {
       await this.#once();
     }
     this.#isBusy = false;
+  }
+
+  /** Ask again in a moment, once for all that changes until then: on a busy site each push would cost reads. */
+  refreshSoon() {
+    if (this.#soon) return;
+    this.#soon = setTimeout(() => {
+      this.#soon = 0;
+      this.refresh();
+    }, MOMENT);
   }
 
   /** Begin anew, with something else to show. */

@@ -48,12 +48,16 @@ export class Bars {
     if (!this.#host?.clientWidth) return;
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    const axis = { stroke: colour("--quiet"), font: FONT, ticks: { show: false } };
-    const marked = (fill) => ({ unit: 3, values: () => this.#shown.series[0].values.map((_, i) => (i === this.#shown.marked ? colour("--accent") : fill)) });
-    const bars = this.#shown.series.map(({ colour: name, width }) => {
+    const axis = { stroke: colour("--quiet"), font: FONT, ticks: { show: false }, gap: 6 };
+    const tick = (i) => this.#shown.tick(i), numbers = (_, at) => at.map(short);
+    const { series } = this.#shown;
+    const bars = series.map(({ colour: name, width }) => {
       const fill = colour(name);
-      const paths = uPlot.paths.bars({ size: [width, 40, 1], radius: 0.12, disp: { fill: marked(fill) } });
-      return { fill, paths, points: { show: false } };
+      const of = (_, i) => (i === this.#shown.marked ? colour("--accent") : fill);
+      const values = () => this.#shown.series[0].values.map(of);
+      const disp = { fill: { unit: 3, values }, stroke: { unit: 3, values } }; // uPlot takes both or none
+      const paths = uPlot.paths.bars({ size: [width, 40, 1], radius: 0.12, disp });
+      return { fill, stroke: fill, width: 0, paths, points: { show: false } };
     });
     this.#plot = new uPlot({
       width: this.#host.clientWidth,
@@ -66,8 +70,8 @@ export class Bars {
         y: { range: (_, __, most) => [0, Math.max(most * 1.05, 4)] },
       },
       axes: [
-        { ...axis, size: 26, gap: 6, grid: { show: false }, splits: () => this.#places(), values: (_, at) => at.map(this.#shown.tick) },
-        { ...axis, size: 40, gap: 6, grid: { stroke: colour("--line"), width: 1 }, incrs: whole(), values: (_, at) => at.map(short) },
+        { ...axis, size: 26, grid: { show: false }, splits: () => this.#places(), values: (_, at) => at.map(tick) },
+        { ...axis, size: 40, grid: { stroke: colour("--line"), width: 1 }, incrs: whole(), values: numbers },
       ],
       series: [{}, ...bars],
       hooks: {

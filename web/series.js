@@ -16,6 +16,8 @@ const [DATE, HOUR] = [{ day: "numeric", month: "short" }, { hour: "2-digit", min
   (parts) => new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...parts }),
 );
 
+const figures = ({ views, uniques }) => `${plural(views, "view")}, ${plural(uniques, "unique")}`;
+
 export class Series {
   #calls; #draw; #url = ""; #total = 0; #items = []; #problem = ""; #looked = ""; #at = 0; #isOpen = false;
   #interval = "hour"; #from = ""; #to = ""; #bars = new Bars(210);
@@ -159,7 +161,7 @@ export class Series {
       ],
       marked: -1,
       tick: (i) => this.#tick(items[i]),
-      describe: (i) => `${this.#named(items[i])}: ${plural(items[i].views, "view")}, ${plural(items[i].uniques, "unique")}`,
+      describe: (i) => `${this.#named(items[i])}: ${figures(items[i])}`,
       summary: inside ? `${plural(inside, "view")} in this time.` : "No views in this time.",
     });
   }

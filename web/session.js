@@ -54,8 +54,8 @@ export async function enter() {
 
 function claims(text) {
   try {
-    const bytes = Uint8Array.from(atob(text.split(".")[1].replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
-    return JSON.parse(new TextDecoder().decode(bytes));
+    const base64 = text.split(".")[1].replace(/-/g, "+").replace(/_/g, "/");
+    return JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))));
   } catch {
     return {};
   }

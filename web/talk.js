@@ -46,7 +46,7 @@ function join(event) {
   url.searchParams.set("lobby", lobby.trim());
   if (interests.trim()) url.searchParams.set("interests", interests.trim());
   chat = new Chat(url);
-  chat.addEventListener("frame", ({ detail }) => calls.note(detail.way, detail.name, { status: "frame", cost: null }));
+  chat.addEventListener("frame", ({ detail }) => calls.noteFrame(detail.way, detail.name));
   chat.addEventListener("state", ({ detail }) => became(detail));
   chat.addEventListener("message", ({ detail }) => add("they", detail.text));
   chat.addEventListener("typing", hearTyping);
@@ -133,7 +133,8 @@ function draw() {
     <div class="row">
       <button type="button" ?disabled=${state === "offline"}
         @click=${() => (state === "idle" ? chat.find() : chat.next())}>Next</button>
-      <button type="button" ?disabled=${!["matched", "waiting"].includes(state)} @click=${() => chat.leave()}>Leave</button>
+      <button type="button" ?disabled=${!["matched", "waiting"].includes(state)}
+        @click=${() => chat.leave()}>Leave</button>
       <button type="button" aria-expanded=${isReporting} ?disabled=${state !== "matched"} @click=${() => {
         isReporting = !isReporting;
         draw();

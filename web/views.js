@@ -71,7 +71,7 @@ function changed(value) {
   panel.draw();
   if (!isNew) return;
   series.expire();
-  panel.refresh(); // the others of the site, and the series
+  panel.refreshSoon(); // the others of the site, and the series
 }
 
 // -- views to send -------------------------------------------------------------------------------------
