@@ -23,7 +23,7 @@ from chalicelib import (
     finders,
     leaderboards,
     lobby,
-    pages,
+    page,
     progress,
     pulse,
     quarantine_pages,
@@ -70,7 +70,7 @@ app.experimental_feature_flags.add("WEBSOCKETS")
 app.websocket_api.session = sockets.Session()
 stage = settings.current()
 posts = Posts(lambda: app.websocket_api.session)
-door = Door(app, stage.origins)
+door = Door(app, stage.origins, stage.capacity)
 app.api.cors = door.cors()
 
 # One function a feature: what an item adds to which aggregates.
@@ -448,6 +448,31 @@ def get_health() -> schemas.Health:
     return schemas.Health(stage=stage.stage)
 
 
+# The page of the numbers. A stage of API Gateway lies below a path, so the page's addresses are relative.
+@door("GET", "/", produces="text/html; charset=utf-8")
+def get_page() -> Answer[str]:
+    """Show the numbers, live."""
+    return page.file(stage, "index.html")
+
+
+@door("GET", "/web/config.json")
+def get_page_config() -> schemas.PageConfig:
+    """Answer what the page has to know of this stage."""
+    return schemas.PageConfig(stage=stage.stage, socket=stage.socket)
+
+
+@door("GET", "/web/{name}", produces="text/plain", errors=(NotFound,))
+def get_page_file(path: schemas.PagePath) -> Answer[str]:
+    """Answer one of the files that the page and its widgets are made of."""
+    return page.file(stage, path.name)
+
+
+@door("GET", "/web/{name}/{file}", produces="text/plain", errors=(NotFound,))
+def get_page_part(path: schemas.PagePartPath) -> Answer[str]:
+    """Answer a file of one of the page's folders."""
+    return page.file(stage, path.file, path.name)
+
+
 @door("GET", "/openapi.json")
 def get_openapi() -> Answer[Any]:
     """Describe every call, as OpenAPI 3.1."""
@@ -467,24 +492,3 @@ def get_docs_file(path: schemas.FilePath) -> Answer[str]:
     """Answer one of the files that the page of the calls is made of."""
     text, kind = viewer.file(path.file)
     return Answer(text, headers=viewer.HEADERS | {"Content-Type": kind})
-
-
-# -- pages and drop-ins --------------------------------------------------------------------------------
-
-
-@door("GET", "/", produces="text/html; charset=utf-8")
-def get_page() -> Answer[str]:
-    """Show the page."""
-    return pages.file("index.html")
-
-
-@door("GET", "/web/{file}", produces="text/plain", errors=(NotFound,))
-def get_web_file(path: schemas.WebFile) -> Answer[str]:
-    """Answer one of the files that the pages and the drop-ins are made of."""
-    return pages.file(path.file)
-
-
-@door("GET", "/web/{folder}/{file}", produces="text/plain", errors=(NotFound,))
-def get_web_part(path: schemas.WebPart) -> Answer[str]:
-    """Answer one of those that lie in a folder."""
-    return pages.file(path.file, path.folder)

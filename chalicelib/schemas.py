@@ -58,22 +58,26 @@ class FilePath(Schema):
     ]
 
 
-class WebFile(Schema):
-    """A file of the pages and drop-ins."""
+class PageConfig(Schema):
+    """What the page has to know of the stage that it is served by."""
 
-    file: Annotated[
-        str,
-        Meta(
-            description="Its name",
-            examples=["beacon.js"],
-            pattern="^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}$(?!\\n)",
-        ),
-    ]
+    EXAMPLES: ClassVar = {"a local run": {"stage": "local", "socket": "ws://127.0.0.1:8001"}}
+
+    stage: Annotated[str, Meta(description="The stage")]
+    socket: Annotated[str, Meta(description="The address of its sockets; empty: it is not known here")]
 
 
-class WebPart(WebFile):
-    """A file in one of their folders."""
+FileName = Annotated[str, Meta(description="Its name", examples=["page.css"], max_length=60)]
 
-    folder: Annotated[
-        str, Meta(description="The folder", examples=["examples"], pattern="^[a-z]{1,20}$(?!\\n)")
-    ]
+
+class PagePath(Schema):
+    """One of the page's files."""
+
+    name: FileName
+
+
+class PagePartPath(Schema):
+    """A file in one of the page's folders."""
+
+    name: Annotated[str, Meta(description="The folder", examples=["vendor"], max_length=60)]
+    file: FileName

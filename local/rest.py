@@ -1,4 +1,4 @@
-"""REST on one machine: Chalice's own local server, with what API Gateway adds to it."""
+"""REST on one machine: Chalice's own local server, with what API Gateway and a web server add to it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from chalice.local import (
 )
 
 from local.bodies import Refusal, read_body
+from local.desk import Desk
 
 LOGGER = logging.getLogger("hubbub.local")
 HOST = "127.0.0.1"
@@ -45,7 +46,7 @@ CODES = {
 
 
 class Handler(ChaliceRequestHandler):
-    """Answers through Chalice, and refuses what API Gateway would refuse."""
+    """Answers what the desk has for the page of this machine, and everything else through Chalice."""
 
     disable_nagle_algorithm = True  # headers and body are two writes: the second would wait 40 ms for an ACK
     default_request_version = "HTTP/1.1"  # of a request line that cannot be read, and is refused
@@ -58,9 +59,15 @@ class Handler(ChaliceRequestHandler):
             self.close_connection = True
 
     def answer(self) -> None:
-        """Answer what the app answers."""
+        """Answer what the desk or the app answers."""
         try:
-            self._ask_app(read_body(self.headers, self.rfile, self._let_it_come))
+            body = read_body(self.headers, self.rfile, self._let_it_come)
+            desk = cast(Server, self.server).desk
+            if desk and self.command == "POST" and self.path.startswith(desk.PATH):
+                answer = desk.answer(self.path, self.headers, body or b"")
+                self._send_http_response_with_body(answer[0], {}, json.dumps(answer[1]))
+            else:
+                self._ask_app(body)
         except Refusal as refusal:
             self.send_error(refusal.status, str(refusal))
 
@@ -71,7 +78,8 @@ class Handler(ChaliceRequestHandler):
         if not all(value.isascii() for name, value in headers.items() if name.lower() == "authorization"):
             raise Refusal(400, "Authorization: a token is ASCII")
         try:
-            response = self.local_gateway.handle_request(self.command, self.path, headers, body)
+            method = "GET" if self.command == "HEAD" else self.command  # its body is not sent
+            response = self.local_gateway.handle_request(method, self.path, headers, body)
         except LocalGatewayException as error:
             status, message = GATEWAY_ERRORS.get(error.CODE, (500, "Try again."))
             self._send_error(status, message)
@@ -141,6 +149,7 @@ class Server(ThreadedHTTPServer):
 
     def __init__(self, *arguments: Any) -> None:
         self.is_stopping = False
+        self.desk: Desk | None = None
         self._connections: set[Any] = set()
         self._changed = threading.Condition()
         super().__init__(*arguments)
@@ -187,6 +196,10 @@ class Rest:
         self._dev = LocalDevServer(app, config, HOST, port, handler_cls=Handler, server_cls=Server)
         self._server = cast(Server, self._dev.server)
         self.url = f"http://{HOST}:{self._server.server_port}"
+
+    def open_desk(self, desk: Desk) -> None:
+        """Let the page ask a desk for what only this machine gives."""
+        self._server.desk = desk
 
     def start(self) -> None:
         """Serve in a thread."""

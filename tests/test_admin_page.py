@@ -27,7 +27,7 @@ EVIL = "<img src=x onerror='document.title=1'>"
 def admin_page(browser: Browser, product: Run, **context: Any) -> Iterator[Page]:
     """The admin page, with the token of an admin."""
     with opened(browser, f"{product.page}web/admin.html", **context) as page:
-        sign_in(page, token("admin-1", "admin"))
+        sign_in(page, token(product, "admin-1", "admin"))
         page.get_by_text("admin-1, until").wait_for()
         yield page
 
@@ -39,7 +39,7 @@ def sign_in(page: Page, text: str) -> None:
 
 def comment(product: Run, item: str, author: str, text: str) -> None:
     body = {"rating": 2, "language": "en", "text": text}
-    assert product.call("POST", f"/products/{item}/comments", body, token(author))[0] == 201
+    assert product.call("POST", f"/products/{item}/comments", body, token(product, author))[0] == 201
 
 
 def put(product: Run, *items: Item) -> None:
@@ -57,7 +57,7 @@ def card(page: Page, title: str) -> Locator:
 
 
 def test_a_token_is_kept_in_its_tab_and_nowhere_else(browser: Browser, product: Run) -> None:
-    right = token("admin-1", "admin")
+    right = token(product, "admin-1", "admin")
     with admin_page(browser, product) as page:
         assert page.evaluate("Object.keys(sessionStorage)") == ["hubbub.admin"]
         assert page.evaluate("localStorage.length") == 0
@@ -75,29 +75,29 @@ def test_a_token_is_kept_in_its_tab_and_nowhere_else(browser: Browser, product: 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("sub", "said"),
     [
-        ("nonsense", "This token is not taken any more: sign in again."),
-        (token("me"), "This token is valid, but has not the scope admin."),
+        ("", "This token is not taken any more: sign in again."),
+        ("me", "This token is valid, but has not the scope admin."),
     ],
 )
-def test_a_token_that_is_no_good_is_given_back(browser: Browser, product: Run, text: str, said: str) -> None:
+def test_a_token_that_is_no_good_is_given_back(browser: Browser, product: Run, sub: str, said: str) -> None:
     with opened(browser, f"{product.page}web/admin.html") as page:
-        sign_in(page, text)
+        sign_in(page, token(product, sub) if sub else "nonsense")
         page.locator("#notice").get_by_text(said).wait_for()
         assert page.evaluate("sessionStorage.length") == 0
         assert not page.locator("#signed-in").is_visible()
-        sign_in(page, f"Bearer {token('admin-1', 'admin')}")
+        sign_in(page, f"Bearer {token(product, 'admin-1', 'admin')}")
         page.get_by_text("admin-1, until").wait_for()
         assert not page.locator("#notice").is_visible()
 
 
 def test_no_address_makes_it_send_the_token_elsewhere(browser: Browser, product: Run) -> None:
     asked: list[str] = []
-    with opened(browser) as page:
+    with opened(browser, "about:blank") as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{product.page}web/admin.html?api=http://evil.example/#http://evil.example/")
-        sign_in(page, token("admin-1", "admin"))
+        sign_in(page, token(product, "admin-1", "admin"))
         card(page, "Stream").get_by_text("from a write until the sums have it").wait_for()
     assert len(asked) > 10
     assert [url for url in asked if not url.startswith(product.page)] == []
@@ -129,7 +129,7 @@ def test_a_comment_is_hidden_found_again_and_deleted(browser: Browser, product: 
         comments.nth(1).wait_for()
         assert [EVIL in text for text in comments.all_inner_texts()] == [True, True]
         assert page.locator("#comments article img").count() == 0
-    assert product.call("GET", "/products/boot/hidden", token=token("a", "admin"))[1]["items"] == []
+    assert product.call("GET", "/products/boot/hidden", token=token(product, "a", "admin"))[1]["items"] == []
 
 
 def test_reports_are_read_newest_first_a_page_at_a_time(browser: Browser, product: Run) -> None:
@@ -175,19 +175,19 @@ def test_it_shows_the_lag_and_what_is_in_quarantine(browser: Browser, product: R
 
 def test_a_stream_that_stands_still_is_said_to_be_behind(browser: Browser, product: Run) -> None:
     late = {"sent": "2026-11-21T10:00:00Z", "seconds": 754.2, "counted": False}
-    with opened(browser) as page:
+    with opened(browser, "about:blank") as page:
         page.route("**/lag", lambda route: route.fulfill(json=late))
         page.goto(f"{product.page}web/admin.html")
-        sign_in(page, token("admin-1", "admin"))
+        sign_in(page, token(product, "admin-1", "admin"))
         card(page, "Stream").get_by_text("13 min or more").wait_for()
         assert "late" in str(page.locator("#lag").get_attribute("class"))
 
 
 def test_what_does_not_answer_is_said_where_it_is_missing(browser: Browser, product: Run) -> None:
-    with opened(browser) as page:
+    with opened(browser, "about:blank") as page:
         page.route("**/quarantine", lambda route: route.abort())
         page.goto(f"{product.page}web/admin.html")
-        sign_in(page, token("admin-1", "admin"))
+        sign_in(page, token(product, "admin-1", "admin"))
         card(page, "Stream").get_by_text("Hubbub does not answer: try again.").wait_for()
         page.unroute("**/quarantine")
         card(page, "Stream").get_by_role("button", name="Try again").click()
@@ -250,7 +250,7 @@ def test_a_challenge_is_defined_and_played(browser: Browser, product: Run) -> No
         form.get_by_text("This is Treasure hunt as it is.").wait_for()
     challenge = product.call("GET", "/challenges/hunt")[1]
     assert (challenge["limit"], challenge["ranked"]) == (2, True)
-    found = product.call("POST", "/challenges/hunt/paths", {"path": "oak/well"}, token("me"))
+    found = product.call("POST", "/challenges/hunt/paths", {"path": "oak/well"}, token(product, "me"))
     assert found == (201, {"path": "oak/well", "found": 1, "limit": 2})
 
 
@@ -262,7 +262,7 @@ def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> No
     with opened(browser, f"{product.page}web/admin.html", viewport={"width": 360, "height": 740}) as page:
         assert faults(page) == []
         assert overflow(page) <= 0
-        sign_in(page, token("admin-1", "admin"))
+        sign_in(page, token(product, "admin-1", "admin"))
         page.get_by_label("Product").fill("shoe")
         page.get_by_role("button", name="Show", exact=True).click()
         page.get_by_role("button", name="Hide").click()
@@ -275,7 +275,7 @@ def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> No
 
 def test_it_asks_for_few_bytes(browser: Browser, product: Run) -> None:
     sizes: dict[str, int] = {}
-    with opened(browser) as page:
+    with opened(browser, "about:blank") as page:
         page.on("response", lambda answer: sizes.update({answer.url: len(answer.body())}))
         page.goto(f"{product.page}web/admin.html", wait_until="networkidle")
     assert len(sizes) <= 15

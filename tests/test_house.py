@@ -16,12 +16,12 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 # Imports run downwards: a module may import what stands on a line above its own, or beside it on no account.
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
-    {"threads"},
+    {"threads", "consumed"},
     {"languages", "ulids"},
     {"components", "ranktree"},
     {"attempts", "calls", "view_schemas", "board_schemas", "challenge_schemas", "comment_schemas"},
-    {"score_schemas", "chat_schemas", "stream_schemas", "pages"},
-    {"table", "sums", "auth", "quarantine", "viewer", "posts"},
+    {"score_schemas", "chat_schemas", "stream_schemas"},
+    {"table", "sums", "auth", "quarantine", "viewer", "page", "posts"},
     {"aggregates", "cursors", "pulse"},
     {"telemetry", "ranking", "quarantine_pages"},
     {"ladder"},

@@ -24,8 +24,7 @@ from ops.__main__ import main
 DESCRIPTION = describe(app.door.calls, app.VERSION)
 CONTRACT = (ROOT / "docs" / "contract.md").read_text()
 BUILT = ("Views", "Leaderboards", "Challenges", "Comments", "Chat (WebSocket)", "Service")
-# No calls of their own: what pages are made of.
-PARTS = {("GET", path) for path in ("/docs/{file}", "/web/{file}", "/web/{folder}/{file}")}
+PARTS = {("GET", "/docs/{file}")}  # no call of their own: what the page of GET /docs is made of
 WHO = {"author": "user"}  # the door knows who comes, the feature whose a comment is
 OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
     (method.upper(), path): operation

@@ -266,6 +266,11 @@ def test_a_bug_in_the_app_is_500_in_the_same_shape(server: Rest) -> None:
     assert set(json.loads(body)) == {"Code", "Message"}
 
 
+def test_head_is_answered_as_get_without_its_body(server: Rest) -> None:
+    status, headers, body = call(server, "HEAD", "/items/a")
+    assert (status, int(headers["content-length"]) > 0, body) == (200, True, b"")
+
+
 def test_200_connections_stay_open_side_by_side(server: Rest) -> None:
     connections = [http.client.HTTPConnection(*address(server), timeout=20) for _ in range(200)]
     together = threading.Barrier(200)

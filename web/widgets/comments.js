@@ -243,7 +243,7 @@ const STYLE = `
 [part=filters] button { padding: 4px 10px; }
 [part=filters] select { min-height: 34px; padding: 4px 8px; }
 button[aria-pressed=true] { border-color: var(--h-accent); background: var(--h-tint); }
-b, .stars { color: var(--h-accent); font-weight: 400; letter-spacing: 1px; white-space: nowrap; }
+b, .stars { color: var(--h-star); font-weight: 400; letter-spacing: 1px; white-space: nowrap; }
 [part=list] { display: grid; gap: 12px; }
 [part~=comment] { padding-top: 12px; border-top: 1px solid var(--h-line); }
 [part~=comment]:focus { outline: none; }
@@ -257,7 +257,7 @@ legend { padding: 0; color: var(--h-quiet); font-size: 13px; }
 .choose { display: flex; }
 .choose label { position: relative; width: 32px; font-size: 26px; line-height: 32px; text-align: center; color: var(--h-quiet); cursor: pointer; }
 .choose input { position: absolute; inset: 0; margin: 0; opacity: 0; cursor: pointer; }
-.choose label:has(:checked), .choose label:has(~ label :checked) { color: var(--h-accent); }
+.choose label:has(:checked), .choose label:has(~ label :checked) { color: var(--h-star); }
 .choose label:has(:focus-visible) { outline: 2px solid var(--h-accent); border-radius: 6px; }
 .problem { padding: 6px 10px; border-radius: 8px; background: var(--h-warn-ground); color: var(--h-warn); }
 .problem:empty { display: none; }

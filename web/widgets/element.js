@@ -125,11 +125,12 @@ export class Widget extends HTMLElement {
 // A page changes colours by setting these properties, and single parts by ::part().
 const STYLE = `
 :host {
-  --h-card: var(--card, light-dark(#fff, #181f1c)); --h-ink: var(--ink, light-dark(#18211d, #e6edea));
-  --h-quiet: var(--quiet, light-dark(#5a6761, #9daba5)); --h-line: var(--line, light-dark(#dde3e0, #2c3632));
-  --h-accent: var(--accent, light-dark(#08845a, #3ecf98)); --h-accent-ink: var(--accent-ink, light-dark(#fff, #06251a));
-  --h-tint: var(--tint, light-dark(#e3f3ec, #1b332a)); --h-warn: var(--warn, light-dark(#8a4b00, #ffcf8f));
-  --h-warn-ground: var(--warn-ground, light-dark(#fff1dc, #3a2a12)); --h-flash: var(--flash, light-dark(#bdebd6, #1f5a44));
+  --h-card: var(--card, light-dark(#fff, #171d1a)); --h-ink: var(--ink, light-dark(#17201c, #e6edea));
+  --h-quiet: var(--quiet, light-dark(#56635d, #9daba5)); --h-line: var(--line, light-dark(#dfe5e2, #29322e));
+  --h-accent: var(--accent, light-dark(#08764f, #4fd8a4)); --h-accent-ink: var(--accent-ink, light-dark(#fff, #06251a));
+  --h-tint: var(--tint, light-dark(#e6f3ed, #1a2f27)); --h-warn: var(--warn, light-dark(#7a4200, #ffcf8f));
+  --h-warn-ground: var(--warn-ground, light-dark(#fff3e0, #33240f)); --h-flash: var(--flash, light-dark(#bdebd6, #1f5a44));
+  --h-star: var(--star, light-dark(#b26a00, #f0b45a)); --h-edge: var(--edge, light-dark(#8a9891, #74827b));
   display: block; padding: 16px; border: 1px solid var(--h-line); border-radius: 12px;
   background: var(--h-card); color: var(--h-ink); font: 15px/1.45 system-ui, sans-serif; overflow-wrap: anywhere;
 }
@@ -141,7 +142,7 @@ h3 { font-size: 16px; line-height: 1.3; }
 .row { display: flex; flex-wrap: wrap; align-items: center; gap: 8px; }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 :focus-visible { outline: 2px solid var(--h-accent); outline-offset: 2px; }
-button, textarea, select { font: inherit; color: inherit; background: var(--h-card); border: 1px solid color-mix(in srgb, var(--h-quiet) 65%, var(--h-card)); border-radius: 8px; }
+button, textarea, select { font: inherit; color: inherit; background: var(--h-card); border: 1px solid var(--h-edge); border-radius: 8px; }
 button { min-height: 34px; padding: 4px 12px; cursor: pointer; }
 button:hover { background: var(--h-tint); }
 button.primary { border-color: var(--h-accent); background: var(--h-accent); color: var(--h-accent-ink); font-weight: 600; }
