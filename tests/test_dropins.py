@@ -13,7 +13,7 @@ import pytest
 from chalicelib.page import HERE as WEB
 from tests import running
 from tests.elsewhere import Elsewhere
-from tests.pages import faults, opened, overflow, token
+from tests.pages import KEEP_SOCKETS, faults, opened, overflow, token
 from tests.running import Run, until
 
 if TYPE_CHECKING:
@@ -436,8 +436,8 @@ def test_it_shows_the_best_and_ones_own_neighbours_and_follows_the_socket(
 ) -> None:
     board(product, "race", 20, EVIL)
     socket = f"ws://127.0.0.1:{product.socket_port}"
-    with opened(browser, "about:blank") as page:
-        page.goto(shop.publish("/page", leaderboard(product, "race", player="R12", socket=socket)))
+    html = leaderboard(product, "race", player="R12", socket=socket)
+    with opened(browser, shop.publish("/page", html), script=KEEP_SOCKETS) as page:
         page.get_by_text("You are 12th of 20, 1.00 minutes to the next place.").wait_for()
         assert ranks(page) == [
             *[f"{i} R{i} {119 + i}.00" for i in range(1, 6)],
@@ -455,6 +455,10 @@ def test_it_shows_the_best_and_ones_own_neighbours_and_follows_the_socket(
         assert ranks(page)[0] == "1 R12 (you) 100.25"
         assert len(ranks(page)) == 5
         assert page.title() == "A leaderboard"
+        page.evaluate("window.sockets[0].close()")
+        until(lambda: page.evaluate("window.sockets.length === 2"), "it connects again")
+        score(product, "race", "R20", 99)
+        page.locator("tr:has-text('R20'):has-text('99.00')").wait_for()
 
 
 def test_without_a_socket_it_asks_again_and_again(browser: Browser, product: Run, shop: Elsewhere) -> None:

@@ -255,7 +255,7 @@ textarea { width: 100%; min-height: 72px; padding: 8px 10px; resize: vertical; }
 label { color: var(--h-quiet); font-size: 13px; width: 100%; }
 legend { padding: 0; color: var(--h-quiet); font-size: 13px; }
 .choose { display: flex; }
-.choose label { position: relative; width: 32px; font-size: 26px; line-height: 32px; text-align: center; color: var(--h-quiet); cursor: pointer; }
+.choose label { position: relative; width: 32px; font-size: 26px; line-height: 32px; text-align: center; color: var(--h-edge); cursor: pointer; }
 .choose input { position: absolute; inset: 0; margin: 0; opacity: 0; cursor: pointer; }
 .choose label:has(:checked), .choose label:has(~ label :checked) { color: var(--h-star); }
 .choose label:has(:focus-visible) { outline: 2px solid var(--h-accent); border-radius: 6px; }

@@ -36,8 +36,7 @@ export function follow({ socket, topic, every, changed }) {
     wire.onclose = () => {
       timers.forEach(clearInterval);
       open = false;
-      tries += 1;
-      timers = [setTimeout(connect, Math.min(1000 * 2 ** tries, LONGEST_PAUSE))];
+      timers = [setTimeout(connect, Math.min(500 * 2 ** tries++, LONGEST_PAUSE))];
     };
   }
 
