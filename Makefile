@@ -5,7 +5,7 @@ VENV   := .venv
 STAMP  := $(VENV)/.ready
 ARGS   ?=
 
-.PHONY: help setup run test test-all lint types openapi bench clean
+.PHONY: help setup run test test-all lint types openapi screenshots vendor bench clean
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -40,6 +40,12 @@ test-all: setup lint types  ## The long ones too
 
 openapi: setup  ## Write docs/openapi.json from the code
 	@$(VENV)/bin/python -m ops openapi --output docs/openapi.json
+
+screenshots: setup  ## Take the pictures of the page in docs
+	@$(VENV)/bin/python -m local.screens $(ARGS)
+
+vendor:  ## Make the page's libraries in web/vendor from their npm packages (needs Node)
+	@cd web/vendor && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
 bench: setup  ## Measure capacity and time, beside the published designs
 	@$(VENV)/bin/python -m bench views $(ARGS)

@@ -23,7 +23,10 @@ from chalicelib import (
     finders,
     leaderboards,
     lobby,
+    page,
     progress,
+    pulse,
+    quarantine_pages,
     queue,
     ratings,
     reports,
@@ -32,6 +35,7 @@ from chalicelib import (
     settings,
     sockets,
     standings,
+    stream_schemas,
     submissions,
     telemetry,
     topics,
@@ -66,7 +70,7 @@ app.experimental_feature_flags.add("WEBSOCKETS")
 app.websocket_api.session = sockets.Session()
 stage = settings.current()
 posts = Posts(lambda: app.websocket_api.session)
-door = Door(app, stage.origins)
+door = Door(app, stage.origins, stage.capacity)
 app.api.cors = door.cors()
 
 # One function a feature: what an item adds to which aggregates.
@@ -75,6 +79,7 @@ CONTRIBUTIONS = (
     leaderboards.contribution,
     challenges.contribution,
     comments.contribution,
+    pulse.contribution,
 )
 
 # One source a feature: what is pushed to those who listen to it.
@@ -322,6 +327,14 @@ def get_comments(
     return comment_pages.newest(connect(), path.product, query, stage, caller)
 
 
+@door("GET", "/products/{product}/hidden", who="admin", errors=(BadCursor,))
+def get_hidden(
+    path: comment_schemas.ProductPath, query: comment_schemas.HiddenQuery
+) -> comment_schemas.Comments:
+    """Answer the comments on a product that an admin has hidden."""
+    return comment_pages.hidden(connect(), path.product, query, stage)
+
+
 @door("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
 def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Answer[comment_schemas.Comment]:
     """Answer one comment; its ETag is what If-Match takes."""
@@ -379,6 +392,18 @@ def apply(event: Any) -> None:
     topics.push(connect(), posts, TOPICS, records, datetime.now(UTC))
 
 
+@door("GET", "/lag", who="admin")
+def get_lag() -> stream_schemas.Lag:
+    """Measure how far the sums are behind what is written."""
+    return pulse.lag(connect(), lambda: datetime.now(UTC))
+
+
+@door("GET", "/quarantine", who="admin", errors=(BadCursor,))
+def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quarantine:
+    """Answer the images of items that no contribution could be computed of, newest first."""
+    return quarantine_pages.newest(connect(), query, stage)
+
+
 # -- chat ----------------------------------------------------------------------------------------------
 
 
@@ -421,6 +446,31 @@ def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
 def get_health() -> schemas.Health:
     """Answer that the app is up; touches nothing else."""
     return schemas.Health(stage=stage.stage)
+
+
+# The page of the numbers. A stage of API Gateway lies below a path, so the page's addresses are relative.
+@door("GET", "/", produces="text/html; charset=utf-8")
+def get_page() -> Answer[str]:
+    """Show the numbers, live."""
+    return page.file(stage, "index.html")
+
+
+@door("GET", "/web/config.json")
+def get_page_config() -> schemas.PageConfig:
+    """Answer what the page has to know of this stage."""
+    return schemas.PageConfig(stage=stage.stage, socket=stage.socket)
+
+
+@door("GET", "/web/{name}", produces="text/plain", errors=(NotFound,))
+def get_page_file(path: schemas.PagePath) -> Answer[str]:
+    """Answer one of the files that the page and its widgets are made of."""
+    return page.file(stage, path.name)
+
+
+@door("GET", "/web/{name}/{file}", produces="text/plain", errors=(NotFound,))
+def get_page_part(path: schemas.PagePartPath) -> Answer[str]:
+    """Answer a file of one of the page's folders."""
+    return page.file(stage, path.file, path.name)
 
 
 @door("GET", "/openapi.json")

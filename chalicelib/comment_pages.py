@@ -15,8 +15,8 @@ from msgspec import UNSET
 from chalicelib import comment_plans, cursors, logs
 from chalicelib.auth import Caller
 from chalicelib.comment_plans import Decision
-from chalicelib.comment_schemas import Comment, Comments, CommentsQuery, Plan
-from chalicelib.comments import COMMENT, cell_key, ident, shown, statistics_key, tag
+from chalicelib.comment_schemas import Comment, Comments, CommentsQuery, HiddenQuery, Plan
+from chalicelib.comments import COMMENT, HIDDEN, cell_key, ident, shown, statistics_key, tag
 from chalicelib.errors import Forbidden
 from chalicelib.items import Item
 from chalicelib.settings import Settings
@@ -76,6 +76,19 @@ def newest(table: Table, product: str, query: CommentsQuery, settings: Settings,
         cursor=cursors.write(settings, asked, place),
         plan=_plan(decision, tally) if query.explain else UNSET,
     )
+
+
+def hidden(table: Table, product: str, query: HiddenQuery, settings: Settings) -> Comments:
+    """Answer a page of the comments that an admin has hidden, newest first. Costs 0.5 RCU per 4 KB.
+
+    Raises BadCursor.
+    """
+    asked = ("hidden", product)
+    after = cursors.read(settings, asked, query.cursor)
+    pk = statistics_key(product).pk
+    page = table.query(pk, _bounds(after, HIDDEN), limit=query.limit, newest_first=True)
+    place = ident(page.items[-1]) if page.next else ""
+    return Comments(items=_shown(page.items), cursor=cursors.write(settings, asked, place))
 
 
 def _decision(
@@ -186,11 +199,11 @@ def _newest_of(table: Table, product: str, after: str, limit: int) -> Page:
     return table.query(statistics_key(product).pk, _bounds(after), limit=limit, newest_first=True)
 
 
-def _bounds(after: str) -> tuple[str, str]:
+def _bounds(after: str, prefix: str = COMMENT) -> tuple[str, str]:
     """Bound sort keys to those of comments, and to strictly before one of them if there is one."""
     if not after:
-        return COMMENT, f"{COMMENT}~"
-    return COMMENT, f"{COMMENT}{after[:-1]}{chr(ord(after[-1]) - 1)}~"
+        return prefix, f"{prefix}~"
+    return prefix, f"{prefix}{after[:-1]}{chr(ord(after[-1]) - 1)}~"
 
 
 def _shown(items: Sequence[Item]) -> list[Comment]:

@@ -144,6 +144,13 @@ class CommentsQuery(Schema):
     )
 
 
+class HiddenQuery(Schema):
+    """The comments that an admin has hidden, newest first."""
+
+    limit: Annotated[int, Meta(description="At most so many comments", ge=1, le=100)] = 20
+    cursor: Cursor = None
+
+
 class Plan(Schema):
     """How a page of comments was found, and what that cost."""
 

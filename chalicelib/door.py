@@ -19,7 +19,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from chalice.app import Chalice, CORSConfig, Response
 
-from chalicelib import auth, logs, settings, wire
+from chalicelib import auth, consumed, logs, settings, wire
 from chalicelib.auth import Caller
 from chalicelib.calls import JSON, Answer, Call, Who
 from chalicelib.errors import BadRequest, Forbidden, HubbubError, TooLarge, Unauthorized
@@ -40,9 +40,10 @@ CODES = {"MethodNotAllowedError": "MethodNotAllowed", "InternalServerError": "In
 class Door:
     """Registers calls on a Chalice app, and stands around every answer that it gives."""
 
-    def __init__(self, app: Chalice, origins: tuple[str, ...] = ("*",)):
+    def __init__(self, app: Chalice, origins: tuple[str, ...] = ("*",), shows_capacity: bool = False):
         self.app = app
         self.origins = origins
+        self.shows_capacity = shows_capacity
         self.authorizer: Any = None
         self.calls: list[Call] = []
         app.register_middleware(self._finish, "http")
@@ -93,7 +94,7 @@ class Door:
         return CORSConfig(
             allow_origin=self.origins[0] if len(self.origins) == 1 else "*",
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
-            expose_headers=["ETag", "Retry-After", "X-Request-Id"],
+            expose_headers=["ETag", "Retry-After", "X-Request-Id", consumed.HEADER],
             max_age=600,
         )
 
@@ -124,7 +125,8 @@ class Door:
     def _finish(self, request: Any, answer: Callable[[Any], Response]) -> Response:
         """Give every answer its headers, Chalice's own refusals included, and log one line of it."""
         started = time.perf_counter()
-        response = answer(request)
+        with consumed.counted() as units:
+            response = answer(request)
         context, id = request.context, _id(request)
         if isinstance(response.body, dict) and "Code" in response.body:
             response.body["Code"] = CODES.get(response.body["Code"], response.body["Code"])
@@ -134,6 +136,7 @@ class Door:
             **response.headers,
             **self._cors(request),
             "X-Request-Id": id,
+            consumed.HEADER: str(units) if self.shows_capacity else "",
         }
         response.headers = {name: value for name, value in headers.items() if value}
         logs.logger().info(

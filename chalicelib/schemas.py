@@ -56,3 +56,28 @@ class FilePath(Schema):
         str,
         Meta(description="Its name", examples=["swagger-ui.css"], pattern="^[a-z.-]{1,40}$(?!\\n)"),
     ]
+
+
+class PageConfig(Schema):
+    """What the page has to know of the stage that it is served by."""
+
+    EXAMPLES: ClassVar = {"a local run": {"stage": "local", "socket": "ws://127.0.0.1:8001"}}
+
+    stage: Annotated[str, Meta(description="The stage")]
+    socket: Annotated[str, Meta(description="The address of its sockets; empty: it is not known here")]
+
+
+FileName = Annotated[str, Meta(description="Its name", examples=["page.css"], max_length=60)]
+
+
+class PagePath(Schema):
+    """One of the page's files."""
+
+    name: FileName
+
+
+class PagePartPath(Schema):
+    """A file in one of the page's folders."""
+
+    name: Annotated[str, Meta(description="The folder", examples=["vendor"], max_length=60)]
+    file: FileName

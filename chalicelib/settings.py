@@ -42,6 +42,8 @@ class Settings(NamedTuple):
     secret: str = ""
     secret_file: str = ""
     secret_parameter: str = ""
+    socket: str = ""
+    capacity: bool = False
 
     def allows(self, host: str) -> bool:
         """Tell whether views of this host are counted.
@@ -96,6 +98,8 @@ def read(environ: Mapping[str, str]) -> Settings:
         secret=environ.get("HUBBUB_SECRET", ""),
         secret_file=environ.get("HUBBUB_SECRET_FILE", ""),
         secret_parameter=environ.get("HUBBUB_SECRET_PARAMETER", ""),
+        socket=environ.get("HUBBUB_SOCKET", ""),
+        capacity=_switch(environ, "HUBBUB_CAPACITY", "off"),
     )
 
 
@@ -121,8 +125,8 @@ def _number(environ: Mapping[str, str], name: str, default: int, most: int = MOS
     return int(text)
 
 
-def _switch(environ: Mapping[str, str], name: str) -> bool:
-    text = environ.get(name) or "on"
+def _switch(environ: Mapping[str, str], name: str, default: str = "on") -> bool:
+    text = environ.get(name) or default
     if text not in ("on", "off"):
         raise ValueError(f"{name} is {text!r}: it must be on or off")
     return text == "on"

@@ -16,6 +16,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from chalicelib import consumed
 from chalicelib.attempts import ATTEMPTS, attempt, back_off, is_refused, reasons
 from chalicelib.errors import Busy
 from chalicelib.items import Item, Key, groups, pack, unpack
@@ -235,9 +236,10 @@ def connect(settings: Settings | None = None) -> Table:
         max_pool_connections=32,
         tcp_keepalive=True,
     )
-    return Table(
-        settings.table, boto3.session.Session().client("dynamodb", config=config, **settings.client_options())
-    )
+    client = boto3.session.Session().client("dynamodb", config=config, **settings.client_options())
+    if settings.capacity:
+        consumed.watch(client)
+    return Table(settings.table, client)
 
 
 def _packed(action: Mapping[str, Any], table: str) -> dict[str, Any]:

@@ -6,7 +6,8 @@ make. Each is mostly waiting, for the table or for a connection.
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from contextvars import copy_context
+from functools import cache, partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,7 +18,7 @@ THREADS = 32  # as many as the table's client has connections
 
 def begin(call: Callable[[], R]) -> "Future[R]":
     """Begin a call beside what comes next; its `result()` waits for it."""
-    return _threads().submit(call)
+    return _threads().submit(copy_context().run, call)  # what it consumes counts for the same request
 
 
 def at_once(work: Callable[[T], R], things: Iterable[T]) -> list[R]:
@@ -25,7 +26,7 @@ def at_once(work: Callable[[T], R], things: Iterable[T]) -> list[R]:
     things = list(things)
     if len(things) < 2:
         return [work(thing) for thing in things]
-    return list(_threads().map(work, things))
+    return [begun.result() for begun in [begin(partial(work, thing)) for thing in things]]
 
 
 @cache

@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import mimetypes
 import socket
 import socketserver
 import sys
 import threading
 import time
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, cast
-from urllib.parse import unquote
 
 from chalice.app import Chalice
 from chalice.config import Config
@@ -27,9 +24,9 @@ from chalice.local import (
 )
 
 from local.bodies import Refusal, read_body
+from local.desk import Desk
 
 LOGGER = logging.getLogger("hubbub.local")
-WEB = Path(__file__).resolve().parents[1] / "web"
 HOST = "127.0.0.1"
 
 # What API Gateway itself answers, in the deployment's gateway responses: the contract's shape and codes.
@@ -49,7 +46,7 @@ CODES = {
 
 
 class Handler(ChaliceRequestHandler):
-    """Answers `/` and `/web/…` with files, and everything else through Chalice."""
+    """Answers what the desk has for the page of this machine, and everything else through Chalice."""
 
     disable_nagle_algorithm = True  # headers and body are two writes: the second would wait 40 ms for an ACK
     default_request_version = "HTTP/1.1"  # of a request line that cannot be read, and is refused
@@ -62,15 +59,13 @@ class Handler(ChaliceRequestHandler):
             self.close_connection = True
 
     def answer(self) -> None:
-        """Answer a file of the page, or what the app answers."""
+        """Answer what the desk or the app answers."""
         try:
             body = read_body(self.headers, self.rfile, self._let_it_come)
-            file = self._file() if self.command in ("GET", "HEAD") else None
-            if file:
-                kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-                charset = "; charset=utf-8" if kind.startswith("text/") else ""
-                headers = {"Content-Type": kind + charset, "Cache-Control": "no-cache"}
-                self._send_http_response_with_body(200, headers, file.read_bytes())
+            desk = cast(Server, self.server).desk
+            if desk and self.command == "POST" and self.path.startswith(desk.PATH):
+                answer = desk.answer(self.path, self.headers, body or b"")
+                self._send_http_response_with_body(answer[0], {}, json.dumps(answer[1]))
             else:
                 self._ask_app(body)
         except Refusal as refusal:
@@ -78,21 +73,13 @@ class Handler(ChaliceRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = answer  # noqa: N815
 
-    def _file(self) -> Path | None:
-        path = unquote(self.path.partition("?")[0])
-        name = "index.html" if path == "/" else path.removeprefix("/web/")
-        try:
-            file = (WEB / name).resolve()
-            return file if name != path and file.is_relative_to(WEB) and file.is_file() else None
-        except (OSError, ValueError):  # no file can have such a name
-            return None
-
     def _ask_app(self, body: bytes | None) -> None:
         headers = dict(self.headers)
         if not all(value.isascii() for name, value in headers.items() if name.lower() == "authorization"):
             raise Refusal(400, "Authorization: a token is ASCII")
         try:
-            response = self.local_gateway.handle_request(self.command, self.path, headers, body)
+            method = "GET" if self.command == "HEAD" else self.command  # its body is not sent
+            response = self.local_gateway.handle_request(method, self.path, headers, body)
         except LocalGatewayException as error:
             status, message = GATEWAY_ERRORS.get(error.CODE, (500, "Try again."))
             self._send_error(status, message)
@@ -162,6 +149,7 @@ class Server(ThreadedHTTPServer):
 
     def __init__(self, *arguments: Any) -> None:
         self.is_stopping = False
+        self.desk: Desk | None = None
         self._connections: set[Any] = set()
         self._changed = threading.Condition()
         super().__init__(*arguments)
@@ -208,6 +196,10 @@ class Rest:
         self._dev = LocalDevServer(app, config, HOST, port, handler_cls=Handler, server_cls=Server)
         self._server = cast(Server, self._dev.server)
         self.url = f"http://{HOST}:{self._server.server_port}"
+
+    def open_desk(self, desk: Desk) -> None:
+        """Let the page ask a desk for what only this machine gives."""
+        self._server.desk = desk
 
     def start(self) -> None:
         """Serve in a thread."""

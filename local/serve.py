@@ -8,13 +8,19 @@ import sys
 import threading
 from pathlib import Path
 
+from chalicelib import auth
+from local.capacity import count_reads
+from local.demo import Demo
+from local.desk import Desk
 from local.engine import Engine
 from local.gateway import Gateway
 from local.pumps import Pump, QueuePump, StreamPump
-from local.rest import Rest
+from local.rest import HOST, Rest
 from local.schedule import schedules
 from ops.definition import Queue, create_queue, create_table
 from ops.stage import load
+
+DAY = 86_400  # seconds
 
 
 def serve(
@@ -44,11 +50,17 @@ def serve(
         HUBBUB_ENDPOINT=engine.endpoint,
         HUBBUB_STREAM_ARN=table.stream_arn,
         HUBBUB_QUEUE_URL=views_queue.url if queue and views_queue else "",
+        HUBBUB_SOCKET=f"ws://{HOST}:{socket_port}",
     )
     import app  # after its environment
+    from chalicelib.table import connect
+
+    count_reads(connect().client)
 
     # 3. The doors: REST, and sockets whose posts stay in this process.
     rest = Rest(app.app, port)
+    demo = Demo(rest.url, lambda sub, scope: auth.mint(settings, sub, scope=scope))
+    rest.open_desk(Desk(rest.url, demo, lambda sub: auth.mint(settings, sub, seconds=DAY)))
     gateway = Gateway(app.app, socket_port)
     app.app.websocket_api.session = gateway.session()
     gateway.start()
@@ -81,6 +93,7 @@ def serve(
 
     # 6. In order: nothing new comes in, what came in is counted, then the sockets close.
     print("stopping: counting what has been taken", file=sys.stderr, flush=True)
+    demo.stop()
     rest.stop()
     for schedule in scheduled:
         schedule.stop()

@@ -13,7 +13,7 @@ from chalicelib.sums import Constant, Contribution
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-AGGREGATE = re.compile("STATISTICS|DAY#.*|VISITOR#.*|NODE|RANKED#.*|S|S#.*")
+AGGREGATE = re.compile("STATISTICS|DAY#.*|VISITOR#.*|NODE|RANKED#.*|S|S#.*|COUNTED")
 CONSTANTS = {"gsi1pk", "ttl", "series"}  # these stay when the sums beside them have come to zero
 
 Drift = dict[tuple[Key, str], tuple[Any, Any]]

@@ -66,10 +66,16 @@ class Run:
         self.engine_port = engine_port or engine
         ports = ["--port", self.port, "--socket-port", self.socket_port, "--engine-port", self.engine_port]
         self.stderr = data.with_suffix(".stderr")
+        self._command = [sys.executable, "-m", "local", *map(str, ports), "--data", str(data), *options]
+        self._root = root
+        self.begin()
+
+    def begin(self) -> None:
+        """Start it, for the first time or again."""
         with self.stderr.open("ab") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "local", *map(str, ports), "--data", str(data), *options],
-                cwd=root,
+                self._command,
+                cwd=self._root,
                 env=ENVIRONMENT,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -78,7 +84,7 @@ class Run:
             )
         self.lines: list[str] = []
         self._coming: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._read, args=(self._coming,), daemon=True).start()
 
     @property
     def page(self) -> str:
@@ -93,12 +99,12 @@ class Run:
         if self.process.poll() is None:
             self.interrupt()
 
-    def _read(self) -> None:
+    def _read(self, coming: queue.Queue[str]) -> None:
         assert self.process.stdout
         with self.process.stdout as lines:
             for line in lines:
-                self._coming.put(line.rstrip("\n"))
-        self._coming.put("(the end)")
+                coming.put(line.rstrip("\n"))
+        coming.put("(the end)")
 
     def wait_for(self, line: str) -> None:
         """Wait for a line on standard output."""

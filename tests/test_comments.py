@@ -341,6 +341,23 @@ def test_a_hidden_comment_is_out_of_sight_for_all_but_its_author_and_admins(shop
     assert shop.get(f"{P}/statistics")["total"] == 2
 
 
+def test_an_admin_lists_what_is_hidden_newest_first(shop: Shop) -> None:
+    ids = [shop.post(f"author-{i}")["id"] for i in range(5)]
+    for id in ids[:4]:
+        shop.call("PATCH", f"{P}/comments/{id}", {"hidden": True}, "admin")
+    assert shop.call("GET", f"{P}/hidden")[0] == 401
+    assert shop.call("GET", f"{P}/hidden", who="author-0")[0] == 403
+    found, cursor = [], ""
+    while cursor is not None:
+        with Meter(shop.table.client) as meter:
+            answer = shop.get(f"{P}/hidden?limit=2&cursor={cursor}".removesuffix("&cursor="), "admin")
+        assert (meter.read_units, meter.write_units) == (0.5, 0)
+        found += [one["id"] for one in answer["items"] if one["hidden"]]
+        cursor = answer["cursor"]
+    assert found == ids[3::-1]
+    assert shop.ids() == ids[4:]
+
+
 def test_who_was_hidden_does_not_come_back_by_deleting(shop: Shop) -> None:
     one = f"{P}/comments/{shop.post('me')['id']}"
     shop.call("PATCH", one, {"hidden": True}, "admin")

@@ -11,8 +11,8 @@ import pytest
 
 import app
 from chalicelib import viewer
+from tests.pages import PATIENCE
 from tests.running import Run
-from tests.test_page import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route

@@ -1,75 +1,87 @@
-// The calls to the API: each is timed, and noted in the table of calls.
+// The calls to the API. Each panel has its own, which remembers what was asked, how often, and what it cost.
 
-const PATIENCE = 5000; // ms until a call that is not answered counts as offline
-const KEPT = 12; // rows
+import { address } from "./config.js";
+import { authorization } from "./session.js";
 
-export class Offline extends Error {}
+const PATIENCE = 8000; // ms until a call that is not answered counts as offline
+const KEPT = 12; // different calls
 
+/** Nobody answered. */
+export class Offline extends Error {
+  name = "Offline";
+}
+
+/** The API said no; `code` is the contract's. */
 export class Refused extends Error {
-  constructor(status, message) {
-    super(message);
-    this.passes = status >= 500 || status === 429; // asking again can help
+  constructor(status, { Code, Message }, retryAfter) {
+    super(Message ?? `The answer was ${status}.`);
+    Object.assign(this, { status, code: Code ?? "", passes: status >= 500 || status === 429, retryAfter });
   }
 }
 
-/** Write a path with its query, leaving out what is not said. */
-export function path(name, query = {}) {
-  const said = Object.entries(query).filter(([, value]) => value);
-  return said.length ? `${name}?${new URLSearchParams(said)}` : name;
+export class Calls extends EventTarget {
+  rows = new Map(); // by method and path; the one that was used last comes last
+  made = 0;
+  frames = 0;
+  read = 0;
+  write = 0;
+
+  /** Read something; answers the decoded JSON. Throws Offline or Refused, as `ask` does. */
+  async get(path, query) {
+    return (await this.ask("GET", path, { query })).body;
+  }
+
+  /** Make a call, as yourself if `mine`; answers its status, its body and its ETag. */
+  async ask(method, path, { query, body, headers = {}, mine = method !== "GET" } = {}) {
+    const began = performance.now();
+    const options = { method, cache: "no-store", signal: AbortSignal.timeout(PATIENCE), headers: { ...headers } };
+    if (mine) Object.assign(options.headers, authorization());
+    if (body) {
+      options.body = JSON.stringify(body);
+      options.headers["Content-Type"] = "application/json";
+    }
+    let response, answer;
+    try {
+      response = await fetch(address(path, query), options);
+      answer = await response.json().catch(() => ({}));
+    } catch {
+      this.note(method, path, { status: "–", took: performance.now() - began, isBad: true });
+      throw new Offline("Hubbub does not answer.");
+    }
+    this.note(method, path, {
+      status: response.status,
+      took: performance.now() - began,
+      isBad: !response.ok && response.status !== 404, // that something is not there is an answer
+      cost: units(response.headers.get("X-Consumed-Capacity")),
+    });
+    if (!response.ok) {
+      throw new Refused(response.status, answer, Number(response.headers.get("Retry-After")));
+    }
+    return { status: response.status, body: answer, etag: response.headers.get("ETag") };
+  }
+
+  /** Remember a frame of a socket. */
+  noteFrame(way, name) {
+    this.frames += 1;
+    this.note(way, name, { status: "frame" });
+  }
+
+  /** Remember a call. */
+  note(method, path, latest) {
+    const name = `${method} ${path}`;
+    const row = { method, path, times: (this.rows.get(name)?.times ?? 0) + 1, ...latest };
+    this.rows.delete(name);
+    this.rows.set(name, row);
+    if (this.rows.size > KEPT) this.rows.delete(this.rows.keys().next().value);
+    this.made += 1;
+    this.read += latest.cost?.read ?? 0;
+    this.write += latest.cost?.write ?? 0;
+    this.dispatchEvent(new Event("call"));
+  }
 }
 
-/** Ask the API; answers the decoded JSON, or a Blob. Throws Offline or Refused. */
-export async function call(method, target, { body, blob = false } = {}) {
-  const began = performance.now();
-  const options = { method, signal: AbortSignal.timeout(PATIENCE), cache: blob ? "reload" : "no-store" };
-  if (body) {
-    options.body = JSON.stringify(body);
-    options.headers = { "Content-Type": "application/json" };
-  }
-  let response, answer;
-  try {
-    response = await fetch(target, options);
-    answer = response.ok && blob ? await response.blob() : await response.json().catch(() => ({}));
-  } catch {
-    note(method, target, "no answer", performance.now() - began);
-    throw new Offline("Hubbub does not answer.");
-  }
-  note(method, target, response.status, performance.now() - began);
-  if (!response.ok) throw new Refused(response.status, answer.Message ?? `The answer was ${response.status}.`);
-  return answer;
-}
-
-export const get = (name, query) => call("GET", path(name, query));
-
-// The same call again changes its row in place, so that polling does not push the others out.
-const rows = new Map();
-
-function note(method, target, status, duration) {
-  const name = `${method} ${target}`;
-  const row = rows.get(name) ?? addRow(method, target);
-  row.times += 1;
-  row.cells[2].textContent = status;
-  row.cells[2].classList.toggle("bad", !(status < 400));
-  row.cells[3].textContent = `${duration.toFixed(duration < 10 ? 1 : 0)} ms`;
-  row.cells[4].textContent = row.times;
-  rows.delete(name); // the map's order is that of the latest use
-  rows.set(name, row);
-  if (rows.size > KEPT) {
-    const [oldest, { element }] = rows.entries().next().value;
-    rows.delete(oldest);
-    element.remove();
-  }
-}
-
-function addRow(method, target) {
-  const element = document.createElement("tr");
-  const cells = ["method", "path", "number", "number", "number"].map((kind) => {
-    const cell = element.appendChild(document.createElement("td"));
-    cell.className = kind;
-    return cell;
-  });
-  cells[0].textContent = method;
-  cells[1].textContent = cells[1].title = decodeURIComponent(target);
-  document.getElementById("calls").prepend(element);
-  return { element, cells, times: 0 };
+/** Read "read=0.5, write=2"; null where the stage does not say what its calls consume. */
+function units(header) {
+  const found = /^read=([\d.]+), write=([\d.]+)$/.exec(header ?? "");
+  return found && { read: Number(found[1]), write: Number(found[2]) };
 }

@@ -12,7 +12,10 @@ export class Chat extends EventTarget {
   #url; #socket = null; #token = ""; #tries = 0; #timers = []; #left = false; #last = [];
   state = "offline";
 
-  /** `url` is the socket's address, with ?lobby= and ?interests= if wished. Events: state, message, typing, update. */
+  /**
+   * `url` is the socket's address, with ?lobby= and ?interests= if wished. Events: state, message, typing,
+   * update, error, and frame for each frame either way.
+   */
   constructor(url) {
     super();
     this.#url = url;
@@ -80,13 +83,14 @@ export class Chat extends EventTarget {
   }
 
   #hear(frame) {
+    this.#tell("frame", { way: "HEAR", name: frame.code ?? frame.type });
     if (frame.type === "resume") this.#token = frame.token;
     else if (frame.type === "status") this.#become(frame.state);
     else if (frame.code === "partner_connected") this.#become("matched");
     else if (frame.code === "partner_disconnected") this.#become("waiting");
     else {
       if (frame.type === "message") this.#keep(frame.text, false);
-      this.dispatchEvent(new CustomEvent(frame.type, { detail: frame }));
+      this.#tell(frame.type, frame);
     }
   }
 
@@ -94,7 +98,11 @@ export class Chat extends EventTarget {
     if (state === this.state) return;
     if (this.state === "matched" && state !== "offline") this.#last = [];
     this.state = state;
-    this.dispatchEvent(new CustomEvent("state", { detail: state }));
+    this.#tell("state", state);
+  }
+
+  #tell(type, detail) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 
   #keep(text, mine) {
@@ -103,7 +111,10 @@ export class Chat extends EventTarget {
 
   #send(frame) {
     const open = this.#socket?.readyState === WebSocket.OPEN;
-    if (open) this.#socket.send(JSON.stringify(frame));
+    if (open) {
+      this.#socket.send(JSON.stringify(frame));
+      this.#tell("frame", { way: "SEND", name: frame.action });
+    }
     return open;
   }
 

@@ -1,120 +1,179 @@
 // A page's views over time: the time frame, the plot, the same figures as a table.
 
-import { get, Refused } from "./calls.js";
-import { draw, named } from "./plot.js";
+import { Refused } from "./calls.js";
+import { Bars } from "./plots.js";
+import { html, live, nothing } from "./vendor/lit.js";
 import { count, plural } from "./words.js";
 
 const DAY = 86_400_000; // ms
+const FRESH = 30_000; // ms until a series is asked for again though no number changed: hours pass
+const MOST_HOURS = 30 * DAY; // of which the API answers single hours
 const YEARS_BACK = 25;
-const byId = (id) => document.getElementById(id);
+const SHOWN = 240; // rows of the table
 const date = (time) => new Date(time).toISOString().slice(0, 10);
 const today = () => date(Date.now());
-const interval = () => byId("range").elements.interval.value;
+const [DATE, HOUR] = [{ day: "numeric", month: "short" }, { hour: "2-digit", minute: "2-digit" }].map(
+  (parts) => new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...parts }),
+);
 
-let page = "", total = 0, items = [];
-let dated = false; // whether the user, or a search, has set the dates
-let whenChanged = () => {};
+const figures = ({ views, uniques }) => `${plural(views, "view")}, ${plural(uniques, "unique")}`;
 
-/** Have a function called whenever another series is wanted. */
-export function onChange(then) {
-  whenChanged = then;
-}
+export class Series {
+  #calls; #draw; #url = ""; #total = 0; #items = []; #problem = ""; #looked = ""; #at = 0; #isOpen = false;
+  #interval = "hour"; #from = ""; #to = ""; #bars = new Bars(210);
 
-/** Empty the plot, for another page. */
-export function clear() {
-  [page, items] = ["", []];
-  byId("series-problem").hidden = byId("outside").hidden = true;
-  byId("plot").hidden = byId("figures-table").hidden = false;
-  draw([], interval(), "Loading …");
-  fill();
-}
-
-/** Write the query of a page's series. Without `to` the API ends with now: no hours that are still to come. */
-export function query(url) {
-  if (!dated) setRange(Date.now() - 29 * DAY, Date.now());
-  const to = byId("to").value;
-  return { url, interval: interval(), from: byId("from").value, to: to < today() ? to : "" };
-}
-
-/** Load and show the series of a page with so many views, unless `current` says that it came too late. */
-export async function load(url, views, current) {
-  const problem = byId("series-problem");
-  try {
-    const answer = await get("/views/series", query(url));
-    if (!current()) return;
-    [page, total, items] = [url, views, answer.items];
-    problem.hidden = true;
-    byId("plot").hidden = byId("figures-table").hidden = false;
-    show();
-  } catch (error) {
-    if (!(error instanceof Refused) || error.passes) throw error;
-    if (!current()) return;
-    problem.textContent = error.message;
-    problem.hidden = false;
-    byId("plot").hidden = byId("outside").hidden = byId("figures-table").hidden = true;
+  constructor(calls, draw) {
+    this.#calls = calls;
+    this.#draw = draw;
   }
-}
 
-function show() {
-  const inside = items.reduce((sum, item) => sum + item.views, 0);
-  draw(items, interval(), inside ? `${plural(inside, "view")} in this time.` : "No views in this time.");
-  byId("outside").hidden = total <= inside;
-  byId("outside-text").textContent = `${plural(total - inside, "view")} at other times:`;
-  byId("later").disabled = byId("to").value >= today();
-  fill();
-}
+  clear() {
+    [this.#items, this.#problem, this.#looked, this.#at] = [[], "", "", 0];
+  }
 
-function fill() {
-  if (!byId("figures-table").open) return;
-  const rows = items.filter((item) => item.views).reverse().map((item) => {
-    const row = document.createElement("tr");
-    for (const value of [named(item), count.format(item.views), count.format(item.uniques)]) {
-      row.appendChild(document.createElement("td")).textContent = value;
+  /** Have it asked for again the next time. */
+  expire() {
+    this.#at = 0;
+  }
+
+  /** Ask for the series of a page with so many views, when they have changed or some time has passed. */
+  async load(url, total, isNew) {
+    [this.#url, this.#total] = [url, total];
+    if (isNew || Date.now() - this.#at > FRESH) await this.#ask();
+  }
+
+  async #ask() {
+    if (!this.#from) this.#frame(Date.now() - (this.#interval === "hour" ? 2 : 29) * DAY, Date.now());
+    const [url, to] = [this.#url, this.#to];
+    // Without `to` the API ends with now: no hours that are still to come.
+    const query = { url, interval: this.#interval, from: this.#from, to: to < today() ? to : "" };
+    this.#at = Date.now();
+    try {
+      const { items } = await this.#calls.get("/views/series", query);
+      if (url === this.#url) [this.#items, this.#problem] = [items, ""];
+    } catch (error) {
+      if (!(error instanceof Refused) || error.passes) throw error;
+      [this.#items, this.#problem] = [[], error.message];
     }
-    row.cells[1].className = row.cells[2].className = "number";
-    return row;
-  });
-  byId("figures").replaceChildren(...rows);
-}
+    this.#draw();
+  }
 
-// -- the time frame ------------------------------------------------------------------------------------
+  #frame(from, to) {
+    [this.#from, this.#to] = [date(from), date(to)];
+  }
 
-function setRange(from, to) {
-  byId("from").value = date(from);
-  byId("to").value = date(to);
-}
+  #change(event) {
+    const { interval, from, to } = event.currentTarget.elements;
+    const isOther = interval.value !== this.#interval;
+    [this.#interval, this.#from, this.#to] = [interval.value, from.value, to.value];
+    if (isOther && event.target.name === "interval" && this.#to >= today()) this.#from = "";
+    if (!from.value || !to.value) return;
+    if (Date.parse(to.value) - Date.parse(from.value) > MOST_HOURS) this.#interval = "day";
+    this.#looked = "";
+    this.#ask().catch((error) => this.#fail(error));
+  }
 
-/** Look a year at a time, backwards or forwards, until there are views; then show those. */
-async function seek(years) {
-  const url = page, text = byId("outside-text");
-  let from = Date.parse(byId("from").value), to = Date.parse(byId("to").value), found = [];
-  text.textContent = "Looking …";
-  try {
+  #fail(error) {
+    this.#looked = error.message;
+    this.#draw();
+  }
+
+  /** Look a year at a time, backwards or forwards, until there are views; then show those. */
+  async #seek(years) {
+    const url = this.#url;
+    let from = Date.parse(this.#from), to = Date.parse(this.#to), found = [];
     for (let looks = 0; looks < YEARS_BACK && !found.length; looks += 1) {
       if (years > 0 && date(to) >= today()) break;
       [from, to] = years < 0 ? [from - 365 * DAY, from - DAY] : [to + DAY, to + 365 * DAY];
-      const answer = await get("/views/series", { url, interval: "day", from: date(from), to: date(to) });
-      found = answer.items.filter((item) => item.views);
+      const query = { url, interval: "day", from: date(from), to: date(to) };
+      found = (await this.#calls.get("/views/series", query)).items.filter((item) => item.views);
     }
-  } catch (error) {
-    text.textContent = error.message;
-    return;
+    if (url !== this.#url) return;
+    this.#looked = `There are none ${years < 0 ? "earlier" : "later"}.`;
+    if (found.length) {
+      const [first, last] = [found[0], found.at(-1)].map((item) => Date.parse(item.time));
+      this.#interval = last - first < 3 * DAY ? "hour" : "day";
+      this.#frame(first, last);
+      this.#looked = "";
+      await this.#ask();
+    }
+    this.#draw();
   }
-  if (url !== page) return;
-  text.textContent = `There are none ${years < 0 ? "earlier" : "later"}.`;
-  if (!found.length) return;
-  const [first, last] = [found[0], found.at(-1)].map((item) => Date.parse(item.time));
-  byId("range").elements.interval.value = last - first < 3 * DAY ? "hour" : "day";
-  dated = true;
-  setRange(first, last);
-  whenChanged();
-}
 
-byId("earlier").addEventListener("click", () => seek(-1));
-byId("later").addEventListener("click", () => seek(1));
-byId("figures-table").addEventListener("toggle", fill);
-byId("range").addEventListener("submit", (event) => event.preventDefault());
-byId("range").addEventListener("change", (event) => {
-  if (event.target.type === "date") dated = true;
-  if (byId("from").value && byId("to").value) whenChanged();
-});
+  // -- what is shown -----------------------------------------------------------------------------------
+
+  template() {
+    const inside = this.#items.reduce((sum, item) => sum + item.views, 0);
+    queueMicrotask(() => this.#plot(inside));
+    return html`
+      <form class="row range" aria-label="Time frame of the series, in UTC"
+        @submit=${(event) => event.preventDefault()} @change=${(event) => this.#change(event)}>
+        <fieldset class="switch">
+          <legend class="hidden">One bar for each</legend>
+          ${["hour", "day"].map((one) => html`<label><input type="radio" name="interval" value=${one}
+            .checked=${live(this.#interval === one)}><span>${one === "hour" ? "Hours" : "Days"}</span></label>`)}
+        </fieldset>
+        <label>From <input type="date" name="from" .value=${live(this.#from)} required></label>
+        <label>To <input type="date" name="to" .value=${live(this.#to)} required></label>
+      </form>
+      ${this.#problem ? html`<p class="notice" role="alert">${this.#problem}</p>` : nothing}
+      <figure ?hidden=${this.#problem !== ""}>
+        <div class="plot" id="series"></div>
+        <figcaption><span class="key">views</span><span class="key darker">uniques</span>
+          <span class="readout"></span></figcaption>
+      </figure>
+      ${this.#items.length && this.#total > inside ? this.#outside(this.#total - inside) : nothing}
+      <details @toggle=${(event) => this.#toggle(event)}>
+        <summary>These figures as a table</summary>${this.#isOpen ? this.#table() : nothing}
+      </details>`;
+  }
+
+  #toggle(event) {
+    this.#isOpen = event.target.open;
+    this.#draw();
+  }
+
+  #outside(number) {
+    const seek = (years) => this.#seek(years).catch((error) => this.#fail(error));
+    return html`<div class="row outside"><p>${this.#looked || `${plural(number, "view")} at other times:`}</p>
+      <button type="button" @click=${() => seek(-1)}>Earlier</button>
+      <button type="button" ?disabled=${this.#to >= today()} @click=${() => seek(1)}>Later</button></div>`;
+  }
+
+  #table() {
+    const rows = this.#items.filter((item) => item.views).reverse().slice(0, SHOWN);
+    return html`<div class="scroll" tabindex="0" role="region" aria-label="Views over time">
+      <table><thead><tr><th scope="col">Time (UTC)</th><th scope="col" class="number">Views</th>
+        <th scope="col" class="number">Uniques</th></tr></thead>
+      <tbody>${rows.map((item) => html`<tr><td>${this.#named(item)}</td>
+        <td class="number">${count.format(item.views)}</td>
+        <td class="number">${count.format(item.uniques)}</td></tr>`)}</tbody></table></div>`;
+  }
+
+  #plot(inside) {
+    const host = document.getElementById("series");
+    if (!host || !this.#items.length) return;
+    const items = this.#items;
+    this.#bars.show(host, {
+      series: [
+        { values: items.map((item) => item.views), colour: "--views", width: 0.72 },
+        { values: items.map((item) => item.uniques), colour: "--uniques", width: 0.4 },
+      ],
+      marked: -1,
+      tick: (i) => this.#tick(items[i]),
+      describe: (i) => `${this.#named(items[i])}: ${figures(items[i])}`,
+      summary: inside ? `${plural(inside, "view")} in this time.` : "No views in this time.",
+    });
+  }
+
+  #tick(item) {
+    if (!item) return "";
+    const time = new Date(item.time);
+    return (this.#interval === "day" || time.getUTCHours() === 0 ? DATE : HOUR).format(time);
+  }
+
+  #named(item) {
+    const time = new Date(item.time);
+    return DATE.format(time) + (this.#interval === "hour" ? `, ${HOUR.format(time)}` : "");
+  }
+}

@@ -1,58 +1,150 @@
-// The chat's page: joins a lobby and talks. chat.js looks after the connection.
+// Chat with a stranger. chat.js looks after the connection, and comes back by itself.
 
+import { Calls } from "./calls.js";
 import { Chat } from "./chat.js";
+import { socket } from "./config.js";
+import { showLedger } from "./ledger.js";
+import { fields } from "./panel.js";
+import { html, nothing, render, repeat } from "./vendor/lit.js";
 
-const byId = (id) => document.getElementById(id);
-const WORDS = { waiting: "Waiting", matched: "Talking", idle: "Left", offline: "Not connected" };
-let chat = null;
+const WORDS = {
+  offline: "Not connected",
+  lost: "Connection lost, coming back …",
+  waiting: "Waiting for somebody",
+  matched: "You are talking with a stranger",
+  idle: "You have left the lobby",
+};
+const REFUSALS = {
+  not_matched: "Nobody is there to hear you.",
+  too_long: "That is too long.",
+  slow_down: "Slower, please.",
+  bad_request: "That was not understood.",
+};
+const REASONS = ["Insults", "Advertising", "Something else"];
+const TYPING = 2500; // ms that "is typing" stays
+const EVERY = 1500; // ms between two frames that say so
 
-// `make run` has the sockets one port above the page.
-const secure = location.protocol === "https:";
-byId("socket").value = `${secure ? "wss" : "ws"}://${location.hostname}:${Number(location.port || (secure ? 443 : 80)) + 1}`;
-const given = new URLSearchParams(location.search).get("socket");
-if (given) byId("socket").value = given;
+let chat = null, said = [], isTyping = false, typing = 0, told = 0, isReporting = false, note = "", number = 0;
 
-byId("join").addEventListener("submit", (event) => {
-  event.preventDefault();
-  chat?.close();
-  const url = new URL(byId("socket").value);
-  url.searchParams.set("lobby", byId("lobby").value.trim());
-  const interests = byId("interests").value.trim();
-  if (interests) url.searchParams.set("interests", interests);
-  chat = new Chat(url);
-  chat.addEventListener("state", ({ detail }) => {
-    byId("state").textContent = WORDS[detail];
-    byId("state").dataset.state = { offline: "offline", idle: "idle" }[detail] ?? "live";
-    if (detail === "matched") byId("said").replaceChildren();
-    offer(detail);
+const calls = new Calls();
+const section = document.getElementById("chat");
+const root = section.querySelector(".body");
+
+export function start() {
+  showLedger(calls, section.querySelector(".ledger"), {
+    script: "chat.js", module: "chalicelib/chat.py", documented: "chat",
   });
-  chat.addEventListener("message", ({ detail }) => show("they", detail.text));
-  chat.addEventListener("error", ({ detail }) => show("note", detail.code));
-});
-
-byId("say").addEventListener("submit", (event) => {
-  event.preventDefault();
-  if (chat?.state !== "matched") return;
-  chat.say(byId("text").value);
-  show("you", byId("text").value);
-  byId("text").value = "";
-});
-
-byId("next").addEventListener("click", () => (chat?.state === "idle" ? chat.find() : chat?.next()));
-byId("leave").addEventListener("click", () => chat?.leave());
-byId("report").addEventListener("click", () => chat?.report("reported from the page"));
-window.addEventListener("pagehide", () => chat?.close());
-
-// What can be done now: each button says in which states.
-function offer(state) {
-  for (const button of document.querySelectorAll("[data-in]")) button.disabled = !button.dataset.in.split(" ").includes(state);
+  addEventListener("pagehide", () => chat?.close());
+  draw();
 }
 
-offer("offline");
+function join(event) {
+  const { lobby, interests } = fields(event);
+  chat?.close();
+  said = [];
+  const url = new URL(socket);
+  url.searchParams.set("lobby", lobby.trim());
+  if (interests.trim()) url.searchParams.set("interests", interests.trim());
+  chat = new Chat(url);
+  chat.addEventListener("frame", ({ detail }) => calls.noteFrame(detail.way, detail.name));
+  chat.addEventListener("state", ({ detail }) => became(detail));
+  chat.addEventListener("message", ({ detail }) => add("they", detail.text));
+  chat.addEventListener("typing", hearTyping);
+  chat.addEventListener("error", ({ detail }) => {
+    note = REFUSALS[detail.code] ?? detail.code;
+    draw();
+  });
+  draw();
+}
 
-function show(who, text) {
-  const line = byId("said").appendChild(document.createElement("p"));
-  line.className = who;
-  line.textContent = `${who}: ${text}`;
-  line.scrollIntoView({ block: "nearest" });
+let before = "";
+function became(state) {
+  if (state === "matched" && before !== "offline") said = []; // somebody new
+  if (state !== "offline") before = state;
+  if (state !== "matched") [isReporting, isTyping] = [false, false];
+  note = "";
+  draw();
+}
+
+function add(who, text) {
+  said = [...said, { id: (number += 1), who, text }];
+  isTyping = false;
+  draw();
+  root.querySelector(".said-here")?.lastElementChild?.scrollIntoView({ block: "nearest" });
+}
+
+function hearTyping() {
+  clearTimeout(typing);
+  isTyping = true;
+  typing = setTimeout(() => {
+    isTyping = false;
+    draw();
+  }, TYPING);
+  draw();
+}
+
+function say(event) {
+  const { text } = fields(event);
+  if (chat?.state !== "matched" || !text.trim()) return;
+  chat.say(text);
+  event.target.reset();
+  add("you", text);
+}
+
+function tell() {
+  if (chat?.state !== "matched" || Date.now() - told < EVERY) return;
+  told = Date.now();
+  chat.typing();
+}
+
+function report(event) {
+  chat.report(fields(event).reason);
+  isReporting = false;
+  draw();
+}
+
+// -- what is shown -------------------------------------------------------------------------------------
+
+function draw() {
+  const state = chat?.state ?? "offline";
+  const shown = chat && state === "offline" ? "lost" : state;
+  render(html`
+    ${socket ? nothing : html`<p class="notice">The address of the sockets is not known: open this page with
+      <code>?socket=wss://…</code></p>`}
+    <form class="row" @submit=${join}>
+      <label class="grow">Lobby <input name="lobby" value="main" autocomplete="off" required></label>
+      <label class="grow">Interests <input name="interests" placeholder="chess, film" autocomplete="off"></label>
+      <button class=${chat ? nothing : "primary"} ?disabled=${!socket}>${chat ? "Join again" : "Join"}</button>
+    </form>
+    <p class="chat-state" role="status" data-state=${shown}>${WORDS[shown]}</p>
+    <div class="said-here" role="log" aria-label="What was said" tabindex="0">
+      ${said.length ? nothing : html`<p class="hint">${chat ? "Open this page in another tab to talk with yourself."
+        : "Nobody keeps what you say. Join, and open this page in a second tab."}</p>`}
+      ${repeat(said, ({ id }) => id, ({ who, text }) => html`<p class=${who}><span
+        class="hidden">${who === "you" ? "You" : "They"}: </span>${text}</p>`)}
+    </div>
+    <p class="typing" aria-live="polite">${isTyping ? "They are typing …" : note}</p>
+    <form class="row" @submit=${say}>
+      <label class="grow">Message
+        <input name="text" maxlength="2000" autocomplete="off" required ?disabled=${state !== "matched"} @input=${tell}>
+      </label>
+      <button class="primary" ?disabled=${state !== "matched"}>Say</button>
+    </form>
+    <div class="row">
+      <button type="button" ?disabled=${state === "offline"}
+        @click=${() => (state === "idle" ? chat.find() : chat.next())}>Next</button>
+      <button type="button" ?disabled=${!["matched", "waiting"].includes(state)}
+        @click=${() => chat.leave()}>Leave</button>
+      <button type="button" aria-expanded=${isReporting} ?disabled=${state !== "matched"} @click=${() => {
+        isReporting = !isReporting;
+        draw();
+      }}>Report</button>
+      ${isReporting ? reasons() : nothing}
+    </div>`, root);
+}
+
+function reasons() {
+  return html`<form class="row" @submit=${report}>
+    <label>Why <select name="reason">${REASONS.map((reason) => html`<option>${reason}</option>`)}</select></label>
+    <button>Report and part</button></form>`;
 }

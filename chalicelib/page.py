@@ -1,0 +1,39 @@
+"""The page of the numbers: the files of `web`, as the app itself answers them.
+
+The folder stands beside the app, where any static host can have it too; Chalice packs it because `vendor/web`
+is a link to it. The HTML says itself what it may load; what is said here holds for all of it.
+"""
+
+from pathlib import Path
+
+from chalicelib.calls import Answer
+from chalicelib.errors import NotFound
+from chalicelib.settings import Settings
+
+HERE = Path(__file__).parents[1] / "web"
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+POLICY = "base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
+
+
+def file(stage: Settings, name: str, folder: str = "") -> Answer[str]:
+    """Answer one of the page's files; while it is worked on, every time anew. Raises NotFound."""
+    path = HERE / folder / name
+    try:
+        inside = path.resolve().is_relative_to(HERE.resolve()) and path.suffix in KINDS and path.is_file()
+    except (OSError, ValueError):  # no file can have such a name
+        inside = False
+    if not inside:
+        raise NotFound(f"The page has no file {name[:40]!r}.")
+    headers = {
+        "Content-Type": KINDS[path.suffix],
+        "Content-Security-Policy": POLICY,
+        "Cross-Origin-Resource-Policy": "cross-origin",  # drop-ins are for other sites' pages
+        "Cache-Control": "no-cache" if stage.stage == "local" else "public, max-age=300",
+    }
+    return Answer(path.read_text(encoding="utf-8"), headers=headers)

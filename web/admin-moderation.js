@@ -1,0 +1,98 @@
+// Comments to hide, to show again and to delete; reports of chat partners.
+
+import { call, part } from "./admin-calls.js";
+import { article, facts, List, when } from "./admin-list.js";
+import { stars } from "./widgets/comment.js";
+import { make } from "./widgets/element.js";
+
+const SURE = 4000; // ms in which a second press deletes
+const byId = (id) => document.getElementById(id);
+
+// -- comments ------------------------------------------------------------------------------------------
+
+let product = "";
+const comments = new List(document.querySelector("#comments .list"), drawComment, "There are none.");
+
+byId("choose-product").addEventListener("submit", (event) => {
+  event.preventDefault();
+  showComments();
+});
+byId("choose-product").addEventListener("change", (event) => event.target.type === "radio" && showComments());
+
+function showComments() {
+  product = byId("product").value.trim();
+  if (product) comments.show(`products/${part(product)}/${byId("choose-product").elements.which.value}`);
+}
+
+function drawComment(comment) {
+  const path = `products/${part(product)}/comments/${comment.id}`;
+  const problem = make("p", { className: "mark-bad", role: "alert" });
+  const mark = make("strong", { hidden: !comment.hidden }, "hidden ");
+  const hide = make("button", { type: "button", onclick: () => attempt(turn) }, comment.hidden ? "Show again" : "Hide");
+  const drop = make("button", { type: "button", onclick: really }, "Delete");
+  const shown = article(
+    make("p", { className: "row" }, stars(comment.rating), make("strong", {}, comment.author), mark),
+    make("p", { className: "words", dir: "auto", lang: comment.language }, comment.text),
+    facts(when(comment.created), ` · ${comment.language}`, comment.edited ? " · edited" : ""),
+    make("div", { className: "row" }, hide, drop),
+    problem,
+  );
+  shown.classList.toggle("off", comment.hidden);
+
+  async function attempt(work) {
+    problem.textContent = "";
+    try {
+      await work();
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  }
+
+  async function turn() {
+    const now = await call("PATCH", path, { body: { hidden: !comment.hidden } });
+    comment.hidden = now.hidden;
+    mark.hidden = !now.hidden;
+    shown.classList.toggle("off", now.hidden);
+    hide.textContent = now.hidden ? "Show again" : "Hide";
+  }
+
+  /** Ask first: the second press deletes. */
+  function really() {
+    if (drop.dataset.sure) {
+      attempt(remove);
+      return;
+    }
+    drop.dataset.sure = "yes";
+    drop.textContent = "Really delete?";
+    setTimeout(() => {
+      delete drop.dataset.sure;
+      drop.textContent = "Delete";
+    }, SURE);
+  }
+
+  async function remove() {
+    await call("DELETE", path);
+    const next = shown.nextElementSibling ?? shown.previousElementSibling ?? byId("product");
+    shown.remove();
+    next.focus();
+  }
+
+  return shown;
+}
+
+// -- reports -------------------------------------------------------------------------------------------
+
+const reports = new List(document.querySelector("#reports .list"), drawReport, "Nobody was reported.");
+export const showReports = () => reports.show("chat/reports");
+document.querySelector("#reports .again").addEventListener("click", showReports);
+
+function drawReport(report) {
+  const lines = report.messages.map(({ author, text, proved }) =>
+    make("p", { className: "words" }, make("strong", {}, author === "reported" ? `${report.reported}: ` : `${report.reporter}: `), text, proved ? "" : make("em", { className: "quiet" }, " (not proved)")),
+  );
+  return article(
+    make("p", {}, make("strong", {}, report.reason)),
+    facts(when(report.time), ` · lobby ${report.lobby} · ${report.reporter} reports ${report.reported}`),
+    ...(lines.length ? [make("div", { className: "said-by" }, ...lines)] : []),
+  );
+}

@@ -1,0 +1,177 @@
+// Views: a site's most viewed pages, one of them over time, and views to send.
+
+import { chooser, fields, nothingYet, Panel, remember } from "./panel.js";
+import { Series } from "./series.js";
+import { html, nothing, repeat } from "./vendor/lit.js";
+import { count, plural } from "./words.js";
+
+const PAGES = 8;
+const WITHIN = 10_000; // ms in which a view that was taken has to be counted
+const WHY = {
+  bot: "this browser names itself as a crawler does",
+  site_not_allowed: "this stage does not count that site",
+  in_the_future: "this machine’s clock is ahead of the server’s",
+  too_old: "this machine’s clock is behind the server’s",
+  bad_url: "that is not the address of a page",
+};
+
+let site = "", pages = [], page = "", figures = null, isSending = false;
+
+const panel = new Panel("views", {
+  load,
+  template,
+  about: { script: "views.js", module: "chalicelib/views.py", documented: "views" },
+});
+const series = new Series(panel.calls, () => panel.draw());
+
+export function start() {
+  show(remember("site") || "demo.example.org");
+}
+
+function show(text) {
+  site = text.trim();
+  if (site.includes("//") && URL.canParse(site)) site = new URL(site).hostname;
+  remember("site", site);
+  [pages, page, figures] = [[], "", null];
+  panel.restart(`views:https://${site}/`, changed);
+}
+
+async function load() {
+  const of = site;
+  const { items } = await panel.calls.get("/views/top", { site, limit: PAGES });
+  if (of !== site) return;
+  pages = items;
+  if (!page && items.length) select(items[0].url);
+  else if (page) await loadPage();
+}
+
+async function loadPage() {
+  const of = page;
+  const answer = await panel.calls.get("/views", { url: of });
+  if (of !== page) return;
+  const isNew = figures?.views !== answer.views || figures.uniques !== answer.uniques;
+  figures = answer;
+  await series.load(of, answer.views, isNew);
+}
+
+/** Show one page of the site, and follow its views. */
+function select(url) {
+  if (page === url) return;
+  [page, figures] = [url, null];
+  series.clear();
+  panel.restart(`views:${url}`, changed);
+}
+
+function changed(value) {
+  if (value.url !== page) return;
+  const row = pages.find((one) => one.url === page);
+  if (row) row.views = value.views;
+  const isNew = figures?.views !== value.views;
+  figures = value;
+  panel.draw();
+  if (!isNew) return;
+  series.expire();
+  panel.refreshSoon(); // the others of the site, and the series
+}
+
+// -- views to send -------------------------------------------------------------------------------------
+
+/** Post views of a page, each of another client, and say how long it takes until they count. */
+async function send(address, clients) {
+  const { url, views: before } = await panel.calls.get("/views", { url: address });
+  const time = new Date().toISOString();
+  const events = Array.from({ length: clients }, () => ({ url, time, clientId: newClient() }));
+  const began = performance.now();
+  const body = clients === 1 ? events[0] : { events };
+  const { accepted, rejected } = (await panel.calls.ask("POST", "/views", { body, mine: false })).body;
+  if (!accepted) return `Not counted: ${WHY[rejected[0].reason] ?? rejected[0].reason}.`;
+  while (performance.now() - began < WITHIN) {
+    const { views } = await panel.calls.get("/views", { url });
+    const took = Math.round(performance.now() - began);
+    if (views >= before + accepted) {
+      select(url);
+      panel.refresh();
+      return `${plural(accepted, "view")} counted: visible ${count.format(took)} ms after the POST.`;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 40));
+  }
+  return "Taken, but not counted after 10 s: is the table’s stream being read?";
+}
+
+async function submit(path, clients) {
+  if (isSending) return;
+  isSending = true;
+  panel.draw();
+  await panel.act(() => send(target(path.trim()), clients));
+  isSending = false;
+  panel.draw();
+}
+
+/** The page that is shown, unless the field names another one of its site. */
+function target(text) {
+  if (page && text === pathOf(page)) return page;
+  return (page ? new URL(page).origin : `https://${site}`) + (text.startsWith("/") ? text : `/${text}`);
+}
+
+// crypto.randomUUID is there on https and localhost alone.
+function newClient() {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function pathOf(url) {
+  const { pathname, search } = new URL(url);
+  return pathname + search;
+}
+
+// -- what is shown -------------------------------------------------------------------------------------
+
+function template() {
+  return html`
+    ${chooser("Site", site, show)}
+    ${pages.length || page ? html`<div class="two">${list()}${page ? detail() : nothing}</div>` : empty()}
+    <form class="row" @submit=${(event) => submit(fields(event).path, Number(event.submitter?.value ?? 1))}>
+      <label class="grow">Page to view
+        <input name="path" .value=${page ? pathOf(page) : "/hello"} autocomplete="off" autocapitalize="none"
+          spellcheck="false" required>
+      </label>
+      <button class="primary" value="1" aria-disabled=${isSending}>Send a view</button>
+      <button value="25" aria-disabled=${isSending}>Send 25 from 25 visitors</button>
+    </form>`;
+}
+
+function empty() {
+  const how = html`Send one below, or count the site’s access log:
+    <code>python -m ops import-log --site https://${site} access.log</code>`;
+  return nothingYet(`No views of ${site} yet.`, how);
+}
+
+function list() {
+  const most = pages[0]?.views ?? 1;
+  const oneOrigin = new Set(pages.map(({ url }) => new URL(url).origin)).size === 1;
+  return html`
+    <table class="ranked">
+      <caption>Most viewed</caption>
+      <tbody>${repeat(pages, ({ url }) => url, ({ url, views }) => html`
+        <tr>
+          <td><button type="button" class="choice" title=${url} aria-current=${url === page}
+            @click=${() => select(url)}>${oneOrigin ? pathOf(url) : url}</button>
+            <span class="bar" .style=${`--share: ${views / most}`}></span></td>
+          <td class="number">${count.format(views)}</td>
+        </tr>`)}
+      </tbody>
+    </table>`;
+}
+
+function detail() {
+  return html`
+    <div class="detail">
+      <p class="address"><a href=${page} rel="noreferrer">${page}</a></p>
+      <dl class="figures">
+        <div><dt>views</dt><dd id="count-views">${figures ? count.format(figures.views) : "–"}</dd></div>
+        <div><dt title="Visitors a day, summed over the days">uniques</dt>
+          <dd id="count-uniques">${figures ? count.format(figures.uniques) : "–"}</dd></div>
+      </dl>
+      ${series.template()}
+    </div>`;
+}

@@ -1,0 +1,266 @@
+// <hubbub-comments product="garment-767">: what people say of a product, to read, filter, write, edit and delete.
+
+import { entry, form, stars } from "./comment.js";
+import { make, Refused, Widget } from "./element.js";
+import { follow } from "./live.js";
+
+const EVERY = 15_000; // ms between two looks at the statistics, without a socket
+const SETTLED = 700; // ms after which the statistics mostly have a write
+const ULID = /[0-9A-HJKMNP-TV-Z]{26}/;
+const RATINGS = [5, 4, 3, 2, 1];
+
+class Comments extends Widget {
+  static observedAttributes = ["api", "socket", "product", "language", "limit", "token", "lang"];
+  #turn = 0; #stop; #me = ""; #cursor = null; #key = ""; #total = null; #ratings = new Set(); #again = 0;
+  #title = make("h3", { part: "title", tabIndex: -1 }, "Comments");
+  #facts = make("p", { part: "facts", className: "quiet" });
+  #filters = make("div", { part: "filters", className: "row", role: "group", ariaLabel: "Which comments" });
+  #buttons = new Map(RATINGS.map((rating) => [rating, this.#button(rating)]));
+  #only = make("select", { ariaLabel: "Language", onchange: () => this.#reload() });
+  #write = make("div", { part: "write" });
+  #list = make("ol", { part: "list" });
+  #news = make("button", { type: "button", part: "news", hidden: true, onclick: () => this.#reload() }, "Show new comments");
+  #more = make("button", { type: "button", part: "more", hidden: true, onclick: () => this.#load() }, "Show more");
+  #heard = make("p", { className: "hidden", role: "status" });
+  #sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#load());
+
+  constructor() {
+    super(STYLE);
+    this.#filters.append(...this.#buttons.values(), this.#only);
+    this.shadowRoot.append(
+      this.#title, this.#facts, this.#filters, this.#write, this.#news, this.#list, this.stateLine, this.#more, this.#heard,
+    );
+    this.#sight.observe(this.#more);
+  }
+
+  get #path() { return `products/${encodeURIComponent(this.getAttribute("product") ?? "")}`; }
+  get #language() { return this.getAttribute("language") ?? ""; }
+
+  begin() {
+    const name = this.#language && (new Intl.DisplayNames(["en"], { type: "language" }).of(this.#language) ?? this.#language);
+    this.#only.replaceChildren(make("option", { value: "" }, "All languages"), make("option", { value: this.#language }, name));
+    this.#only.hidden = !this.#language;
+    this.#total = null;
+    this.#reload();
+    this.#stop = follow({
+      socket: this.getAttribute("socket"),
+      topic: `product:${this.getAttribute("product")}`,
+      every: EVERY,
+      changed: (value) => (value && !this.#only.value ? this.#count(value) : this.#recount()),
+    });
+  }
+
+  end() {
+    this.#stop?.();
+    this.#turn += 1;
+    clearTimeout(this.#again);
+  }
+
+  // -- read --------------------------------------------------------------------------------------------
+
+  /** Begin again with the newest. */
+  async #reload() {
+    this.#turn += 1;
+    this.#cursor = "";
+    this.#list.replaceChildren();
+    this.#news.hidden = this.#more.hidden = true;
+    clearTimeout(this.#again);
+    const mine = this.#turn, me = await this.visitor();
+    if (mine !== this.#turn) return;
+    this.#me = me;
+    this.#offer();
+    this.#recount();
+    this.#loading = false;
+    this.#load();
+  }
+
+  #loading = false;
+
+  /** Load the next page; one that is empty and yet not the last is passed over. */
+  async #load() {
+    if (this.#loading || this.#cursor === null) return;
+    const mine = this.#turn;
+    this.#loading = true;
+    this.say("loading", this.#list.childElementCount ? "" : "Loading …");
+    const query = { limit: this.getAttribute("limit") || 10, rating: [...this.#ratings].join(), language: this.#only.value };
+    try {
+      for (let page = { items: [] }; !page.items.length && this.#cursor !== null;) {
+        page = await this.call("GET", `${this.#path}/comments`, { query: { ...query, cursor: this.#cursor } });
+        if (mine !== this.#turn) return;
+        this.#cursor = page.cursor;
+        this.#append(page.items);
+      }
+    } catch (error) {
+      if (mine !== this.#turn) return;
+      this.complain(error);
+      if (!(error instanceof Refused && error.status < 500)) this.#again = setTimeout(() => this.#load(), 5000);
+    }
+    this.#loading = false;
+    this.#more.hidden = this.#cursor === null;
+  }
+
+  #append(items) {
+    const there = new Set([...this.#list.children].map((one) => one.dataset.id));
+    this.#list.append(...items.filter((one) => !there.has(one.id)).map((one) => this.#entry(one)));
+    const count = this.#list.childElementCount;
+    const none = this.#ratings.size || this.#only.value ? "No comment is like that." : "No comments yet.";
+    this.say(count ? "ready" : "empty", count || this.#cursor !== null ? "" : none);
+    this.#heard.textContent = count ? `${count} shown` : "";
+    this.#offer();
+  }
+
+  async #recount() {
+    const mine = this.#turn;
+    try {
+      const counts = await this.call("GET", `${this.#path}/statistics`, { query: { language: this.#only.value } });
+      if (mine === this.#turn) this.#count(counts);
+    } catch (error) {
+      if (mine === this.#turn && !this.#loading) this.complain(error);
+    }
+  }
+
+  #count({ total, average, ratings }) {
+    this.#facts.replaceChildren(
+      ...(total ? [stars(Math.round(average)), ` ${average.toFixed(1)} of 5, ${total} ${total === 1 ? "comment" : "comments"}`] : ["No ratings yet"]),
+    );
+    for (const [rating, button] of this.#buttons) button.querySelector("span").textContent = ratings[rating];
+    if (this.#total !== null && total > this.#total && !this.#only.value) this.#news.hidden = false;
+    if (!this.#only.value) this.#total = total;
+    if (this.dataset.state === "offline") this.say("ready");
+  }
+
+  #button(rating) {
+    return make(
+      "button",
+      {
+        type: "button",
+        ariaPressed: "false",
+        onclick: ({ currentTarget }) => {
+          if (!this.#ratings.delete(rating)) this.#ratings.add(rating);
+          currentTarget.ariaPressed = String(this.#ratings.has(rating));
+          this.#reload();
+        },
+      },
+      `${rating} `,
+      make("b", { ariaHidden: "true" }, "★"),
+      make("i", { className: "hidden" }, rating === 1 ? "star, comments:" : "stars, comments:"),
+      " ",
+      make("span", { className: "quiet" }, "–"),
+    );
+  }
+
+  // -- write -------------------------------------------------------------------------------------------
+
+  /** Offer to write where that is possible: to who has a token, and no comment in sight. */
+  #offer() {
+    if (!this.#me) {
+      this.#write.replaceChildren(make("slot", { name: "sign-in" }, make("p", { className: "quiet" }, "Sign in to comment.")));
+    } else if ([...this.#list.children].some((one) => one.dataset.author === this.#me)) {
+      this.#write.replaceChildren();
+    } else if (!this.#write.querySelector("form")) {
+      this.#key = crypto.getRandomValues(new Uint32Array(4)).join("-"); // of this comment, however often it is sent
+      this.#write.replaceChildren(form({ button: "Comment", send: (said) => this.#post(said) }));
+    }
+  }
+
+  async #post(said) {
+    const language = this.#language || this.closest("[lang]")?.lang || "en";
+    try {
+      const made = await this.call("POST", `${this.#path}/comments`, {
+        body: { ...said, language },
+        headers: { "Idempotency-Key": this.#key },
+        signed: true,
+      });
+      this.#wrote("posted", made, 1);
+    } catch (error) {
+      const [other] = (error.code === "Conflict" && error.message.match(ULID)) || [];
+      if (!other) throw this.#refused(error);
+      this.#wrote("found", await this.call("GET", `${this.#path}/comments/${other}`, { signed: true }), 0);
+      this.say("ready", "You have commented already: this is your comment.");
+    }
+  }
+
+  #wrote(kind, comment, more) {
+    const added = this.#entry(comment);
+    this.#list.querySelector(`[data-id="${CSS.escape(comment.id)}"]`)?.remove();
+    this.#list.prepend(added);
+    added.focus();
+    if (this.#total !== null) this.#total += more;
+    this.say("ready");
+    this.#offer();
+    this.#settle(kind, comment);
+  }
+
+  #settle(kind, comment) {
+    this.tell(kind, comment);
+    setTimeout(() => this.isConnected && this.#recount(), SETTLED);
+  }
+
+  #refused(error) {
+    if (error.status === 401) this.tell("unauthorized", { message: error.message });
+    return error;
+  }
+
+  #entry(comment) {
+    const path = `${this.#path}/comments/${comment.id}`;
+    const shown = entry(comment, {
+      language: this.closest("[lang]")?.lang || undefined,
+      isMine: Boolean(this.#me) && comment.author === this.#me,
+      read: () => this.call("GET", path, { signed: true }),
+      edit: async (said, etag) => {
+        try {
+          const changed = await this.call("PATCH", path, { body: said, headers: { "If-Match": etag }, signed: true });
+          const now = this.#entry(changed);
+          shown.replaceWith(now);
+          now.focus();
+          this.#settle("edited", changed);
+        } catch (error) {
+          throw this.#refused(error);
+        }
+      },
+      remove: async () => {
+        try {
+          await this.call("DELETE", path, { signed: true });
+        } catch (error) {
+          if (error.status !== 404) throw this.#refused(error);
+        }
+        shown.remove();
+        if (this.#total) this.#total -= 1;
+        this.#append([]);
+        this.#title.focus();
+        this.#settle("deleted", comment);
+      },
+    });
+    return shown;
+  }
+}
+
+const STYLE = `
+:host { display: grid; gap: 12px; }
+:host > *, [part=list] > * { min-width: 0; }
+[part=facts]:empty, [part=write]:empty, [part=list]:empty, [part=text]:empty { display: none; }
+[part=title]:focus { outline: none; }
+[part=filters] button { padding: 4px 10px; }
+[part=filters] select { min-height: 34px; padding: 4px 8px; }
+button[aria-pressed=true] { border-color: var(--h-accent); background: var(--h-tint); }
+b, .stars { color: var(--h-star); font-weight: 400; letter-spacing: 1px; white-space: nowrap; }
+[part=list] { display: grid; gap: 12px; }
+[part~=comment] { padding-top: 12px; border-top: 1px solid var(--h-line); }
+[part~=comment]:focus { outline: none; }
+[part~=mine] { margin: 0 -8px; padding: 12px 8px; border-radius: 8px; background: var(--h-tint); }
+[part=text] { margin-top: 4px; white-space: pre-line; }
+[part=more], [part=news] { justify-self: center; }
+form { display: grid; gap: 8px; justify-items: start; }
+textarea { width: 100%; min-height: 72px; padding: 8px 10px; resize: vertical; }
+label { color: var(--h-quiet); font-size: 13px; width: 100%; }
+legend { padding: 0; color: var(--h-quiet); font-size: 13px; }
+.choose { display: flex; }
+.choose label { position: relative; width: 32px; font-size: 26px; line-height: 32px; text-align: center; color: var(--h-edge); cursor: pointer; }
+.choose input { position: absolute; inset: 0; margin: 0; opacity: 0; cursor: pointer; }
+.choose label:has(:checked), .choose label:has(~ label :checked) { color: var(--h-star); }
+.choose label:has(:focus-visible) { outline: 2px solid var(--h-accent); border-radius: 6px; }
+.problem { padding: 6px 10px; border-radius: 8px; background: var(--h-warn-ground); color: var(--h-warn); }
+.problem:empty { display: none; }
+`;
+
+customElements.define("hubbub-comments", Comments);

@@ -1,0 +1,156 @@
+// What the widgets share: elements made without HTML texts, calls to the API, and what is said when they fail.
+
+export class Refused extends Error {
+  constructor(status, code, message) {
+    super(message);
+    Object.assign(this, { status, code });
+  }
+}
+
+const PATIENCE = 10_000; // ms
+
+/** Make an element; a text among its children is a text and never HTML. */
+export function make(name, properties = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key in element && key !== "part") element[key] = value;
+    else element.setAttribute(key, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** Write a rank in English: 1st, 2nd, 211th. */
+export function ordinal(number) {
+  const ends = { one: "st", two: "nd", few: "rd", other: "th" };
+  return new Intl.NumberFormat("en").format(number) + ends[new Intl.PluralRules("en", { type: "ordinal" }).select(number)];
+}
+
+/**
+ * A widget. `api` is the address of the API (without it, the one that this file came from); `token` a bearer
+ * token of the visitor, or `getToken` a function that answers one, or a promise of one.
+ */
+export class Widget extends HTMLElement {
+  getToken = null;
+  #state; #on = false;
+
+  constructor(style) {
+    super();
+    const sheet = new CSSStyleSheet(); // not bound by the page's style-src
+    sheet.replaceSync(STYLE + style);
+    this.attachShadow({ mode: "open" }).adoptedStyleSheets = [sheet];
+    this.#state = make("p", { part: "state", role: "status" });
+  }
+
+  connectedCallback() {
+    // Set before the element was defined, a property hides what the class does when it is set.
+    for (const name of ["token", "getToken"]) {
+      if (!Object.hasOwn(this, name) || (name === "getToken" && this.getToken === null)) continue;
+      const value = this[name];
+      delete this[name];
+      this[name] = value;
+    }
+    this.#on = true;
+    this.begin();
+  }
+
+  disconnectedCallback() {
+    this.#on = false;
+    this.end();
+  }
+
+  attributeChangedCallback(name, before, after) {
+    if (!this.#on || before === after) return; // the first ones come before it is connected
+    this.end();
+    this.begin();
+  }
+
+  get api() { return (this.getAttribute("api") ?? new URL("../..", import.meta.url).href).replace(/\/*$/, "/"); }
+  get token() { return this.getAttribute("token") ?? ""; }
+  set token(value) { value ? this.setAttribute("token", value) : this.removeAttribute("token"); }
+
+  /** The line that says how things stand; empty, it takes no room. */
+  get stateLine() { return this.#state; }
+
+  say(kind, text = "") {
+    this.dataset.state = kind;
+    if (this.#state.textContent !== text) this.#state.textContent = text;
+  }
+
+  /** Say what went wrong; a mistake of ours goes to the console too. */
+  complain(error) {
+    if (error instanceof Refused) this.say("error", error.message);
+    else if (error instanceof TypeError || error.name === "TimeoutError") this.say("offline", "There is no answer. Trying again …");
+    else {
+      this.say("error", "Something went wrong here.");
+      console.error(error);
+    }
+  }
+
+  tell(kind, detail) { this.dispatchEvent(new CustomEvent(`hubbub-${kind}`, { detail, bubbles: true, composed: true })); }
+
+  /** Ask the API; answers the decoded JSON, with its ETag as `etag` where there is one. Throws Refused, TypeError. */
+  async call(method, path, { query = {}, body, headers = {}, signed = false } = {}) {
+    const url = new URL(path, this.api);
+    for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
+    const token = signed && (await this.identity());
+    const options = { method, cache: "no-store", signal: AbortSignal.timeout(PATIENCE), headers: { ...headers } };
+    if (token) options.headers.Authorization = `Bearer ${token}`;
+    if (body) {
+      options.body = JSON.stringify(body);
+      options.headers["Content-Type"] = "application/json";
+    }
+    const answer = await fetch(url, options);
+    const said = await answer.json().catch(() => ({}));
+    if (!answer.ok) throw new Refused(answer.status, said.Code, said.Message ?? `The answer was ${answer.status}.`);
+    return Object.defineProperty(said, "etag", { value: answer.headers.get("ETag") });
+  }
+
+  /** Answer the visitor's token, or nothing. */
+  async identity() { return this.getToken ? await this.getToken() : this.token; }
+
+  /** Read who a token says the visitor is; whether it is true, the API decides. */
+  async visitor() {
+    try {
+      const [, claims] = (await this.identity()).split(".");
+      const bytes = Uint8Array.from(atob(claims.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
+      return JSON.parse(new TextDecoder().decode(bytes)).sub ?? "";
+    } catch {
+      return "";
+    }
+  }
+}
+
+// A page changes colours by setting these properties, and single parts by ::part().
+const STYLE = `
+:host {
+  --h-card: var(--card, light-dark(#fff, #171d1a)); --h-ink: var(--ink, light-dark(#17201c, #e6edea));
+  --h-quiet: var(--quiet, light-dark(#56635d, #9daba5)); --h-line: var(--line, light-dark(#dfe5e2, #29322e));
+  --h-accent: var(--accent, light-dark(#08764f, #4fd8a4)); --h-accent-ink: var(--accent-ink, light-dark(#fff, #06251a));
+  --h-tint: var(--tint, light-dark(#e6f3ed, #1a2f27)); --h-warn: var(--warn, light-dark(#7a4200, #ffcf8f));
+  --h-warn-ground: var(--warn-ground, light-dark(#fff3e0, #33240f)); --h-flash: var(--flash, light-dark(#bdebd6, #1f5a44));
+  --h-star: var(--star, light-dark(#b26a00, #f0b45a)); --h-edge: var(--edge, light-dark(#8a9891, #74827b));
+  display: block; padding: 16px; border: 1px solid var(--h-line); border-radius: 12px;
+  background: var(--h-card); color: var(--h-ink); font: 15px/1.45 system-ui, sans-serif; overflow-wrap: anywhere;
+}
+:host([hidden]), [hidden] { display: none !important; }
+* { box-sizing: border-box; }
+h3, p, ol, ul, fieldset { margin: 0; padding: 0; border: 0; list-style: none; }
+h3 { font-size: 16px; line-height: 1.3; }
+.quiet { color: var(--h-quiet); font-size: 13px; }
+.row { display: flex; flex-wrap: wrap; align-items: center; gap: 8px; }
+.hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+:focus-visible { outline: 2px solid var(--h-accent); outline-offset: 2px; }
+button, textarea, select { font: inherit; color: inherit; background: var(--h-card); border: 1px solid var(--h-edge); border-radius: 8px; }
+button { min-height: 34px; padding: 4px 12px; cursor: pointer; }
+button:hover { background: var(--h-tint); }
+button.primary { border-color: var(--h-accent); background: var(--h-accent); color: var(--h-accent-ink); font-weight: 600; }
+button.link { min-height: 24px; padding: 0 4px; border: 0; background: none; text-decoration: underline; font-size: 13px; }
+button:disabled { opacity: .55; cursor: default; }
+[part=state]:empty { display: none; }
+[part=state] { padding: 8px 12px; border-radius: 8px; color: var(--h-quiet); }
+:host([data-state=error]) [part=state], :host([data-state=offline]) [part=state] { background: var(--h-warn-ground); color: var(--h-warn); }
+@media (prefers-reduced-motion: no-preference) { .changed { animation: changed 1.2s ease-out; } }
+@keyframes changed { from { background: var(--h-flash); } }
+`;

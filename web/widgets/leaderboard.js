@@ -1,0 +1,163 @@
+// <hubbub-leaderboard board="race" player="R1301">: the best of a leaderboard, and where a player stands.
+
+import { make, ordinal, Refused, Widget } from "./element.js";
+import { follow } from "./live.js";
+
+const EVERY = 5000; // ms between two looks, without a socket
+const REST = 2000; // ms between two looks, however often is pushed
+const LONGEST_PAUSE = 60_000;
+const AROUND = 5; // entries: the player, and two on each side
+
+class Leaderboard extends Widget {
+  static observedAttributes = ["api", "socket", "board", "player", "limit", "lang"];
+  #board; #stop; #turn = 0; #again = 0; #failures = 0; #asked = 0; #asking = false; #wanted = false;
+  #title = make("h3", { part: "title" });
+  #facts = make("p", { part: "facts", className: "quiet" });
+  #standing = make("p", { part: "standing", ariaLive: "polite" });
+  #body = make("tbody");
+  #score = make("th", { scope: "col", className: "number" }, "Score");
+  #table;
+
+  constructor() {
+    super(STYLE);
+    const head = make("tr", {}, make("th", { scope: "col", className: "number" }, "Rank"), make("th", { scope: "col" }, "Player"), this.#score);
+    this.#table = make("table", { part: "table", hidden: true }, make("thead", {}, head), this.#body);
+    this.shadowRoot.append(this.#title, this.#facts, this.#standing, this.stateLine, this.#table);
+  }
+
+  get #name() { return this.getAttribute("board") ?? ""; }
+  get #player() { return this.getAttribute("player") ?? ""; }
+  get #limit() { return Math.min(100, Math.max(1, Number(this.getAttribute("limit")) || 10)); }
+  get #path() { return `leaderboards/${encodeURIComponent(this.#name)}`; }
+
+  begin() {
+    this.say("loading", "Loading …");
+    this.#board = null;
+    this.#ask();
+    this.#stop = follow({
+      socket: this.getAttribute("socket"),
+      topic: `leaderboard:${this.#name}`,
+      every: EVERY,
+      changed: (value) => this.#changed(value),
+    });
+  }
+
+  end() {
+    this.#stop?.();
+    clearTimeout(this.#again);
+    this.#turn += 1;
+    [this.#asking, this.#wanted] = [false, false];
+  }
+
+  /** A push has the first ten: enough for a short list of which nobody's rank is asked for. */
+  #changed(value) {
+    if (!value) return this.#failures || this.#ask();
+    if (this.#player || this.#limit > 10 || !this.#board || value.season !== this.#board.season) return this.#askSoon();
+    this.#board.players = value.players;
+    this.#show(value.items.slice(0, this.#limit), null, []);
+  }
+
+  /** Ask once for all the pushes of a moment: a busy board has two in a second. */
+  #askSoon() {
+    clearTimeout(this.#again);
+    this.#again = setTimeout(() => this.#ask(), Math.max(0, this.#asked + REST - Date.now()));
+  }
+
+  /** Ask for all that is shown; one question at a time, and once more if something changed meanwhile. */
+  async #ask() {
+    if (this.#asking) {
+      this.#wanted = true;
+      return;
+    }
+    const mine = this.#turn;
+    clearTimeout(this.#again);
+    [this.#asking, this.#wanted, this.#asked] = [true, false, Date.now()];
+    try {
+      const [board, entries, standing] = await Promise.all([
+        this.call("GET", this.#path),
+        this.call("GET", `${this.#path}/entries`, { query: { limit: this.#limit } }),
+        this.#player && this.call("GET", `${this.#path}/players/${encodeURIComponent(this.#player)}`).catch(absent),
+      ]);
+      const isListed = entries.items.some((entry) => entry.player === this.#player);
+      const near = standing && !isListed
+        ? await this.call("GET", `${this.#path}/entries`, { query: { around: this.#player, limit: AROUND } }).catch(absent)
+        : null;
+      if (mine !== this.#turn) return;
+      this.#board = board;
+      this.#failures = 0;
+      this.#show(entries.items, standing, near?.items ?? []);
+    } catch (error) {
+      if (mine !== this.#turn) return;
+      this.complain(error);
+      this.#failures += 1;
+      this.#again = setTimeout(() => this.#ask(), Math.min(1000 * 2 ** this.#failures, LONGEST_PAUSE));
+    }
+    this.#asking = false;
+    if (this.#wanted) this.#ask();
+  }
+
+  #show(items, standing, near) {
+    const { title, unit, decimals, players } = this.#board;
+    const language = this.closest("[lang]")?.lang || undefined;
+    const count = new Intl.NumberFormat(language);
+    const exact = new Intl.NumberFormat(language, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+    this.#title.textContent = title;
+    this.#facts.textContent = `${count.format(players)} ${players === 1 ? "player" : "players"}`;
+    this.#score.textContent = unit || "Score";
+    this.#standing.hidden = !this.#player;
+    if (this.#player) write(this.#standing, where(standing, exact, unit, count));
+    const shown = new Set(items.map((entry) => entry.player));
+    const rows = [...items, ...(near.length ? [null] : []), ...near.filter((entry) => !shown.has(entry.player))];
+    const before = new Map([...this.#body.rows].map((row) => [row.dataset.player, row.textContent]));
+    this.#body.replaceChildren(...rows.map((entry) => (entry ? this.#row(entry, count, exact, before) : gap())));
+    this.#table.hidden = !items.length;
+    this.say(items.length ? "ready" : "empty", items.length ? "" : "Nobody has a score yet.");
+    this.tell("update", { players, items });
+  }
+
+  #row(entry, count, exact, before) {
+    const isMine = entry.player === this.#player;
+    const row = make(
+      "tr",
+      { part: isMine ? "row mine" : "row", className: isMine ? "mine" : "" },
+      make("td", { className: "number" }, count.format(entry.rank)),
+      make("td", {}, entry.player, ...(isMine ? [make("span", { className: "quiet" }, " (you)")] : [])),
+      make("td", { className: "number" }, exact.format(entry.score)),
+    );
+    row.dataset.player = entry.player;
+    if (isMine) row.ariaCurrent = "true";
+    if (before.size && before.get(entry.player) !== row.textContent) row.classList.add("changed");
+    return row;
+  }
+}
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function gap() {
+  return make("tr", { part: "gap" }, make("td", { colSpan: 3, className: "gap" }, "…"));
+}
+
+function absent(error) {
+  if (error instanceof Refused && error.status === 404) return null;
+  throw error;
+}
+
+function where(standing, exact, unit, count) {
+  if (!standing) return "You have no score yet.";
+  const next = standing.toNext === null ? "" : `, ${exact.format(standing.toNext)}${unit ? ` ${unit}` : ""} to the next place`;
+  return `You are ${ordinal(standing.rank)} of ${count.format(standing.of)}${next}.`;
+}
+
+const STYLE = `
+table { width: 100%; margin-top: 8px; border-collapse: collapse; }
+th { padding: 4px 8px; color: var(--h-quiet); font-size: 13px; font-weight: 400; text-align: left; }
+td { padding: 5px 8px; border-top: 1px solid var(--h-line); }
+.number { width: 1%; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.gap { text-align: center; color: var(--h-quiet); padding: 0; }
+.mine { background: var(--h-tint); font-weight: 600; }
+[part=standing] { margin-top: 8px; font-weight: 600; }
+`;
+
+customElements.define("hubbub-leaderboard", Leaderboard);
