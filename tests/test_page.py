@@ -113,8 +113,8 @@ def test_a_site_that_is_no_host_is_an_error_until_another_is_shown(page: Page) -
     choose(page, "views", "not a host")
     page.wait_for_selector("#views .notice:has-text('site:')")
     page.wait_for_selector("#state:text-is('Error')")
-    choose(page, "views", "live.example.org")
-    page.wait_for_selector("#views .ranked")
+    choose(page, "views", "a-host.example.org")
+    page.wait_for_selector("#views .empty:has-text('a-host.example.org')")
     page.wait_for_selector("#state:text-is('Live')")
 
 
