@@ -25,7 +25,7 @@ from chalicelib.settings import Settings
 from chalicelib.table import Table
 from local.engine import ROOT, Engine
 from ops import audit as audits
-from ops import backfill
+from ops import backfill, segments
 from ops.__main__ import main
 from tests.conftest import EngineTable
 from tests.faults import Killed, instead
@@ -146,7 +146,7 @@ def test_a_backfill_that_is_killed_goes_on_and_touches_nothing_twice(live: Live,
 def test_a_backfill_goes_on_after_the_pages_that_it_has_noted(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "PAGE", 10)
+    monkeypatch.setattr(segments, "PAGE", 10)
     live.table.batch_put(older(i) for i in range(40))
     ready: list[Any] = [None] * 25
     with instead(live.table, "TransactWriteItems", *ready, Killed()), pytest.raises(Killed):
