@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 
+from chalicelib import metrics
 from chalicelib.errors import Busy, Rejected
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ def attempt(call: Callable[[], T], pause: Callable[[float], None]) -> T:
         try:
             return call()
         except (HTTPClientError, ConnectionError) as error:  # the SDK has tried three times
+            metrics.count(Unreachable=1)
             raise Busy("The table cannot be reached: try again in a moment.") from error
         except ClientError as error:
             codes = {code(error), *reasons(error)} - {"None", "TransactionCanceledException"}
@@ -50,6 +52,8 @@ def attempt(call: Callable[[], T], pause: Callable[[float], None]) -> T:
                 raise Rejected(_message(error)) from error
             if not codes or codes - PASSING:
                 raise
+            is_conflict = any(one.startswith("Transaction") for one in codes)
+            metrics.count(**{"Conflicts" if is_conflict else "Throttles": 1})
         if number < ATTEMPTS - 1:
             back_off(number, pause)
     raise Busy("The table is busy: try again in a moment.")

@@ -6,8 +6,8 @@ was read. The touch goes through the stream like any other change, so each comme
 written, edited or deleted meanwhile: an edit stamps a comment too, and what is deleted has never counted.
 With the stamp a comment gets its place in gsi2, and its author's item unless the author has another one.
 
-How a run is parted, noted and gone on with after it was killed is in segments.py: what it had touched of a page
-is not touched again.
+How a run is parted, noted and gone on with after it was killed is in segments.py: what it had touched of a
+page is not touched again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reads a whole table in parallel segments, at a pace, and notes how far each is, so that a run may be killed.
+"""Reads a whole table in parallel segments, at a pace, and notes how far each is: a run may be killed.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| segment | the work's own, as `BACKFILL#comments` | `SEGMENT#<n>` | `of`, `start`, `over`, and what was done |
+| segment | the work's own, `BACKFILL#comments` | `SEGMENT#<n>` | `of`, `start`, `over`, what was done |
 
 Each page of a segment is noted when all of it is worked on. A run that was killed is gone on with there, in
 as many segments as it had: the work on a page may be done twice, and has to bear it. After the last segment
