@@ -80,15 +80,15 @@ def run(
 ) -> Counter[str]:
     """Work on every item of the table; answer how many were `read`, and what `work` says was done to them.
 
-    A run that was killed is gone on with, in as many segments as it had. `tick` hears of each page, `pace`
-    of each item that is read. Interrupted, it stops after the page. Costs 1 RCU per 4 KB of the table and
-    1 WCU for each page of 200 items, beside the work.
+    A run that was killed is gone on with, in as many segments as it had; without a `place` nothing is noted.
+    `tick` hears of each page, `pace` of each item that is read. Interrupted, it stops after the page. Costs
+    1 RCU per 4 KB of the table and 1 WCU for each page of 200 items that is noted, beside the work.
     """
-    parts = _noted(table, place) or [Segment(i, segments) for i in range(segments)]
+    parts = (place and _noted(table, place)) or [Segment(i, segments) for i in range(segments)]
     if len(parts) < (count := parts[0].of):  # killed while it was noting that it begins
         known = {part.number for part in parts}
         parts += [Segment(i, count) for i in range(count) if i not in known]
-    table.batch_put(part.item(place) for part in parts)
+    table.batch_put(part.item(place) for part in parts if place)
     stop = threading.Event()
 
     def visit(part: Segment) -> None:
@@ -102,11 +102,12 @@ def run(
                 if word := work(item):
                     part.done[word] += 1
             part.start, part.is_over = last, last is None
-            table.put(part.item(place))
+            if place:
+                table.put(part.item(place))
             tick(part.done - before)
 
     at_once([lambda part=part: visit(part) for part in parts if not part.is_over], stop)  # type: ignore[misc]
-    for part in parts:
+    for part in parts if place else ():
         table.delete(segment_key(place, part.number))
     return sum((part.done for part in parts), Counter())
 

@@ -376,18 +376,18 @@ def test_the_command_fails_until_what_has_drifted_is_mended(
     wrong = plant(live)
     live.table.put(older(99, counted=7))  # malformed: no such version
 
-    def audit(*options: str) -> tuple[int, Any]:
-        done = CliRunner().invoke(main, ["audit", "--settle", "0", "--json", *options])
+    def run(command: str) -> tuple[int, Any]:
+        done = CliRunner().invoke(main, [command, "--settle", "0", "--json"])
         return done.exit_code, json.loads(done.stdout)
 
-    code, found = audit()
+    code, found = run("audit")
     assert (code, len(found["drift"]), found["mended"], found["malformed"]) == (1, len(wrong), 0, 1)
     assert {"pk": "PRODUCT#nobody", "sk": "S#fr", "attribute": "count_1", "is": 2, "should": None} in found[
         "drift"
     ]
-    code, found = audit("--repair")
+    code, found = run("repair")
     assert (code, len(found["drift"]), found["mended"]) == (0, len(wrong), len(wrong))
-    assert audit()[0] == 0
+    assert run("audit")[0] == 0
     said = CliRunner().invoke(main, ["audit", "--settle", "0"])
     assert "0 sums have drifted" in said.stdout
     assert CliRunner().invoke(main, ["backfill", "views"]).exit_code == 2
