@@ -31,6 +31,9 @@ PASSING = frozenset(
     }
 )
 
+# What a query hears on a table of before its index, and until the index has every item.
+NO_INDEX = ("does not have the specified index", "backfilling global secondary index")
+
 
 def attempt(call: Callable[[], T], pause: Callable[[float], None]) -> T:
     """Call until it is done or said no; passing trouble is waited out with full jitter.
@@ -49,6 +52,8 @@ def attempt(call: Callable[[], T], pause: Callable[[float], None]) -> T:
             if any(one.startswith("ConditionalCheckFailed") for one in codes):
                 raise
             if codes & {"ValidationError", "ValidationException"}:
+                if any(words in _message(error) for words in NO_INDEX):
+                    raise Busy("The table's index is being made: try again later.") from error
                 raise Rejected(_message(error)) from error
             if not codes or codes - PASSING:
                 raise

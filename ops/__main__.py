@@ -121,6 +121,7 @@ def provision(stage: str) -> None:
 
 
 main.add_command(overview.status)
+main.add_command(overview.cost)
 main.add_command(imports.import_log)
 main.add_command(repairs.redrive)
 main.add_command(repairs.replay)

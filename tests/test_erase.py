@@ -123,7 +123,9 @@ def test_erasing_again_finds_nothing_and_writes_nothing(live: Live) -> None:
     assert scan(live.table) == before
 
 
-@pytest.mark.parametrize("deletions", [0, 3, 9])
+@pytest.mark.parametrize(
+    "deletions", [3, *(pytest.param(number, marks=pytest.mark.long) for number in (0, 9))]
+)
 def test_one_that_is_killed_goes_on_and_ends_with_a_whole_look(
     live: Live, deletions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
