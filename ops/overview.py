@@ -143,14 +143,14 @@ def _show_bill(lines: list[Line], assumptions: list[str], prices: Any, as_json: 
 def _show(found: dict[str, Any]) -> None:
     """Print how a stage is, a line each, and then what is not as it should be."""
     table, lag = found["table"], found["lagSeconds"]
-    queues = {name: "none" if depth is None else f"{depth:,}" for name, depth in found["queues"].items()}
+    queues = {name: "(no queue)" if n is None else f"{n:,}" for name, n in found["queues"].items()}
     lines = {
         "stage": found["stage"],
         "table": f"{table['name']}, {table['state'].lower()}, about {table['items']:,} items",
         "lag": "not known: nothing has come through the stream lately" if lag is None else f"{lag:.1f} s",
         "quarantine": f"{found['quarantine']:,} images",
         "views": f"{queues['views']} messages wait, {queues['deadViews']} are dead letters",
-        "batches": f"{queues['streamFailures']} were given up",
+        "batches": f"{queues['streamFailures']} of the stream were given up",
         "mappings": "none on this machine: pumps bring the stream and the queue"
         if found["mappings"] is None
         else ", ".join(f"{one['function']} {one['state'].lower()}" for one in found["mappings"]) or "none",
