@@ -35,6 +35,7 @@ OPENING = timedelta(seconds=10)  # in which a connection that was never heard of
 QUOTED = tuple(f"q{i}" for i in range(1, 9))  # digests of the last messages, which a report can prove
 CARD = ("who", "at", "interests", "born")  # what a partner, and one who looks for one, needs to know
 INDEX = "CONNECTIONS"
+ENDS = ("gsi1pk", "untold", "telling", "teller", "tried")  # with the connection: nobody is told any more
 
 Partner = dict[str, Any]
 

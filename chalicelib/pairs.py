@@ -147,7 +147,7 @@ def _leave(me: Item, to: Target, turn: str, now: datetime, kept: Item, note: str
     if to == "gone":
         sets |= {"ttl": times.epoch(now + connections.GONE), "was": me["state"]}
         sets |= {"kept": kept} if kept else {}
-    gone = ("gsi1pk", "untold", "telling") if to == "gone" else ()
+    gone = connections.ENDS if to == "gone" else ()
     return change(connections.id_of(me), me["turn"], to, turn, now, sets, note, block=block, removes=gone)
 
 

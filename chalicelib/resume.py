@@ -117,5 +117,6 @@ def _put(item: Item) -> pairs.Action:
 def _leave(before: Item, now: datetime) -> pairs.Action:
     turn = pool.turn(connections.id_of(before), now)
     sets: dict[str, Any] = {"ttl": times.epoch(now + connections.GONE), "was": "resumed"}
-    removes = ("gsi1pk", "untold", "telling")
-    return pairs.change(connections.id_of(before), before["turn"], "gone", turn, now, sets, removes=removes)
+    return pairs.change(
+        connections.id_of(before), before["turn"], "gone", turn, now, sets, removes=connections.ENDS
+    )

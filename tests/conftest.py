@@ -50,6 +50,14 @@ EngineTable = tuple[Engine, str, str]
 """An engine, the name of a table on it and the ARN of the table's stream."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Make what is heavy a long test on DynamoDB Local, which slows down as its stream fills."""
+    for item in items:
+        if item.get_closest_marker("heavy") and "[dynamodb-local" in item.name:
+            item.add_marker(pytest.mark.long)
+
+
 def _running(kind: str) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as environment:
         # The engine is shared: what one test lets expire must not vanish under another that still reads it.

@@ -120,7 +120,7 @@ class Run:
         self, method: str, path: str, body: Any = None, token: str = "", port: int = 0
     ) -> tuple[int, Any]:
         """Send a request; return the status, and the JSON or the text that is answered."""
-        with closing(http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=10)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=60)) as connection:
             headers = {"Content-Type": "application/json"} | (
                 {"Authorization": f"Bearer {token}"} if token else {}
             )

@@ -50,7 +50,8 @@ def test_the_published_chat_does_what_was_published_faults_included(ministack: E
     client.delete_table(TableName=name)
 
 
-@pytest.mark.parametrize("form", ["json", pytest.param("tables", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["json", "tables"])
 def test_the_command_says_its_method_and_meets_its_targets(form: str) -> None:
     run = CliRunner().invoke(main, ["chat", "--quick", *(["--json"] if form == "json" else [])])
     assert run.exit_code == 0, run.output

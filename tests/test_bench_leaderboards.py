@@ -118,6 +118,7 @@ def test_a_board_is_priced_on_the_smallest_node_that_holds_it() -> None:
 # --- the whole run ---
 
 
+@pytest.mark.long
 def test_a_quick_run_says_its_method_and_meets_its_targets(dynamodb_local: Engine) -> None:
     ran = CliRunner().invoke(main, ["leaderboards", "--quick", "--json", "--engine", dynamodb_local.endpoint])
     assert ran.exit_code == 0, ran.output

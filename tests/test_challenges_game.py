@@ -265,6 +265,7 @@ def play(hunt: Hunt, players: int, seed: int) -> None:
     hunt.settle()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", [1])
 def test_a_game_of_real_submissions_and_concurrent_pumps_is_counted_exactly(hunt: Hunt, seed: int) -> None:
     play(hunt, 60, seed)

@@ -231,13 +231,13 @@ def test_a_client_written_by_others_talks_too(run: Run, tmp_path: Path) -> None:
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     if fetched.returncode:
         pytest.skip(f"npm cannot fetch ws: {fetched.stderr.strip()[:200]}")
     (tmp_path / "talk.js").write_text(OTHERS)
     url = f"ws://127.0.0.1:{run.socket_port}/?lobby=others"
-    talk = subprocess.run([node, "talk.js", url], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    talk = subprocess.run([node, "talk.js", url], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     frames = json.loads(talk.stdout)
     assert talk.returncode == 0, frames
     of = {name: [frame for who, frame in frames if who == name] for name in "ab"}

@@ -12,7 +12,7 @@ from tests.running import Run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE = 15_000  # ms
+PATIENCE = 30_000  # ms
 # Keeps the sockets that the page opens, so that a test can cut them.
 KEEP = """
 window.sockets = [];

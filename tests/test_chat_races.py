@@ -109,6 +109,25 @@ def test_two_who_both_go_on_at_once_part_once(engine_table: EngineTable, chat: C
     assert all(partner is None or chat.partner(partner) == f"c{i}" for i, partner in enumerate(pairs))
 
 
+def test_one_who_leaves_while_it_is_told_harms_nobody(engine_table: EngineTable, chat: Chat) -> None:
+    """b is being told that a has gone, and goes itself before that has been taken note of."""
+    went: list[str] = []
+
+    def go(id: str) -> None:
+        if id == "b" and not went:
+            went.append(id)
+            chat.disconnect("b")
+            chat.wire.open.add("b")  # the post was on its way
+
+    chat.connect("a")
+    chat.connect("b")
+    chat.say("b", "status")
+    chat.wire.before_post = go
+    chat.disconnect("a")
+    assert went == ["b"]
+    assert (chat.state("a"), chat.state("b"), chat.pool()) == ("gone", "gone", [])
+
+
 class Client:
     """One client of many that do what comes into their mind; counts what it said to whom."""
 
@@ -145,7 +164,9 @@ class Client:
                 self.chat.say_quietly(self.id, what, reason="why")
 
 
-@pytest.mark.parametrize("faults", ["none", "conflicts", "throttles"])
+@pytest.mark.parametrize(
+    "faults", ["conflicts", *(pytest.param(one, marks=pytest.mark.heavy) for one in ("none", "throttles"))]
+)
 def test_whatever_many_do_at_once_nobody_is_in_two_chats(
     engine_table: EngineTable, chat: Chat, faults: str
 ) -> None:

@@ -92,7 +92,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             for url in urls
             for i in range(3)
         ]
-        requests.post(running.page + "views", json={"events": views}, timeout=10).raise_for_status()
+        requests.post(running.page + "views", json={"events": views}, timeout=60).raise_for_status()
         make_the_hunt(running)
         token = auth.mint(settings.current(), "me", seconds=600)
         comment: Any = {"rating": 5, "language": "en", "text": "Fits."}
@@ -100,7 +100,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             f"{running.page}products/garment-767/comments",
             json=comment,
             headers={"Authorization": f"Bearer {token}"},
-            timeout=10,
+            timeout=60,
         ).raise_for_status()
         yield running
 
@@ -117,7 +117,7 @@ def make_the_hunt(running: Run) -> None:
 
 
 def test_the_product_answers_the_description_that_is_tested_here(product: Run) -> None:
-    assert requests.get(product.page + "openapi.json", timeout=10).json() == DESCRIPTION
+    assert requests.get(product.page + "openapi.json", timeout=60).json() == DESCRIPTION
 
 
 @api(25, deterministic=True).parametrize()

@@ -562,7 +562,7 @@ def free_port() -> int:
 
 def fetch(url: str, **headers: str) -> tuple[int, Any, Any]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
             return answer.status, json.loads(answer.read()), answer.headers
     except urllib.error.HTTPError as error:
         with error:

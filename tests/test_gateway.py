@@ -21,7 +21,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from local.gateway import Gateway, Limits
 
-PATIENCE = 5  # seconds until a test gives up waiting for what should happen at once
+PATIENCE = 30  # seconds until a test gives up waiting for what should happen at once
 
 
 class Echo:
@@ -376,7 +376,8 @@ def test_a_message_over_the_limit_closes_with_1009(gateway: Gateway, echo: Echo)
     with connect(gateway.url) as client:
         client.send([frame] * 4)
         assert client.recv(timeout=PATIENCE) == frame * 4
-        client.send([*[frame] * 4, "!"])
+        with suppress(ConnectionClosed):  # the gateway may close before all of it is sent
+            client.send([*[frame] * 4, "!"])
         assert close_code(client) == 1009
     assert echo.disconnect() == (1009, echo.connection_id())
 

@@ -33,7 +33,7 @@ TYPES = {
 
 
 def run(*command: str, cwd: Path) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -150,7 +150,7 @@ def test_the_local_stand_in_answers_as_api_gateway_will(responses: Any) -> None:
     try:
         for path, kind in (("nowhere", "MISSING_AUTHENTICATION_TOKEN"), ("guarded", "UNAUTHORIZED")):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(f"{rest.url}/{path}", timeout=10)
+                urllib.request.urlopen(f"{rest.url}/{path}", timeout=60)
             meant = json.loads(responses[kind]["ResponseTemplates"]["application/json"])
             answer = json.loads(refused.value.read())
             assert (refused.value.code, answer["Code"]) == (responses[kind]["StatusCode"], meant["Code"])

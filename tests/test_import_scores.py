@@ -220,6 +220,7 @@ def test_an_import_that_is_killed_goes_on_where_it_was(table: Table, lost: int) 
     assert scores(table) == sums(60, 3)
 
 
+@pytest.mark.heavy
 def test_several_imports_of_one_file_at_once_count_every_row_once(
     engine_table: EngineTable, table: Table
 ) -> None:

@@ -91,9 +91,9 @@ def test_a_view_is_counted_in_well_under_a_second(run: Run) -> None:
 def test_a_socket_is_in_its_lobby_and_nonsense_is_a_bad_request(run: Run) -> None:
     with connect(f"ws://127.0.0.1:{run.socket_port}") as socket_:
         socket_.send('{"action":"status"}')
-        assert json.loads(socket_.recv(timeout=10))["state"] == "waiting"
+        assert json.loads(socket_.recv(timeout=60))["state"] == "waiting"
         socket_.send("nonsense")
-        assert json.loads(socket_.recv(timeout=10)) == {"type": "error", "code": "bad_request"}
+        assert json.loads(socket_.recv(timeout=60)) == {"type": "error", "code": "bad_request"}
 
 
 def test_the_page_and_its_files_are_served_and_nothing_beside_them(run: Run) -> None:

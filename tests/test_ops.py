@@ -156,7 +156,7 @@ def test_processes_that_make_a_secret_at_once_get_the_same_one(tmp_path: Path) -
     for process in processes:
         assert process.stdout
         assert process.stdout.readline() == "here\n"
-    seen = [process.communicate("go\n", timeout=30)[0] for process in processes]
+    seen = [process.communicate("go\n", timeout=300)[0] for process in processes]
     assert len(set(seen)) == 1
     assert len(seen[0].strip()) == 64
     assert [file.name for file in tmp_path.iterdir()] == ["secret"]

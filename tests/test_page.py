@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parents[1]
-PATIENCE = 5_000  # ms until a test gives up waiting for what should happen at once
+PATIENCE = 30_000  # ms until a test gives up waiting for what should happen at once
 
 
 @pytest.fixture

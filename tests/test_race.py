@@ -209,6 +209,7 @@ def rank(table: Table, player: str) -> int:
     return standings.standing(table, "race", player, StandingQuery(), datetime.now(UTC)).rank
 
 
+@pytest.mark.heavy
 def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
     engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

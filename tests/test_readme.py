@@ -38,7 +38,7 @@ def test_every_console_block_prints_what_it_says(tmp_path: Path) -> None:
             env=ENVIRONMENT | {"HUBBUB_ENDPOINT": f"http://127.0.0.1:{run.engine_port}"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
     printed = shell.stdout.split("\x1e")
     for (command, expected), actual in zip(commands, printed, strict=False):

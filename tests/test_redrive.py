@@ -217,6 +217,7 @@ def test_more_entries_than_a_page_or_a_transaction_holds_are_all_added(table: Ta
     assert (sum(seen), counted(table)) == (many, twos(many))
 
 
+@pytest.mark.heavy
 def test_runs_at_the_same_time_add_every_entry_once(each_table: Table) -> None:
     table = each_table
     spoil(table, 120)

@@ -91,7 +91,7 @@ def address(server: Rest) -> tuple[str, int]:
 
 
 def call(server: Rest, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-    with closing(http.client.HTTPConnection(*address(server), timeout=10)) as connection:
+    with closing(http.client.HTTPConnection(*address(server), timeout=60)) as connection:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, names)
         answer = connection.getresponse()
@@ -100,7 +100,7 @@ def call(server: Rest, method: str, path: str, body: Any = None, **headers: str)
 
 def raw(server: Rest, request: bytes) -> bytes:
     """Send bytes, and read all that comes until the server ends the connection."""
-    with socket.create_connection(address(server), timeout=10) as client:
+    with socket.create_connection(address(server), timeout=60) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: client.recv(65536), b""))
@@ -168,7 +168,7 @@ def test_a_larger_body_is_refused_to_a_client_that_sends_all_of_it(server: Rest)
 
 def test_a_client_that_asks_first_need_not_send_what_is_refused(server: Rest) -> None:
     for length, expected in ((LIMIT + 1, b"HTTP/1.1 413 "), (3, b"HTTP/1.1 100 Continue\r\n\r\n")):
-        with socket.create_connection(address(server), timeout=10) as client:
+        with socket.create_connection(address(server), timeout=60) as client:
             client.sendall(
                 b"PUT /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
                 % length
@@ -303,7 +303,7 @@ def test_files_are_served_from_web_alone(
 
 
 def test_200_connections_stay_open_side_by_side(server: Rest) -> None:
-    connections = [http.client.HTTPConnection(*address(server), timeout=20) for _ in range(200)]
+    connections = [http.client.HTTPConnection(*address(server), timeout=60) for _ in range(200)]
     together = threading.Barrier(200)
 
     def ask_twice(i: int) -> list[str]:
@@ -324,8 +324,8 @@ def test_stopping_lets_a_request_end_and_closes_idle_connections() -> None:
     server = Rest(small_app(), 0)
     server.start()
     with (
-        closing(http.client.HTTPConnection(*address(server), timeout=10)) as idle,
-        closing(http.client.HTTPConnection(*address(server), timeout=10)) as busy,
+        closing(http.client.HTTPConnection(*address(server), timeout=60)) as idle,
+        closing(http.client.HTTPConnection(*address(server), timeout=60)) as busy,
     ):
         idle.request("GET", "/items/a")
         idle.getresponse().read()
