@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 MINUTES = 30 * 24 * 60  # of a month
 GB = 1_000_000_000
-LINE = 700  # bytes that a request logs: its line and its metrics
+LOGGED = 900  # bytes that an invocation logs: its line, its metrics, and the three of Lambda itself
 METRICS = 30  # of our own, that a stage in full use publishes
 FRAMES = {"two meet and part": 6, "message": 2}  # in and out: two statuses, two answers, two notes
 CONNECTS = {"two meet and part": 4}  # invocations for coming and going, beside those of frames
@@ -86,13 +86,13 @@ def _amounts(use: Use, unit: Any, assumed: Assumed) -> Iterator[tuple[str, float
         yield "minute", count * 2 * assumed.minutes if use.operation in CONNECTS else 0.0
     else:
         yield "request", count
-        yield "log", count * LINE / GB
     if use.door == "user":  # the authorizer; API Gateway keeps its answer for five minutes, so at most
         calls += count
     if use.door == "queue":
         yield "message", 3 * count  # sent, received, deleted: at most one each
         calls += count
     yield "invocation", calls + batches
+    yield "log", (calls + batches) * LOGGED / GB
     yield "second", (calls * assumed.request_ms + batches * assumed.batch_ms) / 1000 * assumed.memory
 
 
@@ -107,6 +107,7 @@ def assumptions(assumed: Assumed) -> list[str]:
         f"{assumed.request_ms:g} ms a request and {assumed.batch_ms:g} ms a batch, at {assumed.memory:g} GB: "
         "assumed, no account was measured",
         f"{assumed.batch:,} records in a batch of the stream: a busier site has more, and pays less each",
+        f"{LOGGED} bytes of log an invocation, and logs kept for less than a month",
         "a view is a request of its own; a site that sends several at once pays for fewer",
         "each call with a token asks the authorizer (at most; API Gateway keeps its answer five minutes)",
         f"two who chat stay {assumed.minutes:g} minutes each; the sweep finds nobody who waits for long",
