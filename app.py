@@ -70,6 +70,7 @@ app.experimental_feature_flags.add("WEBSOCKETS")
 app.websocket_api.session = sockets.Session()
 stage = settings.current()
 posts = Posts(lambda: app.websocket_api.session)
+app.register_middleware(telemetry.around)  # of every handler
 door = Door(app, stage.origins, stage.capacity)
 app.api.cors = door.cors()
 

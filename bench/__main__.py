@@ -81,6 +81,23 @@ def chat(kind: str, quick: bool, as_json: bool) -> None:
     _run(measure, kind, quick, as_json)
 
 
+@main.command()
+@click.option("--engine", "kind", default="ministack", show_default=True, help="As of the others.")
+def units(kind: str) -> None:
+    """Capacity of each operation, as JSON: what `python -m ops cost` reckons with."""
+    import json
+
+    from bench.units import every
+    from local.engine import EngineUnavailable, start
+
+    try:
+        engine = start(kind, data=None)
+    except EngineUnavailable as reason:
+        raise click.ClickException(str(reason)) from None
+    with engine:
+        click.echo(json.dumps(every(engine), indent=2))
+
+
 def _run(measure: Callable[[Engine, bool], Report], kind: str, quick: bool, as_json: bool) -> None:
     """Start an engine without data on a free port, measure, print, and exit with 1 if a target is missed."""
     from rich.console import Console

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 
+from chalicelib import metrics
 from chalicelib.errors import Busy, Rejected
 
 T = TypeVar("T")
@@ -30,6 +31,9 @@ PASSING = frozenset(
     }
 )
 
+# What a query hears on a table of before its index, and until the index has every item.
+NO_INDEX = ("does not have the specified index", "backfilling global secondary index")
+
 
 def attempt(call: Callable[[], T], pause: Callable[[float], None]) -> T:
     """Call until it is done or said no; passing trouble is waited out with full jitter.
@@ -41,15 +45,20 @@ def attempt(call: Callable[[], T], pause: Callable[[float], None]) -> T:
         try:
             return call()
         except (HTTPClientError, ConnectionError) as error:  # the SDK has tried three times
+            metrics.count(Unreachable=1)
             raise Busy("The table cannot be reached: try again in a moment.") from error
         except ClientError as error:
             codes = {code(error), *reasons(error)} - {"None", "TransactionCanceledException"}
             if any(one.startswith("ConditionalCheckFailed") for one in codes):
                 raise
             if codes & {"ValidationError", "ValidationException"}:
+                if any(words in _message(error) for words in NO_INDEX):
+                    raise Busy("The table's index is being made: try again later.") from error
                 raise Rejected(_message(error)) from error
             if not codes or codes - PASSING:
                 raise
+            is_conflict = any(one.startswith("Transaction") for one in codes)
+            metrics.count(**{"Conflicts" if is_conflict else "Throttles": 1})
         if number < ATTEMPTS - 1:
             back_off(number, pause)
     raise Busy("The table is busy: try again in a moment.")

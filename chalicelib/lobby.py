@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from chalicelib import connections, logs, notes, pairs, times, topics
+from chalicelib import connections, logs, metrics, notes, pairs, times, topics
 from chalicelib.errors import Busy
 from chalicelib.items import Item
 from chalicelib.posts import Posts
@@ -100,6 +100,7 @@ def sweep(
         for one, is_open in zip(quiet, at_once(lambda one: _is_open(posts, one, now), quiet), strict=True)
         if not is_open
     ]
+    metrics.count(DeadPeers=len(dead))
     lost = [id for one in dead for id in lose(table, connections.id_of(one), now, settings)]
     waiting = [one for one in everybody if one["state"] == "waiting"]
     untold = [connections.id_of(one) for one in everybody if one.get("untold")]

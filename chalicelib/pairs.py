@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from chalicelib import connections, pool, times
+from chalicelib import connections, metrics, pool, times
 from chalicelib.items import Item
 from chalicelib.settings import Settings
 from chalicelib.table import Table
@@ -60,6 +60,7 @@ def seek(table: Table, me: Item, now: datetime, settings: Settings) -> Item | No
         pair = new_pair()
         refused = table.transact(_match(pair, me, other, now))
         if not refused:
+            metrics.count(Pairs=1)
             return _after(me, "matched", pair, now) | {"partner": as_partner(other, pool.id_of(other))}
         if 0 in refused:  # somebody was faster to find this one, or it has left
             found_again = connections.find(table, connections.id_of(me))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
-from chalicelib import logs
+from chalicelib import logs, metrics
 from chalicelib.attempts import back_off, code
 
 Outcome = Literal["sent", "gone", "failed"]
@@ -64,6 +64,7 @@ class Posts:
                 break
             if number < TRIES - 1:
                 back_off(number + 1, self._pause)
+        metrics.count(PostsFailed=1)
         logs.failure("a post to a connection failed", problem)
         return "failed"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from chalicelib import wire
+from chalicelib import metrics, wire
 from chalicelib.errors import Busy
 from chalicelib.logs import logger
 from chalicelib.settings import Settings
@@ -59,6 +59,7 @@ def consume(event: Any, write: Callable[[QueuedViews], None]) -> dict[str, list[
             id = message.get("messageId") if isinstance(message, dict) else None
             if id and isinstance(id, str):
                 failed.append({"itemIdentifier": id})
+    metrics.count(QueueFailures=len(failed))
     return {"batchItemFailures": failed}
 
 

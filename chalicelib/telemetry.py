@@ -1,22 +1,66 @@
-"""What an operator sees: metrics in CloudWatch's own format; logs.py has the log lines.
+"""What an operator sees of each invocation: how long a request took, what became of a batch, who was matched.
 
-Nothing here ever carries a token, an address of a client or a text that a person wrote.
+| service | metrics |
+|---|---|
+| `api`, and by feature | `Latency`, `ServerErrors`; `ViewsAccepted`, `ViewsRejected` |
+| `aggregates` | `Applied`, `Duplicates`, `Quarantined`, `Lag` |
+| `queue` | `QueueFailures`, `ViewsRejected` |
+| `chat` | `Pairs`, `DeadPeers`, `PostsFailed` |
+| any | `Conflicts`, `Throttles`, `Unreachable`: tries of DynamoDB that were made again |
+
+logs.py has the log lines. Nothing here ever carries a token, a client's address or a text of a person.
 """
 
+import time
+from collections.abc import Callable
+from typing import Any
+
+from chalicelib import metrics
 from chalicelib.aggregates import Report
 from chalicelib.logs import logger
 
+FEATURES = {
+    "views": "views",
+    "leaderboards": "leaderboards",
+    "challenges": "challenges",
+    "products": "comments",
+    "chat": "chat",
+}
+SERVICES = {"DynamoDBEvent": "aggregates", "SQSEvent": "queue"}
+
+
+def around(event: Any, handle: Callable[[Any], Any]) -> Any:
+    """Publish what an invocation has counted, also one that failed: a middleware of every handler."""
+    kind = type(event).__name__
+    if kind == "Request":
+        return _request(event, handle)
+    try:
+        return handle(event)
+    finally:
+        metrics.publish(SERVICES.get(kind, "chat"), Lag="Seconds")
+
+
+def _request(request: Any, handle: Callable[[Any], Any]) -> Any:
+    """Publish a request's time and whether it was our fault, for all requests and for its feature's."""
+    started = time.perf_counter()
+    is_ours = True
+    try:
+        response = handle(request)
+        is_ours = response.status_code >= 500
+        return response
+    finally:
+        metrics.count(Latency=round((time.perf_counter() - started) * 1000, 1), ServerErrors=int(is_ours))
+        first = str(request.context.get("resourcePath", "")).split("/")[1:2]
+        metrics.publish("api", FEATURES.get("".join(first), "service"), Latency="Milliseconds")
+
 
 def publish(report: Report) -> None:
-    """Publish what became of a batch of stream records, as one EMF line (no API call, no cost per call)."""
-    log = logger()  # first: it imports powertools one thread at a time
-    from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-
-    metrics = EphemeralMetrics(namespace="Hubbub", service="aggregates")
-    metrics.add_metric("Applied", MetricUnit.Count, report.applied)
-    metrics.add_metric("Duplicates", MetricUnit.Count, report.duplicates)
-    metrics.add_metric("Quarantined", MetricUnit.Count, report.quarantined)
-    metrics.add_metric("Lag", MetricUnit.Seconds, report.lag_seconds)
-    metrics.flush_metrics()
+    """Count what became of a batch of stream records."""
+    metrics.count(
+        Applied=report.applied,
+        Duplicates=report.duplicates,
+        Quarantined=report.quarantined,
+        Lag=report.lag_seconds,
+    )
     if report.quarantined:
-        log.warning("records are in quarantine", extra={"quarantined": report.quarantined})
+        logger().warning("records are in quarantine", extra={"quarantined": report.quarantined})

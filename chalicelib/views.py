@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from chalicelib import logs, queue, times, urls
+from chalicelib import logs, metrics, queue, times, urls
 from chalicelib.crawlers import is_crawler
 from chalicelib.errors import BadRequest
 from chalicelib.events import MALFORMED, View, checked
@@ -77,6 +77,7 @@ def take(table: Table, body: ViewsBody, user_agent: str, settings: Settings, now
         )
     else:
         write(table, taken, settings, now)
+    metrics.count(ViewsAccepted=len(taken), ViewsRejected=len(rejected))
     return Accepted(accepted=len(taken), rejected=rejected)
 
 
@@ -92,6 +93,7 @@ def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datet
     views = [seen for seen in checks if isinstance(seen, View)]
     write(table, views, settings, now)
     left_out = Counter(why for why in checks if isinstance(why, str))
+    metrics.count(ViewsRejected=left_out.total())
     if left_out:
         logs.logger().warning("views of a message do not count", extra={"reasons": dict(left_out)})
     if malformed := [why for why in left_out if why in MALFORMED]:

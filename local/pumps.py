@@ -7,7 +7,6 @@ records stay in order; a queue goes on, and has the messages again after their v
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import logging
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+from ops.streams import lambda_record
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -236,15 +237,3 @@ class QueuePump(Pump):
             "eventSourceARN": self._queue.arn,
             "awsRegion": self._queue.arn.split(":")[3],
         }
-
-
-def lambda_record(record: Any, stream_arn: str) -> dict[str, Any]:
-    """Write a record of GetRecords as Lambda hands it over: epoch seconds, binary as base64, its source."""
-    plain: dict[str, Any] = json.loads(json.dumps(record, default=_as_lambda_writes))
-    if who := plain.get("userIdentity"):
-        plain["userIdentity"] = {key[0].lower() + key[1:]: value for key, value in who.items()}
-    return plain | {"eventSourceARN": stream_arn}
-
-
-def _as_lambda_writes(value: Any) -> Any:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else value.timestamp()

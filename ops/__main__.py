@@ -2,7 +2,8 @@
 
 What a command does is in a module of its own, imported when it is run: naming and explaining the commands
 is quick. The commands that read a file are in imports.py, those that put a table right in repairs.py and
-upkeep.py. Exit codes: 0 done, 1 failed, 2 called wrongly, 3 done and something is left, 130 interrupted.
+upkeep.py, those about what it holds in data.py, those that only look in overview.py. Exit codes: 0 done,
+1 failed, 2 called wrongly, 3 done and something is left, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import click
 
-from ops import imports, repairs, upkeep
+from ops import data, imports, overview, repairs, upkeep
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -119,12 +120,18 @@ def provision(stage: str) -> None:
     click.echo(f"{settings.secret_parameter}: {'made' if made else 'there already, left as it is'}")
 
 
+main.add_command(overview.status)
+main.add_command(overview.cost)
 main.add_command(imports.import_log)
 main.add_command(repairs.redrive)
+main.add_command(repairs.replay)
 main.add_command(imports.import_scores)
 main.add_command(imports.import_comments)
 main.add_command(upkeep.backfill)
 main.add_command(upkeep.audit)
+main.add_command(upkeep.repair)
+main.add_command(data.export)
+main.add_command(data.erase)
 
 
 if __name__ == "__main__":

@@ -29,24 +29,19 @@ def backfill(feature: str, stage: str, segments: int, rate: float | None, as_jso
     Killed or interrupted, it goes on where it was when it is run again. Fails when an item is malformed: such
     a one is left as it is.
     """
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
     from chalicelib.table import connect
     from ops.backfill import run
+    from ops.console import progress
     from ops.stage import load
 
     table = connect(load(stage))
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("reading")
+    with progress("reading") as say:
         read, touched = 0, 0
 
         def tick(done: Done) -> None:
             nonlocal read, touched
             read, touched = read + done.read, touched + done.touched
-            progress.update(task, description=f"{read:,} items read, {touched:,} comments touched")
+            say(f"{read:,} items read, {touched:,} comments touched")
 
         try:
             done = run(table, segments, rate, tick)
@@ -62,47 +57,57 @@ def backfill(feature: str, stage: str, segments: int, rate: float | None, as_jso
         raise click.ClickException(f"{done.malformed:,} comments are malformed, and left as they are")
 
 
-@click.command()
-@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
-@click.option("--repair", "mends", is_flag=True, help="Mend what has drifted.")
-@click.option(
+settle = click.option(
     "--settle",
     type=click.FloatRange(0, 3600),
     default=10,
     show_default=True,
     help="Seconds between two looks: more than the stream lags.",
 )
+
+
+@click.command()
+@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
+@settle
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
-def audit(stage: str, mends: bool, settle: float, as_json: bool) -> None:
-    """Recount every aggregate of the table and compare; report drift, or mend it.
+def audit(stage: str, settle: float, as_json: bool) -> None:
+    """Recount every aggregate of the table and compare; report drift.
 
-    Traffic may go on. Fails when something has drifted and is not mended, and when something changed each
-    time it was looked at: then it cannot be told.
+    Traffic may go on. Fails when something has drifted, and when something changed each time it was looked
+    at: then it cannot be told.
     """
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn
+    _look(stage, settle, as_json, mends=False)
 
+
+@click.command()
+@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
+@settle
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
+def repair(stage: str, settle: float, as_json: bool) -> None:
+    """Recount every aggregate of the table, and mend what has drifted.
+
+    Traffic may go on. Fails when something changed each time it was looked at, and is left. May be killed and
+    run again.
+    """
+    _look(stage, settle, as_json, mends=True)
+
+
+def _look(stage: str, settle: float, as_json: bool, *, mends: bool) -> None:
+    """Find what has drifted, mend it or not, and print it."""
     from chalicelib.table import connect
     from ops import audit as audits
+    from ops.console import progress
     from ops.stage import load
 
     settings = load(stage)
     from app import CONTRIBUTIONS  # reads the stage that load has put in effect
 
     table = connect(settings)
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("reading")
-        found = audits.audit(
-            table,
-            CONTRIBUTIONS,
-            settle,
-            lambda items: progress.update(task, description=f"{items:,} items read"),
-        )
+    with progress("reading") as say:
+        found = audits.audit(table, CONTRIBUTIONS, settle, lambda items: say(f"{items:,} items read"))
         drifted = found.drifted
         if mends:
-            progress.update(task, description="mending")
+            say("mending")
             audits.repair(table, found, settle)
     _show(found, drifted, as_json)
     if found.drifted or found.unsettled:

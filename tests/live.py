@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from chalicelib import aggregates, comments, views
 from chalicelib.items import Item
 from chalicelib.settings import Settings
+from chalicelib.sums import Contribution
 from chalicelib.table import Table, connect
 from local.engine import Engine
 from local.pumps import StreamPump
@@ -21,15 +22,16 @@ FEATURES = (views.contribution, comments.contribution)
 class Live:
     """A table whose stream is applied in a thread, as Lambda does it."""
 
-    def __init__(self, engine_table: EngineTable) -> None:
+    def __init__(self, engine_table: EngineTable, features: Sequence[Contribution] = FEATURES) -> None:
         engine, name, stream_arn = engine_table
+        self.features = features
         self.engine: Engine = engine
         self.table = Table(name, connect(Settings(endpoint=engine.endpoint, table=name)).client)
         self._streams = engine.client("dynamodbstreams")
         self._stream_arn = stream_arn
 
     def apply(self, event: Any, _: object = None) -> None:
-        aggregates.apply(self.table, FEATURES, event["Records"])
+        aggregates.apply(self.table, self.features, event["Records"])
 
     @contextmanager
     def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from chalicelib.items import Item, pack
 from chalicelib.sums import Contribution
 from chalicelib.table import Table
-from local.pumps import lambda_record
 from ops import recount
+from ops.streams import lambda_record
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient

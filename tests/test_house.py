@@ -16,7 +16,7 @@ MODULES["viewer"] = ROOT / "chalicelib" / "viewer" / "__init__.py"
 # Imports run downwards: a module may import what stands on a line above its own, or beside it on no account.
 LAYERS = [
     {"errors", "settings", "times", "urls", "crawlers", "badge", "items", "schemas", "wire", "logs"},
-    {"threads", "consumed"},
+    {"threads", "metrics", "consumed"},
     {"languages", "ulids"},
     {"components", "ranktree"},
     {"attempts", "calls", "view_schemas", "board_schemas", "challenge_schemas", "comment_schemas"},

@@ -11,7 +11,7 @@ AT_ONCE = """
 import threading
 import tests.conftest
 import app
-from chalicelib import aggregates, logs, telemetry
+from chalicelib import aggregates, logs, metrics, telemetry
 from chalicelib.table import connect
 
 problems, ready = [], threading.Barrier(3)
@@ -23,7 +23,11 @@ def run(work):
     except BaseException as problem:
         problems.append(repr(problem))
 
-work = (logs.logger, lambda: telemetry.publish(aggregates.Report()), connect)
+def publish():
+    telemetry.publish(aggregates.Report())
+    metrics.publish("aggregates")
+
+work = (logs.logger, publish, connect)
 threads = [threading.Thread(target=run, args=(one,)) for one in work]
 for thread in threads:
     thread.start()

@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 import app
-from chalicelib import aggregates, auth, cursors, settings, telemetry, traffic, views
+from chalicelib import aggregates, auth, cursors, settings, traffic, views
 from chalicelib.errors import BadCursor, BadRequest, Busy
 from chalicelib.events import View, check
 from chalicelib.items import Item
@@ -425,20 +425,6 @@ def test_a_frame_past_the_calendar_is_400_and_no_crash(site: Site) -> None:
             traffic.series(site.table, query, now)
     with pytest.raises(BadRequest):
         traffic.events(site.table, EventsQuery(url=PAGE, to="0001-01-01"), settings.current(), now)
-
-
-def test_a_report_of_a_batch_is_published_as_metrics(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "false")
-    telemetry.publish(aggregates.Report(applied=3, duplicates=2, quarantined=1, lag_seconds=0.5))
-    published = json.loads(capsys.readouterr().out)
-    assert [published[name] for name in ("Applied", "Duplicates", "Quarantined", "Lag")] == [
-        [3],
-        [2],
-        [1],
-        [0.5],
-    ]
 
 
 def test_health_answers(site: Site) -> None:

@@ -1,0 +1,144 @@
+"""The commands about what a table holds: write it to a file, erase a person from it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import click
+
+from ops.export import FEATURES
+
+LEFT = 3  # the exit code when something stays
+
+
+@click.command()
+@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
+@click.option("--feature", type=click.Choice([*FEATURES]), help="Only the items of one feature.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A file, instead of stdout.")
+@click.option("--segments", type=click.IntRange(1, 1000), default=4, show_default=True, help="Read at once.")
+@click.option("--rate", type=click.FloatRange(1), help="At most so many items a second; else all it can.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, on standard error.")
+def export(
+    stage: str, feature: str | None, output: Path | None, segments: int, rate: float | None, as_json: bool
+) -> None:
+    """Write a table's items as JSON lines, in DynamoDB's own notation.
+
+    Traffic may go on. A file appears when it is whole; interrupted, there is none, and the export is begun
+    anew.
+    """
+    from chalicelib.table import connect
+    from ops import export as work
+    from ops.console import progress
+    from ops.stage import load
+
+    table = connect(load(stage))
+    seen: Counter[str] = Counter()
+    with _written(output) as file, progress("reading") as say:
+
+        def tick(more: Counter[str]) -> None:
+            seen.update(more)
+            say(f"{seen['read']:,} items read, {seen['written']:,} written")
+
+        done = work.run(table, feature or "", file, segments, rate, tick)
+    if as_json:
+        click.echo(json.dumps({"read": done["read"], "written": done["written"]}), err=True)
+    else:
+        click.echo(f"{done['written']:,} of {done['read']:,} items written", err=True)
+
+
+@contextlib.contextmanager
+def _written(output: Path | None) -> Iterator[IO[str]]:
+    """Open what is written to; a file has its name only once it is whole."""
+    if output is None:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    draft = output.with_name(f".{output.name}.part")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            yield file
+        draft.replace(output)
+    except OSError as error:
+        raise click.ClickException(f"{output}: {error.strerror or error}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
+@click.option("--client", "clients", multiple=True, help="A client's id in views; give as many as there are.")
+@click.option("--dry-run", is_flag=True, help="Say what there is, and erase nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--segments", type=click.IntRange(1, 1000), default=4, show_default=True, help="Read at once.")
+@click.option("--rate", type=click.FloatRange(1), help="At most so many items a second; else all it can.")
+@click.option(
+    "--settle",
+    type=click.FloatRange(0, 3600),
+    default=10,
+    show_default=True,
+    help="Seconds between two looks: more than the stream lags.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as one JSON object.")
+def erase(
+    name: str,
+    stage: str,
+    clients: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    segments: int,
+    rate: float | None,
+    settle: float,
+    as_json: bool,
+) -> None:
+    """Erase a person everywhere: the player and author NAME, and views by --client.
+
+    Says first what there is, and asks. The sums follow. Ends with a look at the whole table that finds
+    nothing. Killed or interrupted, it goes on where it was when it is run again. Exit code 3: something is
+    left, for the person goes on writing, or there are images in quarantine.
+    """
+    from chalicelib.table import connect
+    from ops import erase as work
+    from ops.console import progress
+    from ops.stage import load
+
+    table, person = connect(load(stage)), work.Person(name, frozenset(clients))
+    with progress("reading") as say:
+        seen: Counter[str] = Counter()
+
+        def tick(more: Counter[str]) -> None:
+            seen.update(more)
+            say(f"{seen['read']:,} items read, {seen.total() - seen['read']:,} of {name}")
+
+        if dry_run or not yes:
+            found = work.find(table, person, segments, rate, tick)
+            del found["read"]
+    if dry_run:
+        _show({"dryRun": True, "found": dict(found)}, as_json)
+        return
+    if not yes:
+        _show({"found": dict(found)}, as_json=False)
+        click.confirm(f"Erase {found.total():,} items of {name} in {stage}, for ever?", abort=True)
+    with progress("erasing") as say:
+        seen.clear()
+        done = work.erase(table, person, segments=segments, rate=rate, settle=settle, tick=tick)
+    _show({"erased": dict(done.erased), "left": dict(done.left), "looks": done.looks}, as_json)
+    if done.left:
+        raise click.exceptions.Exit(LEFT)
+
+
+def _show(fields: dict[str, object], as_json: bool) -> None:
+    """Print what was found, erased and left."""
+    if as_json:
+        click.echo(json.dumps(fields))
+        return
+    for word in ("found", "erased", "left"):
+        kinds = fields.get(word)
+        if isinstance(kinds, dict):
+            click.echo(f"{word}: " + (", ".join(f"{n:,} {kind}" for kind, n in kinds.items()) or "nothing"))

@@ -1,0 +1,153 @@
+"""What earlier versions have written is read, counted and changed by this one."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chalice.test import Client
+
+import app
+from bench.chat import Line
+from chalicelib import (
+    boards,
+    comment_changes,
+    comment_pages,
+    leaderboards,
+    lobby,
+    standings,
+    submissions,
+    views,
+)
+from chalicelib.auth import Caller
+from chalicelib.board_schemas import SeasonBody
+from chalicelib.comment_schemas import CommentPatch, CommentsQuery
+from chalicelib.errors import Busy
+from chalicelib.events import View
+from chalicelib.items import Item
+from chalicelib.posts import Posts
+from chalicelib.score_schemas import ScoreBody, StandingQuery
+from chalicelib.settings import Settings
+from local.engine import Engine
+from local.pumps import StreamPump
+from ops import export, segments
+from tests.conftest import EngineTable
+from tests.live import Live
+from tests.records import drift
+from tests.shapes import ask
+from tests.tables import table_on
+from tests.test_data import items
+from tests.test_erase import PAGE
+
+ROOT = Path(__file__).parents[1]
+SHAPES = sorted((ROOT / "tests" / "data").glob("shapes-*.jsonl"))
+NOW = datetime.now(UTC)
+
+
+class Older(Live):
+    """A table as an earlier version has left it: what is in the sums is not in the stream any more."""
+
+    def __init__(self, engine_table: EngineTable, shapes: Path) -> None:
+        super().__init__(engine_table, app.CONTRIBUTIONS)
+        self.answers = json.loads(shapes.with_suffix(".json").read_text())
+        self._is_new = False
+        engine, _, stream_arn = engine_table
+        self._pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, self._take, 100)
+        self.table.batch_put(stored(shapes))
+        self.drain()
+        self._is_new = True
+
+    def drain(self, *_: float) -> None:
+        while self._pump.step():
+            pass
+
+    def _take(self, event: Any, _: object) -> None:
+        if self._is_new:
+            self.apply(event)
+
+
+@pytest.fixture(params=SHAPES, ids=lambda path: path.stem)
+def older(request: pytest.FixtureRequest, engine_table: EngineTable) -> Older:
+    return Older(engine_table, request.param)
+
+
+def stored(path: Path) -> list[Item]:
+    return items(path.read_text())
+
+
+def test_there_are_shapes_of_the_first_version() -> None:
+    assert "shapes-0.1.0" in {path.stem for path in SHAPES}
+
+
+@pytest.mark.parametrize("path", SHAPES, ids=lambda path: path.stem)
+def test_shapes_have_every_kind_of_item(path: Path) -> None:
+    rows = (ROOT / "docs" / "table.md").read_text().partition("## Items")[2].partition("## Access")[0]
+    keys = re.findall(r"^\| ([^|]+) \| `([^`]+)`(?:, `[^`]+`)? \| `([^`]+)`", rows, re.MULTILINE)
+    assert len(keys) > 20
+    there = {(item["pk"], item["sk"]) for item in stored(path)}
+
+    def pattern(key: str) -> str:
+        return re.sub(r"<[^>]*>", ".+", re.escape(key).replace(r"\#", "#"))
+
+    newer = path.with_suffix(".lacks")  # kinds that came after this version, a line each
+    since = newer.read_text().splitlines() if newer.exists() else []
+    for kind, pk, sk in keys:
+        pk = pk.replace("RANK#<ranking>#<digits>", "RANK#<ranking>#")
+        found = [one for one in there if re.match(pattern(pk), one[0]) and re.match(pattern(sk), one[1])]
+        assert found or kind in since, f"{path.name} has no {kind}: docs/upgrading.md"
+
+
+def test_sums_of_an_earlier_version_are_right_and_answers_are_the_same(
+    older: Older, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert drift(older.table, app.CONTRIBUTIONS) == {}
+    monkeypatch.setattr(app, "connect", lambda: older.table)
+    with Client(app.app) as client:
+        for question, answer in older.answers.items():
+            assert ask(client.http, question) == answer, question
+
+
+def test_items_of_an_earlier_version_are_changed_and_the_sums_follow(older: Older) -> None:
+    table, me = older.table, Caller("ben")
+    leaderboards.submit(table, "kart", ScoreBody(id="2", value=Decimal(90)), me, NOW)
+    again = leaderboards.submit(table, "kart", ScoreBody(id="1", value=Decimal(90)), me, NOW)
+    assert (again.status, again.body.score) == (200, Decimal(97))  # the id counted in that version
+    submissions.submit(table, "quiz", "ben", "c", NOW)
+    assert submissions.submit(table, "hunt", "ben", "c", NOW).status == 200
+    page = comment_pages.newest(table, "shoe-1", CommentsQuery(), Settings(secret="x" * 32), me)
+    for comment in page.items:
+        patch = CommentPatch(rating=1)
+        comment_changes.patch(table, "shoe-1", comment.id, patch, Caller(comment.author), None, NOW)
+    views.write(table, [View(PAGE, NOW, "somebody")], Settings(), NOW)
+    boards.reset(table, "kart", SeasonBody(season=1), NOW + timedelta(seconds=1))
+    lobby.sweep(table, Posts(lambda: Line()), Settings(), lambda: NOW + timedelta(hours=9), seconds=0)
+    older.drain()
+    assert drift(table, app.CONTRIBUTIONS) == {}
+    standing = standings.standing(table, "kart", "ben", StandingQuery(season=1), NOW)
+    assert (standing.score, standing.rank) == (Decimal(97), 3)
+
+
+def test_every_shape_is_of_a_feature_that_an_export_knows() -> None:
+    for path in SHAPES:
+        assert all(export.feature(item) for item in stored(path))
+        assert segments.segment_key("BACKFILL#comments", 0).sk in path.read_text()
+
+
+def test_a_table_of_before_an_index_answers_503_where_it_is_needed_and_all_else(
+    ministack: Engine,
+) -> None:
+    with table_on(ministack) as made:
+        live = Live((ministack, made.name, made.stream_arn), app.CONTRIBUTIONS)
+        live.table.batch_put(stored(SHAPES[0]))
+        drop: Any = [{"Delete": {"IndexName": "gsi2"}}]
+        ministack.client("dynamodb").update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
+        someone, stage = Caller(), Settings(secret="x" * 32)
+        page = comment_pages.newest(live.table, "shoe-1", CommentsQuery(), stage, someone)
+        assert len(page.items) == 2
+        with pytest.raises(Busy, match="index"):
+            live.table.query("PRODUCT#shoe-1#en#5", index="gsi2")
