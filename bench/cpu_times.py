@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-METHOD = """Handlers. CPU milliseconds of this process for each invocation, all its threads together: from \
-the event that Lambda hands over to what the handler returns, log lines and metrics included. The table \
-answers once; after that its answers are played back in place of the network, byte for byte, so the SDK's own \
-work (to check, sign, write and read) is in, and sockets, TLS and the engine are not. The least of {runs} \
-runs after one that does not count: other work on the machine only adds. A batch of the stream is also shown \
-for each of its records. What draws lots (who joins or leaves a pair) asks other things each time: it is \
-left out."""
+METHOD = """Handlers. CPU milliseconds of this process for each invocation, all its threads together: \
+from the event that Lambda hands over to what the handler returns, log lines and metrics included. The \
+table answers once; after that its answers are played back in place of the network, byte for byte, so the \
+SDK's own work (to check, sign, write and read) is in, and sockets, TLS and the engine are not. The least \
+of {runs} runs after one that does not count: other work on the machine only adds. A batch of the stream \
+is also shown for each of its records. What draws lots (who joins or leaves a pair) asks other things \
+each time: it is left out. Views are of one page."""
 
 
 class Changed(Exception):

@@ -18,6 +18,17 @@ from local.engine import Engine
 from local.pumps import StreamPump
 
 BATCH = 100  # records that Lambda hands to the aggregator at a time
+SCHEDULED = {
+    "version": "0",
+    "id": "bench",
+    "detail-type": "Scheduled Event",
+    "source": "aws.events",
+    "account": "0",
+    "time": "2026-11-21T10:00:00Z",
+    "region": "us-east-1",
+    "resources": [],
+    "detail": {},
+}
 Handler = Callable[[Any, Any], Any]
 
 
