@@ -148,6 +148,11 @@ class Deployed:
             record["dynamodb"]["ApproximateCreationDateTime"] = self._second
         return Invocation(operation, name, self.app.apply, {"Records": list(self._records)})
 
+    def settle(self) -> None:
+        """Deliver until the stream is empty, the changes that this causes included."""
+        while (invocation := self.delivery("stream", "")).event["Records"]:
+            invocation.run()
+
 
 @contextmanager
 def deployed(engine: Engine) -> Iterator[Deployed]:
