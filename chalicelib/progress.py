@@ -63,7 +63,7 @@ def withdraw_player(table: Table, path: PlayerPath) -> None:
     """Take back all that a player has found, 99 paths at a time. Raises NotFound.
 
     Costs 2 RCU per 4 KB of the player's paths, which are read again, and 2 WCU for each path and 2 or 4 for
-    the progress. It may be repeated when it fails half-way: at any moment the progress is the number of paths.
+    the progress. It may be repeated when it fails half-way: at any moment the progress is the paths' number.
     """
     if not _settle(table, path.challenge, path.player, lambda _: True):
         raise NotFound(f"player: {path.player} has found nothing in {path.challenge}")
