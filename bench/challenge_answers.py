@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from bench import published_challenges
-from bench.report import Figures, Report, Target
+from bench.report import Answer, Figures, Question, Report, Target
 from bench.view_costs import fresh_table
 from chalicelib import aggregates, answers, challenges, submissions
 from chalicelib.challenge_schemas import ChallengeBody
@@ -163,10 +163,13 @@ def report(engine: Engine, quick: bool) -> Report:
         f"Players, paths, who reached 1 and who reached 2; and how many of {NUMBERS} numbers are wrong",
         ("play", "truth", "ours", "published", "ours wrong", "published wrong"),
     )
+    question = Question(f"How many of {NUMBERS} statistics are wrong?", "wrong numbers, after")
     mistakes = 0
     for play in plays(quick):
         right, our, their = truth(play), ours(engine, play), published(engine, play)
         shown = [" ".join(f"{numbers[n]:,}" for n in SHOWN) for numbers in (right, our, their)]
         figures.rows.append((play.name, *shown, wrong(our, right), wrong(their, right)))
+        question.answers.append(Answer(play.name, wrong(our, right), wrong(their, right)))
         mistakes += wrong(our, right)
-    return Report([METHOD], [figures], [Target("wrong numbers in our answers", mistakes, 0)])
+    target = Target("wrong numbers in our answers", mistakes, 0)
+    return Report([METHOD], [figures], [target], [question])

@@ -21,11 +21,12 @@ def test_a_comment_costs_exactly_this_to_write(ministack: Engine) -> None:
 
 
 def test_every_page_is_within_its_bound(ministack: Engine) -> None:
-    figures, dearest = bench.pages(ministack, 1000)
+    figures, question, dearest = bench.pages(ministack, 1000)
     costs = {str(row[0]): float(row[3]) for row in figures.rows}
     assert dearest == max(costs.values()) <= bench.BOUND
     assert costs["all"] == costs["5 in en"] - 1 == 1.5  # the page itself, and 1 for two statistics items
     assert {row[1] for row in figures.rows} >= {"all", "filter", "merge"}
+    assert all(one.floor is not None and one.floor <= one.ours for one in question.answers)
 
 
 def test_the_published_designs_are_counted_by_their_items_and_requests() -> None:
