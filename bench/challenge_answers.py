@@ -55,7 +55,7 @@ def plays(quick: bool) -> list[Play]:
         Play("the same path submitted twice", [([("ann", "a")] * 2, [[0, 1]])]),
         Play("13 paths of a player, where 12 are the limit", [([one], [[i]]) for i, one in enumerate(many)]),
         Play("the same in one batch", [(many, [list(range(LIMIT + 1))])]),
-        game(40 if quick else 200),
+        game(8 if quick else 200),
     ]
 
 

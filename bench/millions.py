@@ -20,7 +20,7 @@ from chalicelib.table import Table
 from local.engine import Engine
 from local.pumps import StreamPump
 
-VIEWS, FEW = 1_000_000, 2_000
+VIEWS, FEW = 1_000_000, 1_000
 COMPARED = 300  # views that an engine takes too
 PAGES = 1_000
 RATE = 100  # views a second

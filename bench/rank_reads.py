@@ -191,7 +191,7 @@ def measure(engine: Engine, quick: bool) -> Reads:
     """
     sizes = SIZES[:1] if quick else SIZES
     found = Reads({}, {}, {})
-    for distribution in crowds.DISTRIBUTIONS:
+    for distribution in ("uniform",) if quick else crowds.DISTRIBUTIONS:
         compare(engine, CrowdedBoard(POINTS, crowds.crowd(distribution, FEW if quick else COMPARED)))
         for size in sizes:
             board = CrowdedBoard(POINTS, crowds.crowd(distribution, size))

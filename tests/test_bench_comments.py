@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from click.testing import CliRunner
-
 from bench import comments as bench
-from bench.__main__ import main
 from local.engine import Engine
 
 
@@ -40,12 +35,3 @@ def test_the_same_number_makes_the_same_comment() -> None:
     made = [bench.body(i) for i in range(300)]
     assert made == [bench.body(i) for i in range(300)]
     assert {one.language for one in made} == set(bench.LANGUAGES)
-
-
-def test_the_command_says_its_method_and_its_targets() -> None:
-    done = CliRunner().invoke(main, ["comments", "--quick", "--json"])
-    assert done.exit_code == 0, done.output
-    report = json.loads(done.stdout)
-    assert report["met"] is True
-    assert "32 items" in report["method"][0]
-    assert [len(figures["rows"]) for figures in report["figures"]] == [2, 10, 10]
