@@ -18,7 +18,7 @@ from local.engine import Engine
 PAGE, TIME = "https://www.example.org/0", "2026-11-21T10:00:00+00:00"
 
 
-@pytest.mark.parametrize("minutes", [0.15, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("minutes", [0.1, pytest.param(1, marks=pytest.mark.long)])
 def test_nothing_is_lost_when_the_product_is_killed_under_load(minutes: float) -> None:
     ran = CliRunner().invoke(main, ["soak", "--minutes", str(minutes), "--rate", "10", "--json"])
     assert ran.exit_code == 0, ran.output
