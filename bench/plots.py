@@ -6,14 +6,15 @@ A plot of three lines is some forty elements; a library for it would be the benc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from bench.report import Plot, text
 
 WIDTH, HEIGHT = 640, 400
-LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 50
-COLOURS = ("#0b7285", "#c92a2a", "#868e96", "#e67700")
+LEFT, RIGHT, TOP, BOTTOM = 70, 40, 62, 50
+OURS, PUBLISHED, FLOOR = ("#0b7285", "#e67700"), "#c92a2a", "#868e96"
+LETTER = 6.8  # pixels that a letter of a legend takes, on average
 STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#343a40}.title{font-size:15px;font-weight:600}"
     ".grid{stroke:#ced4da;stroke-width:1}rect{fill:#fff}"
@@ -35,9 +36,20 @@ def svg(plot: Plot) -> str:
         f'<g text-anchor="middle"><text x="{WIDTH / 2}" y="{HEIGHT - 12}">{escape(plot.x)}</text>',
         f'<text transform="translate(16 {HEIGHT / 2}) rotate(-90)">{escape(plot.y)}</text></g>',
     ]
-    for number, (name, points) in enumerate(plot.series.items()):
-        parts += _line(name, points, COLOURS[number], number, across, up)
+    at = float(LEFT)
+    for name, colour in _colours(plot.series):
+        parts += _line(name, plot.series[name], colour, across, up)
+        parts.append(f'<circle cx="{at + 5:.0f}" cy="43" r="5" fill="{colour}"/>')
+        parts.append(f'<text x="{at + 15:.0f}" y="47">{escape(name)}</text>')
+        at += 40 + LETTER * len(name)
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _colours(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Give the same design the same colour in every plot."""
+    ours = iter(OURS)
+    for name in names:
+        yield name, PUBLISHED if name.startswith("published") else FLOOR if name == "floor" else next(ours)
 
 
 class _Axis:
@@ -75,7 +87,7 @@ def _tick(value: float) -> str:
 
 
 def _line(
-    name: str, points: Sequence[tuple[float, float]], colour: str, number: int, across: _Axis, up: _Axis
+    name: str, points: Sequence[tuple[float, float]], colour: str, across: _Axis, up: _Axis
 ) -> Iterator[str]:
     places = [(across(x), up(y)) for x, y in points]
     path = " ".join(f"{x},{y}" for x, y in places)
@@ -83,6 +95,3 @@ def _line(
     for (x, y), (at_x, at_y) in zip(places, points, strict=True):
         told = f"{escape(name)}: {text(at_x)}, {text(at_y)}"
         yield f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"><title>{told}</title></circle>'
-    row = TOP + 18 + 18 * number
-    yield f'<circle cx="{LEFT + 14}" cy="{row - 4}" r="5" fill="{colour}"/>'
-    yield f'<text x="{LEFT + 26}" y="{row}">{escape(name)}</text>'

@@ -221,7 +221,7 @@ def report(reads: Reads) -> Report:
     cost = Question("What does a rank cost, of a player in the middle?", "RRU, uniform scores")
     trips = Question("… and how many round trips, one after the other?", "round trips")
     plot = Plot("ranks", "What a rank costs, by the number of players", "players", "RRU a rank")
-    plot.series = {"ours": [], "published (COUNT), in the middle": [], "floor": []}
+    plot.series = {"ours": [], "published, in the middle": [], "floor": []}
     for size, (middle, _) in reads.published.items():
         mine, players = reads.ours["uniform", size]["rank"], f"{size:,} players"
         cost.answers.append(Answer(players, mine.units, middle.units, FLOOR))

@@ -50,7 +50,8 @@ def run(folder: Path, quick: bool, console: Console) -> bool:
 
     `quick` measures small numbers, all on one embedded engine.
     """
-    facts, begun = machine.facts(), time.monotonic()
+    numbers = "**small ones**, of `make bench ARGS=--quick`: times say little" if quick else "full"
+    facts, begun = machine.facts() | {"numbers": numbers}, time.monotonic()
     reports: dict[str, Report] = {}
     if not quick:
         total = sum(one.minutes for one in ALL)

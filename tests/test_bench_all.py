@@ -70,7 +70,7 @@ def test_every_plot_is_an_svg_that_can_be_read(document: Path) -> None:
 def test_a_plot_puts_each_point_where_it_belongs() -> None:
     drawn = svg(Plot("p", "A & B", "x", "y", {"one": [(1, 10), (10, 100), (100, 1000)]}))
     [points] = re.findall(r'points="([^"]*)"', drawn)
-    assert points == "70.0,350.0 345.0,195.0 620.0,40.0"  # three corners of the paper and its middle
+    assert points == "70.0,350.0 335.0,206.0 600.0,62.0"  # three corners of the paper and its middle
     assert "A &amp; B" in drawn
 
 
