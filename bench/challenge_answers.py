@@ -165,7 +165,7 @@ def report(engine: Engine, quick: bool) -> Report:
     )
     question = Question(f"How many of {NUMBERS} statistics are wrong?", "wrong numbers, after")
     mistakes = 0
-    for play in plays(quick):
+    for play in plays(quick)[1:3] if quick else plays(quick):
         right, our, their = truth(play), ours(engine, play), published(engine, play)
         shown = [" ".join(f"{numbers[n]:,}" for n in SHOWN) for numbers in (right, our, their)]
         figures.rows.append((play.name, *shown, wrong(our, right), wrong(their, right)))
