@@ -59,6 +59,7 @@ def soak(engine: Engine, minutes: float, rate: float, seed: int, tell: Callable[
     """Run it all. Raises what a client could not help."""
     chance, taken, stop = random.Random(seed), Taken(), threading.Event()
     uses_queue = engine.has_queues and minutes >= 1
+    between = min(BETWEEN, max(1.0, KILLS * 60 * minutes / 2))
     data = tempfile.TemporaryDirectory()
     with data, Product(engine, Path(data.name) / "data", uses_queue) as product:
         prepare(product)
@@ -69,13 +70,14 @@ def soak(engine: Engine, minutes: float, rate: float, seed: int, tell: Callable[
         clients = [*visitors, *pairs, Probe(product, taken, stop), memory]
         for client in clients:
             client.start()
-        restarts = _kill(product, memory, begun + KILLS * 60 * minutes, chance, tell)
+        restarts = _kill(product, memory, begun + KILLS * 60 * minutes, between, chance, tell)
         while (left := begun + 60 * minutes - time.monotonic()) > 0:
             tell(f"{len(restarts)} kills, {sum(taken.requests.values()):,} requests, {left:.0f} s to go")
             time.sleep(min(1.0, left))
         stop.set()
         for client in clients:
             client.join(150)
+        taken.wrong += [f"{client.name} did not end" for client in clients if client.is_alive()]
         tell("counting what is left")
         table = Table(SETTINGS.table, engine.client("dynamodb"))
         waited, found = settled(table, lambda: _queued(engine), tell)
@@ -88,7 +90,7 @@ def soak(engine: Engine, minutes: float, rate: float, seed: int, tell: Callable[
         pairs=PAIRS,
         part=KILLS,
         minutes=minutes,
-        between=BETWEEN,
+        between=between,
     )
     lags = sorted(taken.lags) or [0.0]
     figures = Figures(f"A soak of {minutes:g} minutes", ("what", "measured"))
@@ -124,11 +126,15 @@ def soak(engine: Engine, minutes: float, rate: float, seed: int, tell: Callable[
 
 
 def _kill(
-    product: Product, memory: Memory, until: float, chance: random.Random, tell: Callable[[str], None]
+    product: Product,
+    memory: Memory,
+    until: float,
+    between: float,
+    chance: random.Random,
+    tell: Callable[[str], None],
 ) -> list[float]:
     """Kill the product at random until then, at least once; answer how long each restart took."""
     taken: list[float] = []
-    between = min(BETWEEN, max(1.0, (until - time.monotonic()) / 2))
     while True:
         time.sleep(min(chance.expovariate(1 / between), 2 * between))
         if taken and time.monotonic() > until:
