@@ -5,7 +5,7 @@ VENV   := .venv
 STAMP  := $(VENV)/.ready
 ARGS   ?=
 
-.PHONY: help setup run test test-all lint types openapi screenshots vendor bench clean
+.PHONY: help setup run test test-all lint types openapi screenshots vendor bench soak clean
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -47,12 +47,11 @@ screenshots: setup  ## Take the pictures of the page in docs
 vendor:  ## Make the page's libraries in web/vendor from their npm packages (needs Node)
 	@cd web/vendor && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
-bench: setup  ## Measure capacity and time, beside the published designs
-	@$(VENV)/bin/python -m bench views $(ARGS)
-	@$(VENV)/bin/python -m bench leaderboards $(ARGS)
-	@$(VENV)/bin/python -m bench challenges $(ARGS)
-	@$(VENV)/bin/python -m bench chat $(ARGS)
-	@$(VENV)/bin/python -m bench comments $(ARGS)
+bench: setup  ## Measure everything beside the published designs, and write bench/RESULTS.md (half an hour)
+	@$(VENV)/bin/python -m bench all $(ARGS)
+
+soak: setup  ## Run the product under load and kills for ten minutes, then audit it; make soak ARGS="--minutes 60"
+	@$(VENV)/bin/python -m bench soak $(ARGS)
 
 clean:  ## Remove the environment and all local data
 	@rm -rf $(VENV) .local

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,8 @@ import click
 if TYPE_CHECKING:
     from bench.report import Report
     from local.engine import Engine
+
+ENGINES = "URL|ministack|dynamodb-local"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -25,9 +28,7 @@ def measured(engine: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         for option in (
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."),
             click.option("--quick", is_flag=True, help="Take small numbers; time ratios do not decide."),
-            click.option(
-                "--engine", "kind", default=engine, show_default=True, metavar="URL|ministack|dynamodb-local"
-            ),
+            click.option("--engine", "kind", default=engine, show_default=True, metavar=ENGINES),
         ):
             command = option(command)
         return command
@@ -96,6 +97,60 @@ def units(kind: str) -> None:
         raise click.ClickException(str(reason)) from None
     with engine:
         click.echo(json.dumps(every(engine), indent=2))
+@measured(engine="ministack")
+def profile(kind: str, quick: bool, as_json: bool) -> None:
+    """CPU time of every handler, and of importing the app."""
+    from bench.profile import measure
+
+    _run(measure, kind, quick, as_json)
+
+
+@main.command()
+@measured(engine="ministack")
+def millions(kind: str, quick: bool, as_json: bool) -> None:
+    """A million views, counted and checked one by one."""
+    from bench.millions import measure
+
+    _run(measure, kind, quick, as_json)
+
+
+@main.command(name="all")
+@click.option("--quick", is_flag=True, help="Take small numbers; time ratios do not decide.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), default="bench", show_default=True, help="A folder."
+)
+def everything(quick: bool, output: Path) -> None:
+    """Measure everything in one run, and write RESULTS.md with its plots."""
+    from rich.console import Console
+
+    from bench.suite import run
+    from local.engine import EngineUnavailable
+
+    try:
+        is_met = run(output, quick, Console())
+    except EngineUnavailable as reason:
+        raise click.ClickException(str(reason)) from None
+    sys.exit(0 if is_met else 1)
+
+
+@main.command()
+@click.option("--minutes", type=click.FloatRange(0.05), default=10, show_default=True)
+@click.option("--rate", type=click.FloatRange(1), default=20, show_default=True, help="Requests a second.")
+@click.option("--seed", type=int, help="Of what is drawn by lot; else one that is printed.")
+@click.option("--engine", "kind", default="ministack", show_default=True, metavar=ENGINES)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool) -> None:
+    """The whole product under mixed load and random kills, and an audit of all that it took."""
+    import secrets
+
+    from rich.console import Console
+
+    from bench.soak import soak as run
+
+    console, seed = Console(stderr=True), secrets.randbelow(10**6) if seed is None else seed
+    console.print(f"{minutes:g} minutes, then an audit; --seed {seed}")
+    with console.status("starting") as status:
+        _run(lambda engine, _: run(engine, minutes, rate, seed, status.update), kind, False, as_json)
 
 
 def _run(measure: Callable[[Engine, bool], Report], kind: str, quick: bool, as_json: bool) -> None:

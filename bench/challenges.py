@@ -9,4 +9,4 @@ from local.engine import Engine
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure both on one engine; `quick` plays a smaller game."""
-    return challenge_answers.report(engine, quick) + challenge_costs.report(engine)
+    return challenge_answers.report(engine, quick) + challenge_costs.report(engine, quick)

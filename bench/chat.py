@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.meter import Meter
 from bench.published_chat import PublishedChat
-from bench.report import Figures, Report, Target
+from bench.report import Answer, Figures, Question, Report, Target
 from bench.view_costs import fresh_table
 from chalicelib import chat
 from chalicelib.posts import Posts
@@ -22,6 +22,8 @@ from chalicelib.settings import Settings
 from chalicelib.table import Table
 from local.engine import Engine
 
+# A newcomer is stored, a pair is two items that change together, and a message need not be stored at all.
+FLOORS = {"connect, nobody waits": 1.0, "connect, and a match": 4.0, "disconnect, of one who waits": 1.0}
 AT_ONCE = 16  # arrivals at the same moment
 SETTINGS = Settings(chat_frames=40, secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (no secret)
 METHOD = f"""Capacity. Write and read units (WCU, RCU) of each event, computed from the items before and \
@@ -95,6 +97,17 @@ def measure(engine: Engine, quick: bool) -> Report:
         ("cores", os.cpu_count() or 0),
     ]
     message = next(row for row in costs.rows if row[0] == "message")
+    asked = [
+        Question("What does an event of chat write?", "WCU an event"),
+        Question(
+            f"{AT_ONCE} come at once: how many are left alone, and for how many does it fail?", "people"
+        ),
+    ]
+    for name, wcu, _, published_wcu, _ in costs.rows:
+        theirs = None if published_wcu == "–" else float(published_wcu)
+        asked[0].answers.append(Answer(str(name), float(wcu), theirs, FLOORS.get(str(name))))
+    for name, mine, other in waits.rows:
+        asked[1].answers.append(Answer(str(name), float(mine), float(other)))
     return Report(
         [METHOD.format(threads=threads, rounds=rounds)],
         [costs, waits, times],
@@ -103,6 +116,7 @@ def measure(engine: Engine, quick: bool) -> Report:
             Target("left alone beside another", ours[0], 0),
             Target("failed arrivals", ours[1], 0),
         ],
+        asked,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from bench.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
 from bench.meter import Meter
-from bench.report import Figures, Report, Target
+from bench.report import Answer, Figures, Question, Report, Target
 from bench.view_costs import drain, fresh_table
 from chalicelib import aggregates, comment_pages, comments, sums, ulids
 from chalicelib.auth import Caller
@@ -43,7 +43,8 @@ combinations of ratings with its own, with its language and without ({COPIES} it
 and {INDEXES} indexes with whole comments, one query of a full page for each rating, in parallel, merged.
   Write units (WCU) of a comment: ours is measured, all from the post to the last change of an aggregate, a \
 transaction's index writes doubled, which AWS leaves open. The published designs' are of the comment alone, \
-without conditions, statistics or redelivery."""
+without conditions, statistics or redelivery. The questions compare with the four indexes, the cheaper of \
+the two to write; the floor of a page is what its comments weigh."""
 
 
 class Filter(NamedTuple):
@@ -121,8 +122,9 @@ def published(chosen: Filter, count: int, size: int) -> tuple[float, float]:
     return read_units(matching * size, EVENTUAL), parallel
 
 
-def pages(engine: Engine, count: int) -> tuple[Figures, float]:
+def pages(engine: Engine, count: int) -> tuple[Figures, Question, float]:
     """Measure the first page of every filter of a product with so many comments; answer the dearest too."""
+    question = Question(f"What does a page of {LIMIT} of {count:,} comments cost?", "RCU, by filter")
     figures = Figures(
         f"RCU of a page of {LIMIT}, {count:,} comments of a product",
         ("filter", "found by", "requests", "RCU", "copies: RCU", "4 indexes: requests", "RCU"),
@@ -137,8 +139,10 @@ def pages(engine: Engine, count: int) -> tuple[Figures, float]:
             figures.rows.append(
                 (chosen.name, plan.way, plan.queries, units, theirs[0], chosen.cells(), theirs[1])
             )
+            least = read_units(min(LIMIT, round(count * chosen.share())) * size, EVENTUAL)
+            question.answers.append(Answer(chosen.name, units, theirs[1], least))
             dearest = max(dearest, units)
-    return figures, dearest
+    return figures, question, dearest
 
 
 def write_costs(engine: Engine, count: int) -> tuple[float, float]:
@@ -162,23 +166,29 @@ def write_costs(engine: Engine, count: int) -> tuple[float, float]:
         return posted / count, meter.write_units / count
 
 
-def writes(engine: Engine, counts: Sequence[int]) -> Figures:
+def writes(engine: Engine, counts: Sequence[int]) -> tuple[Figures, Question]:
     """Measure what a comment costs to write, beside the published designs."""
+    question = Question("What does a comment cost, with all that it adds to?", "WCU a comment")
     figures = Figures(
         "WCU for each comment", ("comments at once", "the post", "ours, with all sums", "copies", "4 indexes")
     )
     item = comments.made(PRODUCT, ulids.new(START), "reader-000000", body(0))
     blocks = math.ceil(item_size(pack(item)) / WRITE_BLOCK)
     for count in counts:
-        figures.rows.append((count, *write_costs(engine, count), COPIES * blocks, (1 + INDEXES) * blocks))
-    return figures
+        post, all_of_it = write_costs(engine, count)
+        figures.rows.append((count, post, all_of_it, COPIES * blocks, (1 + INDEXES) * blocks))
+        name = "alone" if count == 1 else f"of {count} at once"
+        question.answers.append(Answer(name, all_of_it, (1 + INDEXES) * blocks, blocks))
+    return figures, question
 
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure it all on one engine; `quick` leaves the large products out."""
-    report = Report([METHOD], [writes(engine, (1, 10) if quick else (1, 10, 100))])
+    written, asked = writes(engine, (1, 10) if quick else (1, 10, 100))
+    report = Report([METHOD], [written], questions=[asked])
     for count in (100, 1_000) if quick else (100, 10_000, 100_000):
-        figures, dearest = pages(engine, count)
+        figures, question, dearest = pages(engine, count)
         report.figures.append(figures)
+        report.questions.append(question)
         report.targets.append(Target(f"RCU of the dearest page, {count:,} comments", dearest, BOUND))
     return report

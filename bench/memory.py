@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
+from botocore.config import Config
 
 from bench.capacity import item_size
 from chalicelib.items import Item, Key, pack, unpack
@@ -30,6 +31,24 @@ ABOVE = 10**39  # any number of DynamoDB's
 
 Entries = Sequence[tuple[int, str]]
 """The entries of an index partition in order: number and pk."""
+
+
+@contextmanager
+def offline(answer: Any) -> Iterator[DynamoDBClient]:
+    """Make a client whose calls a function answers at `before-call`; nothing is ever sent."""
+    made = boto3.session.Session().client(
+        "dynamodb",
+        region_name="us-east-1",
+        endpoint_url="http://memory.invalid",
+        aws_access_key_id="none",
+        aws_secret_access_key="none",  # noqa: S106 (it signs nothing)
+        config=Config(parameter_validation=False, user_agent="hubbub"),  # as `table.connect` has it
+    )
+    made.meta.events.register("before-call.dynamodb", answer)
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 class Memory:
@@ -52,19 +71,8 @@ class Memory:
     @contextmanager
     def client(self) -> Iterator[DynamoDBClient]:
         """Make a client that this table answers; nothing is ever sent."""
-        made = boto3.session.Session().client(
-            "dynamodb",
-            region_name="us-east-1",
-            endpoint_url="http://memory.invalid",
-            aws_access_key_id="none",
-            aws_secret_access_key="none",  # noqa: S106 (it signs nothing)
-        )
-        answer: Any = self._answer
-        made.meta.events.register("before-call.dynamodb", answer)
-        try:
+        with offline(self._answer) as made:
             yield made
-        finally:
-            made.close()
 
     def _answer(
         self, model: OperationModel, params: Mapping[str, Any], **_: object

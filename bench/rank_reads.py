@@ -10,7 +10,7 @@ from bench import crowds, published_rank
 from bench.crowded_boards import BEST, LEVELS, NOW, POINTS, SHARDED, CrowdedBoard
 from bench.memory import Memory
 from bench.meter import Meter
-from bench.report import Figures, Report, Target
+from bench.report import Answer, Figures, Plot, Question, Report, Target
 from bench.round_trips import RoundTrips
 from bench.view_costs import Drifted, fresh_table
 from chalicelib import standings, times
@@ -31,6 +31,7 @@ LATENCY = 0.020  # seconds of each call, so that calls made at the same time ove
 TRIES = 2
 NAMES = ("rank", "top 10", "around", "place")
 UNITS, TRIPS = 6, 2
+FLOOR = 0.5  # one item, read once
 SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (of cursors nobody reads)
 
 METHOD = f"""Reads. Read units (RRU) by the rules AWS publishes, computed from the items and index pages \
@@ -49,7 +50,7 @@ request for a board is one trip longer, for it has to learn the season: it is ma
 counted. The published design (COUNT) asks for one page and stops; here its pages are followed to the \
 right answer."""
 
-Question = Callable[[], Any]
+Ask = Callable[[], Any]
 
 
 class Read(NamedTuple):
@@ -61,11 +62,11 @@ class Read(NamedTuple):
     answer: Any
 
 
-def questions(table: Table, board: CrowdedBoard, place: int) -> dict[str, Question]:
+def questions(table: Table, board: CrowdedBoard, place: int) -> dict[str, Ask]:
     """Answer what can be asked for a player at a place, and for the place."""
     player = board.player_at(place)
 
-    def entries(query: EntriesQuery) -> Question:
+    def entries(query: EntriesQuery) -> Ask:
         return lambda: standings.entries(table, board.name, query, SETTINGS, NOW)
 
     return {
@@ -76,7 +77,7 @@ def questions(table: Table, board: CrowdedBoard, place: int) -> dict[str, Questi
     }
 
 
-def ask(question: Question, client: DynamoDBClient, reader: DynamoDBClient, latency: float = LATENCY) -> Read:
+def ask(question: Ask, client: DynamoDBClient, reader: DynamoDBClient, latency: float = LATENCY) -> Read:
     """Ask: once for nothing, once for the units, some times for the round trips, of which the fewest count.
 
     `reader` is another client of the same table. A busy machine may begin a call later than it could, which
@@ -190,7 +191,7 @@ def measure(engine: Engine, quick: bool) -> Reads:
     """
     sizes = SIZES[:1] if quick else SIZES
     found = Reads({}, {}, {})
-    for distribution in crowds.DISTRIBUTIONS:
+    for distribution in ("uniform",) if quick else crowds.DISTRIBUTIONS:
         compare(engine, CrowdedBoard(POINTS, crowds.crowd(distribution, FEW if quick else COMPARED)))
         for size in sizes:
             board = CrowdedBoard(POINTS, crowds.crowd(distribution, size))
@@ -217,16 +218,24 @@ def report(reads: Reads) -> Report:
         ("board", "RRU", "trips"),
         [(kind, read.units, read.trips) for kind, read in reads.kinds.items()],
     )
-    beside = Figures(
-        "A rank among uniform scores: RRU, and round trips in sequence",
-        ("players", "ours", "trips", "COUNT, in the middle", "trips", "COUNT, last", "trips"),
+    cost = Question("What does a rank cost, of a player in the middle?", "RRU, uniform scores")
+    trips = Question("… and how many round trips, one after the other?", "round trips")
+    plot = Plot("ranks", "What a rank costs, by the number of players", "players", "RRU a rank")
+    plot.series = {"ours": [], "published, in the middle": [], "floor": []}
+    for size, (middle, _) in reads.published.items():
+        mine, players = reads.ours["uniform", size]["rank"], f"{size:,} players"
+        cost.answers.append(Answer(players, mine.units, middle.units, FLOOR))
+        trips.answers.append(Answer(players, mine.trips, middle.trips, 1))
+        for points, units in zip(plot.series.values(), (mine.units, middle.units, FLOOR), strict=True):
+            points.append((size, units))
+    last = Figures(
+        "The published rank (COUNT) of the last player",
+        ("players", "RRU", "trips"),
+        [(f"{size:,}", last.units, last.trips) for size, (_, last) in reads.published.items()],
     )
-    for size, theirs in reads.published.items():
-        ranks = [reads.ours["uniform", size]["rank"], *theirs]
-        beside.rows.append((f"{size:,}", *(cell for read in ranks for cell in (read.units, read.trips))))
     ranks = [found["rank"] for (_, size), found in reads.ours.items() if size == reads.largest]
     judged = f"a rank, {reads.largest:,} players, the most of any distribution"
-    said = Report([METHOD], [by_size, by_kind, beside])
+    said = Report([METHOD], [by_size, by_kind, last], questions=[cost, trips], plots=[plot])
     said.targets.append(Target(f"RRU of {judged}", max(read.units for read in ranks), UNITS))
     said.targets.append(Target(f"round trips of {judged}", max(read.trips for read in ranks), TRIPS))
     if 100_000 in reads.published:

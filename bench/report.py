@@ -37,6 +37,48 @@ class Figures:
     rows: list[Sequence[Cell]] = field(default_factory=list)
 
 
+class Answer(NamedTuple):
+    """One case of a question: our figure, the published design's, and the least that DynamoDB could charge.
+
+    None where there is no such thing.
+    """
+
+    case: str
+    ours: float
+    published: float | None = None
+    floor: float | None = None
+
+
+@dataclass
+class Question:
+    """What somebody would ask of the two designs, with the answers side by side; `unit` is that of each."""
+
+    title: str
+    unit: str
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def figures(self) -> Figures:
+        """Write the answers as a table, with the ratios."""
+        columns = (self.unit, "ours", "published", "floor", "ours : published", "ours : floor")
+        rows = [
+            (one.case, *(_or_none(n) for n in one[1:]), _ratio(one, one.published), _ratio(one, one.floor))
+            for one in self.answers
+        ]
+        return Figures(self.title, columns, list(rows))
+
+
+@dataclass
+class Plot:
+    """Some series of points; `name` is that of its file, both axes are logarithmic."""
+
+    name: str
+    title: str
+    x: str
+    y: str
+    series: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+
 @dataclass
 class Report:
     """Some measurements made in one run; `method` says how, a paragraph each."""
@@ -44,10 +86,18 @@ class Report:
     method: list[str] = field(default_factory=list)
     figures: list[Figures] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
 
     def __add__(self, other: Report) -> Report:
         """Put two reports one behind the other."""
-        return Report(self.method + other.method, self.figures + other.figures, self.targets + other.targets)
+        return Report(
+            self.method + other.method,
+            self.figures + other.figures,
+            self.targets + other.targets,
+            self.questions + other.questions,
+            self.plots + other.plots,
+        )
 
     @property
     def met(self) -> bool:
@@ -64,25 +114,34 @@ class Report:
         for paragraph in self.method:
             console.print(paragraph, markup=False, highlight=False)
             console.print()
-        for figures in self.figures:
+        for figures in (*(question.figures for question in self.questions), *self.figures):
             table = Table(*figures.columns, title=figures.title, title_justify="left")
             for column in table.columns[1:]:
                 column.justify = "right"
             for row in figures.rows:
-                table.add_row(*map(_text, row))
+                table.add_row(*map(text, row))
             console.print(table)
         for target in self.targets:
             word = "met" if target.met else "MISSED"
             sign = "<=" if target.at_most else ">="
             loose = "" if target.strict else " (for information)"
             console.print(
-                f"{word:6} {target.name}: {_text(target.measured)} {sign} {_text(target.bound)}{loose}",
+                f"{word:6} {target.name}: {text(target.measured)} {sign} {text(target.bound)}{loose}",
                 markup=False,
                 highlight=False,
             )
 
 
-def _text(cell: Cell) -> str:
+def _or_none(number: float | None) -> Cell:
+    return "–" if number is None else number
+
+
+def _ratio(one: Answer, other: float | None) -> Cell:
+    return "–" if not other else one.ours / other
+
+
+def text(cell: Cell) -> str:
+    """Write a cell as people read it."""
     if isinstance(cell, float):
         return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}" if abs(cell) < 0.1 else f"{cell:.2f}"
     return f"{cell:,}" if isinstance(cell, int) else cell

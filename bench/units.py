@@ -12,7 +12,7 @@ from typing import Any
 import app
 from bench.capacity import HUBBUB, item_size
 from bench.meter import Meter
-from bench.operations import OPERATIONS, Operation, now
+from bench.acts import OPERATIONS, Operation, now
 from bench.view_costs import drain, fresh_table
 from chalicelib import aggregates, topics
 from chalicelib.items import pack

@@ -6,13 +6,13 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from bench import published_views
 from bench.conflicts import InFlight
-from bench.report import Figures, Report, Target
+from bench.report import Answer, Figures, Plot, Question, Report, Target
 from bench.view_costs import BATCH, CONTRIBUTIONS, HOUR, Drifted, fresh_table
 from chalicelib import aggregates, views
 from chalicelib.events import View
@@ -99,9 +99,14 @@ def published(engine: Engine, seconds: float, in_flight: InFlight, writers: int 
 
 
 def ours(
-    engine: Engine, seconds: float, in_flight: InFlight, per_request: int, settings: Settings = TOTALS
+    engine: Engine,
+    seconds: float,
+    in_flight: InFlight,
+    per_request: int,
+    settings: Settings = TOTALS,
+    writers: int = WRITERS,
 ) -> Rate:
-    """Let 16 writers put views of one page while the aggregator applies the stream, as Lambda would.
+    """Let writers put views of one page while the aggregator applies the stream, as Lambda would.
 
     Ends when the page's total is the number of views sent, or after two minutes of waiting for that. Raises
     Drifted when a recount says otherwise.
@@ -120,7 +125,7 @@ def ours(
         cpu, begin = time.process_time(), time.perf_counter()
         with in_flight.attached(table.client):
             pump.start()
-            sent = _write(send, seconds)
+            sent = _write(send, seconds, writers)
             writing = time.perf_counter() - begin
             counted = _wait_for(sent, table)
             taken = time.perf_counter() - begin
@@ -188,7 +193,7 @@ def _time(number: int) -> str:
 
 def report(engine: Engine, quick: bool) -> Report:
     """Measure both designs, on a table of its own each time, with the added latency and without."""
-    seconds = 1.0 if quick else 8.0
+    seconds = 0.4 if quick else 8.0
     alone = transaction_seconds(engine)
     said = Report([_METHOD.format(milliseconds=1000 * alone)])
     for latency in (LATENCY, 0.0):
@@ -201,6 +206,10 @@ def report(engine: Engine, quick: bool) -> Report:
             f"ours, {REQUEST} views a request": ours(engine, seconds, InFlight(latency), REQUEST),
         }
         best = max(rate.counted_a_second for rate in theirs.values())
+        question = Question(f"How many views of one page are counted, {added}?", "views a second")
+        for name, rate in both.items():
+            question.answers.append(Answer(name.removeprefix("ours, "), rate.counted_a_second, best))
+        said.questions.append(question)
         said.figures.append(
             Figures(
                 f"{WRITERS} writers on one page, {seconds:g} s of writing, {engine.kind}, {added}",
@@ -214,4 +223,18 @@ def report(engine: Engine, quick: bool) -> Report:
                 Target(f"views lost, {name}, {added}", rate.lost, 0),
                 Target(f"times published, {name}, {added}", times, BOUND, at_most=False, strict=strict),
             ]
+    said.plots.append(by_writers(engine, seconds / 2, alone, (1, 4) if quick else (1, 2, 4, 8, 16, 32)))
     return said
+
+
+def by_writers(engine: Engine, seconds: float, alone: float, writers: Sequence[int]) -> Plot:
+    """Measure both designs with more and more writers on one page, with the added latency."""
+    latency = f"{1000 * LATENCY:g} ms added to each call"
+    plot = Plot("throughput", f"Views of one page that are counted, {latency}", "writers", "views a second")
+    plot.series = {"ours, 1 view a request": [], f"ours, {REQUEST} views a request": [], "published": []}
+    for count in writers:
+        theirs = published(engine, seconds, InFlight(LATENCY, alone), count)
+        mine = [ours(engine, seconds, InFlight(LATENCY), size, writers=count) for size in (1, REQUEST)]
+        for points, rate in zip(plot.series.values(), (*mine, theirs), strict=True):
+            points.append((count, rate.counted_a_second))
+    return plot

@@ -104,7 +104,8 @@ def hear(
 def disconnect(table: Table, posts: Posts, event: Any, now: datetime, settings: Settings) -> None:
     """Free whoever was with a connection that is closed. Late and repeated events do nothing.
 
-    A client that closes with 1000 has left for good. Costs 1 RCU and 3 WCU, with a partner 4 more.
+    A client that closes with 1000 has left for good. Costs 1 RCU and 4 WCU, of one who waits 2 more, with a
+    partner 4 more and what it costs to tell and match it.
     """
     context = event["requestContext"]
     left = context.get("disconnectStatusCode") == 1000

@@ -27,8 +27,8 @@ Turns = tuple[str, ...]
 def lose(table: Table, id: str, now: datetime, settings: Settings, *, may_return: bool = True) -> Turns:
     """Write down that a connection is gone; answer its partner, who has lost it.
 
-    What happens late, or again, finds it gone and does nothing. Costs 1 RCU and 2 WCU (1 more for the index),
-    with a partner 4 more. Raises Busy.
+    What happens late, or again, finds it gone and does nothing. Costs 1 RCU and 4 WCU (2 of them
+    for the index), 2 more for a place in the pool, with a partner 4 more. Raises Busy.
     """
     for _ in range(pairs.TRIES):
         item = table.get(connections.key(id), consistent=True)

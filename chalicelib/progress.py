@@ -50,8 +50,8 @@ def held(table: Table, challenge: str, player: str) -> Held:
 def withdraw_path(table: Table, path: FoundPath) -> None:
     """Take back one of a player's paths, in any notation. Raises NotFound.
 
-    Costs 1 RCU per 4 KB of the definition and of the player's paths, and 4 WCU. The player may find the path
-    again if it is still an answer.
+    Costs 1 RCU per 4 KB of the definition, 2 per 4 KB of the player's paths, which are read again, and 4 WCU.
+    The player may find the path again if it is still an answer.
     """
     found = challenges.definition(table, path.challenge).normalized(path.path)
     key = challenges.path_key(path.challenge, path.player, found)
@@ -62,8 +62,8 @@ def withdraw_path(table: Table, path: FoundPath) -> None:
 def withdraw_player(table: Table, path: PlayerPath) -> None:
     """Take back all that a player has found, 99 paths at a time. Raises NotFound.
 
-    Costs 1 RCU per 4 KB of the player's paths, and 2 WCU for each path and 2 or 4 for the progress. It may
-    be repeated when it fails half-way: at any moment the progress is the number of the paths.
+    Costs 2 RCU per 4 KB of the player's paths, which are read again, and 2 WCU for each path and 2 or 4 for
+    the progress. It may be repeated when it fails half-way: at any moment the progress is the paths' number.
     """
     if not _settle(table, path.challenge, path.player, lambda _: True):
         raise NotFound(f"player: {path.player} has found nothing in {path.challenge}")

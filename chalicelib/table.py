@@ -227,6 +227,7 @@ def connect(settings: Settings | None = None) -> Table:
 
     Time-outs are short and the SDK's own retries few, for `attempt` comes after them: a Lambda function that
     waits costs money. A session of its own: boto3's default one is not safe for two threads' first clients.
+    The SDK checks no request, which took a quarter of a batch's time: docs/performance.md.
     """
     settings = settings or current()
     config = Config(
@@ -235,6 +236,8 @@ def connect(settings: Settings | None = None) -> Table:
         retries={"mode": "standard", "total_max_attempts": 3},
         max_pool_connections=32,
         tcp_keepalive=True,
+        parameter_validation=False,
+        user_agent="hubbub",  # its own is long, and written anew for each call
     )
     client = boto3.session.Session().client("dynamodb", config=config, **settings.client_options())
     if settings.capacity:

@@ -7,8 +7,10 @@ True
 '2026-11-21T10:00:00.000000Z'
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 
+KEPT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)  # as `key` writes it
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 
@@ -47,6 +49,13 @@ def bound(text: str, *, end: bool = False) -> datetime:
 def key(moment: datetime) -> str:
     """Write an instant so that text order is time order: UTC, always six decimals."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def kept(text: str) -> datetime:
+    """Read an instant back as `key` wrote it, in a twentieth of strptime's time. Raises ValueError."""
+    if not KEPT.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is not an instant as it is kept")
+    return datetime.fromisoformat(text)
 
 
 def answer(moment: datetime) -> str:

@@ -7,6 +7,7 @@
 """
 
 import re
+from functools import lru_cache
 from urllib.parse import quote, urlsplit
 
 from url_normalize import url_normalize
@@ -18,6 +19,7 @@ KEPT = "%/?:@!$&'()*+,;=-._~"  # what a query may hold as it is; a browser sends
 LONGEST = 1500  # bytes: `URL#`, and a cursor that carries it, stay well within a key's 2,048
 
 
+@lru_cache(maxsize=1024)  # most views of a moment are of a few pages
 def canonical(url: str) -> str:
     """Write an http(s) address in RFC 3986's normal form, without its fragment.
 

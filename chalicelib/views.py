@@ -13,7 +13,7 @@ of that hour. A visitor is an aggregate itself, and what it contributes are the 
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from chalicelib import logs, metrics, queue, times, urls
 from chalicelib.crawlers import is_crawler
@@ -198,7 +198,7 @@ def address(url: str, field: str = "url") -> str:
 def view(url: str, sk: str) -> View:
     """Read a view event back from its key. Raises ValueError for what is none."""
     time, client = sk.removeprefix("T#").split("#CID#", 1)
-    return View(url, datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC), client)
+    return View(url, times.kept(time), client)
 
 
 # -- live ----------------------------------------------------------------------------------------------

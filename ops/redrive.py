@@ -69,8 +69,8 @@ def redrive(
     """Apply every entry that can be computed, and delete pairs that cancel; the others stay as they are.
 
     Reads a page of entries at a time, and remembers some 100 bytes of each that stays. Costs 1 RCU per 4 KB
-    of quarantine, and for each entry that goes 2 WCU per KB; the aggregates' writes are shared by up to 99
-    entries. A dry run writes nothing. Raises Busy; what is done by then stays done.
+    of quarantine, at least 16, and for each entry that goes 2 WCU per KB; the aggregates' writes are shared
+    by up to 99 entries. A dry run writes nothing. Raises Busy; what is done by then stays done.
     """
     summary = Summary()
     waiting: dict[tuple[bytes, int], list[tuple[Key, str]]] = {}

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from click.testing import CliRunner
 
-from bench import challenge_answers, challenge_costs
-from bench.__main__ import main
+from bench import challenge_costs
 from bench.challenge_answers import Play, ours, plays, published, truth, wrong
 from bench.challenge_costs import SCENARIOS, Cost
 from local.engine import Engine
@@ -50,19 +46,3 @@ def test_a_path_costs_exactly_this(ministack: Engine) -> None:
     alone = SCENARIOS["a path, alone"]
     assert challenge_costs.ours(ministack, alone) == pytest.approx(Cost(6, 4, 4, 0))
     assert challenge_costs.published(ministack, alone) == pytest.approx(Cost(1, 0, 3, 0.5))
-
-
-def test_the_command_says_its_method_and_meets_its_targets(
-    ministack: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = [PLAYS["two paths of a player in one batch"]]
-    hot = dict([next(iter(SCENARIOS.items()))])
-    monkeypatch.setattr(challenge_answers, "plays", lambda quick: few)
-    monkeypatch.setattr(challenge_costs, "SCENARIOS", hot)
-    ran = CliRunner().invoke(main, ["challenges", "--quick", "--json", "--engine", ministack.endpoint])
-    assert ran.exit_code == 0, ran.output
-    said = json.loads(ran.stdout)
-    assert said["met"]
-    assert [paragraph.partition(".")[0] for paragraph in said["method"]] == ["Answers", "Capacity"]
-    [answers, _] = said["figures"]
-    assert answers["rows"] == [[few[0].name, "1 2 1 1", "1 2 1 1", "0 2 0 2", 0, 3]]

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from uuid import uuid4
 
-import pytest
-from click.testing import CliRunner
-
-from bench.__main__ import main
 from bench.chat import capacity, messages_a_second, seconds_to_both
 from bench.published_chat import PublishedChat
 from local.engine import Engine
@@ -48,21 +43,3 @@ def test_the_published_chat_does_what_was_published_faults_included(ministack: E
     assert chat.disconnect("c") == "b"
     assert chat.partner("b") is None  # and b waits nowhere
     client.delete_table(TableName=name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("form", ["json", "tables"])
-def test_the_command_says_its_method_and_meets_its_targets(form: str) -> None:
-    run = CliRunner().invoke(main, ["chat", "--quick", *(["--json"] if form == "json" else [])])
-    assert run.exit_code == 0, run.output
-    if form == "json":
-        report = json.loads(run.output)
-        assert report["met"]
-        assert [target["name"] for target in report["targets"]] == [
-            "WCU a message",
-            "left alone beside another",
-            "failed arrivals",
-        ]
-    else:
-        assert run.output.startswith("Capacity.")
-        assert "left alone beside another" in run.output

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from bench import crowds, memory, published_rank, rank_prices, rank_reads, rank_times, rank_writes
-from bench.__main__ import main
 from bench.crowded_boards import BEST, POINTS, SHARDED, CrowdedBoard
 from bench.rank_writes import CHANGES, Cost
 from bench.round_trips import RoundTrips
@@ -113,21 +109,6 @@ def test_without_a_redis_its_rows_are_left_out_for_a_reason(monkeypatch: pytest.
 def test_a_board_is_priced_on_the_smallest_node_that_holds_it() -> None:
     names = [rank_prices.node(gigabytes * 2**30).name for gigabytes in (0.1, 0.376, 2, 1000)]
     assert names == ["cache.t4g.micro", "cache.t4g.small", "cache.t4g.medium", "cache.m7g.large"]
-
-
-# --- the whole run ---
-
-
-@pytest.mark.long
-def test_a_quick_run_says_its_method_and_meets_its_targets(dynamodb_local: Engine) -> None:
-    ran = CliRunner().invoke(main, ["leaderboards", "--quick", "--json", "--engine", dynamodb_local.endpoint])
-    assert ran.exit_code == 0, ran.output
-    said: dict[str, Any] = json.loads(ran.output)
-    assert {target["met"] for target in said["targets"] if target["strict"]} == {True}
-    titles = " ".join(figures["title"] for figures in said["figures"])
-    for word in ("RRU", "by kind of board", "COUNT", "WCU", "ms", "Dollars"):
-        assert word in titles or word in str(said), word
-    assert said["method"][0].startswith("Reads.")
 
 
 def test_the_published_key_of_a_user_in_an_event_is_as_published() -> None:
