@@ -1,11 +1,12 @@
 # Two commands do everything on a fresh machine: make run, make test.
 
-PYTHON ?= python3
+# What a deploy packages for is the Python that runs it: Lambda's newest that we know, where it is there.
+PYTHON ?= $(shell python3.13 -c 'print("python3.13")' 2>/dev/null || echo python3)
 VENV   := .venv
 STAMP  := $(VENV)/.ready
 ARGS   ?=
 
-.PHONY: help setup run test test-all lint types openapi bench clean
+.PHONY: help setup run test test-all lint types openapi bench bundle clean
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -47,6 +48,10 @@ bench: setup  ## Measure capacity and time, beside the published designs
 	@$(VENV)/bin/python -m bench challenges $(ARGS)
 	@$(VENV)/bin/python -m bench chat $(ARGS)
 	@$(VENV)/bin/python -m bench comments $(ARGS)
+	@$(VENV)/bin/python -m bench functions $(ARGS)
+
+bundle: setup  ## Make the package that the next deploy uploads, and list it; make bundle STAGE=dev
+	@PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m ops bundle --stage $(or $(STAGE),dev)
 
 clean:  ## Remove the environment and all local data
 	@rm -rf $(VENV) .local

@@ -81,6 +81,15 @@ def chat(kind: str, quick: bool, as_json: bool) -> None:
     _run(measure, kind, quick, as_json)
 
 
+@main.command()
+@measured(engine="ministack")
+def functions(kind: str, quick: bool, as_json: bool) -> None:
+    """CPU time and memory of each function, and what more memory would buy."""
+    from bench.functions import measure
+
+    _run(measure, kind, quick, as_json)
+
+
 def _run(measure: Callable[[Engine, bool], Report], kind: str, quick: bool, as_json: bool) -> None:
     """Start an engine without data on a free port, measure, print, and exit with 1 if a target is missed."""
     from rich.console import Console
