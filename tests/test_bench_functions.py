@@ -18,6 +18,10 @@ def test_a_function_runs_in_a_process_of_its_own(ministack: Engine) -> None:
     assert 20 < taken.memory < functions.configured()["apply"] - functions.RUNTIME
 
 
+def test_compiling_what_a_cold_start_imports_takes_time() -> None:
+    assert 0.01 < functions.compiling() < 10
+
+
 def test_half_the_memory_takes_twice_the_time() -> None:
     one = functions.Taken(imported=0.2, first=0.1, cpu=0.01, clock=1, memory=60)
     assert functions.text(one, functions.WHOLE) == "300 / 10"
