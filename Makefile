@@ -1,11 +1,12 @@
 # Two commands do everything on a fresh machine: make run, make test.
 
-PYTHON ?= python3
+# What a deploy packages for is the Python that runs it: Lambda's newest that we know, where it is there.
+PYTHON ?= $(shell python3.13 -c 'print("python3.13")' 2>/dev/null || echo python3)
 VENV   := .venv
 STAMP  := $(VENV)/.ready
 ARGS   ?=
 
-.PHONY: help setup run test test-all lint types openapi screenshots vendor bench soak clean
+.PHONY: help setup run test test-all lint types openapi screenshots vendor bench soak bundle clean
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -52,6 +53,9 @@ bench: setup  ## Measure everything beside the published designs, and write benc
 
 soak: setup  ## Run the product under load and kills for ten minutes, then audit it; make soak ARGS="--minutes 60"
 	@$(VENV)/bin/python -m bench soak $(ARGS)
+
+bundle: setup  ## Make the package that the next deploy uploads, and list it; make bundle STAGE=dev
+	@PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m ops bundle --stage $(or $(STAGE),dev)
 
 clean:  ## Remove the environment and all local data
 	@rm -rf $(VENV) .local

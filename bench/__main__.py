@@ -97,10 +97,22 @@ def units(kind: str) -> None:
         raise click.ClickException(str(reason)) from None
     with engine:
         click.echo(json.dumps(every(engine), indent=2))
+
+
+@main.command()
 @measured(engine="ministack")
 def profile(kind: str, quick: bool, as_json: bool) -> None:
     """CPU time of every handler, and of importing the app."""
     from bench.profile import measure
+
+    _run(measure, kind, quick, as_json)
+
+
+@main.command()
+@measured(engine="ministack")
+def functions(kind: str, quick: bool, as_json: bool) -> None:
+    """CPU time and memory of each function, and what more memory would buy."""
+    from bench.functions import measure
 
     _run(measure, kind, quick, as_json)
 

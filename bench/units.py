@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import app
+from bench.acts import OPERATIONS, Operation, now
 from bench.capacity import HUBBUB, item_size
 from bench.meter import Meter
-from bench.acts import OPERATIONS, Operation, now
 from bench.view_costs import drain, fresh_table
 from chalicelib import aggregates, topics
 from chalicelib.items import pack

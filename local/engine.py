@@ -170,6 +170,9 @@ def _ministack(port: int, state: Path | None) -> tuple[list[str], dict[str, str]
         "GATEWAY_PORT": str(port),
         "BIND_HOST": "127.0.0.1",
         "MINISTACK_HOST": "127.0.0.1",
+        # Whom it takes for the account's root when AUTH=true makes it look at signatures and policies.
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
         # Listeners of their own, on every interface.
         "SFTP_ENABLED": "0",
         "IOT_MTLS_ENABLED": "0",

@@ -120,6 +120,29 @@ def provision(stage: str) -> None:
     click.echo(f"{settings.secret_parameter}: {'made' if made else 'there already, left as it is'}")
 
 
+@main.command()
+@click.option("--stage", required=True, help="A stage of .chalice/config.json.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: path, bytes, contents.")
+def bundle(stage: str, as_json: bool) -> None:
+    """Make the package that the next deploy uploads: without what is unused, with its bytecode."""
+    import json
+
+    from ops import bundle as package
+    from ops.stage import ROOT, variables
+
+    variables(stage)  # there is such a stage
+    made = package.bundle(ROOT, stage)
+    size, contents = made.stat().st_size, package.contents(made)
+    if as_json:
+        click.echo(json.dumps({"path": str(made), "bytes": size, "contents": contents}))
+        return
+    for name, part in contents.items():
+        click.echo(f"{part:>9,} {name}")
+    click.echo(f"{size:>9,} {made.relative_to(ROOT)}")
+    if package.RUNTIME not in made.name:
+        click.echo(f"this Python's runtime is not {package.RUNTIME}: run it with that one", err=True)
+
+
 main.add_command(overview.status)
 main.add_command(overview.cost)
 main.add_command(imports.import_log)

@@ -17,6 +17,7 @@ from chalicelib.items import Item
 from chalicelib.posts import Posts
 from chalicelib.settings import Settings
 from chalicelib.table import Table
+from tests.permissions import run_as, see
 
 SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")
 CONNECTED = {"type": "system", "code": "partner_connected"}
@@ -46,7 +47,9 @@ class Wire:
         return self
 
     def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
-        self.before_post(ConnectionId)
+        self._see("PostToConnection", ConnectionId)
+        with run_as(""):
+            self.before_post(ConnectionId)
         with self._lock:
             self.posts += 1
             if ConnectionId not in self.open:
@@ -54,13 +57,18 @@ class Wire:
             self.frames[ConnectionId].append(json.loads(Data))
 
     def get_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        self._see("GetConnection", ConnectionId)
         if ConnectionId not in self.open:
             raise gone()
 
     def delete_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        self._see("DeleteConnection", ConnectionId)
         with self._lock:
             self.open.discard(ConnectionId)
             self.closed.append(ConnectionId)
+
+    def _see(self, operation: str, id: str) -> None:
+        see("apigatewaymanagementapi", operation, {"ConnectionId": id}, "https://local/api")
 
     def read(self, id: str) -> list[Any]:
         """Take what a connection was sent since the last time."""
@@ -90,7 +98,8 @@ class Chat:
     def connect(self, id: str, opens: bool = True, query: dict[str, str] | None = None) -> int:
         """Run `$connect`; answer the status of the handshake. The connection opens when it has returned."""
         event = {"requestContext": context(id), "queryStringParameters": query}
-        status = chat.connect(self.table, self.posts, event, self.tick(), self.settings)["statusCode"]
+        with run_as("websocket_connect"):
+            status = chat.connect(self.table, self.posts, event, self.tick(), self.settings)["statusCode"]
         if status == 200 and opens:
             self.wire.open.add(id)
         return status
@@ -106,7 +115,8 @@ class Chat:
 
     def raw(self, id: str, body: str) -> None:
         event = {"requestContext": context(id), "body": body}
-        chat.hear(self.table, self.posts, self.sources, event, self.tick(), self.settings)
+        with run_as("websocket_message"):
+            chat.hear(self.table, self.posts, self.sources, event, self.tick(), self.settings)
 
     def come(self, id: str, **query: str) -> list[Any]:
         """Connect and ask for the status, as a client does; answer what it was sent."""
@@ -117,7 +127,8 @@ class Chat:
         """Close a connection and run `$disconnect`."""
         self.wire.open.discard(id)
         event = {"requestContext": context(id, disconnectStatusCode=code)}
-        chat.disconnect(self.table, self.posts, event, self.tick(), self.settings)
+        with run_as("websocket_disconnect"):
+            chat.disconnect(self.table, self.posts, event, self.tick(), self.settings)
 
     def die(self, id: str) -> None:
         """Let a connection vanish: no `$disconnect` comes."""
@@ -127,7 +138,8 @@ class Chat:
         def pause(length: float) -> None:
             self.now += timedelta(seconds=length)
 
-        lobby.sweep(self.table, self.posts, self.settings, self.tick, seconds=seconds, pause=pause)
+        with run_as("sweep"):
+            lobby.sweep(self.table, self.posts, self.settings, self.tick, seconds=seconds, pause=pause)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

@@ -38,6 +38,7 @@ from moto import mock_aws  # noqa: E402
 import app  # noqa: E402
 from local.engine import Engine, EngineUnavailable, start  # noqa: E402
 from ops.definition import Table, create_table  # noqa: E402
+from tests import permissions  # noqa: E402
 from tests.running import Run  # noqa: E402
 from tests.tables import table_on  # noqa: E402
 
@@ -58,10 +59,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def watched() -> Iterator[None]:
+    """See what functions call, all through the run."""
+    with pytest.MonkeyPatch.context() as patch:
+        permissions.watch(patch)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def permitted(watched: None) -> Iterator[None]:
+    """Fail any test in which a function needs what its policy does not allow."""
+    with permissions.seen() as calls:
+        yield
+    assert permissions.missing(calls) == []
+
+
 def _running(kind: str) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as environment:
         # The engine is shared: what one test lets expire must not vanish under another that still reads it.
         environment.setenv("TTL_SWEEP_SECONDS", "86400")
+        environment.setenv("AUTH", "true")  # ministack looks at signatures and policies
         try:
             engine = start(kind, data=None)
         except EngineUnavailable as reason:
@@ -72,8 +90,10 @@ def _running(kind: str) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def ministack() -> Iterator[Engine]:
-    """A ministack without data that never deletes expired items."""
-    yield from _running("ministack")
+    """A ministack without data that never deletes expired items, and lets functions do what they may."""
+    for engine in _running("ministack"):
+        permissions.enforce(engine, table="test-*")
+        yield engine
 
 
 @pytest.fixture(scope="session")
