@@ -2,7 +2,8 @@
 
 What a command does is in a module of its own, imported when it is run: naming and explaining the commands
 is quick. The commands that read a file are in imports.py, those that put a table right in repairs.py and
-upkeep.py. Exit codes: 0 done, 1 failed, 2 called wrongly, 3 done and something is left, 130 interrupted.
+upkeep.py, those that bring a stage to AWS in deployment.py. Exit codes: 0 done, 1 failed, 2 called wrongly,
+3 done and something is left, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import click
 
-from ops import imports, repairs, upkeep
+from ops import deployment, imports, repairs, upkeep
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -103,22 +104,11 @@ def openapi(output: Path | None) -> None:
         raise click.ClickException(f"{output}: {error.strerror or error}") from None
 
 
-@main.command()
-@click.option("--stage", required=True, help="A stage of .chalice/config.json.")
-def provision(stage: str) -> None:
-    """Make the stage's secret in SSM, unless there is one; docs/deployment.md has the other steps."""
-    import boto3
-
-    from ops.provision import secret
-    from ops.stage import load
-
-    settings = load(stage)
-    if not settings.secret_parameter:
-        raise click.ClickException(f"{stage} names no HUBBUB_SECRET_PARAMETER in .chalice/config.json")
-    made = secret(boto3.client("ssm", **settings.client_options()), settings.secret_parameter)
-    click.echo(f"{settings.secret_parameter}: {'made' if made else 'there already, left as it is'}")
-
-
+main.add_command(deployment.provision)
+main.add_command(deployment.deploy)
+main.add_command(deployment.smoke)
+main.add_command(deployment.destroy)
+main.add_command(deployment.package)
 main.add_command(imports.import_log)
 main.add_command(repairs.redrive)
 main.add_command(imports.import_scores)

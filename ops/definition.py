@@ -61,17 +61,12 @@ class Queue:
 def definition(stage: str) -> Definition:
     """Return what the template says for `stage`, with parameters and conditions resolved."""
     template = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
-    conditions = {
-        name: resolve(condition, stage, {}) for name, condition in template.get("Conditions", {}).items()
-    }
-    resources = {
-        name: resolve(resource["Properties"], stage, conditions)
-        for name, resource in template["Resources"].items()
-    }
-    return Definition(resources["Table"], resources["ViewsQueue"], resources["ViewsDeadLetters"])
+    resources, conditions = template["Resources"], template.get("Conditions", {})
+    kept = ("Table", "ViewsQueue", "ViewsDeadLetters")  # the rest watches them, and is CloudWatch's own
+    return Definition(*(resolve(resources[name]["Properties"], stage, conditions) for name in kept))
 
 
-def resolve(node: Any, stage: str, conditions: dict[str, bool]) -> Any:
+def resolve(node: Any, stage: str, conditions: dict[str, Any]) -> Any:
     """Return a template's value with its intrinsics worked out.
 
     Knows those the template uses: `Ref` and `Fn::Sub` of the parameter Stage, `Fn::If`, `Fn::Equals`,
@@ -92,7 +87,8 @@ def resolve(node: Any, stage: str, conditions: dict[str, bool]) -> Any:
         case [("Fn::Sub", str(text))]:
             return text.replace("${Stage}", stage)
         case [("Fn::If", [name, then, otherwise])]:
-            return resolve(then if conditions[name] else otherwise, stage, conditions)
+            is_true = resolve(conditions[name], stage, conditions)
+            return resolve(then if is_true else otherwise, stage, conditions)
         case [("Fn::Equals", parts)]:
             left, right = resolve(parts, stage, conditions)
             return left == right
