@@ -6,7 +6,8 @@ VENV   := .venv
 STAMP  := $(VENV)/.ready
 ARGS   ?=
 
-.PHONY: help setup run test test-all lint types openapi screenshots vendor bench soak bundle clean
+.PHONY: help setup run test test-all lint types openapi screenshots vendor bench soak bundle stage provision deploy \
+  destroy package rehearse clean
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -56,6 +57,24 @@ soak: setup  ## Run the product under load and kills for ten minutes, then audit
 
 bundle: setup  ## Make the package that the next deploy uploads, and list it; make bundle STAGE=dev
 	@PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m ops bundle --stage $(or $(STAGE),dev)
+
+stage:
+	@test -n "$(STAGE)" || { echo "which stage? as in: make $(firstword $(MAKECMDGOALS)) STAGE=dev" >&2; exit 2; }
+
+provision: setup stage  ## Make a stage's table and queues on AWS: make provision STAGE=dev
+	@$(VENV)/bin/python -m ops provision --stage $(STAGE) $(ARGS)
+
+deploy: setup stage  ## Provision, deploy, tune and check a stage: make deploy STAGE=dev
+	@$(VENV)/bin/python -m ops deploy --stage $(STAGE) $(ARGS)
+
+destroy: setup stage  ## Take a stage away; its data only with ARGS=--delete-data
+	@$(VENV)/bin/python -m ops destroy --stage $(STAGE) $(ARGS)
+
+package: setup stage  ## Write a stage as one stack, for a pipeline, to out/
+	@$(VENV)/bin/python -m ops package --stage $(STAGE) $(ARGS)
+
+rehearse: setup  ## Deploy to an engine on this machine with Chalice's own CLI, use it, destroy it
+	@$(VENV)/bin/python -m local.rehearse $(ARGS)
 
 clean:  ## Remove the environment and all local data
 	@rm -rf $(VENV) .local

@@ -382,9 +382,13 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 # -- the stream ----------------------------------------------------------------------------------------
 
 
-# A stream's ARN is known only once the table exists; a stage without one is for its REST part alone.
+# `ops provision` records the stream's ARN: it is known only once the table exists. A new mapping begins with
+# the stream's last 24 hours; the guard pages know what is in the sums already.
 @app.on_dynamodb_record(
-    stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none", batch_size=100, name="apply"
+    stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
+    batch_size=100,
+    starting_position="TRIM_HORIZON",
+    name="apply",
 )
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""

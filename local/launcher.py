@@ -1,11 +1,9 @@
 """Runs ministack with the corrections that Hubbub needs to find on AWS's side of the wire.
 
-`python -m local.launcher` takes the same environment variables as ministack itself. Each function below is
-one correction of ministack 1.5.33, and says what AWS does; `main` makes them all before the server starts.
-ministack answers every DynamoDB request on its event loop, one after the other, so a correction that runs on
-the loop needs no lock.
-
-One more variable: `TTL_SWEEP_SECONDS`, the pause between two sweeps for expired items (default 5).
+Each function below is one correction of ministack 1.5.33, and says what AWS does; `main` makes them before
+the server starts. DynamoDB's requests are answered on the event loop, one by one: there no lock is needed.
+Two variables beside ministack's own: `TTL_SWEEP_SECONDS`, the pause between two sweeps for expired items
+(default 5), and `SERVE_FUNCTIONS`, set for a stage that is deployed here (deployed.py).
 """
 
 from __future__ import annotations
@@ -30,8 +28,7 @@ from ministack.services import dynamodb, sqs
 
 logger = logging.getLogger("hubbub.launcher")
 
-FIVE_YEARS = 5 * 365 * 86_400
-"""Seconds: AWS leaves an item whose time to live is older than this alone."""
+FIVE_YEARS = 5 * 365 * 86_400  # seconds: AWS leaves an item that expired before that alone
 
 SERVICE = "dynamodb.amazonaws.com"
 SERVICE_IDENTITY = {"Type": "Service", "PrincipalId": SERVICE, "type": "Service", "principalId": SERVICE}
@@ -241,6 +238,10 @@ def main() -> None:
     leave_expired_items_to_the_sweep()
     sweep_while_serving()
     import_rest_apis()
+    if os.environ.get("SERVE_FUNCTIONS"):
+        from local import deployed
+
+        deployed.correct()
     stop_at_end_of_input()
     ministack.main()
 

@@ -13,6 +13,7 @@ from local.capacity import count_reads
 from local.demo import Demo
 from local.desk import Desk
 from local.engine import Engine
+from local.filters import filtered
 from local.gateway import Gateway
 from local.pumps import Pump, QueuePump, StreamPump
 from local.rest import HOST, Rest
@@ -67,7 +68,8 @@ def serve(
 
     # 4. The pumps, which bring stream and queue to the handlers, and what runs once a minute.
     streams = engine.client("dynamodbstreams")
-    pumps: list[Pump] = [StreamPump(streams, table.stream_arn, app.apply, checkpoint=data / "stream.json")]
+    apply, checkpoint = filtered(app.apply), data / "stream.json"
+    pumps: list[Pump] = [StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint)]
     if views_queue:
         pumps.insert(0, QueuePump(engine.client("sqs"), views_queue, app.write_views))
     scheduled = schedules(app.app)

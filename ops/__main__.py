@@ -2,8 +2,9 @@
 
 What a command does is in a module of its own, imported when it is run: naming and explaining the commands
 is quick. The commands that read a file are in imports.py, those that put a table right in repairs.py and
-upkeep.py, those about what it holds in data.py, those that only look in overview.py. Exit codes: 0 done,
-1 failed, 2 called wrongly, 3 done and something is left, 130 interrupted.
+upkeep.py, those about what it holds in data.py, those that only look in overview.py, those that bring a
+stage to AWS in deployment.py. Exit codes: 0 done, 1 failed, 2 called wrongly, 3 done and something is left,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import click
 
-from ops import data, imports, overview, repairs, upkeep
+from ops import data, deployment, imports, overview, repairs, upkeep
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -106,22 +107,6 @@ def openapi(output: Path | None) -> None:
 
 @main.command()
 @click.option("--stage", required=True, help="A stage of .chalice/config.json.")
-def provision(stage: str) -> None:
-    """Make the stage's secret in SSM, unless there is one; docs/deployment.md has the other steps."""
-    import boto3
-
-    from ops.provision import secret
-    from ops.stage import load
-
-    settings = load(stage)
-    if not settings.secret_parameter:
-        raise click.ClickException(f"{stage} names no HUBBUB_SECRET_PARAMETER in .chalice/config.json")
-    made = secret(boto3.client("ssm", **settings.client_options()), settings.secret_parameter)
-    click.echo(f"{settings.secret_parameter}: {'made' if made else 'there already, left as it is'}")
-
-
-@main.command()
-@click.option("--stage", required=True, help="A stage of .chalice/config.json.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: path, bytes, contents.")
 def bundle(stage: str, as_json: bool) -> None:
     """Make the package that the next deploy uploads: without what is unused, with its bytecode."""
@@ -143,6 +128,11 @@ def bundle(stage: str, as_json: bool) -> None:
         click.echo(f"this Python's runtime is not {package.RUNTIME}: run it with that one", err=True)
 
 
+main.add_command(deployment.provision)
+main.add_command(deployment.deploy)
+main.add_command(deployment.smoke)
+main.add_command(deployment.destroy)
+main.add_command(deployment.package)
 main.add_command(overview.status)
 main.add_command(overview.cost)
 main.add_command(imports.import_log)

@@ -8,9 +8,11 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from chalicelib import aggregates, topics
 from chalicelib.items import Item, pack
 from chalicelib.sums import Contribution
 from chalicelib.table import Table
+from local import filters
 from ops import recount
 from ops.streams import lambda_record
 
@@ -61,7 +63,20 @@ class Reader:
                 found += [lambda_record(one, self._arn) for one in answer["Records"]]
                 if not answer["Records"]:
                     break
+        assert_nothing_is_filtered_out(found)
         return found
+
+
+def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
+    """Check that no contribution and no topic has a use for what Lambda's filter leaves out."""
+    import app
+
+    left_out = [one for one in records if not filters.passes(one)]
+    for one in left_out:
+        difference = aggregates.compute(app.CONTRIBUTIONS, one)
+        assert not difference.sums, one
+        assert not difference.poison, one
+    assert topics.changes(app.TOPICS, left_out) == {}
 
 
 def scan(table: Table) -> list[Item]:

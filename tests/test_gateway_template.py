@@ -18,6 +18,8 @@ from chalice.app import AuthResponse, Chalice
 
 from chalicelib import errors
 from local.rest import Rest
+from ops import deploy
+from ops import package as packages
 
 ROOT = Path(__file__).parents[1]
 # What the platform answers and the app never raises: a failure of its own, and a limit of the stage.
@@ -39,7 +41,7 @@ def run(*command: str, cwd: Path) -> None:
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Package the dev stage, without its libraries: they would be fetched."""
+    """Package the dev stage as one stack, without its libraries: they would be fetched."""
     project, out = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("package")
     shutil.copy(ROOT / "app.py", project)
     for folder in ("chalicelib", ".chalice"):
@@ -47,9 +49,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ROOT / folder, project / folder, ignore=shutil.ignore_patterns("deployments", "deployed")
         )
     (project / "requirements.txt").touch()
-    chalice = (sys.executable, "-c", "from chalice.cli import main; main()")
-    merged = ("--pkg-format", "cloudformation", "--merge-template", ".chalice/gateway.yaml")
-    run(*chalice, "package", "--stage", "dev", *merged, str(out), cwd=project)
+    packages.package(project, "dev", out)
     return out / "sam.yaml"
 
 
@@ -113,7 +113,7 @@ def test_the_stages_are_throttled_by_parameters(template: Any) -> None:
 
 def test_an_address_is_limited_only_where_it_is_asked_for(template: Any) -> None:
     assert template["Parameters"]["AddressLimit"]["Default"] == 0
-    [condition] = template["Conditions"]
+    condition = "LimitsAddresses"
     assert template["Conditions"][condition] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "AddressLimit"}, 0]}]}
     waf = {n: one for n, one in template["Resources"].items() if one["Type"].startswith("AWS::WAFv2::")}
     assert {one["Type"] for one in waf.values()} == {"AWS::WAFv2::WebACL", "AWS::WAFv2::WebACLAssociation"}
@@ -126,10 +126,29 @@ def test_an_address_is_limited_only_where_it_is_asked_for(template: Any) -> None
 def test_no_message_and_no_record_is_lost_by_its_source(template: Any) -> None:
     [queue] = template["Resources"]["WriteViews"]["Properties"]["Events"].values()
     assert queue["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert template["Resources"]["WriteViews"]["DependsOn"] == ["ViewsQueue"]
     [stream] = template["Resources"]["Apply"]["Properties"]["Events"].values()
     assert stream["Properties"]["StartingPosition"] == "TRIM_HORIZON"
-    assert stream["Properties"]["Stream"] == {"Ref": "StreamArn"}
-    assert "Default" not in template["Parameters"]["StreamArn"]
+    assert stream["Properties"]["Stream"] == {"Fn::GetAtt": ["Table", "StreamArn"]}
+    # apply answers nothing, so with partial failures switched on Lambda would take it for a failure of none.
+    assert "FunctionResponseTypes" not in stream["Properties"]
+
+
+def test_the_stack_has_everything_of_both_templates_and_is_for_one_stage(template: Any) -> None:
+    parts = [yaml.safe_load((ROOT / ".chalice" / name).read_text()) for name in packages.PARTS]
+    for section in ("Parameters", "Conditions", "Resources", "Outputs"):
+        names = [name for part in parts for name in part.get(section, ())]
+        assert len(names) == len(set(names))
+        assert set(names) <= set(template[section])
+    assert {"EndpointURL", "WebsocketConnectEndpointURL"} <= set(template["Outputs"])  # the pipeline's test
+    assert template["Parameters"]["Stage"]["Default"] == "dev"
+    assert template["Parameters"]["Stage"]["AllowedPattern"] == "^dev$"
+
+
+def test_the_functions_have_the_names_that_a_deploy_without_a_stack_gives_them(template: Any) -> None:
+    functions = [one for one in template["Resources"].values() if one["Type"] == "AWS::Serverless::Function"]
+    names = [one["Properties"]["FunctionName"]["Fn::Sub"].replace("${Stage}", "dev") for one in functions]
+    assert sorted(names) == sorted(deploy.functions(ROOT, "dev"))
 
 
 def test_the_local_stand_in_answers_as_api_gateway_will(responses: Any) -> None:

@@ -1,0 +1,95 @@
+"""What Chalice reads is written whole, in one notation, and a stage is made after dev's pattern."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+
+from local.engine import ROOT
+from ops import configuration
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    shutil.copytree(
+        ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deployed", "deployments")
+    )
+    return tmp_path
+
+
+def test_the_file_in_the_repository_is_in_the_notation_that_is_written() -> None:
+    text = (ROOT / configuration.CONFIG).read_text()
+    assert configuration.written(json.loads(text)) == text
+
+
+def test_recording_changes_the_variables_and_nothing_else(project: Path) -> None:
+    before = (project / configuration.CONFIG).read_text()
+    assert configuration.record(project, "dev", {"HUBBUB_TABLE": "hubbub-dev", "HUBBUB_QUEUE_URL": ""})
+    after = (project / configuration.CONFIG).read_text()
+    assert json.loads(after)["stages"]["dev"]["environment_variables"].pop("HUBBUB_TABLE") == "hubbub-dev"
+    assert len(after.splitlines()) == len(before.splitlines()) + 1
+    assert not configuration.record(project, "dev", {"HUBBUB_TABLE": "hubbub-dev"})
+    assert configuration.record(project, "dev", {"HUBBUB_TABLE": ""})
+    assert (project / configuration.CONFIG).read_text() == before
+    assert [path.name for path in (project / ".chalice").glob(".*")] == []
+
+
+def test_a_new_stage_is_devs_without_what_is_devs_own(project: Path) -> None:
+    own = {
+        "HUBBUB_SITES": "www.example.org",
+        "HUBBUB_STREAM_ARN": "arn:stream",
+        "HUBBUB_QUEUE_URL": "https://q",
+    }
+    configuration.record(project, "dev", own)
+    assert configuration.ensure(project, "prod")
+    text = (project / configuration.CONFIG).read_text()
+    prod = json.loads(text)["stages"]["prod"]
+    assert prod["environment_variables"] == {
+        "HUBBUB_STAGE": "prod",
+        "HUBBUB_SITES": "",
+        "HUBBUB_SECRET_PARAMETER": "/hubbub/prod/secret",
+    }
+    policies = list((project / ".chalice").glob("policy-*-prod.json"))
+    assert {function["iam_policy_file"] for function in prod["lambda_functions"].values()} == {
+        path.name for path in policies
+    }
+    assert not [path for path in policies if "dev" in path.read_text().split("hubbub-")[0]]
+    assert not [path for path in policies if "hubbub-dev" in path.read_text() or "/dev/" in path.read_text()]
+    assert not configuration.ensure(project, "prod")
+    assert (project / configuration.CONFIG).read_text() == text
+
+
+def test_an_older_stage_gets_devs_functions_and_policies_and_keeps_its_settings(
+    project: Path,
+) -> None:
+    configuration.ensure(project, "prod")
+    file = project / configuration.CONFIG
+    config = json.loads(file.read_text())
+    functions = config["stages"]["prod"]["lambda_functions"]
+    del functions["sweep"]
+    functions["apply"]["lambda_memory_size"] = 2048
+    file.write_text(configuration.written(config))
+    policy = project / ".chalice" / "policy-apply.json"
+    policy.write_text(policy.read_text().replace("dynamodb:GetItem", "dynamodb:Query"))
+    assert not configuration.ensure(project, "prod")
+    functions = json.loads(file.read_text())["stages"]["prod"]["lambda_functions"]
+    assert functions["sweep"]["iam_policy_file"].endswith("-prod.json")
+    assert functions["apply"]["lambda_memory_size"] == 2048
+    own = project / ".chalice" / functions["apply"]["iam_policy_file"]
+    assert own.read_text() == policy.read_text().replace("hubbub-dev", "hubbub-prod")
+
+
+def test_a_file_that_is_none_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / ".chalice").mkdir()
+    (tmp_path / configuration.CONFIG).write_text("{")
+    with pytest.raises(click.ClickException, match="cannot be read"):
+        configuration.record(tmp_path, "dev", {})
+
+
+def test_the_docstrings_are_true() -> None:
+    assert doctest.testmod(configuration).failed == 0

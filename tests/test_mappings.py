@@ -1,0 +1,166 @@
+"""The event source mappings: what they should be, what is wrong with them, and how they are put right."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from local.engine import ROOT, Engine, start
+from ops import mappings
+from ops.mappings import Drift, Wanted
+from ops.provision import Clients, provision
+
+FUNCTION = """
+def handler(event, context):
+    return None
+"""
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Engine]:
+    """An engine with Lambda."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SERVE_FUNCTIONS", "1")
+        with start("ministack", None) as engine:
+            yield engine
+
+
+@pytest.fixture
+def clients(cloud: Engine) -> Clients:
+    return Clients(cloud.client("cloudformation"), cloud.client("dynamodb"), cloud.client("sqs"))
+
+
+@pytest.fixture
+def stage(cloud: Engine, clients: Clients) -> str:
+    """A stage with its table, its queues and its two functions, and without a mapping."""
+    name = f"t{uuid4().hex[:8]}"
+    provision(clients, name, {}, lambda *_: True)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("app.py", FUNCTION)
+    for function in mappings.SOURCES:
+        cloud.client("lambda").create_function(
+            FunctionName=f"hubbub-{name}-{function}",
+            Runtime="python3.13",
+            Role="arn:aws:iam::000000000000:role/any",
+            Handler="app.handler",
+            Code={"ZipFile": content.getvalue()},
+        )
+    return name
+
+
+def deploy(cloud: Engine, wanted: list[Wanted]) -> None:
+    """Make the mappings as Chalice does: a source, a batch size, and nothing else."""
+    for one in wanted:
+        position = {"StartingPosition": "TRIM_HORIZON"} if "/stream/" in one.source else {}
+        cloud.client("lambda").create_event_source_mapping(
+            EventSourceArn=one.source, FunctionName=one.function, BatchSize=10, **position
+        )
+
+
+def restart_stream(clients: Clients, stage: str) -> None:
+    table = f"hubbub-{stage}"
+    clients.dynamodb.update_table(TableName=table, StreamSpecification={"StreamEnabled": False})
+    clients.dynamodb.update_table(
+        TableName=table,
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+    )
+
+
+def test_what_is_wanted_is_on_the_sources_that_are_there_now(clients: Clients, stage: str) -> None:
+    stream, queue = mappings.wanted(clients, stage)
+    table = clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]
+    assert (stream.function, stream.source) == (f"hubbub-{stage}-apply", table["LatestStreamArn"])
+    failures = stream.settings.pop("DestinationConfig")["OnFailure"]["Destination"]
+    assert failures.endswith(f":hubbub-{stage}-stream-failures")
+    assert stream.settings.pop("FilterCriteria")["Filters"]
+    assert stream.settings == {
+        "BisectBatchOnFunctionError": True,
+        "MaximumRetryAttempts": -1,
+        "MaximumRecordAgeInSeconds": 43_200,
+    }
+    assert queue.source.endswith(f":hubbub-{stage}-views")
+    assert queue.settings == {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
+
+
+def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) -> None:
+    client, wanted = cloud.client("lambda"), mappings.wanted(clients, stage)
+    assert [one.problem for one in mappings.drift(client, wanted)] == [
+        f"it has no mapping on {one.source}" for one in wanted
+    ]
+    deploy(cloud, wanted)
+    assert {one.problem for one in mappings.drift(client, wanted)} == {
+        f"{name} is not as it should be" for one in wanted for name in one.settings
+    }
+    changed = mappings.tune(client, wanted)
+    assert {one.function for one in changed} == {one.function for one in wanted}
+    assert mappings.drift(client, wanted) == []
+    assert mappings.tune(client, wanted) == []
+
+
+def test_a_setting_that_someone_has_changed_is_found_and_put_right(
+    cloud: Engine, clients: Clients, stage: str
+) -> None:
+    client, wanted = cloud.client("lambda"), mappings.wanted(clients, stage)
+    deploy(cloud, wanted)
+    mappings.tune(client, wanted)
+    [mapping] = client.list_event_source_mappings(FunctionName=wanted[0].function)["EventSourceMappings"]
+    client.update_event_source_mapping(UUID=mapping["UUID"], MaximumRecordAgeInSeconds=60)
+    expected = Drift(wanted[0].function, mapping["UUID"], "MaximumRecordAgeInSeconds is not as it should be")
+    assert mappings.drift(client, wanted) == [expected]
+    assert [one.problem for one in mappings.tune(client, wanted)] == ["MaximumRecordAgeInSeconds"]
+    assert mappings.drift(client, wanted) == []
+
+
+def test_a_mapping_that_is_switched_off_is_found(cloud: Engine, clients: Clients, stage: str) -> None:
+    client, wanted = cloud.client("lambda"), mappings.wanted(clients, stage)
+    deploy(cloud, wanted)
+    mappings.tune(client, wanted)
+    [mapping] = client.list_event_source_mappings(FunctionName=wanted[1].function)["EventSourceMappings"]
+    client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    [found] = mappings.drift(client, wanted)
+    assert (found.id, found.problem) == (mapping["UUID"], "it is Disabled")
+
+
+def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
+    cloud: Engine, clients: Clients, stage: str
+) -> None:
+    client, before = cloud.client("lambda"), mappings.wanted(clients, stage)
+    deploy(cloud, before)
+    mappings.tune(client, before)
+    restart_stream(clients, stage)
+    wanted = mappings.wanted(clients, stage)
+    assert wanted[0].source != before[0].source
+    old, missing = mappings.drift(client, wanted)
+    assert before[0].source in old.problem
+    assert missing == Drift(wanted[0].function, "", f"it has no mapping on {wanted[0].source}")
+    assert mappings.release(client, wanted) == [old]
+    assert mappings.drift(client, wanted) == [missing]
+    deploy(cloud, wanted[:1])
+    mappings.tune(client, wanted)
+    assert mappings.drift(client, wanted) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "should"),
+    [
+        ({"Filters": [{"Pattern": '{"a":["b"]}'}]}, {"Filters": [{"Pattern": '{ "a": [ "b" ] }'}]}),
+        ({"OnFailure": {"Destination": "x"}, "OnSuccess": {}}, {"OnFailure": {"Destination": "x"}}),
+        ([], None),
+    ],
+)
+def test_two_notations_of_a_setting_are_the_same(there: Any, should: Any) -> None:
+    assert mappings._off({"Setting": there}, {"Setting": should}) == []
+
+
+def test_lambda_may_send_what_it_gives_up_to_its_queue() -> None:
+    """Lambda sends with the function's own role, and refuses the setting when that may not."""
+    policy = json.loads((ROOT / ".chalice" / "policy-apply.json").read_text())
+    [statement] = [one for one in policy["Statement"] if "sqs:SendMessage" in one["Action"]]
+    assert "arn:aws:sqs:*:*:hubbub-dev-stream-failures" in statement["Resource"]
