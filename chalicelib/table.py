@@ -200,9 +200,9 @@ class Table:
         try:
             return self._try(call)
         except ClientError as error:
-            if is_refused(error):
-                return None
-            raise
+            if not is_refused(error):
+                raise
+        return None
 
     def _try(self, call: Callable[[], T]) -> T:
         return attempt(call, self._pause)
@@ -232,7 +232,7 @@ def connect(settings: Settings | None = None) -> Table:
     settings = settings or current()
     config = Config(
         connect_timeout=1,
-        read_timeout=3 if not settings.endpoint else 30,
+        read_timeout=30 if settings.endpoint else 3,
         retries={"mode": "standard", "total_max_attempts": 3},
         max_pool_connections=32,
         tcp_keepalive=True,

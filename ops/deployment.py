@@ -56,8 +56,8 @@ def provision(
 )
 def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, log_days: int) -> None:
     """Provision a stage, deploy it with Chalice, tune what reads the stream and the queue, and check it."""
+    from ops import bundle, mappings
     from ops import deploy as deploys
-    from ops import mappings
     from ops.stage import ROOT
 
     settings, clients = _prepared(stage, makes=True)
@@ -68,7 +68,8 @@ def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, lo
     for one in mappings.release(functions, wanted):
         deploys.forget(ROOT, stage, one.id)
         click.echo(f"{one.function}: {one.problem}: the mapping is deleted")
-        click.echo(f"  what it had not read is not counted: python -m ops audit --stage {stage} --repair")
+        click.echo(f"  what it had not read is not counted: python -m ops repair --stage {stage}")
+    bundle.bundle(ROOT, stage)
     deploys.chalice(ROOT, "deploy", "--stage", stage)
     for one in mappings.tune(functions, wanted):
         click.echo(f"{one.function}: {one.problem} set")

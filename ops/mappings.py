@@ -20,7 +20,7 @@ from ops.waiting import until
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
-
+    from mypy_boto3_sqs import SQSClient
 
 GATEWAY = Path(__file__).parents[1] / ".chalice" / "gateway.yaml"
 SOURCES = {"apply": ("Apply", "Stream"), "write_views": ("WriteViews", "Queue")}
@@ -49,11 +49,16 @@ class Drift(NamedTuple):
 def wanted(clients: provision.Clients, stage: str) -> list[Wanted]:
     """Say which mappings a stage should have, on the stream and the queue that are there now."""
     found = provision.find(clients, stage)
-    queue = _arn(clients, found.queue_url)
     failures = clients.sqs.get_queue_url(QueueName=f"hubbub-{stage}-stream-failures")["QueueUrl"]
-    arns = {"StreamFailures": _arn(clients, failures)}
+    queue_arn, failures_arn = (arn(clients.sqs, url) for url in (found.queue_url, failures))
+    return expected(stage, found.stream_arn, queue_arn, failures_arn)
+
+
+def expected(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> list[Wanted]:
+    """Say which mappings a stage should have, on the sources that are given."""
     template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
-    sources = {"Stream": found.stream_arn, "Queue": queue}
+    sources = {"Stream": stream_arn, "Queue": queue_arn}
+    arns = {"StreamFailures": failures_arn}
     mappings = []
     for function, (name, source) in SOURCES.items():
         [event] = template["Resources"][name]["Properties"]["Events"].values()
@@ -65,9 +70,9 @@ def wanted(clients: provision.Clients, stage: str) -> list[Wanted]:
     return mappings
 
 
-def _arn(clients: provision.Clients, url: str) -> str:
-    found = clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
-    return found["Attributes"]["QueueArn"]
+def arn(client: SQSClient, url: str) -> str:
+    """Look up a queue's ARN."""
+    return client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
 
 
 def drift(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:

@@ -153,7 +153,9 @@ def _show(found: dict[str, Any]) -> None:
         "batches": f"{queues['streamFailures']} of the stream were given up",
         "mappings": "none on this machine: pumps bring the stream and the queue"
         if found["mappings"] is None
-        else ", ".join(f"{one['function']} {one['state'].lower()}" for one in found["mappings"]) or "none",
+        else f"{len(found['mappings'])} not as they should be"
+        if found["mappings"]
+        else "as they should be",
     }
     for name, text in lines.items():
         click.echo(f"{name:10} {text}")

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from chalicelib.attempts import code
 from chalicelib.quarantine import PARTITIONS
 from chalicelib.settings import Settings
-from ops import definition
+from ops import definition, mappings
 
 LATE = 60.0  # seconds: the alarm's
 QUEUES = {"views": "", "deadViews": "-dead"}
@@ -42,7 +42,7 @@ def look(settings: Settings, client: Client, checkpoint: Path | None) -> dict[st
         found["mappings"] = None
     else:
         found["lagSeconds"] = _lag(client("cloudwatch"), f"hubbub-{settings.stage}-apply")
-        found["mappings"] = _mappings(client("lambda"), settings.stage)
+        found["mappings"] = list(_drift(client, settings, stream))
     found["quarantine"] = sum(_count(dynamodb, settings.table, f"QUARANTINE#{n}") for n in range(PARTITIONS))
     names = {name: settings.queue_name + end for name, end in QUEUES.items()}
     names["streamFailures"] = f"hubbub-{settings.stage}-stream-failures"
@@ -64,16 +64,8 @@ def problems(found: dict[str, Any], stream: str) -> Iterator[str]:
     for name, alarm in (("deadViews", "dead-views"), ("streamFailures", "stream-failures")):
         if depth := found["queues"][name]:
             yield f"{depth:,} messages are dead letters: docs/operations.md, {alarm}"
-    for one in found["mappings"] or ():
-        if one["state"] != "Enabled":
-            yield f"the mapping of {one['function']} is {one['state']}: {one['reason']}"
-        if ":dynamodb:" in one["source"] and one["source"] != stream:
-            yield f"the mapping of {one['function']} reads {one['source']}, not the table's stream: deploy"
-    for function in ("apply", "write_views"):
-        if found["mappings"] is not None and not any(
-            one["function"].endswith(f"-{function}") for one in found["mappings"]
-        ):
-            yield f"{function} has no event source mapping: it is never called"
+    for function, problem in found["mappings"] or ():
+        yield f"{function}: {problem}: python -m ops deploy --stage {found['stage']}"
 
 
 def local_lag(streams: Any, stream: str, checkpoint: Path) -> float | None:
@@ -127,20 +119,13 @@ def _table(table: Any, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _mappings(client: Any, stage: str) -> list[dict[str, str]]:
-    """List the event source mappings of the stage's functions."""
-    pages = client.get_paginator("list_event_source_mappings").paginate()
-    every = [one for page in pages for one in page["EventSourceMappings"]]
-    return [
-        {
-            "function": name,
-            "source": one["EventSourceArn"],
-            "state": one["State"],
-            "reason": one.get("StateTransitionReason", ""),
-        }
-        for one in every
-        if (name := one["FunctionArn"].split(":function:")[1].split(":")[0]).startswith(f"hubbub-{stage}-")
-    ]
+def _drift(client: Client, settings: Settings, stream: str) -> Iterator[tuple[str, str]]:
+    """Name each function whose event source mapping is not as it should be, and say what is wrong."""
+    sqs = client("sqs")
+    urls = (_url(sqs, name) for name in (settings.queue_name, f"hubbub-{settings.stage}-stream-failures"))
+    arns = [mappings.arn(sqs, url) if url else "" for url in urls]
+    for one in mappings.drift(client("lambda"), mappings.expected(settings.stage, stream, *arns)):
+        yield one.function, one.problem
 
 
 def _count(dynamodb: Any, table: str, pk: str) -> int:
@@ -155,12 +140,18 @@ def _count(dynamodb: Any, table: str, pk: str) -> int:
 
 def _depth(sqs: Any, name: str) -> int | None:
     """Answer how many messages a queue has; None where there is no such queue."""
-    try:
-        url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
-    except ClientError as error:
-        if code(error) in ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"):
-            return None
-        raise
+    if not (url := _url(sqs, name)):
+        return None
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
     attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
     return sum(int(attributes[name]) for name in names)
+
+
+def _url(sqs: Any, name: str) -> str:
+    """Look up a queue; empty where there is no such queue."""
+    try:
+        return str(sqs.get_queue_url(QueueName=name)["QueueUrl"])
+    except ClientError as error:
+        if code(error) in ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"):
+            return ""
+        raise

@@ -119,9 +119,10 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
     made_here = []
     with table_on(ministack) as made:
         settings = Settings(stage="deployed", table=made.name, queue_name=queue.name)
-        assert [one.split(":")[0] for one in looked(settings, ministack, None)["problems"]] == [
-            "apply has no event source mapping",
-            "write_views has no event source mapping",
+        problems = looked(settings, ministack, None)["problems"]
+        assert [one.partition(" on ")[0] for one in problems] == [
+            "hubbub-deployed-apply: it has no mapping",
+            "hubbub-deployed-write_views: it has no mapping",
         ]
         try:
             other = made.stream_arn.replace("stream/", "stream/1999-")
@@ -145,10 +146,11 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
             for uuid in made_here:
                 functions.delete_event_source_mapping(UUID=uuid)
     assert found["lagSeconds"] == 90
-    late, disabled, drifted = found["problems"]
+    late, *drifted = found["problems"]
     assert late.startswith("sums are 90 seconds behind")
-    assert disabled.startswith("the mapping of hubbub-deployed-apply is Disabled")
-    assert "not the table's stream" in drifted
+    assert drifted[0].startswith(f"hubbub-deployed-apply: it reads {other}, not its source any more")
+    assert drifted[1].startswith("hubbub-deployed-apply: it has no mapping on")
+    assert "hubbub-deployed-write_views: FunctionResponseTypes is not as it should be" in drifted[2]
 
 
 def test_an_index_that_is_missing_is_told(ministack: Engine) -> None:
