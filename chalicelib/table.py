@@ -9,7 +9,7 @@ with jitter, a bounded number of times, and is `Busy` after that; a write that D
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import boto3
@@ -210,8 +210,7 @@ class Table:
     def _until_done(self, left: str, call: Callable[..., Any], asked: Any) -> Iterator[Any]:
         """Send a batch again for as long as DynamoDB leaves a part of it (`left`) undone."""
         for number in range(ATTEMPTS):
-            request = {self.name: asked}
-            answer = self._try(lambda: call(RequestItems=request))  # noqa: B023 (called at once)
+            answer = self._try(partial(call, RequestItems={self.name: asked}))
             yield answer
             asked = answer.get(left, {}).get(self.name)
             if not asked:
@@ -227,7 +226,6 @@ def connect(settings: Settings | None = None) -> Table:
 
     Time-outs are short and the SDK's own retries few, for `attempt` comes after them: a Lambda function that
     waits costs money. A session of its own: boto3's default one is not safe for two threads' first clients.
-    The SDK checks no request, which took a quarter of a batch's time: docs/performance.md.
     """
     settings = settings or current()
     config = Config(
@@ -236,7 +234,7 @@ def connect(settings: Settings | None = None) -> Table:
         retries={"mode": "standard", "total_max_attempts": 3},
         max_pool_connections=32,
         tcp_keepalive=True,
-        parameter_validation=False,
+        parameter_validation=False,  # it took a quarter of a batch's time: docs/performance.md
         user_agent="hubbub",  # its own is long, and written anew for each call
     )
     client = boto3.session.Session().client("dynamodb", config=config, **settings.client_options())
