@@ -62,7 +62,7 @@ def by_hand(header: Any, payload: Any, key: bytes = SECRET) -> str:
 
 
 HS256 = {"alg": "HS256", "typ": "JWT"}
-DEEP = b'{"alg":"HS256","x":' + b"[" * 20_000 + b"]" * 20_000 + b"}"  # more than any Python reads
+DEEP = b'{"alg":"HS256","x":' + b"[" * 20_000 + b"]" * 20_000 + b"}"  # more than Python's parser takes
 
 # Every way to introduce oneself: the header, and who it is that comes (None: nobody that we know).
 HEADERS: dict[str, tuple[str | None, str | None]] = {
