@@ -21,7 +21,7 @@ def facts() -> dict[str, str]:
         "system": f"{platform.system()} {platform.release().split('-')[0]}, {platform.machine()}",
         "Python": platform.python_version(),
         "packages": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
-        "redis-server": _first_line(["redis-server", "--version"]),
+        "redis-server": _first_line(["redis-server", "--version"]).partition(" sha=")[0],
         "Java, for DynamoDB Local": _first_line(["java", "-version"]),
         "commit": commit(),
         "other work": load(),
