@@ -94,7 +94,7 @@ class Door:
         return CORSConfig(
             allow_origin=self.origins[0] if len(self.origins) == 1 else "*",
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
-            expose_headers=["ETag", "Retry-After", "X-Request-Id", consumed.HEADER],
+            expose_headers=["ETag", "Retry-After", "X-Request-Id"] + [consumed.HEADER] * self.shows_capacity,
             max_age=600,
         )
 

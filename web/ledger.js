@@ -49,5 +49,6 @@ function cost({ cost: units, took }) {
 
 // Frames never say what they cost: `python -m bench chat` measures it.
 function sum({ made, frames, read, write }) {
-  return frames ? plural(frames, "frame") : `${plural(made, "call")}, ${UNITS.format(read)} RCU, ${UNITS.format(write)} WCU`;
+  if (frames) return plural(frames, "frame");
+  return `${plural(made, "call")}, ${UNITS.format(read)} RCU, ${UNITS.format(write)} WCU`;
 }

@@ -19,7 +19,10 @@ export function follow(topic, tell) {
   if (!followers.has(topic)) followers.set(topic, new Set());
   followers.get(topic).add(tell);
   if (isPushed()) line.subscribe(topic);
+  // What changes between the first look and the subscription is pushed to nobody: so one more look.
+  const again = setTimeout(tell, POLL);
   return () => {
+    clearTimeout(again);
     followers.get(topic)?.delete(tell);
     if (followers.get(topic)?.size) return;
     followers.delete(topic);
