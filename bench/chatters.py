@@ -58,26 +58,27 @@ class Chatter:
         def done(answer: Any) -> None:
             if answer["statusCode"] == 200:
                 self.wire.open.add(id)
-                self.say("status")
+                self.say("status", id=id)
 
         self._begin("$connect", app.socket_connect, event, done)
 
-    def say(self, action: str, topic: str = "") -> None:
-        """Send a frame."""
+    def say(self, action: str, topic: str = "", id: str = "") -> None:
+        """Send a frame, over the connection that is open now or another one."""
         self._said += 1
+        id = id or self.id
         fields: dict[str, Any] = {"action": action}
         if action == "message":
-            fields["text"] = f"{self.id} {self._said}"
+            fields["text"] = f"{id} {self._said}"
             if self.is_busy:
                 return  # what is written side by side has no order to be held
         if action == "report":
             fields["reason"] = "why"
         if action in ("subscribe", "unsubscribe"):
             fields["topic"] = topic
-            self.subscribed.add((self.id, topic))
+            self.subscribed.add((id, topic))
         if action == "resume":
             self._take_token()
-        event = {"requestContext": context(self.id), "body": json.dumps(fields)}
+        event = {"requestContext": context(id), "body": json.dumps(fields)}
         self._begin(action, app.socket_message, event)
 
     def leave(self, how: str) -> None:

@@ -8,9 +8,8 @@ import traceback
 
 from bench import pairings, reckonings
 from bench.histories import Outcome, history, prepare
+from bench.network import client_of
 from bench.simulation import Rates, Stuck, World
-from chalicelib.settings import Settings
-from chalicelib.table import connect
 from local.engine import Engine
 from ops.recount import scan
 
@@ -21,7 +20,7 @@ WORDS = 400  # letters of a difference
 def live(engine: Engine, seed: int, rates: Rates | None = None) -> Outcome:
     """Live one history, and reckon; whatever is raised on the way is a difference too."""
     began = time.perf_counter()
-    client = connect(Settings(endpoint=engine.endpoint)).client
+    client = client_of(engine)
     world = World(seed, rates or Rates())
     outcome = Outcome(seed)
     random.seed(seed)  # the product's own chance: whom of many, how long to wait
@@ -41,7 +40,7 @@ def live(engine: Engine, seed: int, rates: Rates | None = None) -> Outcome:
             for name, check in CHECKS.items():
                 outcome.differences += [f"{name}: {what}"[:WORDS] for what in check(one)]
         except Stuck as error:
-            outcome.differences.append(f"handlers: {error}")
+            outcome.differences += [f"handlers: {what}"[:WORDS] for what in (*world.surprises[:3], error)]
         except Exception:
             outcome.differences.append(f"handlers: {traceback.format_exc()[-1500:]}")
         outcome.faults, outcome.calls = world.faults, network.calls

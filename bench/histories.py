@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -128,10 +129,9 @@ class History:
         world.is_calm = True
         for _ in range(2):
             world.pass_time(QUIET.total_seconds())
-            for chatter in self.chatters:
-                if chatter.id in self.wire.open:
-                    chatter.say("ping")
-                    world.run()
+            for id in sorted(self.wire.open):
+                self.chatters[0].say("ping", id=id)
+                world.run()
             self.sweep()
             world.run()
         world.pass_time(1)
@@ -151,46 +151,55 @@ class History:
 @contextmanager
 def history(engine: Engine, client: DynamoDBClient, world: World) -> Iterator[tuple[History, Network]]:
     """Make a table, and everybody of a history; in here the app lives in the history's world."""
+    network = Network(world, engine)
+    with table_of(client) as (name, arn), ExitStack() as on:
+        on.enter_context(network.attached(client))
+        table = Table(name, client, pause=world.sleep)
+        wire, facts, wishes = FaultyWire(world), Facts(), plan(world.seed)
+        messages = Queue(world, app.write_views)
+        stream = Stream(world, engine.client("dynamodbstreams"), arn, app.apply)
+        stage = app.stage._replace(queue_url="simulated" if wishes.has_queue else "")
+        for patched in (
+            mock.patch.object(app, "connect", return_value=table),
+            mock.patch.object(app, "posts", Posts(lambda: wire, pause=world.sleep)),
+            mock.patch.object(app, "datetime", SimpleNamespace(now=world.clock)),
+            mock.patch.object(app, "stage", stage),
+            mock.patch.object(queue, "_client", return_value=messages),
+            mock.patch.object(threads, "_threads", Sequential),
+            mock.patch.object(lobby, "time", SimpleNamespace(monotonic=world.monotonic)),
+            mock.patch.dict(lobby.sweep.__kwdefaults__, pause=world.sleep),
+            mock.patch.object(notes.wait_until_told, "__defaults__", (world.sleep,)),
+        ):
+            on.enter_context(patched)
+        yield (
+            History(
+                *(world, table, stream, messages, wire, facts),
+                people=[Person(world, facts, f"person-{i}", steps) for i, steps in enumerate(wishes.people)],
+                admin=Admin(world, facts, wishes.admin, table),
+                chatters=[
+                    Chatter(world, wire, f"chatter-{i}", steps) for i, steps in enumerate(wishes.chatters)
+                ],
+                settings=stage,
+            ),
+            network,
+        )
+
+
+@cache
+def _shape() -> Any:
+    """Write down the request that makes a table of the stage's own shape, but for its name."""
     properties = definition("local").table
-    request: Any = {n: v for n, v in properties.items() if not n.endswith("Specification")}
-    request["StreamSpecification"] = {"StreamEnabled": True, **properties["StreamSpecification"]}
+    request = {n: v for n, v in properties.items() if not n.endswith("Specification")}
+    return request | {"StreamSpecification": {"StreamEnabled": True, **properties["StreamSpecification"]}}
+
+
+@contextmanager
+def table_of(client: DynamoDBClient) -> Iterator[tuple[str, str]]:
+    """Make a table for one history, and delete it after; answer its name and its stream's ARN."""
     name = f"history-{uuid.uuid4().hex}"
-    arn = client.create_table(**request | {"TableName": name})["TableDescription"]["LatestStreamArn"]
-    network = Network(world)
+    made = client.create_table(**_shape() | {"TableName": name})["TableDescription"]
     try:
-        with ExitStack() as on:
-            on.enter_context(network.attached(client))
-            table = Table(name, client, pause=world.sleep)
-            wire, facts, wishes = FaultyWire(world), Facts(), plan(world.seed)
-            messages = Queue(world, app.write_views)
-            stream = Stream(world, engine.client("dynamodbstreams"), arn, app.apply)
-            stage = app.stage._replace(queue_url="simulated" if wishes.has_queue else "")
-            for patched in (
-                mock.patch.object(app, "connect", return_value=table),
-                mock.patch.object(app, "posts", Posts(lambda: wire, pause=world.sleep)),
-                mock.patch.object(app, "datetime", SimpleNamespace(now=world.clock)),
-                mock.patch.object(app, "stage", stage),
-                mock.patch.object(queue, "_client", return_value=messages),
-                mock.patch.object(threads, "_threads", Sequential),
-                mock.patch.object(lobby, "time", SimpleNamespace(monotonic=world.monotonic)),
-                mock.patch.dict(lobby.sweep.__kwdefaults__, pause=world.sleep),
-                mock.patch.object(notes.wait_until_told, "__defaults__", (world.sleep,)),
-            ):
-                on.enter_context(patched)
-            yield (
-                History(
-                    *(world, table, stream, messages, wire, facts),
-                    people=[
-                        Person(world, facts, f"person-{i}", steps) for i, steps in enumerate(wishes.people)
-                    ],
-                    admin=Admin(world, facts, wishes.admin, table),
-                    chatters=[
-                        Chatter(world, wire, f"chatter-{i}", steps) for i, steps in enumerate(wishes.chatters)
-                    ],
-                    settings=stage,
-                ),
-                network,
-            )
+        yield name, made["LatestStreamArn"]
     finally:
         client.delete_table(TableName=name)
 

@@ -8,7 +8,6 @@ own retries included, is the product's.
 
 from __future__ import annotations
 
-import io
 import json
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -19,11 +18,15 @@ from unittest import mock
 
 import botocore.endpoint
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from botocore.httpsession import URLLib3Session
 from botocore.retries import standard
 
+from bench.inside import Inside, response
 from bench.simulation import World
+from chalicelib.settings import Settings
+from chalicelib.table import connect
+from local.engine import Engine
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -36,28 +39,35 @@ AT_ONCE: Any = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]  # else each call w
 Body = dict[str, Any]
 
 
-class Raw(io.BytesIO):
-    """A body as an HTTP connection gives it."""
+def way(engine: Engine) -> Callable[[AWSPreparedRequest], AWSResponse]:
+    """Answer what carries a request to an engine."""
+    if isinstance(engine, Inside):
+        return engine.send
+    return URLLib3Session(timeout=60, proxies={}, socket_options=AT_ONCE).send
 
-    def stream(self, **_: Any) -> Iterator[bytes]:
-        """Give it, whole."""
-        while part := self.read():
-            yield part
+
+def client_of(engine: Engine) -> DynamoDBClient:
+    """Make the client that the product makes of such an engine."""
+    client = connect(Settings(endpoint=engine.endpoint)).client
+    return engine.take_in(client) if isinstance(engine, Inside) else client
 
 
 class Network:
     """Stands between a client and its engine."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, engine: Engine) -> None:
         self.world = world
         self.calls = 0
-        self._http = URLLib3Session(timeout=60, proxies={}, socket_options=AT_ONCE)
+        self._engine = engine
+        self._deliver = way(engine)
 
     @contextmanager
     def attached(self, client: DynamoDBClient) -> Iterator[None]:
         """Stand in the way of a client's calls; its retries wait in the world's time, and begin anew."""
         events = client.meta.events
         hooks: dict[str, Any] = {"before-send.dynamodb": self._send, "after-call.dynamodb": self._replied}
+        if isinstance(self._engine, Inside):
+            self._engine.let_go(client)
         for event, hook in hooks.items():
             events.register(event, hook)
         events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
@@ -68,6 +78,8 @@ class Network:
             finally:
                 for event, hook in hooks.items():
                     events.unregister(event, hook)
+                if isinstance(self._engine, Inside):
+                    self._engine.take_in(client)
 
     def _send(self, request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse:
         """Send a request, or not; answer what the handler gets."""
@@ -76,10 +88,15 @@ class Network:
         world = self.world
         world.hand_over()
         world.note(operation)
+        if world.current and world.strikes(world.rates.cut / 2):
+            world.current.is_cut_off = True
+            world.fault("the table out of reach")
         fault = self._chosen(operation) if world.current and world.strikes(world.rates.call) else None
+        if world.current and world.current.is_cut_off and not world.is_calm:
+            raise ConnectTimeoutError(endpoint_url=request.url)
         answer = fault(operation, request) if fault else None
         if answer is None:
-            answer = self._http.send(request)
+            answer = self._deliver(request)
             if operation == "TransactWriteItems" and world.strikes(0.3):
                 answer = self._mixed(answer)
         world.hand_over()
@@ -114,7 +131,7 @@ class Network:
 
     def _killed_between(self, operation: str, request: AWSPreparedRequest) -> None:
         self.world.fault("killed after sending, before the reply")
-        self._http.send(request)
+        self._deliver(request)
         self.world.kill()
 
     def _killed_after(self, operation: str, request: AWSPreparedRequest) -> None:
@@ -130,7 +147,7 @@ class Network:
             self.world.fault("500, not applied")
         else:
             self.world.fault("500, applied")
-            self._http.send(request)
+            self._deliver(request)
         return _refusal(request, "InternalServerError", 500)
 
     def _lost(self, operation: str, request: AWSPreparedRequest) -> AWSResponse:
@@ -138,7 +155,7 @@ class Network:
             self.world.fault("time-out, not applied")
         else:
             self.world.fault("time-out, applied")
-            self._http.send(request)
+            self._deliver(request)
         self.world.pass_time(1)
         raise ReadTimeoutError(endpoint_url=request.url)
 
@@ -187,7 +204,7 @@ class Network:
             empty: Body = {"Responses": {table: []}} if operation == "BatchGetItem" else {}
             return _response(request.url, 200, empty | {name: part(things)})
         self._rewrite(request, body | {"RequestItems": part(things[:done])})
-        answer = self._http.send(request)
+        answer = self._deliver(request)
         if answer.status_code != 200:
             return answer
         return _response(request.url, 200, json.loads(answer.content) | {name: part(things[done:])})
@@ -209,6 +226,4 @@ def _refusal(request: AWSPreparedRequest, code: str, status: int = 400, **fields
 
 
 def _response(url: str, status: int, body: Mapping[str, Any]) -> AWSResponse:
-    raw: Any = Raw(json.dumps(body).encode())
-    headers: Any = {"Content-Type": "application/x-amz-json-1.0"}
-    return AWSResponse(url, status, headers, raw)
+    return response(url, status, json.dumps(body).encode())

@@ -70,6 +70,7 @@ def chat(history: History) -> Iterator[str]:
     if places != waiting:
         yield f"there wait {sorted(waiting)}, and their places are {sorted(places)}"
     yield from _heard(history, partners)
+    yield from _parted(history, seen)
 
 
 def _expected(states: Iterable[Item]) -> dict[str, str]:
@@ -101,6 +102,24 @@ def _one(id: str, item: Item, there: dict[str, Item], history: History) -> Itera
             yield f"{id} is still kept for {item['kept']}"
         elif found := pool.suitable(history.table, item, now, settings):
             yield f"{id} waits, and so does {[pool.id_of(one) for one in found]}"
+
+
+def _parted(history: History, states: Iterable[Item]) -> Iterator[str]:
+    """Check that no two whom a report has parted met again."""
+    parted = {
+        frozenset((item["reporter"], item["reported"])): item["sk"].partition("#")[2]
+        for item in history.items
+        if item["pk"] == "REPORTS"
+    }
+    over: set[frozenset[str]] = set()  # those whose last turn together, the reported one, has begun
+    turns: dict[frozenset[str], str] = {}
+    for state in (state for state in states if state["state"] == "matched"):
+        both = frozenset((state["who"], state["partner"]["who"]))
+        if both in over and state["turn"] != turns[both]:
+            yield f"{state['pk']} met whom a report had parted it from"
+        turns[both] = state["turn"]
+        if parted.get(both) == state["turn"]:
+            over.add(both)
 
 
 def _heard(history: History, partners: set[frozenset[str]]) -> Iterator[str]:

@@ -141,20 +141,20 @@ class Person:
         body = view_schemas.ViewsBody(events=list(sent))
         return Request(lambda: app.post_views(body, {"user-agent": "a browser"}), done)
 
-    def _score(self, board: str, id: int, value: int, seconds: int) -> Request:
-        key = (board, self.name, f"game-{id}")
+    def _score(self, board: str, id: int, value: int, seconds: int, player: int | None) -> Request:
+        whose = self.name if player is None else f"person-{player}"
+        key = (board, whose, f"{self.name}-{id}")
         amount = self.facts.sent.setdefault(key, Decimal(value))
         time = times.answer(BEGIN + timedelta(seconds=seconds))
-        body = score_schemas.ScoreBody(id=key[2], value=amount, time=time)
+        body = score_schemas.ScoreBody(id=key[2], value=amount, time=time, player=whose)
+        caller = Caller(self.name, admin=whose != self.name)
 
         def refused(error: HubbubError) -> None:
             if not self.beside and key not in self.facts.scored:
                 self.facts.off_range.add(key)
 
         path = board_schemas.BoardPath(board=board)
-        return Request(
-            lambda: app.post_score(path, body, self.caller), lambda answer: self._scored(key), refused
-        )
+        return Request(lambda: app.post_score(path, body, caller), lambda answer: self._scored(key), refused)
 
     def _scored(self, key: tuple[str, str, str]) -> None:
         self.facts.scored.add(key)

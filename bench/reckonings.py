@@ -90,7 +90,7 @@ def _worth(board: str, some: list[Item]) -> Decimal:
 
 
 def hunt(history: History) -> Iterator[str]:
-    """Count the challenge's players and paths by hand; nobody is past the limit, and nothing found is lost."""
+    """Count the challenge's players and paths by hand; nobody is past the limit, and nothing is lost."""
     facts = history.facts
     paths: dict[str, set[str]] = defaultdict(set)
     progress: dict[str, Any] = {}

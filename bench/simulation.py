@@ -19,7 +19,8 @@ from typing import Any
 from greenlet import greenlet
 
 BEGIN = datetime(2100, 11, 21, 10, tzinfo=UTC)  # no engine takes what is written then for expired
-STEPS = 60_000  # of a history at most: one that takes more does not end
+STEPS = 12_000  # of a history at most: one that takes more does not end
+SURPRISES = 30  # after which nothing more is to be learned
 
 
 class Killed(BaseException):
@@ -42,6 +43,7 @@ class Task:
     wakes: datetime = BEGIN
     is_dead: bool = False
     is_doomed: bool = False  # it dies as soon as it has its reply
+    is_cut_off: bool = False  # it cannot reach the table any more
     runs: greenlet | None = None
     error: BaseException | None = None
     answer: Any = None
@@ -53,6 +55,7 @@ class Rates:
 
     call: float = 0.06  # a call is refused, lost, cut short, or its handler dies at it
     answer: float = 0.04  # an invocation is done, and nobody hears of it
+    cut: float = 0.015  # an invocation cannot reach the table from some call on
     skew: float = 0.3  # a handler's clock is wrong, by up to two seconds
     again: float = 0.25  # a batch that is done comes again, whole or in part
     beside: float = 0.15  # a batch comes while the one before it is still at work
@@ -168,8 +171,8 @@ class World:
         if not self.tasks:
             return False
         self.steps += 1
-        if self.steps > STEPS:
-            raise Stuck(f"after {STEPS:,} steps these still run: {sorted({t.name for t in self.tasks})}")
+        if self.steps > STEPS or len(self.surprises) > SURPRISES:
+            raise Stuck(f"it does not end: these still run: {sorted({t.name for t in self.tasks})}")
         awake = [task for task in self.tasks if task.wakes <= self.now]
         if not awake:
             self.now = min(task.wakes for task in self.tasks)
