@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.proof_commands import faults, mutations
+
 if TYPE_CHECKING:
     from bench.report import Report
     from local.engine import Engine
@@ -79,6 +81,10 @@ def chat(kind: str, quick: bool, as_json: bool) -> None:
     from bench.chat import measure
 
     _run(measure, kind, quick, as_json)
+
+
+main.add_command(faults)
+main.add_command(mutations)
 
 
 def _run(measure: Callable[[Engine, bool], Report], kind: str, quick: bool, as_json: bool) -> None:

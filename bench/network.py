@@ -88,12 +88,15 @@ class Network:
         world = self.world
         world.hand_over()
         world.note(operation)
-        if world.current and world.strikes(world.rates.cut / 2):
+        if world.current and world.strikes(world.rates.cut):
             world.current.is_cut_off = True
             world.fault("the table out of reach")
         fault = self._chosen(operation) if world.current and world.strikes(world.rates.call) else None
         if world.current and world.current.is_cut_off and not world.is_calm:
             raise ConnectTimeoutError(endpoint_url=request.url)
+        if operation == "Query" and world.chance.random() < world.rates.page:
+            world.fault("a page cut short")
+            self._rewrite(request, _body(request) | {"Limit": 1})
         answer = fault(operation, request) if fault else None
         if answer is None:
             answer = self._deliver(request)
@@ -119,7 +122,7 @@ class Network:
         ]
         if operation == "TransactWriteItems" or operation in WRITES:
             kinds += [self._conflict] * 3
-        if operation in ("Query", "BatchGetItem", "BatchWriteItem"):
+        if operation in ("BatchGetItem", "BatchWriteItem"):
             kinds += [self._partly] * 4
         return self.world.chance.choice(kinds)
 
@@ -185,12 +188,8 @@ class Network:
         self.world.chance.choice(free)["Code"] = "TransactionConflict"
         return _response(answer.url, 400, body)
 
-    def _partly(self, operation: str, request: AWSPreparedRequest) -> AWSResponse | None:
+    def _partly(self, operation: str, request: AWSPreparedRequest) -> AWSResponse:
         body = _body(request)
-        if operation == "Query":
-            self.world.fault("a page cut short")
-            self._rewrite(request, body | {"Limit": 1})
-            return None
         [(table, asked)] = body["RequestItems"].items()
         things = asked["Keys"] if operation == "BatchGetItem" else asked
         done = self.world.chance.randrange(len(things))

@@ -25,10 +25,15 @@ def ranks(history: History) -> Iterator[str]:
         }
         merits = {who: board.scale.merit(score) for who, score in held.items()}
         yield from _tree(history, board.ranking, merits)
+        path = board_schemas.BoardPath(board=name)
+        listed = app.get_entries(path, score_schemas.EntriesQuery(limit=100)).items
+        ranked = sorted((1 + sum(other > merits[who] for other in merits.values()), who) for who in merits)
+        if sorted((one.rank, one.player) for one in listed) != ranked:
+            yield f"{name} is answered {[(one.rank, one.player) for one in listed]}, not {ranked}"
         for player, score in held.items():
             better = sum((s > score) if board.order == "desc" else (s < score) for s in held.values())
-            path = board_schemas.PlayerPath(board=name, player=player)
-            said = app.get_player(path, score_schemas.StandingQuery())
+            whose = board_schemas.PlayerPath(board=name, player=player)
+            said = app.get_player(whose, score_schemas.StandingQuery())
             if (said.rank, said.of, said.score) != (better + 1, len(held), score):
                 yield f"{player} is answered {said} on {name}, not {better + 1} of {len(held)} with {score}"
     found = {

@@ -69,20 +69,21 @@ class Report:
             for column in table.columns[1:]:
                 column.justify = "right"
             for row in figures.rows:
-                table.add_row(*map(_text, row))
+                table.add_row(*map(text, row))
             console.print(table)
         for target in self.targets:
             word = "met" if target.met else "MISSED"
             sign = "<=" if target.at_most else ">="
             loose = "" if target.strict else " (for information)"
             console.print(
-                f"{word:6} {target.name}: {_text(target.measured)} {sign} {_text(target.bound)}{loose}",
+                f"{word:6} {target.name}: {text(target.measured)} {sign} {text(target.bound)}{loose}",
                 markup=False,
                 highlight=False,
             )
 
 
-def _text(cell: Cell) -> str:
+def text(cell: Cell) -> str:
+    """Write a cell as a person reads it."""
     if isinstance(cell, float):
         return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}" if abs(cell) < 0.1 else f"{cell:.2f}"
     return f"{cell:,}" if isinstance(cell, int) else cell

@@ -6,6 +6,7 @@ What is imported here comes before a mutant is planted, so nothing of chalicelib
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from multiprocessing import get_context
@@ -60,6 +61,19 @@ def lived(kind: str, seeds: Iterable[int], processes: int) -> Iterator[Outcome]:
     """Live histories in processes, and answer them as they end; an engine ends after some hundred."""
     with get_context("spawn").Pool(processes, settle_in, maxtasksperchild=TASKS) as pool:
         yield from pool.imap_unordered(partial(one, kind), seeds)
+
+
+def one_published(kind: str, seed: int) -> Counter[str]:
+    """Live one history with the published designs in this process."""
+    from bench.published_histories import live
+
+    return live(engine(kind), seed)
+
+
+def lived_published(kind: str, seeds: Iterable[int], processes: int) -> Iterator[Counter[str]]:
+    """Live histories with the published designs, as `lived` does."""
+    with get_context("spawn").Pool(processes, settle_in, maxtasksperchild=TASKS) as pool:
+        yield from pool.imap_unordered(partial(one_published, kind), seeds)
 
 
 def caught(kind: str, name: str, *, seeds: range) -> Caught:
