@@ -11,8 +11,6 @@ from bench.deliveries import surprised
 from bench.plans import Step
 from bench.simulation import World
 
-QUIET = {"connect", "disconnect", "die", "again"}
-
 
 class Chatter:
     """One client, over several connections, one after the other."""
@@ -22,8 +20,6 @@ class Chatter:
         self.left = list(steps)
         self.id = ""
         self.interests = ""
-        self.heard: dict[str, list[Any]] = {}  # all that each of its connections was sent
-        self.subscribed: set[tuple[str, str]] = set()
         self.is_busy = False
         self._lives = self._said = 0
         self._token = ""
@@ -75,7 +71,6 @@ class Chatter:
             fields["reason"] = "why"
         if action in ("subscribe", "unsubscribe"):
             fields["topic"] = topic
-            self.subscribed.add((id, topic))
         if action == "resume":
             self._take_token()
         event = {"requestContext": context(id), "body": json.dumps(fields)}
