@@ -41,6 +41,12 @@ def settle_in() -> None:
     os.environ.update(ENVIRONMENT)
 
 
+def begin() -> None:
+    """Begin as a worker: Ctrl-C is for the command alone, which then ends its workers."""
+    os.setsid()
+    settle_in()
+
+
 @cache
 def engine(kind: str) -> Engine:
     """Start an engine, or find one, for as long as this process lives."""
@@ -59,7 +65,7 @@ def one(kind: str, seed: int) -> Outcome:
 
 def lived(kind: str, seeds: Iterable[int], processes: int) -> Iterator[Outcome]:
     """Live histories in processes, and answer them as they end; an engine ends after some hundred."""
-    with get_context("spawn").Pool(processes, settle_in, maxtasksperchild=TASKS) as pool:
+    with get_context("spawn").Pool(processes, begin, maxtasksperchild=TASKS) as pool:
         yield from pool.imap_unordered(partial(one, kind), seeds)
 
 
@@ -72,7 +78,7 @@ def one_published(kind: str, seed: int) -> Counter[str]:
 
 def lived_published(kind: str, seeds: Iterable[int], processes: int) -> Iterator[Counter[str]]:
     """Live histories with the published designs, as `lived` does."""
-    with get_context("spawn").Pool(processes, settle_in, maxtasksperchild=TASKS) as pool:
+    with get_context("spawn").Pool(processes, begin, maxtasksperchild=TASKS) as pool:
         yield from pool.imap_unordered(partial(one_published, kind), seeds)
 
 
@@ -80,7 +86,6 @@ def caught(kind: str, name: str, *, seeds: range) -> Caught:
     """Live histories with a mutant in the code until one has a difference; in a process of its own."""
     from bench.mutants import mutants, plant
 
-    settle_in()
     plant(mutants()[name])
     seconds = 0.0
     for number, seed in enumerate(seeds, 1):
@@ -93,5 +98,5 @@ def caught(kind: str, name: str, *, seeds: range) -> Caught:
 
 def hunted(kind: str, names: Iterable[str], seeds: range, processes: int) -> Iterator[Caught]:
     """Hunt mutants, each in a process of its own, and answer them in their order."""
-    with get_context("spawn").Pool(processes, maxtasksperchild=1) as pool:
+    with get_context("spawn").Pool(processes, begin, maxtasksperchild=1) as pool:
         yield from pool.imap(partial(caught, kind, seeds=seeds), names, chunksize=1)
