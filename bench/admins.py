@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import app
+from bench.deliveries import Queue
 from bench.people import Facts, Person, Request
 from bench.plans import Step
 from bench.simulation import World
@@ -21,11 +22,12 @@ GOOD = {"rating": 3, "language": "en", "text": "mended", "author": "somebody", "
 class Admin(Person):
     """One who may do anything; planting is done behind the product's back."""
 
-    def __init__(self, world: World, facts: Facts, steps: list[Step], table: Table) -> None:
+    def __init__(self, world: World, facts: Facts, steps: list[Step], table: Table, queue: Queue) -> None:
         super().__init__(world, facts, "admin", steps)
         self.caller = Caller("admin", admin=True)
         self.planted: dict[tuple[str, str], str] = {}
-        self._table = table
+        self.messages: list[str] = []  # to the queue, that no one can take
+        self._table, self._queue = table, queue
 
     def _hide(self, *, hidden: bool = True, **what: Any) -> Request | None:
         key = (what["product"], f"person-{what['person']}")
@@ -60,6 +62,11 @@ class Admin(Person):
 
     def _poison(self, **what: Any) -> None:
         number = what["number"]
+        self.world.fault("poison planted")
+        if what["what"] == "message":
+            self.messages.append(f'{{"url": "nowhere", "clientId": "{number}"}}')
+            self._queue.put(self.messages[-1])
+            return
         bad: Item
         match what["what"]:
             case "comment":
@@ -73,7 +80,6 @@ class Admin(Person):
                 bad = {"pk": f"PLAYER#odd-{number}", "sk": "BOARD#sum#1", "scale": [0], "score": "much"}
         self._table.put(bad | {PLANTED: True})
         self.planted[bad["pk"], bad["sk"]] = what["what"]
-        self.world.fault("poison planted")
 
     def _mend(self, **what: Any) -> None:
         if not self.planted:

@@ -183,7 +183,7 @@ def history(engine: Engine, client: DynamoDBClient, world: World) -> Iterator[tu
             History(
                 *(world, table, stream, messages, wire, facts),
                 people=[Person(world, facts, f"person-{i}", steps) for i, steps in enumerate(wishes.people)],
-                admin=Admin(world, facts, wishes.admin, table),
+                admin=Admin(world, facts, wishes.admin, table, messages),
                 chatters=[
                     Chatter(world, wire, f"chatter-{i}", steps) for i, steps in enumerate(wishes.chatters)
                 ],

@@ -55,7 +55,7 @@ class Rates:
 
     call: float = 0.06  # a call is refused, lost, cut short, or its handler dies at it
     answer: float = 0.04  # an invocation is done, and nobody hears of it
-    cut: float = 0.008  # a call is the first of those that do not reach the table any more
+    cut: float = 0.015  # a call is the first of those that do not reach the table any more
     page: float = 0.25  # a page of a query ends early: that is no fault, and comes in quiet times too
     skew: float = 0.3  # a handler's clock is wrong, by up to two seconds
     again: float = 0.25  # a batch that is done comes again, whole or in part
