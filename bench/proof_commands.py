@@ -101,7 +101,10 @@ def mutations(
     if unknown := set(names) - mutants().keys():
         raise click.BadParameter(f"there is no mutant {sorted(unknown)[0]!r}")
     chosen, seeds = names or tuple(mutants()), range(seed, seed + histories)
-    found = list(_shown(workers.hunted(kind, chosen, seeds, processes), len(chosen), "planted faults"))
+    hunted = workers.hunted(kind, chosen, seeds, processes)
+    found = sorted(
+        _shown(hunted, len(chosen), "planted faults", _escaped), key=lambda one: chosen.index(one.name)
+    )
     again = f"python -m bench mutations --seed {seed} --histories {histories}"
     _end({("mutations", again): proof.of_mutants(found, seeds, kind)}, write, as_json)
 
@@ -112,6 +115,11 @@ def _warned(outcome: Any) -> str:
         return ""
     again = f"python -m bench faults --seed {outcome.seed} --histories 1"
     return "\n".join([f"seed {outcome.seed} has a difference; again: {again}", *outcome.differences[:5]])
+
+
+def _escaped(caught: Any) -> str:
+    """Say at once which planted fault nothing has caught."""
+    return "" if caught.difference else f"not caught in {caught.histories} histories: {caught.name}"
 
 
 def _shown(

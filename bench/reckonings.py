@@ -174,7 +174,7 @@ def poison(history: History) -> Iterator[str]:
 
 
 def handlers(history: History) -> Iterator[str]:
-    """No handler raises what it must not, nobody is answered what cannot be, no message is given up in vain."""
+    """No handler raises what it must not, nobody is answered what cannot be, no message given up in vain."""
     yield from history.world.surprises
     yield from history.facts.wrong
     if sorted(history.queue.aside) != sorted(history.admin.messages):

@@ -97,6 +97,6 @@ def caught(kind: str, name: str, *, seeds: range) -> Caught:
 
 
 def hunted(kind: str, names: Iterable[str], seeds: range, processes: int) -> Iterator[Caught]:
-    """Hunt mutants, each in a process of its own, and answer them in their order."""
+    """Hunt mutants, each in a process of its own, and answer them as they end."""
     with get_context("spawn").Pool(processes, begin, maxtasksperchild=1) as pool:
-        yield from pool.imap(partial(caught, kind, seeds=seeds), names, chunksize=1)
+        yield from pool.imap_unordered(partial(caught, kind, seeds=seeds), names)
