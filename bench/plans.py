@@ -82,8 +82,8 @@ def _wish(chance: random.Random, person: int, number: int) -> Step:
                     "id": chance.randrange(number) if again else number,
                     "value": chance.choice((-7, 1, 3, 5, 5, 20, 99)),
                     "seconds": -1000 * person - number * 7 % 11,
-                    # An admin's game server submits for others, beside what they do themselves.
-                    "player": chance.choice((None, None, chance.randrange(PEOPLE))),
+                    # A game server submits for the first of them, beside what that one does itself.
+                    "player": chance.choice((None, 0)),
                 },
             )
         case "path":
