@@ -20,18 +20,18 @@ class Chatter:
         self.left = list(steps)
         self.id = ""
         self.interests = ""
-        self.is_busy = False
+        self.busy = 0  # frames that are still handled
         self._lives = self._said = 0
         self._token = ""
 
     @property
     def is_done(self) -> bool:
         """Tell whether nothing is left to do."""
-        return not self.left and not self.is_busy
+        return not self.left and not self.busy
 
     def act(self) -> None:
         """Do the next thing; a frame may follow the one before while that is still handled."""
-        if not self.left or (self.is_busy and not self.world.strikes(0.1)):
+        if not self.left or (self.busy and not self.world.strikes(0.1)):
             return
         step = self.left.pop(0)
         if step.kind == "connect":
@@ -65,7 +65,7 @@ class Chatter:
         fields: dict[str, Any] = {"action": action}
         if action == "message":
             fields["text"] = f"{id} {self._said}"
-            if self.is_busy:
+            if self.busy:
                 return  # what is written side by side has no order to be held
         if action == "report":
             fields["reason"] = "why"
@@ -93,14 +93,14 @@ class Chatter:
         self._token = tokens[-1] if tokens else ""
 
     def _begin(self, name: str, handler: Any, event: Any, done: Any = lambda answer: None) -> None:
-        self.is_busy = True
+        self.busy += 1
 
         def ended(answer: Any) -> None:
-            self.is_busy = False
+            self.busy -= 1
             done(answer)
 
         def failed(error: BaseException) -> None:
-            self.is_busy = False
+            self.busy -= 1
             surprised(self.world, name, error)
 
         self.world.start(name, lambda: handler(event, None), ended, failed)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-EACH = 100  # a line where there is no terminal to draw on
+EACH = 50  # a line where there is no terminal to draw on
 INSIDE = "inside"  # bench/inside.py: not imported for --help
 
 
@@ -141,11 +141,11 @@ def _shown(
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=total)
         for number, thing in enumerate(things, 1):
-            words = said(thing)
+            lines = [said(thing)]
             if number % EACH == 0 and not console.is_terminal:
-                words += f"\n{number:,} of {total:,} {what}" if words else f"{number:,} of {total:,} {what}"
-            if words:
-                console.print(words, markup=False, highlight=False, soft_wrap=True)
+                lines.append(f"{number:,} of {total:,} {what}")
+            for line in filter(None, lines):
+                click.echo(line, err=True)
             progress.advance(task)
             yield thing
 
