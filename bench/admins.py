@@ -84,7 +84,9 @@ class Admin(Person):
     def _mend(self, **what: Any) -> None:
         if not self.planted:
             return
-        (pk, sk), kind = self.planted.popitem()
+        # A comment first: where a good image takes a bad one's place, each half of a change has its own fate.
+        place = max(self.planted, key=lambda key: self.planted[key] == "comment")
+        kind, (pk, sk) = self.planted.pop(place), place
         key = {"pk": pk, "sk": sk}
         if kind == "comment":
             self._table.put(key | GOOD | comments.stamp(ODD, "en", 3))

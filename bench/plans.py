@@ -109,7 +109,7 @@ def _task(chance: random.Random, number: int) -> Step:
             "product": chance.choice(PRODUCTS),
             "path": chance.choice(PATHS),
             "board": chance.choice(list(BOARDS)),
-            "what": chance.choice(("comment", "progress", "event", "score", "message")),
+            "what": chance.choice(("comment", "comment", "comment", "progress", "event", "score", "message")),
         },
     )
 
