@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -53,10 +53,6 @@ class Outcome:
     records: int = 0
     seconds: float = 0.0
     trace: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Write it as JSON takes it."""
-        return asdict(self)
 
 
 @dataclass
