@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.proof_commands import faults, mutations
+
 if TYPE_CHECKING:
     from bench.report import Report
     from local.engine import Engine
@@ -163,6 +165,10 @@ def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool
     console.print(f"{minutes:g} minutes, then an audit; --seed {seed}")
     with console.status("starting") as status:
         _run(lambda engine, _: run(engine, minutes, rate, seed, status.update), kind, False, as_json)
+
+
+main.add_command(faults)
+main.add_command(mutations)
 
 
 def _run(measure: Callable[[Engine, bool], Report], kind: str, quick: bool, as_json: bool) -> None:

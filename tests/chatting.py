@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
-from collections import defaultdict
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from botocore.exceptions import ClientError
-
+from bench.connections import Wire, context
+from bench.simulation import BEGIN
 from chalicelib import chat, connections, lobby, times, topics
 from chalicelib.items import Item
 from chalicelib.posts import Posts
@@ -23,62 +20,29 @@ SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")
 CONNECTED = {"type": "system", "code": "partner_connected"}
 DISCONNECTED = {"type": "system", "code": "partner_disconnected"}
 NOT_MATCHED = {"type": "error", "code": "not_matched"}
-AGENT = {"identity": {"sourceIp": "192.0.2.7", "userAgent": "Mozilla/5.0"}}
-BEGIN = datetime(2100, 11, 21, 10, tzinfo=UTC)  # no engine takes what is written then for expired
 
 
-class Wire:
-    """API Gateway's side of the connections: who is open, and what each was sent. Its own client's session.
-
-    A test may put a function into `before_post`, which is called with the connection's id and may raise.
-    """
-
-    region_name = "local"
-
-    def __init__(self) -> None:
-        self.open: set[str] = set()
-        self.closed: list[str] = []
-        self.frames: dict[str, list[Any]] = defaultdict(list)
-        self.posts = 0
-        self.before_post: Callable[[str], None] = lambda id: None
-        self._lock = threading.Lock()
-
-    def client(self, *_: Any, **__: Any) -> Wire:
-        return self
+class SeenWire(Wire):
+    """Connections whose every call is seen, and held against the policy of the function that makes it."""
 
     def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
         self._see("PostToConnection", ConnectionId)
-        with run_as(""):
-            self.before_post(ConnectionId)
-        with self._lock:
-            self.posts += 1
-            if ConnectionId not in self.open:
-                raise gone()
-            self.frames[ConnectionId].append(json.loads(Data))
+        super().post_to_connection(ConnectionId, Data)
 
     def get_connection(self, ConnectionId: str) -> None:  # noqa: N803
         self._see("GetConnection", ConnectionId)
-        if ConnectionId not in self.open:
-            raise gone()
+        super().get_connection(ConnectionId)
 
     def delete_connection(self, ConnectionId: str) -> None:  # noqa: N803
         self._see("DeleteConnection", ConnectionId)
-        with self._lock:
-            self.open.discard(ConnectionId)
-            self.closed.append(ConnectionId)
+        super().delete_connection(ConnectionId)
+
+    def _before(self, id: str) -> None:
+        with run_as(""):  # what a test does is no function's
+            super()._before(id)
 
     def _see(self, operation: str, id: str) -> None:
         see("apigatewaymanagementapi", operation, {"ConnectionId": id}, "https://local/api")
-
-    def read(self, id: str) -> list[Any]:
-        """Take what a connection was sent since the last time."""
-        with self._lock:
-            return self.frames.pop(id, [])
-
-
-def gone() -> ClientError:
-    """Make the error of a post to a connection that is closed, or not open yet."""
-    return ClientError({"Error": {"Code": "GoneException", "Message": ""}}, "PostToConnection")
 
 
 class Chat:
@@ -86,7 +50,7 @@ class Chat:
 
     def __init__(self, table: Table, settings: Settings = SETTINGS, sources: topics.Sources | None = None):
         self.table, self.settings, self.sources = table, settings, sources or {}
-        self.wire = Wire()
+        self.wire = SeenWire()
         self.posts = Posts(lambda: self.wire, pause=lambda seconds: None)
         self.now = BEGIN
         self._ticks = itertools.count(1)
@@ -157,10 +121,6 @@ class Chat:
     def pool(self, lobby: str = "main") -> list[str]:
         entries = self.table.query(f"WAITING#{lobby}", consistent=True, limit=1000).items
         return [entry["sk"].split("#")[1] for entry in entries]
-
-
-def context(id: str, **more: Any) -> dict[str, Any]:
-    return {"connectionId": id, "apiId": "local", "stage": "local", "domainName": "d", **AGENT, **more}
 
 
 def text(said: str) -> dict[str, str]:

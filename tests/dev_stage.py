@@ -18,6 +18,7 @@ import pytest
 from chalice.test import Client
 
 import app
+from bench.connections import context
 from chalicelib import auth
 from chalicelib.settings import Settings, read
 from chalicelib.table import Table, connect
@@ -26,7 +27,7 @@ from local.pumps import QueuePump, StreamPump
 from ops import provision
 from ops.definition import create_queue, create_table
 from ops.stage import variables
-from tests.chatting import Wire, context
+from tests.chatting import SeenWire
 from tests.permissions import enforce
 
 SNAKE = {
@@ -36,7 +37,7 @@ SNAKE = {
 }
 
 
-class Connections(Wire):
+class Connections(SeenWire):
     """API Gateway's side of the connections, whose every call an engine has allowed before."""
 
     def __init__(self, engine: Engine) -> None:

@@ -15,10 +15,6 @@ from chalicelib.table import Table
 Answer = Callable[[dict[str, Any]], Any]
 
 
-class Killed(BaseException):
-    """The process ended here: nothing after this point ran."""
-
-
 @contextmanager
 def instead(table: Table, operation: str, *answers: Any) -> Iterator[list[int]]:
     """Answer the next calls of an operation with `answers`, one each; None lets a call through.

@@ -16,6 +16,7 @@ from websockets.exceptions import InvalidStatus
 
 import app
 from bench.conflicts import InFlight
+from bench.pairings import pairs
 from chalicelib import notes
 from chalicelib.table import Table
 from local.engine import Engine
@@ -25,7 +26,7 @@ from tests.conftest import EngineTable
 from tests.faults import refused
 from tests.tables import table_on
 from tests.test_chat_clients import until
-from tests.test_chat_races import check, history
+from tests.test_chat_races import history
 
 COUNT = 16
 STEPS = 12
@@ -227,10 +228,10 @@ def test_clients_talk_through_faults_and_all_have_a_partner_after_them(
     with serving(table, faults, kind, monkeypatch) as url:
         clients = asyncio.run(live(url, faults, kind, random.Random(seed)))
     assert kind == "silence" or faults.count > 10
-    pairs = check(history(table), meet_again=True)
-    assert len(pairs) > COUNT
+    met = pairs(history(table), meet_again=True)
+    assert len(met) > COUNT
     if kind != "crashes":  # a note that was sent and not taken off comes again
-        assert sum(one.told for one in clients) <= 2 * len(pairs)
+        assert sum(one.told for one in clients) <= 2 * len(met)
     for one in clients:
         said: dict[str, list[int]] = {}
         for text in one.all_heard:

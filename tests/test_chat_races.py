@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from bench.conflicts import InFlight
+from bench.pairings import pairs, states
+from bench.simulation import Killed
 from chalicelib.errors import Busy
-from chalicelib.items import Item, unpack
+from chalicelib.items import Item
 from chalicelib.table import Table
 from tests.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat
 from tests.conftest import EngineTable
-from tests.faults import Killed
 from tests.records import Reader
 
 NEVER_AGAIN = SETTINGS._replace(chat_again=timedelta(days=1), chat_frames=40, chat_span=timedelta(seconds=1))
@@ -34,31 +35,7 @@ def chat(engine_table: EngineTable) -> Chat:
 def history(engine_table: EngineTable) -> list[Item]:
     """Every state that every connection was in, each connection's in order."""
     engine, _, stream_arn = engine_table
-    records = Reader(engine.client("dynamodbstreams"), stream_arn).read()
-    images = [unpack(r["dynamodb"]["NewImage"]) for r in records if "NewImage" in r["dynamodb"]]
-    return [image for image in images if image["sk"] == "STATE"]
-
-
-def check(states: Iterable[Item], *, meet_again: bool = False) -> dict[str, list[str]]:
-    """Assert what always holds; answer who was in each pair. Some may `meet_again`, after a while."""
-    members: dict[str, dict[str, Item]] = defaultdict(dict)
-    before: dict[str, Item] = {}
-    for state in states:
-        id, last = state["pk"], before.get(state["pk"])
-        if state["state"] == "matched":
-            partner = state["partner"]
-            assert partner["id"] != id.removeprefix("CONN#"), "somebody is matched with itself"
-            assert partner["who"] not in state.get("blocked", ()), "a report was forgotten"
-            members[state["turn"]][id] = state
-            if last and last["turn"] != state["turn"]:
-                assert last["state"] == "waiting", f"{id} came into a pair from {last['state']}"
-                assert meet_again or last.get("former") != partner["who"], "the same partner again"
-        before[id] = state
-    for turn, pair in members.items():
-        assert len(pair) == 2, f"{turn} has {sorted(pair)}"
-        (one, his), (other, hers) = pair.items()
-        assert (f"CONN#{his['partner']['id']}", f"CONN#{hers['partner']['id']}") == (other, one)
-    return {turn: sorted(id.removeprefix("CONN#") for id in pair) for turn, pair in members.items()}
+    return states(Reader(engine.client("dynamodbstreams"), stream_arn).read())
 
 
 def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
@@ -80,7 +57,7 @@ def test_of_n_who_come_at_once_at_most_one_is_left(engine_table: EngineTable, ch
     states = [chat.state(f"c{i}") for i in range(count)]
     assert (states.count("matched"), states.count("waiting")) == (count - count % 2, count % 2)
     assert len(chat.pool()) == count % 2
-    assert len(check(history(engine_table))) == count // 2
+    assert len(pairs(history(engine_table))) == count // 2
     for i in range(count):
         chat.say(f"c{i}", "status")
         assert chat.item(f"c{i}").get("untold", []) == []
@@ -97,16 +74,16 @@ def test_of_n_who_come_at_once_at_most_one_is_left_though_transactions_conflict(
             chat.say(f"c{i}", "status")  # a newcomer whose retries ran out looks again
     assert in_flight.refused > 0
     assert [chat.state(f"c{i}") for i in range(12)] == ["matched"] * 12
-    assert len(check(history(engine_table))) == 6
+    assert len(pairs(history(engine_table))) == 6
 
 
 def test_two_who_both_go_on_at_once_part_once(engine_table: EngineTable, chat: Chat) -> None:
     for i in range(4):
         chat.connect(f"c{i}")
     at_once(4, lambda i: chat.say(f"c{i}", "next"))
-    check(history(engine_table))
-    pairs = [chat.partner(f"c{i}") for i in range(4)]
-    assert all(partner is None or chat.partner(partner) == f"c{i}" for i, partner in enumerate(pairs))
+    pairs(history(engine_table))
+    partners = [chat.partner(f"c{i}") for i in range(4)]
+    assert all(partner is None or chat.partner(partner) == f"c{i}" for i, partner in enumerate(partners))
 
 
 def test_one_who_leaves_while_it_is_told_harms_nobody(engine_table: EngineTable, chat: Chat) -> None:
@@ -186,9 +163,9 @@ def test_whatever_many_do_at_once_nobody_is_in_two_chats(
             at_once(8, lambda i: clients[i].live(40))
     else:
         at_once(8, lambda i: clients[i].live(40))
-    pairs = check(history(engine_table))
-    assert len(pairs) > 10
-    partners = {frozenset(pair) for pair in pairs.values()}
+    met = pairs(history(engine_table))
+    assert len(met) > 10
+    partners = {frozenset(pair) for pair in met.values()}
     for id, frames in chat.wire.frames.items():
         heard: dict[str, list[int]] = defaultdict(list)
         for frame in frames:
@@ -253,7 +230,7 @@ def test_a_crash_after_any_call_is_healed_by_the_next_frame_or_the_sweep(
             assert not chat.item(second).get("untold"), place
         else:
             assert chat.state(first) == "waiting"
-    check(history(engine_table))
+    pairs(history(engine_table))
 
 
 def test_a_busy_table_is_told_and_the_connection_stays(engine_table: EngineTable, chat: Chat) -> None:

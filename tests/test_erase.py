@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import app
+from bench.simulation import Killed
 from chalicelib import (
     boards,
     challenges,
@@ -42,7 +43,7 @@ from ops import redrive, segments
 from ops.__main__ import main
 from ops.erase import Erased, Person
 from tests.conftest import EngineTable
-from tests.faults import Killed, instead
+from tests.faults import instead
 from tests.live import Live
 from tests.records import drift, scan
 from tests.running import ENVIRONMENT, until

@@ -22,6 +22,7 @@ from click.testing import CliRunner, Result
 
 import app
 from bench.meter import Meter
+from bench.simulation import Killed
 from chalicelib import boards, leaderboards
 from chalicelib.auth import Caller
 from chalicelib.board_schemas import BoardBody, SeasonBody
@@ -34,7 +35,7 @@ from ops.__main__ import main
 from ops.import_scores import GROUP, Became, is_counted, wait, write, write_group
 from ops.score_rows import Columns, Skip, read
 from tests.conftest import EngineTable
-from tests.faults import Killed, after, cancelled, instead
+from tests.faults import after, cancelled, instead
 from tests.records import Reader, drift, scan
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

@@ -14,6 +14,7 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 
+from bench.simulation import Killed
 from chalicelib import aggregates, challenges, quarantine, sums
 from chalicelib.errors import Busy
 from chalicelib.items import Item, Key
@@ -22,7 +23,7 @@ from chalicelib.table import Table
 from local.engine import Engine
 from ops.__main__ import main
 from ops.redrive import Summary, redrive
-from tests.faults import Killed, after, instead, timed_out
+from tests.faults import after, instead, timed_out
 from tests.records import record, scan
 from tests.tables import store_on
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from bench.simulation import Killed
 from chalicelib import comment_changes, comment_pages, comments, ulids, views
 from chalicelib.auth import Caller
 from chalicelib.comment_schemas import CommentBody, CommentPatch, CommentsQuery
@@ -28,7 +29,7 @@ from ops import audit as audits
 from ops import backfill, segments
 from ops.__main__ import main
 from tests.conftest import EngineTable
-from tests.faults import Killed, instead
+from tests.faults import instead
 from tests.live import FEATURES, Live
 from tests.records import drift, scan
 from tests.running import ENVIRONMENT, until
