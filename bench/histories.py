@@ -126,7 +126,7 @@ class History:
         says something in all.
         """
         self.world.is_calm = True
-        for _ in range(2):
+        for _ in range(3):  # found dead, let go by whom it was kept for, matched
             self.world.pass_time(QUIET.total_seconds())
             if self.world.seed % 2:
                 self._ping(self.wire.open)
@@ -156,6 +156,7 @@ class History:
 def history(engine: Engine, client: DynamoDBClient, world: World) -> Iterator[tuple[History, Network]]:
     """Make a table, and everybody of a history; in here the app lives in the history's world."""
     network = Network(world, engine)
+    boards._met.cache_clear()  # each history begins in a new process, as far as it can tell
     with table_of(client) as (name, arn), ExitStack() as on:
         on.enter_context(network.attached(client))
         table = Table(name, client, pause=world.sleep)
