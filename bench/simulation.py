@@ -212,11 +212,11 @@ class World:
 class Sequential:
     """Does what threads would do, one after the other: stands in for the process's threads."""
 
-    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+    def submit(self, call: Callable[..., Any], *given: Any) -> Future[Any]:
         """Do it at once."""
         done: Future[Any] = Future()
         try:
-            done.set_result(call())
+            done.set_result(call(*given))
         except Exception as error:
             done.set_exception(error)
         return done
