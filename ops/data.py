@@ -12,7 +12,7 @@ from typing import IO
 
 import click
 
-from ops.export import FEATURES
+from ops.features import FEATURES
 
 LEFT = 3  # the exit code when something stays
 

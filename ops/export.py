@@ -17,22 +17,7 @@ from typing import IO, Any
 from chalicelib.items import Item, pack
 from chalicelib.table import Table
 from ops import segments as parts
-
-FEATURES = {
-    "views": ("URL#",),
-    "leaderboards": ("BOARD#", "PLAYER#", "RANK#BOARD#"),
-    "challenges": ("CHALLENGE#", "RANK#CHALLENGE#"),
-    "comments": ("PRODUCT#",),
-    "chat": ("CONN#", "WAITING#", "REPORTS", "TOPIC#"),
-    "upkeep": ("GUARD#", "QUARANTINE#", "BACKFILL#", "ERASE#"),
-}
-
-
-def feature(item: Item) -> str:
-    """Say which feature an item is of; empty for what is none of ours."""
-    if item["pk"].startswith("PLAYER#") and item["sk"].startswith("RANKED#CHALLENGE#"):
-        return "challenges"
-    return next((name for name, starts in FEATURES.items() if item["pk"].startswith(starts)), "")
+from ops.features import feature
 
 
 def run(

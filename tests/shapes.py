@@ -20,7 +20,17 @@ import app
 
 # isort: on
 from bench.chat import OurChat
-from chalicelib import auth, boards, chat, comment_changes, leaderboards, quarantine, settings, submissions
+from chalicelib import (
+    auth,
+    boards,
+    chat,
+    comment_changes,
+    leaderboards,
+    pulse,
+    quarantine,
+    settings,
+    submissions,
+)
 from chalicelib.auth import Caller
 from chalicelib.board_schemas import SeasonBody
 from chalicelib.comment_schemas import CommentPatch
@@ -59,6 +69,7 @@ def make(live: Live) -> None:
     us.say("c", '{"action": "report", "reason": "spam", "messages": [{"mine": true, "text": "no"}]}')
     table.put(quarantine.entry(b"x" * 12, 1, quarantine.Poison({"pk": {"S": "PLAYER#x"}}, 1, "no"), 1))
     table.put(segments.Segment(0, 2, {"pk": "a", "sk": "b"}).item("BACKFILL#comments"))
+    pulse.lag(table, lambda: now, pause=lambda seconds: None)
     live.drain()
 
 

@@ -23,7 +23,7 @@ from chalicelib.items import Item, unpack
 from chalicelib.settings import Settings
 from local.engine import Engine
 from local.pumps import QueuePump, StreamPump
-from ops import export, replay
+from ops import export, features, replay
 from ops.__main__ import main
 from ops.definition import create_queue
 from tests.conftest import EngineTable
@@ -87,11 +87,11 @@ def test_an_export_has_every_item_as_it_is_and_each_feature_its_own(live: Live, 
     assert json.loads(done.stderr) == {"read": len(everything), "written": len(everything)}
     assert by_key(items(whole.read_text())) == everything
     parts: dict[tuple[str, str], Item] = {}
-    for feature in export.FEATURES:
+    for feature in features.FEATURES:
         printed = run("export", "--feature", feature, "--rate", "100000")
         some = by_key(items(printed.stdout))
         assert not parts.keys() & some.keys()
-        assert {export.feature(item) for item in some.values()} <= {feature}
+        assert {features.feature(item) for item in some.values()} <= {feature}
         parts |= some
     assert parts == everything
 
@@ -116,7 +116,7 @@ def test_every_kind_of_item_has_a_feature() -> None:
     for *partitions, sk in keys:
         for pk in filter(None, partitions):
             pk = pk.replace("<ranking>", "BOARD#b#1")
-            assert export.feature({"pk": pk, "sk": sk}), (pk, sk)
+            assert features.feature({"pk": pk, "sk": sk}), (pk, sk)
 
 
 # -- replay --------------------------------------------------------------------------------------------

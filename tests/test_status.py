@@ -98,14 +98,14 @@ def test_the_command_is_silent_until_there_is_trouble(ministack: Engine, tmp_pat
         ]
 
 
-def function(client: Any, name: str) -> None:
+def function(client: Any, name: str, role: str) -> None:
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("app.py", "def handle(event, context): pass")
     client.create_function(
         FunctionName=name,
         Runtime="python3.13",
-        Role="arn:aws:iam::000000000000:role/any",
+        Role=role,
         Handler="app.handle",
         Code={"ZipFile": code.getvalue()},
     )
@@ -115,6 +115,8 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
     ministack: Engine,
 ) -> None:
     functions, metrics = ministack.client("lambda"), ministack.client("cloudwatch")
+    trust = {"RoleName": "status", "AssumeRolePolicyDocument": "{}"}
+    role = ministack.client("iam").create_role(**trust)["Role"]["Arn"]
     queue = create_queue(ministack.client("sqs"), "dev", "deployed-views")
     made_here = []
     with table_on(ministack) as made:
@@ -127,7 +129,7 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
         try:
             other = made.stream_arn.replace("stream/", "stream/1999-")
             for name, source in (("apply", other), ("write_views", queue.arn)):
-                function(functions, f"hubbub-deployed-{name}")
+                function(functions, f"hubbub-deployed-{name}", role)
                 where = {} if "sqs" in source else {"StartingPosition": "TRIM_HORIZON"}
                 mapping = functions.create_event_source_mapping(
                     FunctionName=f"hubbub-deployed-{name}",

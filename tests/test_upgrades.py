@@ -35,7 +35,7 @@ from chalicelib.score_schemas import ScoreBody, StandingQuery
 from chalicelib.settings import Settings
 from local.engine import Engine
 from local.pumps import StreamPump
-from ops import export, segments
+from ops import features, segments
 from tests.conftest import EngineTable
 from tests.live import Live
 from tests.records import drift
@@ -134,7 +134,7 @@ def test_items_of_an_earlier_version_are_changed_and_the_sums_follow(older: Olde
 
 def test_every_shape_is_of_a_feature_that_an_export_knows() -> None:
     for path in SHAPES:
-        assert all(export.feature(item) for item in stored(path))
+        assert all(features.feature(item) for item in stored(path))
         assert segments.segment_key("BACKFILL#comments", 0).sk in path.read_text()
 
 
