@@ -26,6 +26,8 @@ RECORDED = {
     "HUBBUB_QUEUE_URL": "queue_url",
 }
 """The variables that provisioning records, and the setting that each is."""
+SOCKET = "HUBBUB_SOCKET"
+"""The variable that a deploy records: where the sockets are, which the page asks for."""
 
 
 def read(root: Path) -> dict[str, Any]:
@@ -78,7 +80,9 @@ def record(root: Path, stage: str, values: Mapping[str, str]) -> bool:
 
 def unrecorded(part: dict[str, Any]) -> dict[str, Any]:
     """Copy a stage's part without what belongs to its own account: its sites, its stream, its queue."""
-    variables = {n: value for n, value in part["environment_variables"].items() if n not in RECORDED}
+    own = {*RECORDED, SOCKET}
+    own = {*RECORDED, SOCKET}
+    variables = {n: value for n, value in part["environment_variables"].items() if n not in own}
     return {**part, "environment_variables": {**variables, "HUBBUB_SITES": ""}}
 
 

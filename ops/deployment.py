@@ -56,7 +56,7 @@ def provision(
 )
 def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, log_days: int) -> None:
     """Provision a stage, deploy it with Chalice, tune what reads the stream and the queue, and check it."""
-    from ops import bundle, mappings
+    from ops import bundle, configuration, mappings
     from ops import deploy as deploys
     from ops.stage import ROOT
 
@@ -71,6 +71,9 @@ def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, lo
         click.echo(f"  what it had not read is not counted: python -m ops repair --stage {stage}")
     bundle.bundle(ROOT, stage)
     deploys.chalice(ROOT, "deploy", "--stage", stage)
+    urls = deploys.urls(ROOT, stage, _endpoint(settings))
+    if configuration.record(ROOT, stage, {configuration.SOCKET: urls.socket}):
+        deploys.chalice(ROOT, "deploy", "--stage", stage)  # once: the functions learn where the sockets are
     for one in mappings.tune(functions, wanted):
         click.echo(f"{one.function}: {one.problem} set")
     names = deploys.functions(ROOT, stage)
@@ -78,7 +81,7 @@ def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, lo
         click.echo(f"logs of {len(kept)} functions are kept for {log_days} days from now on")
     if left := mappings.drift(functions, wanted):
         raise click.ClickException("\n".join(f"{one.function}: {one.problem}" for one in left))
-    _smoke(settings, deploys.urls(ROOT, stage, _endpoint(settings)))
+    _smoke(settings, urls)
 
 
 @click.command()
@@ -134,7 +137,7 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
     table = str(wanted.table["TableName"])
     names = deploys.functions(ROOT, stage)
     deploys.delete_data(settings_client(settings), table, queues, settings.secret_parameter, names)
-    configuration.record(ROOT, stage, dict.fromkeys(configuration.RECORDED, ""))
+    configuration.record(ROOT, stage, dict.fromkeys((*configuration.RECORDED, configuration.SOCKET), ""))
     click.echo(f"{table}: deleted, with its data")
 
 
