@@ -178,6 +178,7 @@ def comments(site: Deployed) -> Iterator[Invocation]:
         yield site.rest("PATCH", one, name, path=comment, body={"hidden": is_hidden}, sub="admin")
     yield site.rest("DELETE", one, "", path=comment, sub="ann")
     site.settle()
+    yield site.rest("GET", "/products/{product}/hidden", "", path=product, sub="admin")
     yield site.rest("GET", "/products/{product}/statistics", "", path=product)
     yield site.rest("GET", "/products/leaders", "")
 
@@ -217,6 +218,14 @@ def chat(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/chat/reports", "", sub="admin")
 
 
+def stream(site: Deployed) -> Iterator[Invocation]:
+    """An admin looks how the stream is."""
+    yield site.rest("GET", "/quarantine", "one entry", sub="admin")
+    site.settle()
+    yield site.rest("GET", "/lag", "nothing is on its way", sub="admin")
+    yield site.delivery("stream", "a pulse")
+
+
 def service(site: Deployed) -> Iterator[Invocation]:
     """What touches no table."""
     token = f"Bearer {auth.mint(settings.current(), 'ann')}"
@@ -225,6 +234,10 @@ def service(site: Deployed) -> Iterator[Invocation]:
     for route in ("/health", "/openapi.json", "/docs"):
         yield site.rest("GET", route, "")
     yield site.rest("GET", "/docs/{file}", "", path={"file": "swagger-ui.css"})
+    for route in ("/", "/web/config.json"):
+        yield site.rest("GET", route, "")
+    yield site.rest("GET", "/web/{name}", "", path={"name": "page.css"})
+    yield site.rest("GET", "/web/{name}/{file}", "", path={"name": "vendor", "file": "lit.js"})
 
 
-CHAPTERS = (views, leaderboards, challenges, comments, chat, service)
+CHAPTERS = (views, leaderboards, challenges, comments, chat, stream, service)

@@ -35,6 +35,8 @@ UNUSED = re.compile(
     r"|^crawleruseragents/(test_\w+\.py|package\S*\.json|crawler-user-agents\.d\.ts)$"  # its own development
     r"|\.pyi$|/py\.typed$"
     r"|^jmespath-[\d.]+\.data/"  # a command
+    r"|^web/vendor/(package\S*\.json|\w+\.entry\.js)$"  # what the page's libraries are made from
+    r"|^web/config\.json$"  # another host's: the app answers its own
 )
 
 

@@ -75,6 +75,13 @@ def permitted(watched: None) -> Iterator[None]:
     assert permissions.missing(calls) == []
 
 
+@pytest.fixture(scope="module")
+def unwatched(watched: None) -> Iterator[None]:
+    """Let handlers run as nobody in a module's tests: on tables that no policy knows of."""
+    with permissions.unwatched():
+        yield
+
+
 def _running(kind: str) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as environment:
         # The engine is shared: what one test lets expire must not vanish under another that still reads it.

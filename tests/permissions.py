@@ -214,7 +214,7 @@ def watch(patch: pytest.MonkeyPatch) -> None:
     _tag(patch, Chalice, lambda _: "api_handler")
     _tag(patch, ChaliceAuthorizer, lambda authorizer: authorizer.name)
     _tag(patch, EventSourceHandler, lambda handler: handler.func.__name__)
-    _tag(patch, WebsocketEventSourceHandler, lambda handler: SOCKETS[handler.func.__name__])
+    _tag(patch, WebsocketEventSourceHandler, lambda handler: SOCKETS.get(handler.func.__name__, ""))
 
 
 def _tag(patch: pytest.MonkeyPatch, kind: Any, name: Callable[[Any], str]) -> None:

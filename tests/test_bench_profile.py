@@ -12,6 +12,8 @@ from bench.invocations import deployed
 from bench.story import PAGE
 from local.engine import Engine
 
+pytestmark = pytest.mark.usefixtures("unwatched")
+
 
 def test_an_answer_is_played_back_in_place_of_the_network(ministack: Engine) -> None:
     sent: list[bytes] = []

@@ -15,6 +15,7 @@ from zipfile import ZipFile
 import msgspec
 import pytest
 
+from chalicelib import page
 from ops import bundle
 from ops.stage import ROOT
 
@@ -24,6 +25,7 @@ TOP = {
     # ours
     "app.py",
     "chalicelib",
+    "web",  # the pages and the drop-ins
     "__pycache__",  # of app.py and typing_extensions.py
     # what Lambda has not: Chalice's own run time, requirements.txt
     "chalice",
@@ -89,6 +91,10 @@ def test_it_holds_what_runs_and_nothing_else(made: Made) -> None:
     assert {name for name in packed if "__pycache__" not in name} == {
         name for name in ours if "__pycache__" not in name
     }
+    pages = {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "web").rglob("*") if path.suffix in page.KINDS
+    }
+    assert {name for name in made.names if name.startswith("web/")} == pages - {"web/vendor/lit.entry.js"}
     assert not [name for name in made.names if re.search(r"(^|/)tests?(/|_|\.py$)|\.pyi$|/conftest", name)]
 
 
@@ -173,7 +179,7 @@ def test_what_is_left_is_enough(made: Made, tmp_path: Path) -> None:
     folder = made.unpack(tmp_path)
     for core in Path(msgspec.__file__).parent.glob("_core.*.so"):  # the package's own is for arm64
         shutil.copy(core, folder / "msgspec")
-    names = {name.removesuffix(".py") for name in TOP} - {"__pycache__"}
+    names = {name.removesuffix(".py") for name in TOP} - {"__pycache__", "web"}
     environment = {"HUBBUB_SECRET": "0123456789abcdef0123456789abcdef", "PATH": os.environ["PATH"]}
     ran = subprocess.run(
         [sys.executable, "-c", RUN.format(folder=str(folder), names=names)],

@@ -31,6 +31,8 @@ from local.engine import Engine
 from local.pumps import StreamPump
 from ops import audit, backfill, import_comments, import_log, import_scores, redrive
 
+pytestmark = pytest.mark.usefixtures("unwatched")
+
 # (operation, which way) -> (status of the answer, WCU, RCU); a handler without an answer has status 0.
 COSTS = {
     ("POST /views", "one"): (202, 1, 0),
@@ -101,6 +103,7 @@ COSTS = {
     ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 6, 1),
     ("PATCH /products/{product}/comments/{id}", "show it"): (200, 6, 2),
     ("DELETE /products/{product}/comments/{id}", ""): (204, 6, 1),
+    ("GET /products/{product}/hidden", ""): (200, 0, 0.5),
     ("GET /products/{product}/statistics", ""): (200, 0, 0.5),
     ("GET /products/leaders", ""): (200, 0, 0.5),
     ("socket $connect", "who waits"): (200, 6, 1),
@@ -125,11 +128,18 @@ COSTS = {
     ("socket $disconnect", "b"): (200, 4, 1),
     ("socket $disconnect", "c"): (200, 4, 1),
     ("GET /chat/reports", ""): (200, 0, 0.5),
+    ("GET /quarantine", "one entry"): (200, 0, 8),
+    ("GET /lag", "nothing is on its way"): (200, 1, 22),
+    ("stream", "a pulse"): (0, 4, 0),
     ("authorizer", ""): (0, 0, 0),
     ("GET /health", ""): (200, 0, 0),
     ("GET /openapi.json", ""): (200, 0, 0),
     ("GET /docs", ""): (200, 0, 0),
     ("GET /docs/{file}", ""): (200, 0, 0),
+    ("GET /", ""): (200, 0, 0),
+    ("GET /web/config.json", ""): (200, 0, 0),
+    ("GET /web/{name}", ""): (200, 0, 0),
+    ("GET /web/{name}/{file}", ""): (200, 0, 0),
 }
 
 
@@ -170,7 +180,7 @@ def test_every_call_action_and_handler_of_the_app_has_a_cost() -> None:
 def test_everything_that_contributes_is_in_a_batch_with_a_cost() -> None:
     """The kinds of items of docs/table.md that a feature adds up."""
     batches = {name for operation, name in COSTS if operation == "stream"}
-    assert len(app.CONTRIBUTIONS) == 4
+    assert len(app.CONTRIBUTIONS) == 5
     assert batches >= {
         "26 views of a new page",
         "… its 25 new visitors, and the day",
@@ -181,6 +191,7 @@ def test_everything_that_contributes_is_in_a_batch_with_a_cost() -> None:
         "a path of a ranked challenge",
         "a comment",
         "a changed page to one listener",
+        "a pulse",
     }
 
 

@@ -448,7 +448,7 @@ def test_garbage_beside_good_records_on_an_engines_table(fuzz: Fuzz) -> None:
         @fuzz(8)
         @given(st.lists(records, min_size=1, max_size=4).map(named))
         def property(garbage: list[Any]) -> None:
-            name = f"fuzz-{next(numbers)}"
+            name = f"test-fuzz-{next(numbers)}"
             create_table(client, "dev", name)
             table, twin = Table(name, client, pause=lambda _: None), Memory()
             batch = [*good(5), *garbage]

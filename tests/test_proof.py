@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,8 @@ from bench.plans import PAGES, plan
 from bench.published_histories import live as live_published
 from bench.report import Figures, Report
 from local.engine import ROOT, Engine
-from tests import permissions
+
+pytestmark = pytest.mark.usefixtures("unwatched")
 
 PAGE = ROOT / "docs" / "proof.md"
 KINDS = {  # of faults that some histories have among them, by their first words
@@ -32,13 +32,6 @@ KINDS = {  # of faults that some histories have among them, by their first words
     *("a page cut short", "a batch done in part", "poison planted", "a view expired"),
     *("a message that was done, again", "the table out of reach", "$disconnect never comes"),
 }
-
-
-@pytest.fixture(autouse=True)
-def unwatched() -> Iterator[None]:
-    """No function's policy knows of a history's table."""
-    with permissions.unwatched():
-        yield
 
 
 def test_histories_end_without_a_difference_and_have_every_kind_of_fault() -> None:
