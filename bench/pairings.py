@@ -81,9 +81,9 @@ def _expected(states: Iterable[Item]) -> dict[str, str]:
         id, before = state["pk"].removeprefix("CONN#"), last.get(state["pk"], {})
         if state["turn"] != before.get("turn"):
             added = len(state.get("untold", ())) > len(before.get("untold", ()))
-            if state["state"] == "matched" and added:
+            if state["state"] == "matched":
                 notes[id] = CONNECTED
-            elif state["state"] != "matched":
+            else:
                 # A partner that came and went before it was told of is not spoken of.
                 notes[id] = DISCONNECTED if added and not before.get("untold") else ""
         last[state["pk"]] = state

@@ -20,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from local.gateway import Gateway, Limits
+from tests.running import until
 
 PATIENCE = 30  # seconds until a test gives up waiting for what should happen at once
 
@@ -456,7 +457,7 @@ def test_stop_closes_the_connections_and_leaves_no_thread(serve: Callable[..., G
         gateway.stop()
         assert (close_code(first), close_code(second)) == (1001, 1001)
     assert {echo.disconnect(), echo.disconnect()} == {(1001, connection_id) for connection_id in ids}
-    assert set(threading.enumerate()) <= before
+    until(lambda: set(threading.enumerate()) <= before, "every thread has ended")  # the clients' own as well
     assert all(echo.is_gone(connection_id) for connection_id in ids)
     with pytest.raises(ConnectionRefusedError):
         connect(gateway.url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -54,7 +55,7 @@ def test_a_local_run_is_behind_by_the_oldest_record_it_has_not_delivered(
         pass
     assert status.local_lag(streams, stream_arn, checkpoint) == 0
     views.write(live.table, [View("https://example.org/a", NOW, "two")], Settings(), NOW)
-    with mock.patch("time.time", return_value=NOW.timestamp() + 500):
+    with mock.patch("time.time", return_value=time.time() + 500):
         lag = status.local_lag(streams, stream_arn, checkpoint) or 0
         assert 400 < lag <= 560  # DynamoDB Local writes down the minute
     assert status.local_lag(streams, f"{stream_arn}2", checkpoint) is None
