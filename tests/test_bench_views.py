@@ -49,6 +49,7 @@ COSTS = [
 ]
 
 
+@pytest.mark.long  # test_costs.py has the same in little
 @pytest.mark.parametrize(
     ("scenario", "cost"), list(zip(SCENARIOS, COSTS, strict=True)), ids=range(len(COSTS))
 )

@@ -217,7 +217,11 @@ async def _answered(one: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["conflicts", "throttles", "silence", pytest.param("crashes", marks=pytest.mark.long)]
+    "kind",
+    [
+        "conflicts",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("throttles", "silence", "crashes")),
+    ],
 )
 def test_clients_talk_through_faults_and_all_have_a_partner_after_them(
     table: EngineTable, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -54,6 +54,7 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.heavy
 def test_items_and_unread_stream_records_survive_a_restart(engine: Engine, tmp_path: Path) -> None:
     with start(engine.kind, tmp_path) as before:
         table = create_table(before.client("dynamodb"), "dev")
@@ -152,6 +153,7 @@ def test_an_expired_item_is_deleted_by_the_service(monkeypatch: pytest.MonkeyPat
         assert left == {"not yet", "six years ago", "not a number"}
 
 
+@pytest.mark.heavy
 def test_an_engine_saves_its_state_and_ends_when_its_owner_is_killed(engine: Engine, tmp_path: Path) -> None:
     command = [sys.executable, "-c", OWNER, engine.kind, str(tmp_path)]
     owner = subprocess.Popen(command, cwd=engines.ROOT, stdout=subprocess.PIPE, text=True)

@@ -124,6 +124,7 @@ def test_erasing_again_finds_nothing_and_writes_nothing(live: Live) -> None:
     assert scan(live.table) == before
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "deletions", [3, *(pytest.param(number, marks=pytest.mark.long) for number in (0, 9))]
 )
@@ -145,6 +146,7 @@ def test_one_that_is_killed_goes_on_and_ends_with_a_whole_look(
     assert drift(live.table, app.CONTRIBUTIONS) == {}
 
 
+@pytest.mark.heavy
 def test_who_goes_on_writing_is_told_as_left_and_the_sums_are_right_all_the_same(live: Live) -> None:
     stop, rounds = threading.Event(), 0
 
@@ -178,6 +180,7 @@ def test_who_goes_on_writing_is_told_as_left_and_the_sums_are_right_all_the_same
     assert drift(live.table, app.CONTRIBUTIONS) == {}
 
 
+@pytest.mark.heavy
 def test_images_in_quarantine_are_left_until_a_redrive_cancels_them(live: Live) -> None:
     key = leaderboards.score_key("kart", 1, "anna")
     live.table.update(key, "SET score = :many", values={":many": "many"})  # nobody can compute that
@@ -199,6 +202,7 @@ def test_a_name_is_not_a_part_of_another_name(live: Live) -> None:
     assert (found["views"], found["visitors"]) == (0, 0)
 
 
+@pytest.mark.heavy
 def test_an_authors_item_without_its_comment_goes_too(live: Live) -> None:
     live.table.put({**comments.author_key("cap", "anna")._asdict(), "id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"})
     assert erased(live, ANNA).left == {}

@@ -62,6 +62,7 @@ def rehearsed() -> list[str]:
     return rehearse()
 
 
+@pytest.mark.long
 def test_the_readmes_transcript_is_what_a_rehearsal_prints(rehearsed: list[str]) -> None:
     place, may_skip = 0, False
     for line in transcript():
@@ -74,6 +75,7 @@ def test_the_readmes_transcript_is_what_a_rehearsal_prints(rehearsed: list[str])
     assert place == len(rehearsed)
 
 
+@pytest.mark.long
 def test_every_way_into_the_stage_was_used(rehearsed: list[str]) -> None:
     steps = [line for line in rehearsed if line.startswith("  ✓ ")]
     for word in ("rank", "are matched", "pushed", "queue", "doubled", "kept", "nothing is left"):
