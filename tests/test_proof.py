@@ -152,7 +152,15 @@ def rows(mark: str) -> list[list[str]]:
 
 def test_the_page_has_the_runs_that_it_speaks_of() -> None:
     lived = {row[0]: row[1] for row in rows("faults") if len(row) == 2}
-    assert int(lived["histories"].replace(",", "")) >= 60
+    assert int(lived["histories"].replace(",", "")) >= 2_000
     assert "Histories with a difference: **0**." in PAGE.read_text(encoding="utf-8")
     assert {kind for kind in KINDS if not any(fault.startswith(kind) for fault in lived)} == set()
     assert [row[0] for row in rows("published")][2:] == [name for name, *_ in proof.DESIGNS]
+
+
+def test_the_page_lists_every_planted_fault_and_how_it_was_caught() -> None:
+    listed = {row[0]: row[1] for row in rows("mutations")[2:]}
+    assert set(listed) == set(mutants())
+    missed = {name for name, check in listed.items() if check == "NOT CAUGHT"}
+    said = " ".join(PAGE.read_text(encoding="utf-8").partition("<!-- end of mutations -->")[2].split())
+    assert {name for name in missed if name not in said} == set()
