@@ -11,7 +11,7 @@ from tests.running import Run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE = 20_000  # ms until a test gives up waiting for what should happen at once
+PATIENCE = 60_000  # ms until a test gives up waiting for what should happen at once
 # Keeps the sockets that the page opens, so that a test can cut them.
 KEEP_SOCKETS = """
 window.sockets = [];

@@ -311,6 +311,7 @@ def test_equal_differences_of_other_items_are_no_drift(live: Live) -> None:
     assert (comments.statistics_key("a"), "count_5") in found.unsettled
 
 
+@pytest.mark.long
 def test_a_repair_under_live_traffic_mends_what_is_quiet_and_harms_nothing(live: Live) -> None:
     wrong = plant(live)
     busy = {at for at in wrong if at[0].pk == "PRODUCT#a"}
