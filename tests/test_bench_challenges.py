@@ -40,6 +40,7 @@ def test_the_truth_is_counted_in_sets() -> None:
     assert wrong(right | {"3": 0, "paths": 13}, right) == 2
 
 
+@pytest.mark.long
 def test_a_path_costs_exactly_this(ministack: Engine) -> None:
     paths = SCENARIOS["100 players, a path each"]
     assert challenge_costs.ours(ministack, paths) == pytest.approx(Cost(6, 4, 0.06, 0))

@@ -48,6 +48,7 @@ def test_the_published_rank_is_right_because_its_pages_are_followed(monkeypatch:
     assert (read.answer, read.trips) == (board.rank(board.player_at(100)), 5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("distribution", crowds.DISTRIBUTIONS)
 def test_a_rank_costs_the_same_whatever_the_scores(distribution: str) -> None:
     reads = rank_reads.ours(CrowdedBoard(POINTS, crowds.crowd(distribution, 300)))
@@ -86,6 +87,7 @@ def test_a_call_that_outlasts_two_others_hides_neither() -> None:
 # --- changes ---
 
 
+@pytest.mark.long
 def test_a_small_gain_alone_costs_18_write_units_and_a_new_player_28(ministack: Engine) -> None:
     new, gains, *_ = CHANGES
     assert rank_writes.ours(ministack, gains, (1,), 30)[1] == Cost(4, 2, 6, 2, 4, 1)

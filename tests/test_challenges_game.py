@@ -292,6 +292,7 @@ def changes(players: int, limit: int, chance: random.Random) -> tuple[list[Any],
     return records, Counter(found.values())
 
 
+@pytest.mark.long
 def test_five_thousand_players_are_counted_exactly_however_their_records_are_delivered(
     hunt_on_ministack: Hunt,
 ) -> None:

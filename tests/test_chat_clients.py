@@ -162,7 +162,7 @@ async def all_but_one(clients: list[Client]) -> None:
                 await one.say("ping")
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [20, *(pytest.param(many, marks=pytest.mark.long) for many in (60, 500))])
 def test_a_crowd_joins_talks_leaves_and_dies(run: Run, count: int) -> None:
     """Every message comes once, in order, to the right partner and to nobody else."""
     seed = random.randrange(10**6)

@@ -77,6 +77,7 @@ def test_a_long_word_stays_inside_the_page(two: list[Page]) -> None:
         assert page.locator(f"#chat {side}").evaluate(fits) == [True, True]
 
 
+@pytest.mark.long
 def test_the_panel_offers_what_can_be_done_now(two: list[Page]) -> None:
     one, other = two
     assert offered(one) == ["Join again", "Say", "Next", "Leave", "Report"]

@@ -385,6 +385,7 @@ def fill(shop: Shop, languages: tuple[str, ...] = ("en", "de", "pt-BR"), each: i
     return made[::-1]
 
 
+@pytest.mark.long
 def test_every_combination_of_ratings_and_languages_in_every_page_size(shop: Shop) -> None:
     made = fill(shop, each=2)
     for ratings in RATINGS:

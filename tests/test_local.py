@@ -221,6 +221,7 @@ def test_data_is_kept_until_a_fresh_start(tmp_path: Path) -> None:
     assert "Traceback" not in first.stderr.read_text()
 
 
+@pytest.mark.long
 @needs_proc
 def test_with_reload_nothing_is_left_behind_by_ctrl_c_or_a_kill(tmp_path: Path) -> None:
     data = tmp_path / "data"
