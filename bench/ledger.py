@@ -8,7 +8,6 @@ keeps the items that are updated; those that are only put, it forgets.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
@@ -16,15 +15,11 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from botocore.awsrequest import AWSResponse
-from botocore.compat import HTTPHeaders
-
 from bench.capacity import Item, write_units
 from bench.memory import offline
 from chalicelib.items import Key
 
 if TYPE_CHECKING:
-    from botocore.model import OperationModel
     from mypy_boto3_dynamodb import DynamoDBClient
 
 ADDITIONS = re.compile(r"ADD (.*?)(?: SET |$)")
@@ -46,11 +41,8 @@ class Ledger:
         with offline(self._answer) as made:
             yield made
 
-    def _answer(
-        self, model: OperationModel, params: Mapping[str, Any], **_: object
-    ) -> tuple[AWSResponse, dict[str, Any]]:
-        request = json.loads(params["body"])
-        match model.name:
+    def _answer(self, operation: str, request: Any) -> Mapping[str, Any]:
+        match operation:
             case "BatchWriteItem":
                 for put in itertools.chain(*request["RequestItems"].values()):
                     self._changed({}, put["PutRequest"]["Item"], is_transaction=False)
@@ -58,9 +50,8 @@ class Ledger:
                 for action in request["TransactItems"]:
                     self._update(action["Update"])
             case _:
-                raise NotImplementedError(f"{model.name} of a ledger")
-        parsed = {"ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0}}
-        return AWSResponse("http://memory.invalid", 200, HTTPHeaders(), None), parsed
+                raise NotImplementedError(f"{operation} of a ledger")
+        return {}
 
     def _update(self, request: Mapping[str, Any]) -> None:
         """Add and set. A condition is that of a guard page, and false for an id that is on it."""

@@ -38,6 +38,7 @@ from moto import mock_aws  # noqa: E402
 import app  # noqa: E402
 from local.engine import Engine, EngineUnavailable, start  # noqa: E402
 from ops.definition import Table, create_table  # noqa: E402
+from ops.provision import Clients  # noqa: E402
 from tests import permissions  # noqa: E402
 from tests.running import Run  # noqa: E402
 from tests.tables import table_on  # noqa: E402
@@ -107,6 +108,21 @@ def ministack() -> Iterator[Engine]:
 def dynamodb_local() -> Iterator[Engine]:
     """A DynamoDB Local without data; the test is skipped where it cannot run."""
     yield from _running("dynamodb-local")
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Engine]:
+    """A ministack of a module's own, with CloudFormation and Lambda."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SERVE_FUNCTIONS", "1")
+        with start("ministack", None) as running:
+            yield running
+
+
+@pytest.fixture
+def clients(cloud: Engine) -> Clients:
+    """What provisioning talks to, on an engine with CloudFormation."""
+    return Clients(cloud.client("cloudformation"), cloud.client("dynamodb"), cloud.client("sqs"))
 
 
 @pytest.fixture(scope="session", params=["ministack", "dynamodb-local"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from local.engine import ROOT, Engine, start
+from local.engine import ROOT, Engine
 from ops import mappings
 from ops.mappings import Drift, Wanted
 from ops.provision import Clients, provision
@@ -20,20 +19,6 @@ FUNCTION = """
 def handler(event, context):
     return None
 """
-
-
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[Engine]:
-    """An engine with Lambda."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SERVE_FUNCTIONS", "1")
-        with start("ministack", None) as engine:
-            yield engine
-
-
-@pytest.fixture
-def clients(cloud: Engine) -> Clients:
-    return Clients(cloud.client("cloudformation"), cloud.client("dynamodb"), cloud.client("sqs"))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from moto import mock_aws
 
 from chalicelib import auth
 from chalicelib.settings import Settings
-from local.engine import ROOT, Engine, start
+from local.engine import ROOT, Engine
 from ops import provision as provisioning
 from ops import stacks
 from ops.__main__ import main
@@ -39,20 +39,6 @@ def environment() -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(before)
-
-
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[Engine]:
-    """An engine with CloudFormation."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SERVE_FUNCTIONS", "1")
-        with start("ministack", None) as engine:
-            yield engine
-
-
-@pytest.fixture
-def clients(cloud: Engine) -> Clients:
-    return Clients(cloud.client("cloudformation"), cloud.client("dynamodb"), cloud.client("sqs"))
 
 
 @pytest.fixture

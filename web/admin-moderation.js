@@ -2,10 +2,9 @@
 
 import { call, part } from "./admin-calls.js";
 import { article, facts, List, when } from "./admin-list.js";
-import { stars } from "./widgets/comment.js";
+import { deletes, stars } from "./widgets/comment.js";
 import { make } from "./widgets/element.js";
 
-const SURE = 4000; // ms in which a second press deletes
 const byId = (id) => document.getElementById(id);
 
 // -- comments ------------------------------------------------------------------------------------------
@@ -29,7 +28,7 @@ function drawComment(comment) {
   const problem = make("p", { className: "mark-bad", role: "alert" });
   const mark = make("strong", { hidden: !comment.hidden }, "hidden ");
   const hide = make("button", { type: "button", onclick: () => attempt(turn) }, comment.hidden ? "Show again" : "Hide");
-  const drop = make("button", { type: "button", onclick: really }, "Delete");
+  const drop = deletes(() => attempt(remove));
   const shown = article(
     make("p", { className: "row" }, stars(comment.rating), make("strong", {}, comment.author), mark),
     make("p", { className: "words", dir: "auto", lang: comment.language }, comment.text),
@@ -54,20 +53,6 @@ function drawComment(comment) {
     mark.hidden = !now.hidden;
     shown.classList.toggle("off", now.hidden);
     hide.textContent = now.hidden ? "Show again" : "Hide";
-  }
-
-  /** Ask first: the second press deletes. */
-  function really() {
-    if (drop.dataset.sure) {
-      attempt(remove);
-      return;
-    }
-    drop.dataset.sure = "yes";
-    drop.textContent = "Really delete?";
-    setTimeout(() => {
-      delete drop.dataset.sure;
-      drop.textContent = "Delete";
-    }, SURE);
   }
 
   async function remove() {

@@ -9,6 +9,24 @@ export function stars(rating) {
   return make("span", { className: "stars", role: "img", ariaLabel: `${rating} of 5 stars` }, "★".repeat(rating) + "☆".repeat(5 - rating));
 }
 
+/** Make a button that asks first: the second press, within four seconds, deletes. */
+export function deletes(remove, properties = {}) {
+  const button = make("button", { type: "button", ...properties, onclick: press }, "Delete");
+  function press() {
+    if (button.dataset.sure) {
+      remove();
+      return;
+    }
+    button.dataset.sure = "yes";
+    button.textContent = "Really delete?";
+    setTimeout(() => {
+      delete button.dataset.sure;
+      button.textContent = "Delete";
+    }, 4000);
+  }
+  return button;
+}
+
 /**
  * Show a comment; its author may edit and delete it. `read` answers it as it is now, `edit` and `remove`
  * change it; what they throw is shown to its author.
@@ -40,7 +58,7 @@ export function entry(comment, { language, isMine, read, edit, remove }) {
     }
   };
   const change = make("button", { type: "button", className: "link", onclick: () => attempt(begin) }, "Edit");
-  const drop = make("button", { type: "button", className: "link", onclick: really }, "Delete");
+  const drop = deletes(() => attempt(remove), { className: "link" });
   const tools = make("span", { part: "tools" }, change, drop);
   head.append(tools);
 
@@ -59,20 +77,6 @@ export function entry(comment, { language, isMine, read, edit, remove }) {
     words.replaceWith(fields);
     tools.hidden = true;
     fields.querySelector(":checked").focus();
-  }
-
-  /** Ask first: the second press, within four seconds, deletes. */
-  function really() {
-    if (drop.dataset.sure) {
-      attempt(remove);
-      return;
-    }
-    drop.dataset.sure = "yes";
-    drop.textContent = "Really delete?";
-    setTimeout(() => {
-      delete drop.dataset.sure;
-      drop.textContent = "Delete";
-    }, 4000);
   }
 
   return shown;
