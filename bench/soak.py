@@ -80,7 +80,7 @@ def soak(engine: Engine, minutes: float, rate: float, seed: int, tell: Callable[
         taken.wrong += [f"{client.name} did not end" for client in clients if client.is_alive()]
         tell("counting what is left")
         table = Table(SETTINGS.table, engine.client("dynamodb"))
-        waited, found = settled(table, lambda: _queued(engine), tell)
+        waited, found = settled(table, engine.client("dynamodbstreams"), lambda: _queued(engine), tell)
     missing, surplus = compared(table, taken)
     method = METHOD.format(
         queue=", views through the queue" if uses_queue else "",

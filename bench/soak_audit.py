@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bench.soak_clients import BOARD, CHALLENGE, Taken
 from chalicelib import challenges, comments, leaderboards, times, urls, views
@@ -12,6 +13,10 @@ from chalicelib.items import Key
 from chalicelib.table import Table
 from ops import audit
 from ops.recount import scan
+from ops.streams import follow
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
 
 SETTLED = (
     300.0  # seconds that counting may take: what a killed pump had received comes again in three minutes
@@ -20,7 +25,7 @@ SETTLE = 3.0  # seconds between two looks
 
 
 def settled(
-    table: Table, queued: Callable[[], int], tell: Callable[[str], None]
+    table: Table, streams: DynamoDBStreamsClient, queued: Callable[[], int], tell: Callable[[str], None]
 ) -> tuple[float, audit.Audit]:
     """Wait until the queue is empty and every sum is right; answer how long, and the last audit."""
     from app import CONTRIBUTIONS
@@ -28,7 +33,7 @@ def settled(
     begun = time.monotonic()
     while True:
         waiting = queued()
-        found = audit.audit(table, CONTRIBUTIONS, SETTLE, lambda _: None)
+        found = audit.audit(table, CONTRIBUTIONS, follow(table, streams), SETTLE, lambda _: None)
         seconds = time.monotonic() - begun
         if not (waiting or found.drifted or found.unsettled) or seconds > SETTLED:
             return seconds, found

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from ops.streams import lambda_record
+from ops.streams import lambda_record, shards
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -152,19 +152,12 @@ class StreamPump(Pump):
 
     def _find_shards(self) -> None:
         """Open every shard that is neither open nor read to its end, children after their parents."""
-        shards = self._shards()
-        unread = {shard["ShardId"] for shard in shards} - self._closed
-        for shard in shards:
+        known = shards(self._streams, self._arn)
+        unread = {shard["ShardId"] for shard in known} - self._closed
+        for shard in known:
             name = shard["ShardId"]
             if name in unread and name not in self._open and shard.get("ParentShardId") not in unread:
                 self._open[name] = Shard(self._iterator(name))
-
-    def _shards(self) -> list[Any]:
-        pages: list[Any] = [self._streams.describe_stream(StreamArn=self._arn)["StreamDescription"]]
-        while last := pages[-1].get("LastEvaluatedShardId"):
-            page = self._streams.describe_stream(StreamArn=self._arn, ExclusiveStartShardId=last)
-            pages.append(page["StreamDescription"])
-        return [shard for page in pages for shard in page["Shards"]]
 
     def _iterator(self, name: str) -> str:
         """Go on behind the last record that was delivered, provided that the stream still has it.

@@ -1,12 +1,13 @@
 """Compares every aggregate with a recount of the items, while traffic goes on, and mends what has drifted.
 
-A scan is no picture of one moment, and sums lag behind their items. So a difference is a drift only when two
-looks, some seconds apart, find the same: the sum unchanged, and each of the items that make it (a digest of
-them tells). What is different each time is still moving: it is named, and left alone.
+A scan is no picture of one moment, and sums lag behind their items. So a difference is a drift only where
+nothing moved: the audit follows the stream, looks, and looks again some seconds later. What was written
+before has been applied by then, and the stream tells of everything that was written since: of the items, so
+the recount is exact, and of the sum itself. A sum that either may have changed is named, and left alone.
 
-A repair adds the difference, on condition that the sum is still what both looks saw, some seconds after the
-second one. Changes that the stream has yet to add are added on top, for additions commute. So a repair is
-exact as long as the stream lags less than those seconds (the metric `Lag` says how much it does).
+A repair adds the difference, on condition that the sum is still what was seen. What is written meanwhile the
+stream adds on top, for additions commute. So a repair is exact as long as the stream lags less than those
+seconds (the metric `Lag` says how much it does).
 
 Views expire: their sums count what is no longer there. So of a page's sums only what is less than the
 recount is a drift.
@@ -14,28 +15,21 @@ recount is a drift.
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
-from chalicelib.items import Item, Key
+from chalicelib.aggregates import compute
+from chalicelib.items import Item, Key, unpack
 from chalicelib.sums import Amount, Contribution
 from chalicelib.table import Table
 from ops.recount import Drift, drift, read
+from ops.streams import Following
 
 LOOKS = 4  # at most; a table without drift needs one
 EXPIRING = "URL#"  # the aggregates of facts that TTL removes
-
-
-class Seen(NamedTuple):
-    """A difference at one look: what is and what should be, and a digest of the items that make it."""
-
-    pair: tuple[Any, Any]
-    digest: int
 
 
 @dataclass
@@ -52,35 +46,37 @@ class Audit:
 def audit(
     table: Table,
     contributions: Sequence[Contribution],
+    following: Following,
     settle: float,
     tick: Callable[[int], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> Audit:
     """Look at the table until what differs is certain, at most four times, `settle` seconds apart.
 
-    `tick` hears how many items of a look are read. Costs 1 RCU per 4 KB of the table for each look.
+    `following` is the table's stream, from before this is called. `tick` hears how many items of a look are
+    read. Costs 1 RCU per 4 KB of the table for each look, and reads of the stream.
     """
     found = Audit()
-    last: dict[tuple[Key, str], Any] = {}
     for number in range(LOOKS):
-        if number:
-            pause(settle)
-        now = _look(table, contributions, found, tick)
-        found.drifted = {at: seen.pair for at, seen in now.items() if last.get(at) == seen}
-        found.unsettled = {at: seen.pair for at, seen in now.items() if at not in found.drifted}
-        if not found.unsettled:
+        differs = _look(table, contributions, found, tick)
+        found.drifted, found.unsettled = {}, differs
+        if not differs:
             break
-        last = now
+        pause(settle)
+        moved = _moved(contributions, following.records())
+        if number:  # what was written before the first look may be on its way to the sums
+            found.drifted = {at: pair for at, pair in differs.items() if at[0] not in moved}
+            found.unsettled = {at: pair for at, pair in differs.items() if at[0] in moved}
+            if not found.unsettled:
+                break
     return found
 
 
-def repair(table: Table, found: Audit, settle: float, pause: Callable[[float], None] = time.sleep) -> None:
+def repair(table: Table, found: Audit) -> None:
     """Mend what has drifted; what has changed since the looks is unsettled instead.
 
     May be killed and run again: what is mended is found mended. Costs 2 WCU per KB and aggregate, and index.
     """
-    if found.drifted:
-        pause(settle)
     by_key: dict[Key, dict[str, tuple[Any, Any]]] = {}
     for (key, name), pair in found.drifted.items():
         by_key.setdefault(key, {})[name] = pair
@@ -94,10 +90,9 @@ def repair(table: Table, found: Audit, settle: float, pause: Callable[[float], N
 
 def _look(
     table: Table, contributions: Sequence[Contribution], found: Audit, tick: Callable[[int], None]
-) -> dict[tuple[Key, str], Seen]:
+) -> Drift:
     """Recount once. An item that cannot be computed is in quarantine, and counts for nothing."""
     found.items = found.malformed = 0
-    digests: Counter[Key] = Counter()
 
     def tolerant(item: Item) -> Mapping[tuple[Key, str], Amount]:
         amounts: dict[tuple[Key, str], Amount] = {}
@@ -107,8 +102,6 @@ def _look(
         except Exception:  # whatever a feature raises about an item, as in aggregates.compute
             found.malformed += 1
             return {}
-        for key in {key for key, _ in amounts}:
-            digests[key] += _digest(item)
         return amounts
 
     def counted() -> Any:
@@ -119,16 +112,16 @@ def _look(
             yield item
 
     differs = drift([tolerant], counted())
-    return {
-        at: Seen(pair, digests[at[0]]) for at, pair in differs.items() if not _is_expiry(at[0], at[1], *pair)
-    }
+    return {at: pair for at, pair in differs.items() if not _is_expiry(*at, *pair)}
 
 
-def _digest(item: Item) -> int:
-    """Make a number of all that an item holds; the sum of many tells whether any of them is another."""
-    plain = {name: sorted(value) if isinstance(value, set) else value for name, value in item.items()}
-    text = repr(sorted(plain.items())).encode(errors="surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+def _moved(contributions: Sequence[Contribution], records: Iterable[Any]) -> set[Key]:
+    """Name every aggregate that records change or are about to change, and every item that they are of."""
+    moved: set[Key] = set()
+    for record in records:
+        keys = unpack(record["dynamodb"]["Keys"])
+        moved |= {Key(keys["pk"], keys["sk"])} | {key for key, _ in compute(contributions, record).sums}
+    return moved
 
 
 def _is_expiry(key: Key, name: str, is_: Any, should: Any) -> bool:

@@ -66,25 +66,30 @@ settle = click.option(
 )
 
 
+stage = click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
+prints_json = click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
+
+
 @click.command()
-@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
+@stage
 @settle
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
-def audit(stage: str, settle: float, as_json: bool) -> None:
+@click.option("--repair", "mends", is_flag=True, help="Mend what has drifted, as `repair` does.")
+@prints_json
+def audit(stage: str, settle: float, mends: bool, as_json: bool) -> None:
     """Recount every aggregate of the table and compare; report drift.
 
-    Traffic may go on. Fails when something has drifted, and when something changed each time it was looked
-    at: then it cannot be told.
+    Traffic may go on. Fails when something has drifted and is not mended, and when something changed each
+    time it was looked at: then it cannot be told.
     """
-    _look(stage, settle, as_json, mends=False)
+    _look(stage, settle, as_json, mends=mends)
 
 
 @click.command()
-@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
+@stage
 @settle
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
+@prints_json
 def repair(stage: str, settle: float, as_json: bool) -> None:
-    """Recount every aggregate of the table, and mend what has drifted.
+    """Recount every aggregate of the table, and mend what has drifted: `audit --repair`.
 
     Traffic may go on. Fails when something changed each time it was looked at, and is left. May be killed and
     run again.
@@ -94,21 +99,27 @@ def repair(stage: str, settle: float, as_json: bool) -> None:
 
 def _look(stage: str, settle: float, as_json: bool, *, mends: bool) -> None:
     """Find what has drifted, mend it or not, and print it."""
+    import boto3
+
     from chalicelib.table import connect
     from ops import audit as audits
     from ops.console import progress
     from ops.stage import load
+    from ops.streams import follow
 
     settings = load(stage)
     from app import CONTRIBUTIONS  # reads the stage that load has put in effect
 
     table = connect(settings)
+    following = follow(table, boto3.client("dynamodbstreams", **settings.client_options()))
     with progress("reading") as say:
-        found = audits.audit(table, CONTRIBUTIONS, settle, lambda items: say(f"{items:,} items read"))
+        found = audits.audit(
+            table, CONTRIBUTIONS, following, settle, lambda items: say(f"{items:,} items read")
+        )
         drifted = found.drifted
         if mends:
             say("mending")
-            audits.repair(table, found, settle)
+            audits.repair(table, found)
     _show(found, drifted, as_json)
     if found.drifted or found.unsettled:
         raise click.exceptions.Exit(1)

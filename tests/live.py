@@ -13,6 +13,7 @@ from chalicelib.sums import Contribution
 from chalicelib.table import Table, connect
 from local.engine import Engine
 from local.pumps import StreamPump
+from ops.streams import Following
 from tests.conftest import EngineTable
 from tests.records import scan
 
@@ -48,6 +49,10 @@ class Live:
         pump = StreamPump(self._streams, self._stream_arn, self.apply, 100)
         while pump.step():
             pass
+
+    def follow(self) -> Following:
+        """Follow its stream from now on."""
+        return Following(self._streams, self._stream_arn)
 
     def counted(self, product: str) -> int:
         return int(

@@ -30,6 +30,7 @@ from chalicelib.table import Table
 from local.engine import Engine
 from local.pumps import StreamPump
 from ops import audit, backfill, import_comments, import_log, import_scores, redrive
+from ops.streams import follow
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 
@@ -249,19 +250,21 @@ def test_an_imported_comment_costs_six_write_units(applied: tuple[Table, Callabl
 
 
 def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(
+    ministack: Engine,
     applied: tuple[Table, Callable[[], None]],
 ) -> None:
     table, drain = applied
+    following = follow(table, ministack.client("dynamodbstreams"))
+
+    def look() -> audit.Audit:
+        return audit.audit(table, OPERATOR, following, 0, lambda _: None, lambda _: None)
+
     views.write(table, [view(number) for number in range(100)], KEPT, NOW)
     drain()
-    looks: list[Any] = []
-    found = units(
-        table, lambda: looks.append(audit.audit(table, OPERATOR, 0, lambda _: None, lambda _: None))
-    )
-    assert found == (0, 3)  # 102 items of 104 bytes: 3 blocks of 4 KB
+    assert units(table, look) == (0, 3)  # 102 items of 104 bytes: 3 blocks of 4 KB
     table.update(views.page_key("https://www.example.org/"), "ADD gsi1sk :one", values={":one": -1})
-    drifted = audit.audit(table, OPERATOR, 0, lambda _: None, lambda _: None)
-    mended = units(table, lambda: audit.repair(table, drifted, 0, lambda _: None))
+    drifted = look()
+    mended = units(table, lambda: audit.repair(table, drifted))
     assert mended == (2 + 4, 0)  # the page, and its place in the index, in a transaction
 
 
