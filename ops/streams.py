@@ -71,7 +71,8 @@ class Following:
         while is_new:  # a shard that ends has children, which may have ended too
             for name in self._iterators:
                 yield from self._read(name)
-            new = {shard["ShardId"] for shard in shards(self._streams, self._arn)} - self._iterators.keys()
+            names = [shard["ShardId"] for shard in shards(self._streams, self._arn)]
+            new = [name for name in names if name not in self._iterators]
             self._iterators |= {name: self._iterator(name, "TRIM_HORIZON") for name in new}
             is_new = bool(new)
 

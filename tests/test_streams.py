@@ -45,6 +45,7 @@ class Stream:
     def get_records(self, *, ShardIterator: str) -> Any:  # noqa: N803
         """Answer two records at most."""
         if ShardIterator in self.expired:
+            self.expired.remove(ShardIterator)
             raise ExpiredIteratorException
         name, place = ShardIterator.split()
         found = self.shards[name][int(place) : int(place) + 2]
