@@ -15,11 +15,14 @@ from bench.simulation import World
 class Chatter:
     """One client, over several connections, one after the other."""
 
-    def __init__(self, world: World, wire: FaultyWire, name: str, steps: list[Step]) -> None:
+    def __init__(
+        self, world: World, wire: FaultyWire, name: str, steps: list[Step], *, asks: bool = True
+    ) -> None:
         self.world, self.wire, self.name = world, wire, name
         self.left = list(steps)
         self.id = ""
         self.interests = ""
+        self.asks = asks  # how things are, once it is connected
         self.busy = 0  # frames that are still handled
         self._lives = self._said = 0
         self._token = ""
@@ -54,7 +57,8 @@ class Chatter:
         def done(answer: Any) -> None:
             if answer["statusCode"] == 200:
                 self.wire.open.add(id)
-                self.say("status", id=id)
+                if self.asks:
+                    self.say("status", id=id)
 
         self._begin("$connect", app.socket_connect, event, done)
 

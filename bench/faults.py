@@ -9,11 +9,12 @@ import traceback
 from bench import pairings, reckonings
 from bench.histories import Outcome, history, prepare
 from bench.network import client_of
+from bench.on_the_way import on_the_way
 from bench.simulation import Rates, Stuck, World
 from local.engine import Engine
 from ops.recount import scan
 
-CHECKS = reckonings.CHECKS | {"chat": pairings.chat}
+CHECKS = reckonings.CHECKS | {"chat": pairings.chat, "on the way": on_the_way}
 WORDS = 400  # letters of a difference
 
 
@@ -28,12 +29,14 @@ def live(engine: Engine, seed: int, rates: Rates | None = None) -> Outcome:
         try:
             world.is_calm = True
             prepare(one.table, world.now)
-            world.is_calm = False
+            world.is_calm = one.plan.is_calm
             one.live()
             one.drain()
+            one.items = scan(client, one.table.name)
+            outcome.differences += [f"chat: {what}" for what in pairings.at_once(one)]
             one.settle()
             one.expire(client)
-            world.is_calm = False
+            world.is_calm = one.plan.is_calm
             one.drain()
             world.is_calm = True
             one.items = scan(client, one.table.name)

@@ -21,7 +21,7 @@ from bench.connections import FaultyWire
 from bench.deliveries import Queue, Stream, surprised
 from bench.network import Network
 from bench.people import Facts, Person
-from bench.plans import BOARDS, LIMIT, PATHS, plan
+from bench.plans import BOARDS, LIMIT, PATHS, Plan, plan
 from bench.simulation import Sequential, World
 from chalicelib import boards, challenges, connections, lobby, notes, queue, threads
 from chalicelib.board_schemas import BoardBody, Order
@@ -69,6 +69,7 @@ class History:
     admin: Admin
     chatters: list[Chatter]
     settings: Settings
+    plan: Plan
     expired: list[Item] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
 
@@ -80,9 +81,10 @@ class History:
     def live(self) -> None:
         """Let everybody do what they want, and the deliveries come as they will."""
         chance = self.world.chance
+        begins = 0.6 if self.plan.theme.is_rush else 0.1  # of the moments somebody does the next thing
         while self.world.tasks or not all(one.is_done for one in self.everybody):
             draw = chance.random()
-            if draw < 0.8:
+            if draw < 0.9 - begins:
                 self.world.step()
             elif draw < 0.9:
                 chance.choice(self.everybody).act()
@@ -179,12 +181,17 @@ def history(engine: Engine, client: DynamoDBClient, world: World) -> Iterator[tu
         yield (
             History(
                 *(world, table, stream, messages, wire, facts),
-                people=[Person(world, facts, f"person-{i}", steps) for i, steps in enumerate(wishes.people)],
+                people=[
+                    Person(world, facts, f"person-{0 if wishes.theme.is_one_player else i}", steps)
+                    for i, steps in enumerate(wishes.people)
+                ],
                 admin=Admin(world, facts, wishes.admin, table, messages),
                 chatters=[
-                    Chatter(world, wire, f"chatter-{i}", steps) for i, steps in enumerate(wishes.chatters)
+                    Chatter(world, wire, f"chatter-{i}", steps, asks=not wishes.theme.is_rush)
+                    for i, steps in enumerate(wishes.chatters)
                 ],
                 settings=stage,
+                plan=wishes,
             ),
             network,
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bench.histories import History
-from chalicelib import pool
+from chalicelib import connections, pool
 from chalicelib.items import Item, unpack
 from chalicelib.pairs import CONNECTED, DISCONNECTED
 
@@ -42,11 +42,19 @@ def pairs(states: Iterable[Item], *, meet_again: bool = False) -> dict[str, list
     return {turn: sorted(id.removeprefix("CONN#") for id in pair) for turn, pair in members.items()}
 
 
+def at_once(history: History) -> Iterator[str]:
+    """Check before any sweep, where all came to talk and nothing failed: nobody waits beside another."""
+    if history.plan.theme.name == "arrivals" and history.plan.is_calm:
+        for item in history.items:
+            if item["sk"] == "STATE" and item["state"] == "waiting":
+                yield from _alone(connections.id_of(item), item, history)
+
+
 def chat(history: History) -> Iterator[str]:
     """Check every state on the way, and the rest that all has come to."""
     partners: set[frozenset[str]] = set()
     seen = states(history.stream.records)
-    notes = _expected(seen)
+    notes, added = _expected(seen), _added(seen)
     try:
         known = pairs(seen, meet_again=True)
         partners = {frozenset(pair) for pair in known.values()}
@@ -65,6 +73,8 @@ def chat(history: History) -> Iterator[str]:
         told = [f["code"] for f in history.wire.frames[id] if f["type"] == "system"]
         if item.get("untold") or (notes.get(id) and told[-1:] != [notes[id]]):
             yield f"{id} is {item['state']} and was told {told}, not {item.get('untold', notes.get(id))}"
+        if history.plan.is_calm and (twice := Counter(told) - added[id]):
+            yield f"{id} was told {dict(twice)} more than there was to tell"
     places = {item["sk"] for item in history.items if item["pk"].startswith("WAITING#")}
     waiting = {item["turn"] for item in there.values() if item["state"] == "waiting"}
     if places != waiting:
@@ -90,6 +100,17 @@ def _expected(states: Iterable[Item]) -> dict[str, str]:
     return notes
 
 
+def _added(states: Iterable[Item]) -> dict[str, Counter[str]]:
+    """Count the notes that each connection was ever to be told."""
+    before: dict[str, list[str]] = defaultdict(list)
+    added: dict[str, Counter[str]] = defaultdict(Counter)
+    for state in states:
+        id, untold = connections.id_of(state), list(state.get("untold", ()))
+        added[id].update(untold[len(before[id]) :])
+        before[id] = untold
+    return added
+
+
 def _one(id: str, item: Item, there: dict[str, Item], history: History) -> Iterator[str]:
     """Check one connection at rest: matched with one who knows it, or waiting for want of anybody."""
     if item["state"] == "matched":
@@ -97,11 +118,16 @@ def _one(id: str, item: Item, there: dict[str, Item], history: History) -> Itera
         if other.get("partner", {}).get("id") != id or other.get("turn") != item["turn"]:
             yield f"{id} is matched with {item['partner']['id']}, who is not with it"
     if item["state"] == "waiting":
-        now, settings = history.world.clock(), history.settings
         if "kept" in item:
             yield f"{id} is still kept for {item['kept']}"
-        elif found := pool.suitable(history.table, item, now, settings):
-            yield f"{id} waits, and so does {[pool.id_of(one) for one in found]}"
+        else:
+            yield from _alone(id, item, history)
+
+
+def _alone(id: str, item: Item, history: History) -> Iterator[str]:
+    """Check that nobody else waits who suits one who waits."""
+    if found := pool.suitable(history.table, item, history.world.clock(), history.settings):
+        yield f"{id} waits, and so does {[pool.id_of(one) for one in found]}"
 
 
 def _parted(history: History, states: Iterable[Item]) -> Iterator[str]:

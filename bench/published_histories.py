@@ -96,6 +96,7 @@ def live(engine: Engine, seed: int) -> Counter[str]:
     """Live one history with all five designs; count what there is, and what of it is wrong."""
     random.seed(seed)
     world, wishes = World(seed), plan(seed)
+    world.is_calm = wishes.is_calm
     client = client_of(engine)
     with table_of(client) as (name, arn), Network(world, engine).attached(client):
         store = SimpleNamespace(client=client, name=name)
