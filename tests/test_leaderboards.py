@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.meter import Meter
-from chalicelib import boards, leaderboards
+from chalicelib import boards, leaderboards, times
 from chalicelib.board_schemas import SeasonBody
 from tests.site import Site
 
@@ -366,12 +366,13 @@ def test_a_date_resets_a_board_without_anybody(site: Site) -> None:
     assert boards.find(table, "points", later).season == 2
     described = boards.describe(table, "points", later)
     assert (described.season, described.players, described.resets) == (2, 0, None)
-    assert boards.describe(table, "points", later, 1).players == 1
+    over = boards.describe(table, "points", later, 1)  # nobody has written anything since
+    assert (over.players, over.ended, over.resets) == (1, described.started, None)
     body = SeasonBody(season=2)
     assert boards.reset(table, "points", body, later).body.season == 3
     for season, started in ((1, None), (2, described.started)):
         past = boards.describe(table, "points", later, season)
-        assert past.ended == (described.started if season == 1 else past.ended)
+        assert past.ended == (described.started if season == 1 else times.answer(later))
         assert started is None or past.started == started
 
 
