@@ -329,6 +329,18 @@ def test_a_pending_fall_is_not_counted_against_oneself(site: Site, query: str) -
             assert standing(site, "level", "a", query) == before
 
 
+def test_who_comes_back_before_the_stream_is_ranked_by_the_new_score(site: Site) -> None:
+    """Where scores only get better, the old entry is above the new score for once."""
+    make(site, "points", **POINTS)
+    scores(site, "points", a=30, b=20, c=10)
+    site.call("DELETE", "/leaderboards/points/players/a", Authorization=site.token("a"))
+    submit(site, "points", "a", "again", 15)
+    before = standing(site, "points", "a", "?consistent=true")
+    assert before.items() >= {"score": 15, "rank": 2, "of": 3, "toNext": 5}.items()
+    site.settle()
+    assert standing(site, "points", "a", "?consistent=true") == standing(site, "points", "a") == before
+
+
 # -- seasons -------------------------------------------------------------------------------------------
 
 
@@ -392,6 +404,10 @@ def test_what_a_submission_and_a_rank_cost(site: Site) -> None:
     with Meter(site.table.client) as meter:
         standing(site, "points", "b")
     assert meter.read_units == 0.5 + 0.5 + 8 * 0.5 + 0.5  # board, score, nodes, the next better
+    with Meter(site.table.client) as meter:
+        standing(site, "points", "b", "?consistent=true")
+    moment = 2 * (1 + 1 + 8)  # score, entry and nodes in one transaction
+    assert meter.read_units == 1 + 1 + moment + 0.5  # board and score strongly before it
     with Meter(site.table.client) as meter:
         entries(site, "points")
     assert meter.read_units == 1
