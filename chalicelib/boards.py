@@ -91,7 +91,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[Bo
     """Make a board, or give one another title, unit or date to reset on.
 
     Raises Conflict when it is there with another scale, operator or number of shards, Unprocessable for a
-    range that is empty or too fine. Costs 1.5 RCU and 1 WCU, changed 2 WCU.
+    range that is empty or too fine. Costs 1 RCU and 1 WCU; a change 1.5 RCU and 2 WCU, after a season 4.
     """
     wanted = _wanted(name, body, now)
     found = table.get(definition_key(name), consistent=True)
