@@ -170,9 +170,10 @@ def find_with(
     board = _chosen(name, items.get(definition_key(name)), now, season)
     if missing := [key for key in keys(board) if key not in guessed]:
         items |= table.get_many(missing, consistent=consistent)
-    if len(_met()) >= REMEMBERED:
-        _met().clear()
-    _met()[name] = board
+    if not season or not guess:  # a past season is no guess for the one that is on
+        if len(_met()) >= REMEMBERED:
+            _met().clear()
+        _met()[name] = board
     return board, items
 
 

@@ -388,6 +388,14 @@ def test_a_date_resets_a_board_without_anybody(site: Site) -> None:
         assert started is None or past.started == started
 
 
+def test_who_ends_a_season_before_its_date_takes_the_date_away(site: Site) -> None:
+    soon = datetime.now(UTC) + timedelta(days=1)
+    make(site, "points", **POINTS, resets=soon.isoformat())
+    ended = boards.reset(site.table, "points", SeasonBody(season=1), datetime.now(UTC)).body
+    assert (ended.season, ended.resets) == (2, None)
+    assert boards.find(site.table, "points", soon + timedelta(days=1)).season == 2
+
+
 # -- cost ----------------------------------------------------------------------------------------------
 
 
@@ -411,3 +419,16 @@ def test_what_a_submission_and_a_rank_cost(site: Site) -> None:
     with Meter(site.table.client) as meter:
         entries(site, "points")
     assert meter.read_units == 1
+
+
+def test_a_look_at_a_past_season_makes_the_next_rank_no_dearer(site: Site) -> None:
+    make(site, "points", **POINTS)
+    scores(site, "points", a=30)
+    site.call("POST", "/leaderboards/points/seasons", {"season": 1}, Authorization=site.admin())
+    submit(site, "points", "a", "second", 5)
+    site.settle()
+    for query in ("", "?season=1"):
+        standing(site, "points", "a", query)
+    with Meter(site.table.client) as meter:
+        standing(site, "points", "a")
+    assert (meter.read_units, meter.calls) == (5.5, 3)
