@@ -10,11 +10,10 @@ nobody to act: from then on the definition is read as that of the next season.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from chalicelib import times
@@ -92,7 +91,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[Bo
     """Make a board, or give one another title, unit or date to reset on.
 
     Raises Conflict when it is there with another scale, operator or number of shards, Unprocessable for a
-    range that is empty or too fine. Costs 1.5 RCU and 1 WCU, changed 2 WCU.
+    range that is empty or too fine. Costs 1 RCU and 1 WCU; a change 1.5 RCU and 2 WCU, after a season 4.
     """
     wanted = _wanted(name, body, now)
     found = table.get(definition_key(name), consistent=True)
@@ -171,20 +170,21 @@ def find_with(
     board = _chosen(name, items.get(definition_key(name)), now, season)
     if missing := [key for key in keys(board) if key not in guessed]:
         items |= table.get_many(missing, consistent=consistent)
-    if len(_met()) >= REMEMBERED:
-        _met().clear()
-    _met()[name] = board
+    if not season or not guess:  # a past season is no guess for the one that is on
+        if len(_met()) >= REMEMBERED:
+            _met().clear()
+        _met()[name] = board
     return board, items
 
 
 def describe(table: Table, name: str, now: datetime, season: int = 0) -> BoardAnswer:
-    """Answer a board's definition in a season, and how many players that ranks.
-
-    Raises NotFound. Costs 1 RCU, for a past season 1.5.
-    """
+    """Answer a board, and how many players it ranks. Raises NotFound. Costs 1 RCU, with a season 1.5."""
     board = find(table, name, now, season)
-    past = table.get(season_key(name, season)) if season else None
-    return _described(board, players(table, board.ranking), past or {})
+    ended = None if _current(board, now) == board else board.resets  # nobody may have written it down yet
+    if past := table.get(season_key(name, season)) if season else None:
+        board, ended = board._replace(started=past["started"]), past["ended"]
+    board = board._replace(resets=None) if ended else board
+    return _described(board, players(table, board.ranking), ended)
 
 
 @cache
@@ -245,6 +245,6 @@ def _read(item: Item) -> Board:
     return Board(name=item["pk"].removeprefix("BOARD#"), **fields)
 
 
-def _described(board: Board, count: int, past: Mapping[str, Any] = MappingProxyType({})) -> BoardAnswer:
-    fields: dict[str, Any] = board._asdict() | {"started": past.get("started", board.started)}
-    return BoardAnswer(board=fields.pop("name"), players=count, ended=past.get("ended"), **fields)
+def _described(board: Board, count: int, ended: str | None = None) -> BoardAnswer:
+    fields: dict[str, Any] = board._asdict()
+    return BoardAnswer(board=fields.pop("name"), players=count, ended=ended, **fields)

@@ -105,7 +105,7 @@ def remove(table: Table, name: str, player: str, caller: Caller, now: datetime) 
     """Take a player off a board, all its seasons; nothing happens to one who is not on it.
 
     The ids of submissions are kept, so that none counts again. Raises NotFound for the board, Forbidden.
-    Costs 0.5 RCU, and as much for 4 KB of seasons; 1 WCU a season.
+    Costs 0.5 RCU, and 1 for 4 KB of seasons; 1 WCU a season.
     """
     boards.find(table, name, now)
     whose(player, caller)

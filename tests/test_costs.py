@@ -63,7 +63,7 @@ COSTS = {
     ("POST /leaderboards/{board}/scores", "of another"): (201, 4, 3),
     ("GET /leaderboards/{board}", ""): (200, 0, 1),
     ("GET /leaderboards/{board}/players/{player}", "changed a moment ago"): (200, 0, 5.5),
-    ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 21.5),
+    ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 22.5),
     ("GET /leaderboards/{board}/players/{player}/activities", ""): (200, 0, 1),
     ("GET /leaderboards/{board}/entries", "the top"): (200, 0, 1),
     ("GET /leaderboards/{board}/entries", "the next page"): (200, 0, 5),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.meter import Meter
-from chalicelib import boards, leaderboards
+from chalicelib import boards, leaderboards, times
 from chalicelib.board_schemas import SeasonBody
 from tests.site import Site
 
@@ -329,6 +329,18 @@ def test_a_pending_fall_is_not_counted_against_oneself(site: Site, query: str) -
             assert standing(site, "level", "a", query) == before
 
 
+def test_who_comes_back_before_the_stream_is_ranked_by_the_new_score(site: Site) -> None:
+    """Where scores only get better, the old entry is above the new score for once."""
+    make(site, "points", **POINTS)
+    scores(site, "points", a=30, b=20, c=10)
+    site.call("DELETE", "/leaderboards/points/players/a", Authorization=site.token("a"))
+    submit(site, "points", "a", "again", 15)
+    before = standing(site, "points", "a", "?consistent=true")
+    assert before.items() >= {"score": 15, "rank": 2, "of": 3, "toNext": 5}.items()
+    site.settle()
+    assert standing(site, "points", "a", "?consistent=true") == standing(site, "points", "a") == before
+
+
 # -- seasons -------------------------------------------------------------------------------------------
 
 
@@ -366,13 +378,22 @@ def test_a_date_resets_a_board_without_anybody(site: Site) -> None:
     assert boards.find(table, "points", later).season == 2
     described = boards.describe(table, "points", later)
     assert (described.season, described.players, described.resets) == (2, 0, None)
-    assert boards.describe(table, "points", later, 1).players == 1
+    over = boards.describe(table, "points", later, 1)  # nobody has written anything since
+    assert (over.players, over.ended, over.resets) == (1, described.started, None)
     body = SeasonBody(season=2)
     assert boards.reset(table, "points", body, later).body.season == 3
     for season, started in ((1, None), (2, described.started)):
         past = boards.describe(table, "points", later, season)
-        assert past.ended == (described.started if season == 1 else past.ended)
+        assert past.ended == (described.started if season == 1 else times.answer(later))
         assert started is None or past.started == started
+
+
+def test_who_ends_a_season_before_its_date_takes_the_date_away(site: Site) -> None:
+    soon = datetime.now(UTC) + timedelta(days=1)
+    make(site, "points", **POINTS, resets=soon.isoformat())
+    ended = boards.reset(site.table, "points", SeasonBody(season=1), datetime.now(UTC)).body
+    assert (ended.season, ended.resets) == (2, None)
+    assert boards.find(site.table, "points", soon + timedelta(days=1)).season == 2
 
 
 # -- cost ----------------------------------------------------------------------------------------------
@@ -392,5 +413,22 @@ def test_what_a_submission_and_a_rank_cost(site: Site) -> None:
         standing(site, "points", "b")
     assert meter.read_units == 0.5 + 0.5 + 8 * 0.5 + 0.5  # board, score, nodes, the next better
     with Meter(site.table.client) as meter:
+        standing(site, "points", "b", "?consistent=true")
+    moment = 2 * (1 + 1 + 8)  # score, entry and nodes in one transaction
+    assert meter.read_units == 1 + 1 + moment + 0.5  # board and score strongly before it
+    with Meter(site.table.client) as meter:
         entries(site, "points")
     assert meter.read_units == 1
+
+
+def test_a_look_at_a_past_season_makes_the_next_rank_no_dearer(site: Site) -> None:
+    make(site, "points", **POINTS)
+    scores(site, "points", a=30)
+    site.call("POST", "/leaderboards/points/seasons", {"season": 1}, Authorization=site.admin())
+    submit(site, "points", "a", "second", 5)
+    site.settle()
+    for query in ("", "?season=1"):
+        standing(site, "points", "a", query)
+    with Meter(site.table.client) as meter:
+        standing(site, "points", "a")
+    assert (meter.read_units, meter.calls) == (5.5, 3)
