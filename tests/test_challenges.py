@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 import app
 from bench.meter import Meter
 from chalicelib import answers, auth, challenges, placing, ranking, ranktree, submissions, times
-from chalicelib.challenge_schemas import Normalization
+from chalicelib.challenge_schemas import BLANKS, Normalization
 from chalicelib.errors import NotOpen
 from chalicelib.items import Item, Key
 from chalicelib.settings import current
@@ -676,6 +677,11 @@ def test_two_notations_are_the_same_as_the_challenge_states(
     one: str, other: str, stated: Normalization, same: bool
 ) -> None:
     assert (answers.normalized(one, stated) == answers.normalized(other, stated)) == same
+
+
+def test_the_blanks_that_a_description_names_are_those_that_a_normalized_path_is_rid_of() -> None:
+    blanks = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+    assert re.findall(f"[{BLANKS}]", "".join(map(chr, range(0x110000)))) == blanks
 
 
 # -- leaders -------------------------------------------------------------------------------------------
