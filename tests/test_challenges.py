@@ -536,9 +536,9 @@ def test_a_repeated_path_mends_a_damaged_progress_and_answers_the_number(hunt: H
 
 GONE = "an attribute that is not there"
 TORN: list[tuple[str, Any]] = [
-    *((name, GONE) for name in ("title", "limit", "normalization", "answers", "salt", "cost", "edition")),
+    *((name, GONE) for name in ("limit", "normalization", "answers", "salt", "edition")),
     *(("limit", "12"), ("limit", 0), ("normalization", {"case": "upper"}), ("answers", ["a"])),
-    *(("salt", "salt"), ("edition", "1"), ("opens", "soon"), ("closes", 7), ("ranked", "yes")),
+    *(("salt", "salt"), ("edition", "1"), ("opens", "soon")),
 ]
 
 
