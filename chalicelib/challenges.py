@@ -10,7 +10,8 @@
 
 `latest`, `time` and `drained` are milliseconds since 1970. Found paths are the facts; a player's progress is
 how many there are, written in one transaction with each. The statistics are a sum over progress alone, so it
-does not matter how many paths a batch of the stream holds. Submitting is in submissions.py.
+does not matter how many paths a batch of the stream holds. What submissions are judged by is in
+challenge_rules.py, submitting in submissions.py.
 """
 
 import secrets
