@@ -10,12 +10,15 @@ from chalicelib.schemas import Cursor, Identifier, Instant, Next, Schema
 MOST = 100  # paths that one player may find
 ANSWERS = 1000  # of a challenge: their digests fit into one item of 13 KB
 
+# What `str.split` takes for blanks. `\s` is another set in each language that reads the description.
+BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+
 Text = Annotated[
     str,
     Meta(
         description="A path, of up to 200 characters, not all of them blank",
         examples=["oak/bridge/mill"],
-        pattern=r"\S",
+        pattern=rf"[^{BLANKS}]",
         min_length=1,
         max_length=200,
     ),

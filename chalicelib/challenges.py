@@ -10,19 +10,18 @@
 
 `latest`, `time` and `drained` are milliseconds since 1970. Found paths are the facts; a player's progress is
 how many there are, written in one transaction with each. The statistics are a sum over progress alone, so it
-does not matter how many paths a batch of the stream holds. Submitting is in submissions.py.
+does not matter how many paths a batch of the stream holds. What submissions are judged by is in
+challenge_rules.py, submitting in submissions.py.
 """
 
 import secrets
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
-
-from chalicelib import answers, placing, ranking, times
+from chalicelib import answers, challenge_rules, placing, ranking, times
 from chalicelib.calls import Answer
+from chalicelib.challenge_rules import Definition
 from chalicelib.challenge_schemas import MOST, Challenge, ChallengeBody, ChallengeStatistics, Normalization
-from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, NotOpen
+from chalicelib.errors import BadRequest, Busy, Conflict, NotFound
 from chalicelib.items import Item, Key
 from chalicelib.sums import Amount
 from chalicelib.table import Table
@@ -61,37 +60,6 @@ def guesses_key(challenge: str, player: str) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-class Definition(NamedTuple):
-    """A challenge, as submissions are judged by."""
-
-    challenge: str
-    title: str
-    limit: int
-    normalization: Normalization
-    salt: bytes
-    cost: int
-    answers: frozenset[bytes]
-    edition: int
-    opens: str | None = None
-    closes: str | None = None
-    ranked: bool = False
-
-    def normalized(self, path: str) -> str:
-        """Write a path in the notation that this challenge compares."""
-        return answers.normalized(path, self.normalization)
-
-    def accepts(self, path: str) -> bool:
-        """Tell whether a normalized path is one of the answers."""
-        return bool(path) and answers.digest(path, self.salt, self.cost) in self.answers
-
-    def check_open(self, now: datetime) -> None:
-        """Raise NotOpen before the opening, and from the closing on."""
-        if self.opens and now < times.instant(self.opens):
-            raise NotOpen(f"{self.challenge} opens at {self.opens}.")
-        if self.closes and now >= times.instant(self.closes):
-            raise NotOpen(f"{self.challenge} closed at {self.closes}.")
-
-
 def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challenge]:
     """Make a challenge (201) or replace it (200); what players have found stays found.
 
@@ -101,26 +69,27 @@ def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challeng
     opens, closes = _instant("opens", body.opens), _instant("closes", body.closes)
     if opens and closes and times.instant(opens) >= times.instant(closes):
         raise BadRequest("closes: it must be after `opens`")
+    salt = secrets.token_bytes(answers.SALT)
     for _ in range(TRIES):
-        item = table.get(definition_key(challenge), consistent=True)
-        seen = _read(item) if item else None
-        rules = body.normalization or (seen.normalization if seen else Normalization())
-        if seen and rules != seen.normalization:
+        item = table.get(definition_key(challenge), consistent=True) or {}
+        kept = challenge_rules.lasting(item)
+        rules = body.normalization or kept or Normalization()
+        if rules != (kept or rules):
             raise Conflict("normalization: it is fixed when the challenge is made; make another challenge")
-        salt = seen.salt if seen else secrets.token_bytes(answers.SALT)
         try:
             digests = answers.digests(body.paths, rules, salt, answers.COST)
         except ValueError as error:
             raise BadRequest(str(error)) from None
-        edition = seen.edition + 1 if seen else 1
+        edition = item.get("edition")
         made = Definition(
-            *(challenge, body.title, body.limit, rules, salt, answers.COST, frozenset(digests), edition),
-            *(opens, closes, body.ranked),
+            *(challenge, body.title, body.limit, rules, salt, answers.COST, frozenset(digests)),
+            *(edition + 1 if isinstance(edition, int) else 1, opens, closes, body.ranked),
         )
-        condition = "edition = :seen" if seen else "attribute_not_exists(pk)"
-        values = {":seen": seen.edition} if seen else None
-        if table.put(_written(made), condition=condition, values=values):
-            return Answer(_shown(made), status=200 if seen else 201)
+        changed = {**definition_key(challenge)._asdict(), **challenge_rules.written(made)}
+        condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
+        values = {":seen": edition} if "edition" in item else None
+        if table.put(changed, condition=condition, values=values):
+            return Answer(_shown(made), status=200 if item else 201)
     raise Busy(f"{challenge} is being changed by others: try again in a moment.")
 
 
@@ -130,24 +99,6 @@ def _instant(field: str, text: str | None) -> str | None:
         return times.answer(times.instant(text)) if text is not None else None
     except ValueError as error:
         raise BadRequest(f"{field}: {error}") from None
-
-
-def _written(made: Definition) -> Item:
-    fields = made._asdict()
-    challenge, rules = fields.pop("challenge"), msgspec.structs.asdict(made.normalization)
-    return {
-        **definition_key(challenge)._asdict(),
-        **fields,
-        "answers": set(made.answers),
-        "normalization": rules,
-    }
-
-
-def _read(item: Item) -> Definition:
-    fields = {name: item[name] for name in Definition._fields if name in item}
-    fields["normalization"] = Normalization(**fields["normalization"])
-    fields["answers"] = frozenset(fields["answers"])
-    return Definition(challenge=item["pk"].removeprefix("CHALLENGE#"), **fields)
 
 
 # -- contribution --------------------------------------------------------------------------------------
@@ -191,12 +142,12 @@ def is_count(found: Any) -> bool:
 def definition(table: Table, challenge: str) -> Definition:
     """Read a challenge for what follows from it; what an admin was answered before holds.
 
-    Costs 1 RCU per 4 KB: up to 300 answers 1, for 1,000 answers 3. Raises NotFound.
+    Costs 1 RCU per 4 KB: up to 300 answers 1, for 1,000 answers 3. Raises NotFound, Busy for a damaged one.
     """
     item = table.get(definition_key(challenge), consistent=True)
     if item is None:
         raise _unknown(challenge)
-    return _read(item)
+    return challenge_rules.read(item)
 
 
 def find(table: Table, challenge: str) -> Challenge:
@@ -204,7 +155,7 @@ def find(table: Table, challenge: str) -> Challenge:
     item = table.get(definition_key(challenge))
     if item is None:
         raise _unknown(challenge)
-    return _shown(_read(item))
+    return _shown(challenge_rules.read(item))
 
 
 def statistics(table: Table, challenge: str, *, consistent: bool = False) -> ChallengeStatistics:
@@ -217,9 +168,11 @@ def statistics(table: Table, challenge: str, *, consistent: bool = False) -> Cha
     there = table.get_many(asked, consistent=consistent)
     if asked[0] not in there:
         raise _unknown(challenge)
-    counts = there.get(asked[1], {})
+    counts = {name: n for name, n in there.get(asked[1], {}).items() if isinstance(n, int)}
     exactly = {n: counts.get(f"n{n}", 0) for n in range(1, MOST + 1)}
-    last = max(there[asked[0]]["limit"], *(n for n, players in exactly.items() if players or n == 1))
+    limit = there[asked[0]].get("limit", 1)
+    last = max([n for n, players in exactly.items() if players], default=1)
+    last = max(last, limit) if is_count(limit) else last
     reached, players = {}, 0
     for n in range(last, 0, -1):
         reached[n] = players = players + exactly[n]

@@ -14,17 +14,19 @@ from chalicelib.table import Table
 def list_finders(table: Table, challenge: str, query: FindersQuery, settings: Settings) -> Finders:
     """Answer a part of a challenge's players, most paths first, then earliest; none where it is not ranked.
 
-    Costs 0.5 RCU per 4 KB of the definition, 0.5 around a player, and what `listing.read` says: 0.5 for the
-    top, and 3 more for any other part. Raises NotFound, BadCursor.
+    Costs 0.5 RCU per 4 KB of the definition, and where it is ranked 0.5 around a player, and what
+    `listing.read` says: 0.5 for the top, and 3 more for any other part. Raises NotFound, BadCursor.
     """
-    challenges.find(table, challenge)
+    is_ranked = challenges.find(table, challenge).ranked
     held = placing.ranking_of(challenge)
     asked = ("finders", challenge, str(query.place), query.around or "")
     below, around = int(cursors.read(settings, asked, query.cursor) or 0), 0
     if query.around and not below:
         around = (table.get(ranking.entry_key(held.name, query.around)) or {}).get("gsi1sk", 0)
-        if not around:
+        if not around or not is_ranked:
             raise NotFound(f"around: {query.around} is not ranked in {challenge}")
+    if not is_ranked:  # any more: who was is kept, for the day when it is again
+        return Finders(items=[], cursor=None)
     found = listing.read(table, held, query.limit, below=below, place=query.place, around=around)
     items = []
     for rank, entry in found.items:

@@ -13,12 +13,13 @@ Cell Rate Algorithm, ITU-T I.371).
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from chalicelib import challenges, logs, times
 from chalicelib.calls import Answer
+from chalicelib.challenge_rules import Definition
 from chalicelib.challenge_schemas import Found
-from chalicelib.challenges import Definition
 from chalicelib.errors import Busy, InvalidPath, LimitReached, SlowDown
 from chalicelib.items import Item, Key
 from chalicelib.progress import mend
@@ -26,7 +27,7 @@ from chalicelib.table import Table
 
 GUESSES = 10  # wrong ones at once
 INTERVAL = 6_000  # milliseconds that one more takes
-MARGIN = timedelta(hours=1)  # that an item is kept longer than it says anything
+MARGIN = timedelta(hours=1)  # that an item is kept longer than it says anything; no clock is so far ahead
 PATH, ROOM, LIMIT = range(3)  # the places of a finding's conditions
 
 
@@ -48,11 +49,12 @@ def submit(table: Table, challenge: str, player: str, path: str, now: datetime) 
     there = table.get_many([place, guesses], consistent=True)
     if place in there:  # found before, also when it is no answer any more
         return _found(table, definition, player, path, 200)
-    wait = _wait(there.get(guesses), now)
+    bucket = _bucket(table, guesses, there.get(guesses), now)
+    wait = _wait(bucket, now)
     if wait > 0:
         raise _slow_down(wait)
     if not definition.accepts(text):
-        _guess(table, guesses, there.get(guesses), now)
+        _guess(table, guesses, bucket, now)
         raise InvalidPath("path: it is none of the challenge's paths")
     refused = _find(table, definition, player, place, path, now)
     if PATH in refused:
@@ -101,31 +103,46 @@ def _find(
         },
     ]
     refused = table.transact(actions)
-    if refused != (LIMIT,) or _is_whole(table, progress):
+    if refused != (LIMIT,) or _number(table, progress) is not None:
         return refused
     logs.logger().warning("a player's progress is damaged, and counted again from the paths")
     mend(table, definition.challenge, player)
     refused = table.transact(actions)
-    if refused == (LIMIT,) and not _is_whole(table, progress):
+    if refused == (LIMIT,) and _number(table, progress) is None:
         raise Busy(f"{player}'s progress is damaged: try again in a moment.")
     return refused
 
 
-def _is_whole(table: Table, key: Key) -> bool:
-    """Tell whether a progress is a number of paths."""
+def _number(table: Table, key: Key) -> int | None:
+    """Read how many paths a progress says; None for one that is damaged. Costs 1 RCU."""
     item = table.get(key, consistent=True)
-    return item is None or challenges.is_count(item.get("found"))
+    found = 0 if item is None else item.get("found")
+    return found if challenges.is_count(found) else None
 
 
 def _found(table: Table, definition: Definition, player: str, path: str, status: int) -> Answer[Found]:
-    """Answer how many paths a player has found by now. Costs 1 RCU."""
-    item = table.get(challenges.progress_key(definition.challenge, player), consistent=True) or {}
-    found = item.get("found", 0)
-    count = found if challenges.is_count(found) else 0
-    return Answer(Found(path=path, found=count, limit=definition.limit), status=status)
+    """Answer how many paths a player has found by now. Costs 1 RCU.
+
+    A damaged progress is mended here too: no condition tells half a path from a whole one.
+    """
+    progress = challenges.progress_key(definition.challenge, player)
+    found = _number(table, progress)
+    if found is None:
+        mend(table, definition.challenge, player)
+        found = _number(table, progress)
+    return Answer(Found(path=path, found=found or 0, limit=definition.limit), status=status)
 
 
 # -- guesses -------------------------------------------------------------------------------------------
+
+
+def _bucket(table: Table, key: Key, seen: Item | None, now: datetime) -> Item | None:
+    """Answer what wrong guesses weigh; what none can weigh is taken away: it would lock a player out."""
+    drained = (seen or {}).get("drained")
+    if not isinstance(drained, int | Decimal) or drained <= times.milliseconds(now + MARGIN):
+        return seen
+    table.delete(key, condition="drained = :drained", values={":drained": drained})
+    return None
 
 
 def _wait(seen: Item | None, now: datetime) -> int:

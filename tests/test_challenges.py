@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import doctest
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from unittest import mock
 from urllib.parse import quote
@@ -21,7 +23,7 @@ from hypothesis import strategies as st
 import app
 from bench.meter import Meter
 from chalicelib import answers, auth, challenges, placing, ranking, ranktree, submissions, times
-from chalicelib.challenge_schemas import Normalization
+from chalicelib.challenge_schemas import BLANKS, Normalization
 from chalicelib.errors import NotOpen
 from chalicelib.items import Item, Key
 from chalicelib.settings import current
@@ -397,6 +399,17 @@ def test_guesses_expire_and_a_damaged_item_of_theirs_locks_nobody_out(hunt: Hunt
     hunt.table.put({**key._asdict(), "drained": "soon"})
     assert guess(hunt, now, PATHS[0]) == "201"
     assert guess(hunt, now) == "InvalidPath"
+    for drained in (10**20, times.milliseconds(now) * 1000, Decimal("9e18") + Decimal("0.5")):
+        hunt.table.put({**key._asdict(), "drained": drained})
+        assert guess(hunt, now) == "InvalidPath"
+    assert (hunt.table.get(key) or {})["drained"] == times.milliseconds(now) + submissions.INTERVAL
+
+
+def test_a_clock_that_is_a_minute_behind_forgets_no_guess(hunt: Hunt) -> None:
+    hunt.define()
+    now = datetime.now(UTC)
+    assert [guess(hunt, now) for _ in range(10)] == ["InvalidPath"] * 10
+    assert guess(hunt, now - timedelta(minutes=1)) == "SlowDown"
 
 
 # -- progress ------------------------------------------------------------------------------------------
@@ -478,6 +491,7 @@ DAMAGED: list[Item] = [
     {"found": True},
     {"found": None, "latest": "yesterday"},
     {"FOUND": 2},
+    {"found": Decimal("1.5"), "latest": 5},
 ]
 
 
@@ -510,6 +524,66 @@ def test_a_damaged_progress_can_be_withdrawn(hunt: Hunt, damaged: Item) -> None:
     hunt.table.put({**Key(*PLAYER)._asdict(), **damaged})
     assert hunt.call("admin", "DELETE", "hunt/players/ann")[0] == 204
     assert hunt.settle() == counts({})
+
+
+def test_a_repeated_path_mends_a_damaged_progress_and_answers_the_number(hunt: Hunt) -> None:
+    hunt.define()
+    hunt.find("ann", 2)
+    hunt.table.put({**Key(*PLAYER)._asdict(), "found": "2"})
+    assert hunt.submit("ann", PATHS[1]) == (200, {"path": PATHS[1], "found": 2, "limit": 12})
+    assert hunt.settle() == counts({2: 1})
+
+
+GONE = "an attribute that is not there"
+TORN: list[tuple[str, Any]] = [
+    *((name, GONE) for name in ("limit", "normalization", "answers", "salt", "edition")),
+    *(("limit", "12"), ("limit", 0), ("normalization", {"case": "upper"}), ("answers", ["a"])),
+    *(("salt", "salt"), ("edition", "1"), ("opens", "soon")),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), TORN, ids=[f"{name}-{value}" for name, value in TORN])
+def test_a_damaged_definition_is_503_until_an_admin_puts_it_again(hunt: Hunt, name: str, value: Any) -> None:
+    hunt.define(ranked=True)
+    hunt.find("ann", 2)
+    key = challenges.definition_key("hunt")
+    item = hunt.table.get(key) or {}
+    hunt.table.put({k: v for k, v in (item | {name: value}).items() if v != GONE})
+    for who, method, path, body in (
+        ("", "GET", "hunt", None),
+        ("", "GET", "hunt/leaders", None),
+        ("bob", "POST", "hunt/paths", {"path": PATHS[0]}),
+        ("bob", "GET", "hunt/players/bob", None),
+        ("admin", "DELETE", f"hunt/players/ann/paths/{quote(PATHS[0], safe='')}", None),
+    ):
+        status, answer = hunt.call(who, method, path, body)
+        assert (status, answer["Code"]) == (503, "Busy")
+        assert "an admin" in answer["Message"]
+    assert hunt.call("ann", "GET", "hunt/players/ann")[1]["found"] == 2
+    assert hunt.settle()["exactly"]["2"] == 1
+    assert hunt.define(ranked=True)[0] == 200
+    assert hunt.submit("ann", PATHS[0])[0] == 200
+    assert hunt.submit("bob", PATHS[0])[0] == 201
+    assert hunt.settle() == counts({1: 1, 2: 1})
+
+
+def test_a_damaged_definition_keeps_its_normalization(hunt: Hunt) -> None:
+    keep = {"case": "keep", "spaces": "keep", "unicode": "NFC"}
+    hunt.define(normalization=keep)
+    item = hunt.table.get(challenges.definition_key("hunt")) or {}
+    hunt.table.put(item | {"answers": 7})
+    assert hunt.define(normalization=RULES)[1]["Code"] == "Conflict"
+    assert hunt.define()[1]["normalization"] == keep
+
+
+def test_damaged_statistics_are_answered_as_far_as_they_can_be_read(hunt: Hunt) -> None:
+    hunt.define()
+    hunt.find("ann", 2)
+    right = hunt.settle()
+    key = challenges.statistics_key("hunt")
+    item = hunt.table.get(key) or {}
+    hunt.table.put(item | {"players": "one", "n3": [3], "n4": Decimal("0.5")})
+    assert hunt.call("", "GET", "hunt/statistics") == (200, right | {"players": 0})
 
 
 def test_more_paths_than_any_limit_left_by_a_version_without_one_are_no_trap(hunt: Hunt) -> None:
@@ -605,6 +679,11 @@ def test_two_notations_are_the_same_as_the_challenge_states(
     assert (answers.normalized(one, stated) == answers.normalized(other, stated)) == same
 
 
+def test_the_blanks_that_a_description_names_are_those_that_a_normalized_path_is_rid_of() -> None:
+    blanks = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+    assert re.findall(f"[{BLANKS}]", "".join(map(chr, range(0x110000)))) == blanks
+
+
 # -- leaders -------------------------------------------------------------------------------------------
 
 
@@ -659,6 +738,19 @@ def test_a_challenge_that_is_not_ranked_has_no_leaders_and_ranks_from_the_next_p
     assert hunt.submit("ann", PATHS[5])[0] == 201
     hunt.settle()
     assert leaders(hunt) == [(1, "ann", 3)]
+
+
+def test_a_challenge_that_is_ranked_no_more_has_no_leaders(hunt: Hunt) -> None:
+    hunt.define(ranked=True)
+    hunt.find("ann", 2)
+    hunt.find("bob", 3)
+    hunt.settle()
+    first = hunt.call("", "GET", "hunt/leaders?limit=1")[1]["cursor"]
+    hunt.define()
+    assert leaders(hunt) == leaders(hunt, f"?limit=1&cursor={first}") == []
+    assert hunt.call("", "GET", "hunt/leaders?around=ann")[0] == 404
+    hunt.define(ranked=True)
+    assert leaders(hunt) == [(1, "bob", 3), (2, "ann", 2)]
 
 
 def test_the_examples_of_a_score_hold() -> None:

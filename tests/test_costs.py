@@ -83,7 +83,7 @@ COSTS = {
     ("stream", "two paths of a player"): (0, 4, 1),
     ("GET /challenges/{challenge}/players/{player}", ""): (200, 0, 1),
     ("GET /challenges/{challenge}/statistics", ""): (200, 0, 1),
-    ("GET /challenges/{challenge}/leaders", "of one that is not ranked"): (200, 0, 1),
+    ("GET /challenges/{challenge}/leaders", "of one that is not ranked"): (200, 0, 0.5),
     ("stream", "a path of a ranked challenge"): (0, 22, 1),
     ("GET /challenges/{challenge}/leaders", ""): (200, 0, 1),
     ("DELETE /challenges/{challenge}/players/{player}/paths/{path}", ""): (204, 4, 3),
