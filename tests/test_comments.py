@@ -179,7 +179,18 @@ def test_a_malformed_comment_is_400_and_names_the_field(shop: Shop, field: str, 
     assert shop.call("PATCH", f"{P}/comments/{one['id']}", {field: value}, "me")[0] == 400
     if field == "language" and isinstance(value, str) and value:
         for path in (f"{P}/comments", f"{P}/statistics", "/products/leaders"):
-            assert shop.call("GET", f"{path}?language={value}")[0] == 400
+            status, answer = shop.call("GET", f"{path}?language={value}")
+            assert (status, answer["Message"].startswith("language: ")) == (400, True)
+
+
+def test_what_is_no_language_tag_is_told_what_one_looks_like(shop: Shop) -> None:
+    says = "language: 'en_US' is not a language tag such as en, pt-BR or zh-Hant"
+    body = {"rating": 5, "language": "en_US", "text": ""}
+    assert shop.call("POST", f"{P}/comments", body, "me")[1]["Message"] == says
+    one = f"{P}/comments/{shop.post('me')['id']}"
+    assert shop.call("PATCH", one, {"language": "en_US"}, "me")[1]["Message"] == says
+    for path in (f"{P}/comments", f"{P}/statistics", "/products/leaders"):
+        assert shop.call("GET", f"{path}?language=en_US")[1]["Message"] == says
 
 
 def test_a_text_and_a_language_are_kept_in_one_notation(shop: Shop) -> None:
