@@ -1,8 +1,9 @@
 """Pages of a product's comments, newest first, of any ratings and in one language or all.
 
 A page goes on strictly after the last comment that the page before it has shown or looked at, whichever way
-it is found: every comment that is there all the while is on one page, once, whatever is added, edited and
-deleted meanwhile. Filters follow the statistics and gsi2, which lag behind a write by well under a second.
+it is found: every comment that is there all the while is on one page, once, whatever is added and deleted
+meanwhile. Filters follow the statistics and gsi2, which lag behind a write by well under a second: a comment
+whose rating or language is edited while they are read may be missed, but is never shown twice.
 """
 
 from collections import deque
@@ -60,10 +61,10 @@ def newest(table: Table, product: str, query: CommentsQuery, settings: Settings,
     its sub-queries cost, 0.5 to 20 beside the page. Raises BadRequest, BadCursor, and Forbidden for a plan
     asked for by anybody but an admin.
     """
-    if query.explain and not caller.admin:
-        raise Forbidden("explain: only an admin may see the plan; send an admin's token.")
     ratings = frozenset(map(int, query.rating.split(","))) if query.rating else RATINGS
     language = tag(query.language) if query.language else ""
+    if query.explain and not caller.admin:
+        raise Forbidden("explain: only an admin may see the plan; send an admin's token.")
     asked = ("comments", product, ",".join(map(str, sorted(ratings))), language)
     after = cursors.read(settings, asked, query.cursor)
     tally = Tally()

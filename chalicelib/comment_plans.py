@@ -19,7 +19,7 @@ from chalicelib.items import Item
 from chalicelib.ratings import counts
 
 SUB_QUERIES = 40  # of one page: 20 RCU at least
-READ = 1_000  # comments that a filtered reading looks at, at most
+MOST = 64.0  # RCU of a filtered reading, at most: half a megabyte, some 1,000 comments
 Way = Literal["all", "filter", "merge", "none"]
 BLOCK, UNIT = 4096, 0.5  # bytes, and the RCU that each begun one costs
 
@@ -70,8 +70,7 @@ def decide(
     if complete and len(cells) <= SUB_QUERIES:
         expected["merge"] = sum(units(share(cell, limit, matching) * size) for cell in cells)
     way: Way = "merge" if expected.get("merge", math.inf) < expected["filter"] else "filter"
-    most = expected.get("merge", math.inf) / UNIT * BLOCK / size
-    reads = READ if most > READ else math.ceil(most)
+    reads = math.ceil(min(expected.get("merge", math.inf), MOST) / UNIT * BLOCK / size)
     return Decision(way, cells, skipped, matching, total, reads, expected)
 
 

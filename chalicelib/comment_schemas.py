@@ -29,8 +29,9 @@ Language = Annotated[
     Meta(
         description="A BCP 47 tag, in any case; answers have the usual one. Tags are compared whole: en-GB "
         "is not among en",
+        min_length=2,
         max_length=languages.LONGEST,
-        pattern=languages.PATTERN,
+        extra_json_schema={"pattern": languages.PATTERN},  # checked by `comments.tag`, which says it better
         examples=["en"],
     ),
 ]

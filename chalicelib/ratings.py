@@ -53,9 +53,10 @@ def leaders(table: Table, query: LeadersQuery) -> Leaders:
     if page.next:  # an index has no order among equals: look at all of those that tie for the last place
         least = found[-1]["gsi1sk"]
         tied = table.query(pk, (least, least), index="gsi1", limit=TIES).items
-        found = [item for item in found if item["gsi1sk"] > least] + tied
-    found = sorted(found, key=lambda item: (-item["gsi1sk"], product_of(item)))[: query.limit]
-    return Leaders(items=[Leader(product=product_of(item), five_star=item["gsi1sk"]) for item in found])
+        found = found + tied
+    fives = {product_of(item): item["gsi1sk"] for item in found}  # one may move between the two reads
+    first = sorted(fives.items(), key=lambda entry: (-entry[1], entry[0]))[: query.limit]
+    return Leaders(items=[Leader(product=product, five_star=count) for product, count in first])
 
 
 def counts(item: Item) -> list[int]:

@@ -18,7 +18,7 @@ from bench.meter import Meter
 from chalicelib import auth, comments, languages, settings, ulids
 from chalicelib.comment_schemas import CommentBody
 from chalicelib.items import Item
-from chalicelib.table import Table, connect
+from chalicelib.table import Page, Table, connect
 from ops import definition
 from tests.faults import after, cancelled, instead, timed_out
 from tests.records import Reader, drift, scan
@@ -179,7 +179,18 @@ def test_a_malformed_comment_is_400_and_names_the_field(shop: Shop, field: str, 
     assert shop.call("PATCH", f"{P}/comments/{one['id']}", {field: value}, "me")[0] == 400
     if field == "language" and isinstance(value, str) and value:
         for path in (f"{P}/comments", f"{P}/statistics", "/products/leaders"):
-            assert shop.call("GET", f"{path}?language={value}")[0] == 400
+            status, answer = shop.call("GET", f"{path}?language={value}")
+            assert (status, answer["Message"].startswith("language: ")) == (400, True)
+
+
+def test_what_is_no_language_tag_is_told_what_one_looks_like(shop: Shop) -> None:
+    says = "language: 'en_US' is not a language tag such as en, pt-BR or zh-Hant"
+    body = {"rating": 5, "language": "en_US", "text": ""}
+    assert shop.call("POST", f"{P}/comments", body, "me")[1]["Message"] == says
+    one = f"{P}/comments/{shop.post('me')['id']}"
+    assert shop.call("PATCH", one, {"language": "en_US"}, "me")[1]["Message"] == says
+    for path in (f"{P}/comments", f"{P}/statistics", "/products/leaders"):
+        assert shop.call("GET", f"{path}?language=en_US")[1]["Message"] == says
 
 
 def test_a_text_and_a_language_are_kept_in_one_notation(shop: Shop) -> None:
@@ -501,6 +512,30 @@ def test_leaders_are_in_order_and_equals_by_name(shop: Shop) -> None:
     assert leaders() == [one for one in right if one[0] != "d"]
     assert ("d", 1) not in leaders("?language=de")
     assert shop.get("/products/leaders/statistics")["total"] == 2
+
+
+@pytest.mark.parametrize(
+    ("product", "moves", "right"),
+    [("a", -1, [("b", 3), ("a", 2), ("c", 2)]), ("c", 1, [("a", 3), ("b", 3), ("c", 2)])],
+)
+def test_a_product_that_moves_while_leaders_are_read_is_among_them_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, product: str, moves: int, right: list[tuple[str, int]]
+) -> None:
+    """Those that tie for the last place are read again: one has come down to them, or has left them."""
+    for name, fives in {"a": 3, "b": 3, "c": 2, "d": 1}.items():
+        index = {"gsi1pk": comments.leaders_key(), "gsi1sk": fives}
+        shop.table.put(comments.statistics_key(name)._asdict() | index)
+    read = Table.query
+
+    def query(table: Table, *args: Any, **options: Any) -> Page:
+        page = read(table, *args, **options)
+        monkeypatch.setattr(Table, "query", read)
+        table.update(comments.statistics_key(product), "ADD gsi1sk :n", values={":n": moves})
+        return page
+
+    monkeypatch.setattr(Table, "query", query)
+    found = shop.get("/products/leaders?limit=3")["items"]
+    assert [(one["product"], one["fiveStar"]) for one in found] == right
 
 
 def test_the_plan_is_shown_to_admins_alone(shop: Shop) -> None:

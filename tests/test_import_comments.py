@@ -7,8 +7,9 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -144,6 +145,21 @@ def test_the_languages_go_round_row_by_row() -> None:
     rows = [row for row in read(lines, ["en", "de"]) if isinstance(row, import_comments.Row)]
     assert [row.body.language for row in rows] == ["en", "de", "en", "de", "en"]
     assert rows[0].body.text == "a\n0"
+
+
+def test_of_an_authors_rows_about_a_product_the_first_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the writers overtake each other: the later rows are not sent beside it."""
+    sent: list[import_comments.Row] = []
+
+    def post(_: Table, row: import_comments.Row, __: datetime) -> bool:
+        sent.append(row)
+        return True
+
+    monkeypatch.setattr(import_comments, "_post", post)
+    lines = ["text,product,author,rating,language\n", *(f"{i},p,a{i % 3},5,en\n" for i in range(9))]
+    summary = import_comments.write(cast("Table", None), read(lines), datetime.now(UTC))
+    assert sorted(row.body.text for row in sent) == ["0", "1", "2"]
+    assert (summary.rows, summary.written, summary.skipped[Skip.COMMENTED_ALREADY]) == (9, 3, 6)
 
 
 @pytest.mark.parametrize(
