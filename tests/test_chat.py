@@ -12,8 +12,9 @@ from chalice.test import Client
 
 import app
 from bench.meter import Meter
-from chalicelib import auth, lobby, resume, settings, times
+from chalicelib import auth, lobby, pool, resume, settings, times
 from chalicelib.connections import key
+from chalicelib.items import Item
 from chalicelib.table import connect
 from ops import definition
 from tests.chatting import (
@@ -210,6 +211,45 @@ def test_two_who_are_left_alone_may_meet_again_after_a_while(pair: Chat) -> None
     assert pair.partner("a") == "b"
 
 
+def place(chat: Chat, id: str, **card: Any) -> Item:
+    """Write a place of the pool for one that nobody else meets."""
+    entry = pool.entry("main", pool.turn(id, chat.tick()), {"who": id, "at": "", "born": 0, **card})
+    chat.table.put(entry)
+    return entry
+
+
+def test_the_former_partner_is_no_choice_while_another_waits(pair: Chat) -> None:
+    """Nor after a lost race, when one of several is taken at random."""
+    pair.say("a", "next")
+    pair.wait(11)
+    for id in "cd":
+        place(pair, id)
+    found = pool.suitable(pair.table, pair.item("a"), pair.now, SETTINGS)
+    assert [pool.id_of(one) for one in found] == ["c", "d"]
+
+
+def test_the_former_partner_is_no_choice_while_another_waits_behind_many(pair: Chat) -> None:
+    """The first look shows the former partner, and many who would not take anyone yet."""
+    pair.say("a", "next")
+    pair.wait(11)
+    for number in range(pool.LOOK):
+        place(pair, f"w{number}", interests={"music"})
+    me = pair.item("a")
+    assert [pool.id_of(one) for one in pool.suitable(pair.table, me, pair.now, SETTINGS)] == ["b"]
+    place(pair, "c")
+    assert [pool.id_of(one) for one in pool.suitable(pair.table, me, pair.now, SETTINGS)] == ["c"]
+
+
+def test_after_a_lost_race_a_shared_interest_still_goes_first(chat: Chat) -> None:
+    chat.come("a", interests="chess,film")
+    chat.wait(6)
+    for id, interest in (("b", "chess"), ("c", "none"), ("d", "film")):
+        place(chat, id, interests={interest})
+    chat.wait(6)
+    found = pool.suitable(chat.table, chat.item("a"), chat.now, SETTINGS)
+    assert [pool.id_of(one) for one in found] == ["b", "d"]
+
+
 def test_who_waits_keeps_its_place_when_it_says_next(chat: Chat) -> None:
     chat.come("a", interests="chess")
     chat.come("b", interests="music")
@@ -342,6 +382,36 @@ def test_a_stale_place_in_the_pool_is_taken_away_by_whoever_meets_it(chat: Chat)
     assert chat.pool() == ["b"]
     chat.come("c")
     assert chat.partner("b") == "c"
+
+
+def test_the_last_status_is_true_though_a_partner_came_while_it_was_on_its_way(chat: Chat) -> None:
+    """A function that has just started may take a second for its first post."""
+    chat.connect("a")
+
+    def meet(id: str) -> None:
+        chat.wire.before_post = lambda id: None
+        chat.connect("b")
+
+    chat.wire.before_post = meet
+    frames = chat.say("a", "status")
+    assert [frame.get("state") or frame["code"] for frame in frames] == [
+        "partner_connected",
+        "waiting",
+        "matched",
+    ]
+
+
+def test_a_message_on_its_way_to_a_connection_that_is_taken_over_reaches_who_comes_after(pair: Chat) -> None:
+    place = token(pair, "b")
+
+    def cut(id: str) -> None:
+        pair.wire.before_post = lambda id: None
+        pair.come("b2", resume=place)
+
+    pair.wire.before_post = cut
+    assert pair.say("a", "message", text="still there?") == []
+    pair.wire.before_post = lambda id: None
+    assert without_time(pair.wire.read("b2"))[-1:] == [text("still there?")]
 
 
 # -- the sweep -----------------------------------------------------------------------------------------
@@ -605,7 +675,7 @@ def test_what_it_costs(pair: Chat) -> None:
     assert costs == {
         "message": (1, 0),
         "connect, nobody waits": (6, 1),
-        "status, waiting": (1, 2),
+        "status, waiting": (1, 3),
         "connect, matched": (16, 2),
         "status, told of it": (3, 2),
         "disconnect, matched, and nobody else waits": (10, 3),
