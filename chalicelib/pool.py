@@ -10,7 +10,7 @@ stale for ever, and whoever meets it takes it away.
 
 import os
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from chalicelib import connections, times
 from chalicelib.items import Item, Key
@@ -63,6 +63,16 @@ def drop_stale(table: Table, place: Item) -> bool:
 
 
 # -- read ----------------------------------------------------------------------------------------------
+
+
+def newcomers(table: Table, lobby: str, now: datetime, span: timedelta) -> list[str]:
+    """Answer who came into a lobby's pool within a while, of the last 100; nobody who waits there alone.
+
+    Costs 0.5 RCU per 4 KB (about 25 entries).
+    """
+    places = table.query(f"WAITING#{lobby}", limit=100, newest_first=True).items
+    young = [id_of(place) for place in places if _waited(place["sk"], now) < span.total_seconds()]
+    return young if len(places) > 1 else []
 
 
 def suitable(table: Table, me: Item, now: datetime, settings: Settings) -> list[Item]:

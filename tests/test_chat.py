@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,10 +13,11 @@ from chalice.test import Client
 
 import app
 from bench.meter import Meter
-from chalicelib import auth, lobby, pool, resume, settings, times
-from chalicelib.connections import key
+from chalicelib import auth, lobby, pool, reports, resume, settings, times
+from chalicelib.connections import QUOTED, key
+from chalicelib.errors import Busy
 from chalicelib.items import Item
-from chalicelib.table import connect
+from chalicelib.table import Table, connect
 from ops import definition
 from tests.chatting import (
     CONNECTED,
@@ -468,6 +470,43 @@ def test_the_sweep_stays_until_those_who_wait_take_anyone(chat: Chat) -> None:
     assert (chat.wire.read("a"), chat.wire.read("b")) == ([CONNECTED], [CONNECTED])
 
 
+@pytest.mark.parametrize("before", [30, 0])
+def test_the_sweep_stays_for_a_newcomer_whoever_else_waits(chat: Chat, before: float) -> None:
+    """Beside one who has waited long, and beside one whom the sweep itself has freed just now."""
+    chat.come("a", interests="chess")
+    if before:
+        chat.wait(before)
+    else:
+        chat.come("b", interests="chess")
+        chat.die("b")
+        chat.wait(61)
+    chat.come("c", interests="music")
+    chat.sweep(seconds=50)
+    assert (chat.partner("a"), chat.partner("c")) == ("c", "a")
+
+
+def test_a_connection_that_the_table_is_busy_with_is_no_others_loss(
+    pair: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(table: Table, id: str, *rest: Any) -> lobby.Turns:
+        if id == "b":
+            raise Busy("as told")
+        return lobby_lose(table, id, *rest)
+
+    lobby_lose = lobby.lose
+    pair.come("c")
+    pair.come("d")
+    for id in "bd":
+        pair.die(id)
+    pair.wait(61)
+    with monkeypatch.context() as patched:
+        patched.setattr(lobby, "lose", lose)
+        pair.sweep()
+    assert (pair.state("a"), pair.state("c")) == ("matched", "waiting")
+    pair.sweep()
+    assert pair.state("b") == "gone"
+
+
 # -- reports -------------------------------------------------------------------------------------------
 
 
@@ -521,6 +560,20 @@ def test_reports_come_newest_first_page_by_page_and_expire(pair: Chat, admin: Ca
             assert item["ttl"] - times.epoch(pair.now) == 30 * 86400
 
 
+OTHER = SETTINGS._replace(secret="x" * 32)
+
+
+def test_without_a_secret_messages_arrive_and_prove_nothing(moto_table: definition.Table, chat: Chat) -> None:
+    chat.settings = SETTINGS._replace(secret="")
+    for id in "ab":
+        chat.come(id)
+    chat.wire.read("a")
+    for _ in range(2):
+        chat.say("a", "message", text="hello")
+    assert without_time(chat.wire.read("b")) == [text("hello")] * 2
+    assert chat.item("a")["q1"] != chat.item("a")["q2"]
+
+
 def test_nothing_of_a_conversation_and_of_a_person_is_stored(pair: Chat) -> None:
     secret = "my name is Ada, from 192.0.2.7"
     pair.say("a", "message", text=secret)
@@ -528,6 +581,10 @@ def test_nothing_of_a_conversation_and_of_a_person_is_stored(pair: Chat) -> None
     stored = repr(scan(pair.table))
     assert "Ada" not in stored
     assert "192.0.2.7" not in stored
+    # Nor can somebody who reads the table try what may have been said: a digest needs the stage's secret.
+    held = {pair.item(id)[name] for id in "ab" for name in QUOTED[:1]}
+    assert not held & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
+    assert held == {reports.digest(SETTINGS, secret)} != {reports.digest(OTHER, secret)}
     assert "Mozilla" not in stored  # what context() says of the client's agent
 
 
