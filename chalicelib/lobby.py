@@ -37,7 +37,7 @@ def lose(table: Table, id: str, now: datetime, settings: Settings, *, may_return
             return ()
         returns = may_return and item["state"] == "matched" and item.get("resumable")
         keep = times.epoch(now + settings.chat_resume) if returns else 0
-        if moved := pairs.move(table, item, "gone", now, keep=keep):
+        if moved := pairs.move(table, item, "gone", now, keep=keep, was="" if may_return else "left"):
             topics.forget(table, item)
             return (moved.lost,) if moved.lost else ()
     raise Busy("A connection changes faster than it can be read.")

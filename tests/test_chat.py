@@ -649,6 +649,16 @@ def test_whoever_closes_by_itself_or_holds_no_token_keeps_nobody(pair: Chat, cod
     assert pair.partner("b") == "c"
 
 
+@pytest.mark.parametrize("before", ["idle", "matched"])
+def test_a_token_is_not_good_any_more_once_its_place_was_given_up(pair: Chat, before: str) -> None:
+    place = token(pair, "a")
+    if before == "idle":
+        pair.say("a", "leave")
+    pair.disconnect("a", code=1000)
+    assert pair.come("a2", lobby="red", resume=place)[0]["state"] == "waiting"
+    assert pair.item("a2")["lobby"] == "red"
+
+
 def test_a_token_is_good_once(pair: Chat) -> None:
     place = token(pair, "a")
     pair.disconnect("a", code=1001)
