@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from chalice.test import Client
 
 import app
 from bench.meter import Meter
-from chalicelib import auth, lobby, pool, reports, resume, settings, times
+from chalicelib import auth, lobby, logs, pairs, pool, reports, resume, settings, times
 from chalicelib.connections import QUOTED, key
 from chalicelib.errors import Busy
 from chalicelib.items import Item
@@ -586,6 +587,35 @@ def test_nothing_of_a_conversation_and_of_a_person_is_stored(pair: Chat) -> None
     assert not held & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
     assert held == {reports.digest(SETTINGS, secret)} != {reports.digest(OTHER, secret)}
     assert "Mozilla" not in stored  # what context() says of the client's agent
+
+
+def test_nobody_is_named_in_the_log(
+    pair: Chat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[str] = []
+    log = SimpleNamespace(
+        error=lambda *what, **more: lines.append(repr((what, more))),
+        warning=lambda *what, **more: lines.append(repr((what, more))),
+    )
+    monkeypatch.setattr(logs, "logger", lambda: log)
+    secret, place = "my name is Ada, from 192.0.2.7", token(pair, "a")
+
+    def fail(id: str) -> None:
+        raise EndpointConnectionError(endpoint_url=f"https://192.0.2.7/{secret}")
+
+    pair.wire.before_post = fail
+    pair.say("a", "message", text=secret)
+
+    def busy(*_: Any) -> None:
+        raise Busy(secret)
+
+    monkeypatch.setattr(pairs, "seek", busy)
+    assert pair.connect("c", query={"lobby": "red", "resume": "x" + place}) == 200
+    pair.settings = SETTINGS._replace(secret="")
+    pair.say("a", "resume")
+    assert len(lines) >= 3
+    written = " ".join(lines) + capsys.readouterr().out
+    assert not [part for part in (secret, "Ada", "192.0.2.7", "Mozilla", place) if part in written]
 
 
 # -- coming back ---------------------------------------------------------------------------------------
