@@ -117,10 +117,9 @@ def sweep(
             with _alone():
                 settle(table, posts, [id], clock(), settings)
         now = clock()
-        todo = [id for lobby in lobbies for id in pool.newcomers(table, lobby, now, soon)]
         if (now - begun).total_seconds() + STEP > seconds:
             return
-        if todo:
+        if todo := [id for lobby in lobbies for id in pool.newcomers(table, lobby, now, soon)]:
             pause(STEP)
 
 
