@@ -19,7 +19,7 @@ Nothing of a conversation is stored, and of a person nothing at all: no address,
 from datetime import datetime
 from typing import Any
 
-from chalicelib import connections, lobby, logs, pairs, resume, sockets, topics
+from chalicelib import connections, lobby, logs, pairs, reports, resume, sockets, topics
 from chalicelib.chat_schemas import Message
 from chalicelib.connections import Arrival
 from chalicelib.errors import Busy
@@ -88,8 +88,9 @@ def hear(
     if len(text) > settings.chat_length:
         posts.send(at, id, sockets.error("too_long"))
         return
+    proof = reports.digest(settings, text) if text else b""
     try:
-        if me := connections.touch(table, id, now, settings, text):
+        if me := connections.touch(table, id, now, settings, proof):
             todo = action.take(Frame(table, posts, sources, settings, now, me, said))
             is_unsettled = me["state"] == "waiting" or me.get("untold")
             lobby.settle(table, posts, (*todo, id) if is_unsettled else todo, now, settings)

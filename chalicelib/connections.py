@@ -17,7 +17,6 @@ A connection that has left is `gone`, and kept some minutes: a late or repeated 
 nothing, and who comes back with a token finds its place.
 """
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -73,12 +72,12 @@ def newcomer(arrival: Arrival, now: datetime) -> Item:
     return item | ({"interests": set(arrival.interests)} if arrival.interests else {})
 
 
-def touch(table: Table, id: str, now: datetime, settings: Settings, said: str = "") -> Item | None:
+def touch(table: Table, id: str, now: datetime, settings: Settings, said: bytes = b"") -> Item | None:
     """Take note of a frame, and answer the connection; None when it comes too fast, or is not known.
 
     The write that finds the partner decides on the rate: the times of the last frames move up by one, on
-    condition that the oldest of them is old enough. `said` is a message's text; what is kept of it is a
-    digest, deleted with the pair, that proves a report's quotation. Costs 1 WCU.
+    condition that the oldest of them is old enough. `said` is the digest of a message (reports.py), deleted
+    with the pair. Costs 1 WCU.
     """
     frames = [f"t{i:02}" for i in range(1, settings.chat_frames + 1)]
     values = {
@@ -89,7 +88,7 @@ def touch(table: Table, id: str, now: datetime, settings: Settings, said: str = 
     sets = _shifted(frames, ":now", ":never")
     if said:
         sets += _shifted(QUOTED, ":said", ":nothing")
-        values |= {":said": digest(said), ":nothing": b"-", ":one": 1}
+        values |= {":said": said, ":nothing": b"-", ":one": 1}
     last = frames[-1]
     return table.update(
         key(id),
@@ -140,11 +139,6 @@ def every(table: Table) -> Iterator[Item]:
 def end(born: int) -> int:
     """Say when a connection that came in a second has ended for certain."""
     return born + int(LONGEST.total_seconds())
-
-
-def digest(text: str) -> bytes:
-    """Digest a message's text, so short that it says nothing but whether a quotation is true."""
-    return hashlib.blake2b(text.encode(), digest_size=6).digest()
 
 
 def token() -> str:

@@ -55,9 +55,20 @@ class Frame(NamedTuple):
 
 
 def status(frame: Frame) -> Turns:
-    """Answer the sender's state. What it was not told comes after; whoever is at telling it is waited for."""
-    frame.answer(type="status", state=frame.me["state"], since=times.answer(times.instant(frame.me["since"])))
-    if frame.me.get("untold"):
+    """Answer the sender's state. What it was not told comes after; whoever is at telling it is waited for.
+
+    While the answer is on its way somebody else may change the state, and tell: then the answer comes late,
+    and another one follows. So the last status is always true. Costs 1 RCU.
+    """
+    me: Item | None = frame.me
+    turn = ""
+    while me and me["turn"] != turn:
+        turn = me["turn"]
+        frame.answer(type="status", state=me["state"], since=times.answer(times.instant(me["since"])))
+        me = connections.find(frame.table, frame.id)
+        if me and me.get("untold") and "telling" not in me:  # what is new is told after this answer
+            break
+    if me and me.get("untold"):
         notes.wait_until_told(frame.table, frame.posts, frame.id, frame.now)
     return ()
 
@@ -66,7 +77,8 @@ def message(frame: Frame) -> Turns:
     """Hand a text to the partner: one write, which has found the partner and decided on the rate, one post.
 
     The first of a pair sees to it that the partner knows of the pair, for 1 RCU. When the partner is dead,
-    the sender is told that it has lost it, and waits.
+    the sender is told that it has lost it, and waits; when another connection has taken the partner's place
+    meanwhile, the text goes there.
     """
     text = {"type": "message", "text": frame.said.text, "time": times.answer(frame.now)}
     return _relay(frame, wire.encode(text), is_first=frame.me.get("said") == 1)
@@ -82,7 +94,7 @@ def _relay(frame: Frame, sent: str, *, is_first: bool) -> Turns:
     if me["state"] != "matched":
         return frame.refuse("not_matched")
     id, at = me["partner"]["id"], me["partner"]["at"]
-    if is_first:
+    if is_first and (connections.find(table, id) or {}).get("untold"):
         notes.wait_until_told(table, frame.posts, id, now)
     outcome = notes.deliver(table, frame.posts, id, at, sent, now)
     if outcome == "later" and frame.said is not None:
@@ -91,6 +103,10 @@ def _relay(frame: Frame, sent: str, *, is_first: bool) -> Turns:
         return ()
     if lost := lobby.lose(table, id, now, frame.settings):
         return lost
+    after = connections.find(table, frame.id)
+    partner = after["partner"] if after and "partner" in after else me["partner"]
+    if after and partner["id"] != id and partner["who"] == me["partner"]["who"]:  # over another connection
+        return _relay(frame._replace(me=after), sent, is_first=True)
     return frame.move("waiting", note=DISCONNECTED)  # its item had expired, or it left just now
 
 

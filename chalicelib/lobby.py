@@ -5,10 +5,11 @@ items alone. So it heals what a crash has left, at the next frame of either, or 
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from chalicelib import connections, logs, metrics, notes, pairs, times, topics
+from chalicelib import connections, logs, metrics, notes, pairs, pool, times, topics
 from chalicelib.errors import Busy
 from chalicelib.items import Item
 from chalicelib.posts import Posts
@@ -36,7 +37,7 @@ def lose(table: Table, id: str, now: datetime, settings: Settings, *, may_return
             return ()
         returns = may_return and item["state"] == "matched" and item.get("resumable")
         keep = times.epoch(now + settings.chat_resume) if returns else 0
-        if moved := pairs.move(table, item, "gone", now, keep=keep):
+        if moved := pairs.move(table, item, "gone", now, keep=keep, was="" if may_return else "left"):
             topics.forget(table, item)
             return (moved.lost,) if moved.lost else ()
     raise Busy("A connection changes faster than it can be read.")
@@ -89,8 +90,9 @@ def sweep(
     """Look at every connection: free whoever's partner died in silence, tell and match whom a crash forgot.
 
     A connection is dead when it is too old to be open, or was silent for a minute and API Gateway says that
-    it is gone. While somebody waits who will soon take anyone, it stays for `seconds` and looks again. Costs
-    0.5 RCU a connection, and for about 30 of them 0.5 more; 1 RCU and more for each that waits.
+    it is gone. While one that came or was freed just now will soon take whom it does not take yet, it stays
+    for `seconds` and looks again. Costs 0.5 RCU a connection, and for about 30 of them 0.5 more; 1 RCU and
+    more for each that waits; to look again, 0.5 RCU for about 25 in the pool of each lobby.
     """
     begun = now = clock()
     everybody = list(connections.every(table))
@@ -101,26 +103,31 @@ def sweep(
         if not is_open
     ]
     metrics.count(DeadPeers=len(dead))
-    lost = [id for one in dead for id in lose(table, connections.id_of(one), now, settings)]
+    lost: list[str] = []
+    for one in dead:
+        with _alone():
+            lost += lose(table, connections.id_of(one), now, settings)
     waiting = [one for one in everybody if one["state"] == "waiting"]
     untold = [connections.id_of(one) for one in everybody if one.get("untold")]
     todo = [*lost, *untold, *map(connections.id_of, waiting)]
+    lobbies = {one["lobby"] for one in (*dead, *waiting)}
+    soon = max(settings.chat_widen, settings.chat_again) + timedelta(seconds=2 * STEP)
     while todo:
         for id in dict.fromkeys(todo):
-            _settle_alone(table, posts, id, clock(), settings)
-        soon = max(settings.chat_widen, settings.chat_again) + timedelta(seconds=2 * STEP)
+            with _alone():
+                settle(table, posts, [id], clock(), settings)
         now = clock()
-        todo = [connections.id_of(one) for one in waiting if connections.age(one, now) < soon]
-        if len(todo) < 2 or (now - begun).total_seconds() + STEP > seconds:
+        if (now - begun).total_seconds() + STEP > seconds:
             return
-        pause(STEP)
-        now = clock()
+        if todo := [id for lobby in lobbies for id in pool.newcomers(table, lobby, now, soon)]:
+            pause(STEP)
 
 
-def _settle_alone(table: Table, posts: Posts, id: str, now: datetime, settings: Settings) -> None:
-    """Settle one of many: what goes wrong with it is no other's loss."""
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Serve one of many: that the table is busy with it is no other's loss."""
     try:
-        settle(table, posts, [id], now, settings)
+        yield
     except Busy:
         logs.logger().warning("the sweep could not serve a connection now: the table is busy")
 

@@ -80,6 +80,7 @@ def move(
     now: datetime,
     *,
     keep: int = 0,
+    was: str = "",
     note: str = "",
     block: bool = False,
     extra: Sequence[Action] = (),
@@ -87,7 +88,8 @@ def move(
     """Bring a connection into another state; its partner, if it has one, waits again by itself.
 
     With `keep` the partner is kept for it until that second: it waits, and is matched with nobody else
-    before. With `block` the two are never matched again. `note` is told to the one that moves; `extra` is
+    before. `was` says what one that is gone was, if not what it has been: `left`, which nobody comes back to.
+    With `block` the two are never matched again. `note` is told to the one that moves; `extra` is
     written with it. None when the turn that this was decided on is over: the caller looks again. A partner
     that is not there any more is no hindrance. Costs 2 WCU, for a partner 2 more, and 2 for each place in the
     pool that comes or goes. Raises Busy.
@@ -97,7 +99,7 @@ def move(
         turn, theirs = pool.turn(id, now), pool.turn(lost["id"], now) if lost else ""
         kept = {"partner": lost, "turn": theirs, "until": keep} if lost and keep else {}
         blocked = lost["who"] if lost and block else ""
-        actions = [_leave(me, to, turn, now, kept, note, blocked)]
+        actions = [_leave(me, to, turn, now, kept, was, note, blocked)]
         if lost:
             actions += _free(me, lost, theirs, now, keep, me["who"] if block else "")
         if me["state"] == "waiting" and "kept" not in me:
@@ -141,11 +143,13 @@ def as_partner(card: Item, id: str) -> connections.Partner:
     return {name: card[name] for name in connections.CARD if name in card} | {"id": id}
 
 
-def _leave(me: Item, to: Target, turn: str, now: datetime, kept: Item, note: str, block: str) -> Action:
+def _leave(
+    me: Item, to: Target, turn: str, now: datetime, kept: Item, was: str, note: str, block: str
+) -> Action:
     """Write down the change of one who goes from one state to another."""
     sets: dict[str, Any] = {"former": _former(me)} if _former(me) and to != "gone" else {}
     if to == "gone":
-        sets |= {"ttl": times.epoch(now + connections.GONE), "was": me["state"]}
+        sets |= {"ttl": times.epoch(now + connections.GONE), "was": was or me["state"]}
         sets |= {"kept": kept} if kept else {}
     gone = connections.ENDS if to == "gone" else ()
     return change(connections.id_of(me), me["turn"], to, turn, now, sets, note, block=block, removes=gone)

@@ -9,16 +9,33 @@ reporter's own client; that its partner did write them, and it itself, is proved
 eight messages that each connection's item has for as long as the pair lasts.
 """
 
+import hashlib
+import os
 from datetime import datetime
 from typing import Any
 
-from chalicelib import connections, cursors, times
+from chalicelib import connections, cursors, logs, times
+from chalicelib.auth import derived
 from chalicelib.chat_schemas import QuotedMessage, Report, ReportFrame, Reports, ReportsQuery
 from chalicelib.items import Item
 from chalicelib.settings import Settings
 from chalicelib.table import Table
 
 PARTITION = "REPORTS"
+PURPOSE = "quotations"
+
+
+def digest(settings: Settings, text: str) -> bytes:
+    """Digest a message's text: it says whether a quotation is true, to who has the stage's secret.
+
+    Without that key whoever reads the table could try what may have been said: a yes, a number of a
+    telephone. When there is no secret it is chance, which proves nothing.
+    """
+    try:
+        return hashlib.blake2b(text.encode(), digest_size=6, key=derived(settings, PURPOSE)).digest()
+    except Exception as error:  # no secret, or SSM does not answer: a message goes on all the same
+        logs.failure("a message cannot be proved", error)
+        return os.urandom(6)
 
 
 def action(
@@ -31,7 +48,7 @@ def action(
         {
             "author": "reporter" if one.mine else "reported",
             "text": one.text[: settings.chat_length],
-            "proved": connections.digest(one.text) in proofs[one.mine],
+            "proved": digest(settings, one.text) in proofs[one.mine],
         }
         for one in frame.messages
     ]

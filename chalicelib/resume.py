@@ -68,7 +68,9 @@ def take_over(table: Table, arrival: Arrival, now: datetime, settings: Settings)
 def _is_in_time(before: Item, now: datetime, settings: Settings) -> bool:
     if before["state"] != "gone":
         return True
-    return before.get("was") != "resumed" and connections.age(before, now) <= settings.chat_resume
+    return (
+        before.get("was") not in ("resumed", "left") and connections.age(before, now) <= settings.chat_resume
+    )
 
 
 def _with_partner(before: Item, new: Item, now: datetime) -> Taking | None:

@@ -13,7 +13,7 @@ from ops.definition import create_table
 def test_each_event_costs_exactly_this(ministack: Engine) -> None:
     assert {str(name): tuple(costs) for name, *costs in capacity(ministack).rows} == {
         "connect, nobody waits": (6, 1, 2, 0.5),
-        "status, of one who waits": (1, 2, "–", "–"),
+        "status, of one who waits": (1, 3, "–", "–"),
         "connect, and a match": (16, 2, 12, 0.5),
         "status, and being told": (3, 2, "–", "–"),
         "message, the first": (1, 1, 0, 0.5),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +14,11 @@ from chalice.test import Client
 
 import app
 from bench.meter import Meter
-from chalicelib import auth, lobby, resume, settings, times
-from chalicelib.connections import key
-from chalicelib.table import connect
+from chalicelib import auth, lobby, logs, pairs, pool, reports, resume, settings, times
+from chalicelib.connections import QUOTED, key
+from chalicelib.errors import Busy
+from chalicelib.items import Item
+from chalicelib.table import Table, connect
 from ops import definition
 from tests.chatting import (
     CONNECTED,
@@ -210,6 +214,45 @@ def test_two_who_are_left_alone_may_meet_again_after_a_while(pair: Chat) -> None
     assert pair.partner("a") == "b"
 
 
+def place(chat: Chat, id: str, **card: Any) -> Item:
+    """Write a place of the pool for one that nobody else meets."""
+    entry = pool.entry("main", pool.turn(id, chat.tick()), {"who": id, "at": "", "born": 0, **card})
+    chat.table.put(entry)
+    return entry
+
+
+def test_the_former_partner_is_no_choice_while_another_waits(pair: Chat) -> None:
+    """Nor after a lost race, when one of several is taken at random."""
+    pair.say("a", "next")
+    pair.wait(11)
+    for id in "cd":
+        place(pair, id)
+    found = pool.suitable(pair.table, pair.item("a"), pair.now, SETTINGS)
+    assert [pool.id_of(one) for one in found] == ["c", "d"]
+
+
+def test_the_former_partner_is_no_choice_while_another_waits_behind_many(pair: Chat) -> None:
+    """The first look shows the former partner, and many who would not take anyone yet."""
+    pair.say("a", "next")
+    pair.wait(11)
+    for number in range(pool.LOOK):
+        place(pair, f"w{number}", interests={"music"})
+    me = pair.item("a")
+    assert [pool.id_of(one) for one in pool.suitable(pair.table, me, pair.now, SETTINGS)] == ["b"]
+    place(pair, "c")
+    assert [pool.id_of(one) for one in pool.suitable(pair.table, me, pair.now, SETTINGS)] == ["c"]
+
+
+def test_after_a_lost_race_a_shared_interest_still_goes_first(chat: Chat) -> None:
+    chat.come("a", interests="chess,film")
+    chat.wait(6)
+    for id, interest in (("b", "chess"), ("c", "none"), ("d", "film")):
+        place(chat, id, interests={interest})
+    chat.wait(6)
+    found = pool.suitable(chat.table, chat.item("a"), chat.now, SETTINGS)
+    assert [pool.id_of(one) for one in found] == ["b", "d"]
+
+
 def test_who_waits_keeps_its_place_when_it_says_next(chat: Chat) -> None:
     chat.come("a", interests="chess")
     chat.come("b", interests="music")
@@ -344,6 +387,36 @@ def test_a_stale_place_in_the_pool_is_taken_away_by_whoever_meets_it(chat: Chat)
     assert chat.partner("b") == "c"
 
 
+def test_the_last_status_is_true_though_a_partner_came_while_it_was_on_its_way(chat: Chat) -> None:
+    """A function that has just started may take a second for its first post."""
+    chat.connect("a")
+
+    def meet(id: str) -> None:
+        chat.wire.before_post = lambda id: None
+        chat.connect("b")
+
+    chat.wire.before_post = meet
+    frames = chat.say("a", "status")
+    assert [frame.get("state") or frame["code"] for frame in frames] == [
+        "partner_connected",
+        "waiting",
+        "matched",
+    ]
+
+
+def test_a_message_on_its_way_to_a_connection_that_is_taken_over_reaches_who_comes_after(pair: Chat) -> None:
+    place = token(pair, "b")
+
+    def cut(id: str) -> None:
+        pair.wire.before_post = lambda id: None
+        pair.come("b2", resume=place)
+
+    pair.wire.before_post = cut
+    assert pair.say("a", "message", text="still there?") == []
+    pair.wire.before_post = lambda id: None
+    assert without_time(pair.wire.read("b2"))[-1:] == [text("still there?")]
+
+
 # -- the sweep -----------------------------------------------------------------------------------------
 
 
@@ -396,6 +469,43 @@ def test_the_sweep_stays_until_those_who_wait_take_anyone(chat: Chat) -> None:
     chat.sweep(seconds=50)
     assert chat.partner("a") == "b"
     assert (chat.wire.read("a"), chat.wire.read("b")) == ([CONNECTED], [CONNECTED])
+
+
+@pytest.mark.parametrize("before", [30, 0])
+def test_the_sweep_stays_for_a_newcomer_whoever_else_waits(chat: Chat, before: float) -> None:
+    """Beside one who has waited long, and beside one whom the sweep itself has freed just now."""
+    chat.come("a", interests="chess")
+    if before:
+        chat.wait(before)
+    else:
+        chat.come("b", interests="chess")
+        chat.die("b")
+        chat.wait(61)
+    chat.come("c", interests="music")
+    chat.sweep(seconds=50)
+    assert (chat.partner("a"), chat.partner("c")) == ("c", "a")
+
+
+def test_a_connection_that_the_table_is_busy_with_is_no_others_loss(
+    pair: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(table: Table, id: str, *rest: Any) -> lobby.Turns:
+        if id == "b":
+            raise Busy("as told")
+        return lobby_lose(table, id, *rest)
+
+    lobby_lose = lobby.lose
+    pair.come("c")
+    pair.come("d")
+    for id in "bd":
+        pair.die(id)
+    pair.wait(61)
+    with monkeypatch.context() as patched:
+        patched.setattr(lobby, "lose", lose)
+        pair.sweep()
+    assert (pair.state("a"), pair.state("c")) == ("matched", "waiting")
+    pair.sweep()
+    assert pair.state("b") == "gone"
 
 
 # -- reports -------------------------------------------------------------------------------------------
@@ -451,6 +561,20 @@ def test_reports_come_newest_first_page_by_page_and_expire(pair: Chat, admin: Ca
             assert item["ttl"] - times.epoch(pair.now) == 30 * 86400
 
 
+OTHER = SETTINGS._replace(secret="x" * 32)
+
+
+def test_without_a_secret_messages_arrive_and_prove_nothing(moto_table: definition.Table, chat: Chat) -> None:
+    chat.settings = SETTINGS._replace(secret="")
+    for id in "ab":
+        chat.come(id)
+    chat.wire.read("a")
+    for _ in range(2):
+        chat.say("a", "message", text="hello")
+    assert without_time(chat.wire.read("b")) == [text("hello")] * 2
+    assert chat.item("a")["q1"] != chat.item("a")["q2"]
+
+
 def test_nothing_of_a_conversation_and_of_a_person_is_stored(pair: Chat) -> None:
     secret = "my name is Ada, from 192.0.2.7"
     pair.say("a", "message", text=secret)
@@ -458,7 +582,40 @@ def test_nothing_of_a_conversation_and_of_a_person_is_stored(pair: Chat) -> None
     stored = repr(scan(pair.table))
     assert "Ada" not in stored
     assert "192.0.2.7" not in stored
+    # Nor can somebody who reads the table try what may have been said: a digest needs the stage's secret.
+    held = {pair.item(id)[name] for id in "ab" for name in QUOTED[:1]}
+    assert not held & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
+    assert held == {reports.digest(SETTINGS, secret)} != {reports.digest(OTHER, secret)}
     assert "Mozilla" not in stored  # what context() says of the client's agent
+
+
+def test_nobody_is_named_in_the_log(
+    pair: Chat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[str] = []
+    log = SimpleNamespace(
+        error=lambda *what, **more: lines.append(repr((what, more))),
+        warning=lambda *what, **more: lines.append(repr((what, more))),
+    )
+    monkeypatch.setattr(logs, "logger", lambda: log)
+    secret, place = "my name is Ada, from 192.0.2.7", token(pair, "a")
+
+    def fail(id: str) -> None:
+        raise EndpointConnectionError(endpoint_url=f"https://192.0.2.7/{secret}")
+
+    pair.wire.before_post = fail
+    pair.say("a", "message", text=secret)
+
+    def busy(*_: Any) -> None:
+        raise Busy(secret)
+
+    monkeypatch.setattr(pairs, "seek", busy)
+    assert pair.connect("c", query={"lobby": "red", "resume": "x" + place}) == 200
+    pair.settings = SETTINGS._replace(secret="")
+    pair.say("a", "resume")
+    assert len(lines) >= 3
+    written = " ".join(lines) + capsys.readouterr().out
+    assert not [part for part in (secret, "Ada", "192.0.2.7", "Mozilla", place) if part in written]
 
 
 # -- coming back ---------------------------------------------------------------------------------------
@@ -520,6 +677,16 @@ def test_whoever_closes_by_itself_or_holds_no_token_keeps_nobody(pair: Chat, cod
         token(pair, "a")
     pair.disconnect("a", code=code)
     assert pair.partner("b") == "c"
+
+
+@pytest.mark.parametrize("before", ["idle", "matched"])
+def test_a_token_is_not_good_any_more_once_its_place_was_given_up(pair: Chat, before: str) -> None:
+    place = token(pair, "a")
+    if before == "idle":
+        pair.say("a", "leave")
+    pair.disconnect("a", code=1000)
+    assert pair.come("a2", lobby="red", resume=place)[0]["state"] == "waiting"
+    assert pair.item("a2")["lobby"] == "red"
 
 
 def test_a_token_is_good_once(pair: Chat) -> None:
@@ -605,7 +772,7 @@ def test_what_it_costs(pair: Chat) -> None:
     assert costs == {
         "message": (1, 0),
         "connect, nobody waits": (6, 1),
-        "status, waiting": (1, 2),
+        "status, waiting": (1, 3),
         "connect, matched": (16, 2),
         "status, told of it": (3, 2),
         "disconnect, matched, and nobody else waits": (10, 3),

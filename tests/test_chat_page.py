@@ -96,7 +96,8 @@ def test_next_parts_and_a_report_reaches_the_admin(two: list[Page], product: Run
     from tests.pages import token
 
     one, other = two
-    say(other, "buy this")
+    for line in ("買" * 1500, "買" * 1400, "buy this"):  # together more bytes than a frame may have
+        say(other, line)
     one.wait_for_selector("#chat .they:has-text('buy this')")
     one.click("#chat >> text=Report")
     one.select_option("#chat [name=reason]", "Advertising")
@@ -106,7 +107,9 @@ def test_next_parts_and_a_report_reaches_the_admin(two: list[Page], product: Run
     _, answer = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))
     [report] = answer["items"]
     assert report["reason"] == "Advertising"
-    assert report["messages"] == [{"author": "reported", "text": "buy this", "proved": True}]
+    assert report["messages"] == [
+        {"author": "reported", "text": text, "proved": True} for text in ("買" * 1400, "buy this")
+    ]
 
 
 def test_after_the_gateway_restarts_the_pages_are_live_and_talk_again(

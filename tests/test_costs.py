@@ -108,7 +108,7 @@ COSTS = {
     ("GET /products/{product}/statistics", ""): (200, 0, 0.5),
     ("GET /products/leaders", ""): (200, 0, 0.5),
     ("socket $connect", "who waits"): (200, 6, 1),
-    ("socket status", "of one who waits"): (200, 1, 2),
+    ("socket status", "of one who waits"): (200, 1, 3),
     ("socket $connect", "and a match"): (200, 16, 2),
     ("socket status", "and being told"): (200, 3, 2),
     ("socket message", "the first of a pair"): (200, 1, 1),

@@ -37,7 +37,8 @@ export class Chat extends EventTarget {
   /** Part for ever; the last messages go along, for whoever reads the report. */
   report(reason) {
     const messages = this.#last.slice(-KEPT);
-    while (JSON.stringify(messages).length > 5000) messages.shift(); // a frame is 8 KB at most
+    const bytes = () => new TextEncoder().encode(JSON.stringify(messages)).length;
+    while (bytes() > 6000) messages.shift(); // a frame is 8,192 bytes at most, a reason 500 characters
     if (this.#send({ action: "report", reason, messages })) this.#become("waiting");
   }
 
