@@ -1,11 +1,12 @@
 """A player's progress in a challenge: shown, taken back by an admin, counted again where it is damaged.
 
-The items are those of challenges.py. All of a player's paths and their number are read in one query; what
-changes both is one transaction, on condition that the number is still what was read.
+The items are those of challenges.py. All of a player's paths are read in one query. What changes them and
+their number is one transaction, on condition that the number is still what it was before the paths were
+read: a query sees what is written meanwhile in part, and its own reading of the number would prove nothing.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from chalicelib import challenges
 from chalicelib.auth import Caller
@@ -18,13 +19,6 @@ ROUNDS = 20  # each that fails has met another change of the same player
 HELD = 1000  # items that are read of a player; the limit allows 101
 
 
-class Held(NamedTuple):
-    """What the table has of a player: the number of paths, if there is one, and the paths."""
-
-    progress: Item | None
-    paths: list[Item]
-
-
 def show(table: Table, path: PlayerPath, caller: Caller) -> Progress:
     """Answer a player's paths, to the player and to admins; none for one who has not found any.
 
@@ -32,25 +26,23 @@ def show(table: Table, path: PlayerPath, caller: Caller) -> Progress:
     """
     if caller.sub != path.player and not caller.admin:
         raise Forbidden("player: a player's progress is for the player and for admins.")
-    found = sorted(held(table, path.challenge, path.player).paths, key=lambda item: (_time(item), item["sk"]))
+    found = sorted(held(table, path.challenge, path.player), key=lambda item: (_time(item), item["sk"]))
     if not found:
         challenges.find(table, path.challenge)
     # The paths say how many they are: a query may see a transaction's items one after the other.
     return Progress(found=len(found), paths=[_text(item) for item in found])
 
 
-def held(table: Table, challenge: str, player: str) -> Held:
-    """Read what the table has of a player in one query. Costs 1 RCU per 4 KB."""
+def held(table: Table, challenge: str, player: str) -> list[Item]:
+    """Read a player's paths in one query. Costs 1 RCU per 4 KB."""
     pk = challenges.progress_key(challenge, player).pk
-    items = table.query(pk, ("PATH#", "PROGRESS"), limit=HELD, consistent=True).items
-    paths = [item for item in items if item["sk"].startswith("PATH#")]
-    return Held(next((item for item in items if item["sk"] == "PROGRESS"), None), paths)
+    return table.query(pk, ("PATH#", "PATH$"), limit=HELD, consistent=True).items
 
 
 def withdraw_path(table: Table, path: FoundPath) -> None:
     """Take back one of a player's paths, in any notation. Raises NotFound.
 
-    Costs 1 RCU per 4 KB of the definition, 2 per 4 KB of the player's paths, which are read again, and 4 WCU.
+    Costs 1 RCU per 4 KB of the definition, 1 for the progress, 1 per 4 KB of the player's paths, and 4 WCU.
     The player may find the path again if it is still an answer.
     """
     found = challenges.definition(table, path.challenge).normalized(path.path)
@@ -62,8 +54,8 @@ def withdraw_path(table: Table, path: FoundPath) -> None:
 def withdraw_player(table: Table, path: PlayerPath) -> None:
     """Take back all that a player has found, 99 paths at a time. Raises NotFound.
 
-    Costs 2 RCU per 4 KB of the player's paths, which are read again, and 2 WCU for each path and 2 or 4 for
-    the progress. It may be repeated when it fails half-way: at any moment the progress is the paths' number.
+    Costs 1 RCU for the progress, 1 per 4 KB of the player's paths, and 2 WCU for each path and 2 for the
+    progress. It may be repeated when it fails half-way: at any moment the progress is the paths' number.
     """
     if not _settle(table, path.challenge, path.player, lambda _: True):
         raise NotFound(f"player: {path.player} has found nothing in {path.challenge}")
@@ -82,13 +74,17 @@ def _settle(table: Table, challenge: str, player: str, goes: Callable[[Item], bo
     changed = False
     key = challenges.progress_key(challenge, player)
     for _ in range(ROUNDS):
-        seen = held(table, challenge, player)
-        going = [item for item in seen.paths if goes(item)][: TRANSACTION - 1]
-        kept = [item for item in seen.paths if item not in going]
-        if not going and _is_right(seen.progress, len(kept)):
+        seen = table.get(key, consistent=True)  # before the paths: who finds one meanwhile changes it
+        paths = held(table, challenge, player)
+        going = [item for item in paths if goes(item)]
+        now = going[: TRANSACTION - 1]
+        kept = [item for item in paths if item not in now]
+        if not going and _is_right(seen, len(kept)):
             return changed
-        refused = table.transact([*map(_deletion, going), _counted(key, seen.progress, kept)])
-        changed = changed or (not refused and (bool(going) or not kept))
+        if not table.transact([*map(_deletion, now), _counted(key, seen, kept)]):
+            changed = changed or bool(going) or not kept
+            if now == going:
+                return changed
     raise Busy(f"{player} is finding paths: try again in a moment.")
 
 

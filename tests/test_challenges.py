@@ -5,13 +5,14 @@ On ministack: moto's stream has two INSERTs of an item that an update makes.
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 from urllib.parse import quote
 
@@ -22,8 +23,9 @@ from hypothesis import strategies as st
 
 import app
 from bench.meter import Meter
-from chalicelib import answers, auth, challenges, placing, ranking, ranktree, submissions, times
-from chalicelib.challenge_schemas import BLANKS, Normalization
+from bench.simulation import Killed
+from chalicelib import answers, auth, challenges, placing, progress, ranking, ranktree, submissions, times
+from chalicelib.challenge_schemas import BLANKS, FoundPath, Normalization
 from chalicelib.errors import NotOpen
 from chalicelib.items import Item, Key
 from chalicelib.settings import current
@@ -440,6 +442,32 @@ def test_a_withdrawn_path_is_taken_out_of_the_statistics_and_can_be_found_again(
     assert (after["found"], after["latest"] < before["latest"]) == (2, True)
     assert hunt.submit("ann", PATHS[2])[0] == 201
     assert hunt.settle() == counts({1: 1, 3: 1})
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+def test_a_path_that_is_found_while_the_others_are_read_is_not_forgotten(hunt: Hunt, page: int) -> None:
+    """DynamoDB may hand over a query in pages, and writes come between them."""
+    hunt.define()
+    for path in (PATHS[0], PATHS[2]):
+        assert hunt.submit("ann", path)[0] == 201
+    pages: list[int] = []
+
+    def one_item(params: Item, **_: Any) -> Item:
+        pages.append(len(pages) + 1)
+        if pages[-1] == page:
+            assert hunt.submit("ann", PATHS[1])[0] == 201
+        return params | {"Limit": 1}
+
+    events, cut = hunt.table.client.meta.events, cast(Any, one_item)
+    events.register("provide-client-params.dynamodb.Query", cut)
+    gone = FoundPath(challenge="hunt", player="ann", path=PATHS[0])
+    # The submission's write, the withdrawal's first one, and no more: it must be right at every moment.
+    with contextlib.suppress(Killed), instead(hunt.table, "TransactWriteItems", None, None, Killed()):
+        progress.withdraw_path(hunt.table, gone)
+    events.unregister("provide-client-params.dynamodb.Query", cut)
+    paths = [item for item in scan(hunt.table) if item["sk"].startswith("PATH#")]
+    assert (hunt.table.get(Key(*PLAYER)) or {})["found"] == len(paths)
+    assert len(pages) >= page
 
 
 def test_a_player_without_a_path_is_none(hunt: Hunt) -> None:

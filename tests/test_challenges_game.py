@@ -419,8 +419,9 @@ class Twin(RuleBasedStateMachine):
         assert len(statistics.exactly) == max(self.limit, *counts, 1)
         for player, paths in self.found.items():
             kept = progress.held(self.hunt.table, "hunt", player)
-            assert {item["sk"].removeprefix("PATH#") for item in kept.paths} == paths
-            assert (kept.progress or {}).get("found", 0) == len(paths)
+            assert {item["sk"].removeprefix("PATH#") for item in kept} == paths
+            number = self.hunt.table.get(challenges.progress_key("hunt", player), consistent=True) or {}
+            assert number.get("found", 0) == len(paths)
 
     def teardown(self) -> None:
         if hasattr(self, "records"):
