@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from bench.admins import ODD
 from bench.histories import History
-from chalicelib import connections
+from chalicelib import comments, connections
 from chalicelib.items import Item, unpack
 
 
@@ -24,10 +25,11 @@ class Change(NamedTuple):
 
 
 def on_the_way(history: History) -> Iterator[str]:
-    """Check scores, paths and places as they were from one change to the next."""
+    """Check scores, paths, comments and places as they were from one change to the next."""
     changes = [_change(record["dynamodb"]) for record in history.stream.records]
     yield from _scores(changes)
     yield from _paths(changes)
+    yield from _comments(changes)
     yield from _places(changes)
 
 
@@ -74,6 +76,30 @@ def _paths(changes: list[Change]) -> Iterator[str]:
             window[pk] = {there[pk]}
     for pk in written:
         yield from wrong(pk)
+
+
+def _comments(changes: list[Change]) -> Iterator[str]:
+    """Each edit is of the revision that is there, and nobody brings back what was hidden meanwhile."""
+    there: set[tuple[str, str]] = set()
+    for pk, sk, was, is_ in changes:
+        is_comment = pk.startswith("PRODUCT#") and sk.startswith((comments.COMMENT, comments.HIDDEN))
+        if not is_comment or pk == f"PRODUCT#{ODD}":
+            continue
+        if was and is_ and is_["revision"] != was["revision"] + 1:
+            yield f"{sk} of revision {was['revision']} became {is_['revision']}"
+        if is_ and not was and {(pk, sk), _elsewhere(pk, sk)} & there:
+            yield f"{sk} is there twice"
+        if is_:
+            there.add((pk, sk))
+        else:
+            there.discard((pk, sk))
+
+
+def _elsewhere(pk: str, sk: str) -> tuple[str, str]:
+    """Name the other place of a comment: hidden, or in sight."""
+    if sk.startswith(comments.COMMENT):
+        return pk, sk.replace(comments.COMMENT, comments.HIDDEN, 1)
+    return pk, sk.replace(comments.HIDDEN, comments.COMMENT, 1)
 
 
 def _places(changes: list[Change]) -> Iterator[str]:

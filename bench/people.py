@@ -22,7 +22,7 @@ from chalicelib.auth import Caller
 from chalicelib.errors import Busy, Conflict, HubbubError, InvalidPath, LimitReached, SlowDown
 
 PATIENT = 0.9  # the share of those who try again
-REPEATABLE = {"views", "score", "path"}  # what may be asked for while the same is still at work
+REPEATABLE = {"views", "score", "path", "edit"}  # what may be asked for while the same is still at work
 
 Known = dict[str, Any]
 
@@ -213,7 +213,7 @@ class Person:
         after = known | {"rating": rating, "language": language}
 
         def done(answer: Any) -> None:
-            self.facts.comments[key] = after
+            self.facts.comments[key] = None if self.beside else after  # the other may come after the next
 
         def unknown(error: HubbubError | None = None) -> None:
             self.facts.comments[key] = None
