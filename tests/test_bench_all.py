@@ -45,7 +45,6 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / results.FILE
 
 
-@pytest.mark.long
 def test_one_run_answers_every_question_and_meets_every_target(document: Path) -> None:
     text = document.read_text()
     assert [title for title in re.findall(r"^## (.*)$", text, re.M) if "?" in title] == QUESTIONS
@@ -54,7 +53,6 @@ def test_one_run_answers_every_question_and_meets_every_target(document: Path) -
         assert f"\n## {one.name}\n" in text
 
 
-@pytest.mark.long
 def test_the_document_says_on_what_it_was_made_and_how(document: Path) -> None:
     text = document.read_text()
     for word in ("processor", "cores", "Python", "boto3", "commit", "other work", "Capacity.", "Handlers."):
@@ -62,7 +60,6 @@ def test_the_document_says_on_what_it_was_made_and_how(document: Path) -> None:
     assert platform.node() not in text
 
 
-@pytest.mark.long
 def test_every_plot_is_an_svg_that_can_be_read(document: Path) -> None:
     named = re.findall(r"!\[.*\]\((.*)\)", document.read_text())
     assert named == ["plots/views.svg", "plots/throughput.svg", "plots/ranks.svg"]
