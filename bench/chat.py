@@ -82,11 +82,11 @@ class OurChat:
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure it all on one engine."""
-    threads, rounds = 8, 2 if quick else 10
+    threads, rounds = 8, 1 if quick else 10
     costs = capacity(engine)
     ours, published = alone(engine, rounds)
-    told = seconds_to_both(engine, 10 if quick else 100)
-    rate = messages_a_second(engine, threads, 1.0 if quick else 8.0)
+    told = seconds_to_both(engine, 5 if quick else 100)
+    rate = messages_a_second(engine, threads, 0.5 if quick else 8.0, 8 if quick else 64)
     waits = Figures(f"{AT_ONCE} who come at once, over all rounds", ("", "Hubbub", "published"))
     waits.rows = [("left alone beside another", ours[0], published[0]), ("failed", ours[1], published[1])]
     times = Figures("Time and rate", ("", "measured"))
@@ -184,11 +184,14 @@ def seconds_to_both(engine: Engine, pairs: int) -> list[float]:
     return taken
 
 
-def messages_a_second(engine: Engine, threads: int, seconds: float) -> float:
-    """Let pairs talk, each thread in turn for its own, as fast as the limit of a connection lets them."""
+def messages_a_second(engine: Engine, threads: int, seconds: float, each: int = 64) -> float:
+    """Let pairs talk, each thread in turn for its own, as fast as the limit of a connection lets them.
+
+    A connection may send 30 frames in ten seconds, so a thread needs `each` of them.
+    """
     with fresh_table(engine) as (table, _):
         us = OurChat(table)
-        names = [f"{thread}-{number}" for thread in range(threads) for number in range(64)]
+        names = [f"{thread}-{number}" for thread in range(threads) for number in range(each)]
         for name in names:
             us.connect(name)
             us.say(name, '{"action": "status"}')

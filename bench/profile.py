@@ -9,6 +9,6 @@ from local.engine import Engine
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure both; `quick` makes fewer runs."""
-    runs = 2 if quick else 21
+    runs = 1 if quick else 21
     imports = import_time.report(import_time.measure(runs), runs)  # first: while the engine is idle
     return imports + cpu_times.report(engine, 1 if quick else 50)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-COMPARED, FEW = 1_000, 50  # players of the boards that the engine holds too, of a quick run
+COMPARED, FEW = 1_000, 20  # players of the boards that the engine holds too, of a quick run
 SHARES = (0.001, 0.5, 1.0)  # how far down the board those who are asked for stand
 LATENCY = 0.020  # seconds of each call, so that calls made at the same time overlap
 TRIES = 2

@@ -193,7 +193,7 @@ def _time(number: int) -> str:
 
 def report(engine: Engine, quick: bool) -> Report:
     """Measure both designs, on a table of its own each time, with the added latency and without."""
-    seconds = 0.4 if quick else 8.0
+    seconds = 0.2 if quick else 8.0
     alone = transaction_seconds(engine)
     said = Report([_METHOD.format(milliseconds=1000 * alone)])
     for latency in (LATENCY, 0.0):

@@ -135,6 +135,7 @@ def test_fifty_submissions_of_a_player_at_once_never_exceed_the_limit(hunt: Hunt
     hunt.settle()
 
 
+@pytest.mark.heavy
 def test_fifty_submissions_of_a_player_at_once_lose_no_path_under_conflicts(hunt: Hunt) -> None:
     """Conflicts as AWS has them: a transaction that meets another on the player's progress is cancelled."""
     hunt.define(limit=AT_ONCE)

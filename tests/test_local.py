@@ -279,6 +279,7 @@ def test_the_app_starts_again_when_its_source_changes(tmp_path: Path) -> None:
         assert run.interrupt() == 0
 
 
+@pytest.mark.long
 def test_an_engine_of_ones_own_is_used_and_left_alone(tmp_path: Path) -> None:
     with start("ministack", None) as engine:
         for options, count in ((("--queue",), 3), ((), 4)):
@@ -290,6 +291,7 @@ def test_an_engine_of_ones_own_is_used_and_left_alone(tmp_path: Path) -> None:
         assert engine.client("dynamodb").list_tables()["TableNames"] == ["hubbub-local"]
 
 
+@pytest.mark.long
 def test_dynamodb_local_counts_a_view_and_has_no_queue(tmp_path: Path) -> None:
     try:
         from local.dynamodb_local import command

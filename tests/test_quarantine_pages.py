@@ -46,7 +46,7 @@ def test_an_image_that_cannot_be_computed_is_shown_with_its_reason(site: Site) -
     assert '"rating": {"S": "five"}' in image["image"]
 
 
-@pytest.mark.parametrize("limit", [1, 7, 20])
+@pytest.mark.parametrize("limit", [pytest.param(1, marks=pytest.mark.long), 7, 20])
 def test_pages_have_every_image_once_newest_first(site: Site, limit: int) -> None:
     seconds = random.Random(7).sample(range(1_700_000_000, 1_700_100_000), 50)
     site.table.batch_put(entry(second, sign) for second in seconds for sign in (1, -1))
