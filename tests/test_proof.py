@@ -84,7 +84,7 @@ def test_a_planted_fault_is_caught(name: str) -> None:
 
 @pytest.mark.long
 def test_every_planted_fault_is_caught() -> None:
-    found = list(workers.hunted(KIND, mutants(), range(1, 61), 2))
+    found = list(workers.hunted(KIND, mutants(), range(1, 101), 2))
     assert [one.name for one in found if not one.difference] == []
 
 
