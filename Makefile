@@ -49,7 +49,7 @@ screenshots: setup  ## Take the pictures of the page in docs
 vendor:  ## Make the page's libraries in web/vendor from their npm packages (needs Node)
 	@cd web/vendor && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
-bench: setup  ## Measure everything beside the published designs, and write bench/RESULTS.md (half an hour)
+bench: setup  ## Measure everything beside the published designs, and write bench/RESULTS.md (20 minutes)
 	@$(VENV)/bin/python -m bench all $(ARGS)
 
 soak: setup  ## Run the product under load and kills for ten minutes, then audit it; make soak ARGS="--minutes 60"
