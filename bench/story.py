@@ -17,9 +17,14 @@ VIEWS = 25  # in one request, which one BatchWriteItem takes
 ANSWERS = 12  # of the challenge
 
 
+def _yesterday(hour: int) -> datetime:
+    """Answer an hour of yesterday: whenever this runs, two of them are of one day."""
+    return (datetime.now(UTC) - timedelta(days=1)).replace(hour=hour, minute=0, second=0, microsecond=0)
+
+
 def views(site: Deployed) -> Iterator[Invocation]:
     """Views are posted, queued, counted and read."""
-    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    hour = _yesterday(10)
 
     def events(first: int, count: int) -> list[dict[str, str]]:
         return [
@@ -201,8 +206,8 @@ def chat(site: Deployed) -> Iterator[Invocation]:
     topic = f"views:{PAGE}"
     site.settle()
     yield site.frame("a", "", "subscribe", topic=topic)
-    now = datetime.now(UTC).replace(minute=30, second=0, microsecond=0) - timedelta(hours=1)
-    view = {"url": PAGE, "time": now.isoformat(), "clientId": "visitor-000"}
+    later = _yesterday(11)  # another hour of the day on which the visitor came first
+    view = {"url": PAGE, "time": later.isoformat(), "clientId": "visitor-000"}
     site.rest("POST", "/views", "", body=view).run()
     site.delivery("stream", "").run()
     yield site.delivery("stream", "a changed page to one listener")

@@ -149,11 +149,22 @@ class Run:
         until(lambda: self.views() >= count, f"{count} views")
         assert self.views() == count
 
-    def events(self) -> int:
-        """Count the event items in the table."""
+    def keys(self) -> list[tuple[str, str]]:
+        """List the keys of all items in the table."""
         client = start(f"http://127.0.0.1:{self.engine_port}", None).client("dynamodb")
         pages = client.get_paginator("scan").paginate(TableName="hubbub-local", ConsistentRead=True)
-        return sum(item["sk"]["S"].startswith("T#") for page in pages for item in page["Items"])
+        return [(item["pk"]["S"], item["sk"]["S"]) for page in pages for item in page["Items"]]
+
+    def events(self) -> int:
+        """Count the event items in the table."""
+        return sum(sk.startswith("T#") for _, sk in self.keys())
+
+    def wait_for_listener(self, topic: str) -> None:
+        """Wait until somebody's subscription to a topic is in effect."""
+        until(
+            lambda: any(pk == f"TOPIC#{topic}" and sk.startswith("CONN#") for pk, sk in self.keys()),
+            f"somebody listens to {topic}",
+        )
 
     def ports(self) -> list[int]:
         return [self.port, self.socket_port, self.engine_port]

@@ -385,14 +385,10 @@ def test_another_ones_comment_is_announced_over_the_socket(
     browser: Browser, product: Run, shop: Elsewhere
 ) -> None:
     comment(product, "first", "scarf")
-    with opened(browser, "about:blank") as page:
-        frames: list[str] = []
-        page.on("websocket", lambda socket: socket.on("framesent", lambda data: frames.append(str(data))))
-        page.goto(
-            shop.publish("/page", comments(product, "scarf", socket=f"ws://127.0.0.1:{product.socket_port}"))
-        )
+    html = comments(product, "scarf", socket=f"ws://127.0.0.1:{product.socket_port}")
+    with opened(browser, shop.publish("/page", html)) as page:
         page.get_by_text("5.0 of 5, 1 comment").wait_for()
-        until(lambda: page.evaluate("1") and any("subscribe" in frame for frame in frames), "it listens")
+        product.wait_for_listener("product:scarf")
         comment(product, "second", "scarf", text="just now")
         page.get_by_role("button", name="Show new comments").click()
         page.get_by_text("just now").wait_for()
@@ -449,6 +445,7 @@ def test_it_shows_the_best_and_ones_own_neighbours_and_follows_the_socket(
             "14 R14 133.00",
         ]
         assert page.get_by_role("heading").inner_text() == EVIL
+        product.wait_for_listener("leaderboard:race")
         score(product, "race", "R12", 100.25)
         page.get_by_text("You are 1st of 20.").wait_for()
         page.locator("tr.mine:has-text('100.25')").wait_for()
