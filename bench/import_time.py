@@ -49,7 +49,7 @@ def measure(runs: int) -> ImportTimes:
 
 
 def report(times: ImportTimes, runs: int) -> Report:
-    """Show the medians in milliseconds; the target is the ratio of connected to bare."""
+    """Show the medians in milliseconds; the target is the ratio of connected to bare, of one run for information."""
     rows = [
         ("bare: chalice, boto3, client", 1000 * times.bare, 1.0),
         ("app", 1000 * times.app, times.app / times.bare),
@@ -58,7 +58,14 @@ def report(times: ImportTimes, runs: int) -> Report:
     return Report(
         [METHOD],
         [Figures(f"Import, median of {runs} runs", ("what", "ms", "times bare"), list(rows))],
-        [Target("import of the app and its client, times bare", times.connected / times.bare, BOUND)],
+        [
+            Target(
+                "import of the app and its client, times bare",
+                times.connected / times.bare,
+                BOUND,
+                strict=runs > 1,
+            )
+        ],
     )
 
 

@@ -48,7 +48,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_run_answers_every_question_and_meets_every_target(document: Path) -> None:
     text = document.read_text()
     assert [title for title in re.findall(r"^## (.*)$", text, re.M) if "?" in title] == QUESTIONS
-    assert "**missed** |" not in text
+    assert "**missed** |" not in text  # times are for information here: other work may go on
     for one in ALL:
         assert f"\n## {one.name}\n" in text
 
