@@ -49,7 +49,7 @@ def measure(runs: int) -> ImportTimes:
 
 
 def report(times: ImportTimes, runs: int) -> Report:
-    """Show the medians in milliseconds; the target is the ratio of connected to bare, of one run for information."""
+    """Show the medians in milliseconds. The target is the ratio of connected to bare, not of one run."""
     rows = [
         ("bare: chalice, boto3, client", 1000 * times.bare, 1.0),
         ("app", 1000 * times.app, times.app / times.bare),
