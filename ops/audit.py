@@ -57,14 +57,16 @@ def audit(
     read. Costs 1 RCU per 4 KB of the table for each look, and reads of the stream.
     """
     found = Audit()
+    now: set[Key] = set()
     for number in range(LOOKS):
         differs = _look(table, contributions, found, tick)
         found.drifted, found.unsettled = {}, differs
         if not differs:
             break
         pause(settle)
-        moved = _moved(contributions, following.records())
+        before, now = now, _moved(contributions, following.records())
         if number:  # what was written before the first look may be on its way to the sums
+            moved = before | now  # from a pause before this look to a pause after it
             found.drifted = {at: pair for at, pair in differs.items() if at[0] not in moved}
             found.unsettled = {at: pair for at, pair in differs.items() if at[0] in moved}
             if not found.unsettled:
