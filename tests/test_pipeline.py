@@ -40,6 +40,19 @@ def test_a_tag_is_deployed_with_a_role_and_no_stored_key(steps: list[dict[str, A
     assert "secrets." not in WORKFLOW
 
 
+def test_every_action_is_pinned_by_its_digest() -> None:
+    """A tag can be moved to other code, a commit cannot.
+
+    Source: GitHub, Security hardening for GitHub Actions, "Pin actions to a full length commit SHA".
+    """
+    for file in sorted((ROOT / ".github" / "workflows").iterdir()):
+        used = re.findall(r"uses: *(\S+)( *#.*)?$", file.read_text(), re.MULTILINE)
+        assert used, file.name
+        for action, comment in used:
+            assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", action), (file.name, action)
+            assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), (file.name, action)
+
+
 def test_the_template_is_linted_before_it_is_deployed(steps: list[dict[str, Any]]) -> None:
     scripts = [step.get("run", "") for step in steps]
     place = {word: next(i for i, script in enumerate(scripts) if word in script) for word in WORDS}
