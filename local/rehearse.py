@@ -29,7 +29,7 @@ from local.engine import REGION, ROOT, Engine, EngineUnavailable, start
 
 STAGE = "dev"
 SITE = "www.example.org"
-NEEDED = ("app.py", "chalicelib", "vendor", ".chalice", "ops", "requirements.txt")
+NEEDED = ("app.py", "chalicelib", "vendor", ".chalice", "ops", "requirements.txt", "requirements.lock")
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
 
 

@@ -128,6 +128,16 @@ def bundle(stage: str, as_json: bool) -> None:
         click.echo(f"this Python's runtime is not {package.RUNTIME}: run it with that one", err=True)
 
 
+@main.command()
+def lock() -> None:
+    """Write requirements.lock from requirements.txt: the libraries of a deployment, with their hashes."""
+    from ops import lock as locks
+    from ops.stage import ROOT
+
+    for one in locks.write(ROOT):
+        click.echo(f"{one.name} {one.version}: {len(one.hashes)} wheels")
+
+
 main.add_command(deployment.provision)
 main.add_command(deployment.deploy)
 main.add_command(deployment.smoke)

@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
+import click
 import msgspec
 import pytest
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from chalicelib import page
-from ops import bundle
+from ops import bundle, lock
 from ops.stage import ROOT
 
 MOST = 3_000_000  # bytes
@@ -122,6 +125,65 @@ def test_the_same_code_is_the_same_package(made: Made) -> None:
     before = made.package.read_bytes()
     bundle.trim(made.package)
     assert made.package.read_bytes() == before
+
+
+def test_its_libraries_are_those_of_the_lock(made: Made) -> None:
+    """Each wheel's name, version and hash were checked; nothing else came in, and nothing was built."""
+    found = {name.split("/")[0] for name in made.names if ".dist-info/" in name}
+    names = {name.removesuffix(".dist-info").rpartition("-")[::2] for name in found}
+    versions = {canonicalize_name(name): version for name, version in names}
+    assert versions == {one.name: one.version for one in lock.read(made.root)}
+    assert bundle.comment(made.package).decode() == lock.check(made.root)
+
+
+def test_a_package_of_another_lock_is_made_again(made: Made) -> None:
+    """Chalice names a package by requirements.txt and the code alone, and would take the old one."""
+    with ZipFile(made.package, "a") as zipped:
+        zipped.comment = b"another"
+    assert bundle.bundle(made.root, "dev") == made.package
+    assert bundle.comment(made.package).decode() == lock.check(made.root)
+    with ZipFile(made.package) as zipped:
+        assert zipped.namelist() == made.names
+
+
+def test_the_lock_satisfies_the_requirements_and_names_no_registry() -> None:
+    assert lock.check(ROOT)
+    text = (ROOT / lock.NAME).read_text()
+    assert "/" not in re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
+    for one in lock.read(ROOT):
+        assert one.hashes
+        assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in one.hashes), one.name
+    [compiled] = [one for one in lock.read(ROOT) if one.name == "msgspec"]
+    assert len(compiled.hashes) == len(lock.PYTHONS) * len(lock.MACHINES)
+    assert Version(next(one.version for one in lock.read(ROOT) if one.name == "pyjwt")) >= Version("2.12")
+
+
+@pytest.mark.parametrize("requirement", ["cryptography>=43", "msgspec>=99"])
+def test_a_lock_that_does_not_satisfy_the_requirements_is_refused(tmp_path: Path, requirement: str) -> None:
+    shutil.copy(ROOT / lock.NAME, tmp_path)
+    (tmp_path / "requirements.txt").write_text(f"# a comment\n{requirement}  # another\n")
+    with pytest.raises(click.ClickException, match="python -m ops lock"):
+        lock.check(tmp_path)
+
+
+def test_a_library_that_was_replaced_is_not_bundled(tmp_path: Path) -> None:
+    file = tmp_path / lock.NAME
+    text = (ROOT / lock.NAME).read_text()
+    file.write_text(re.sub(r"(?s)(url-normalize==\S+ \\\n +--hash=sha256:)\w+", r"\g<1>" + "0" * 64, text))
+    assert file.read_text() != text
+    with pytest.raises(click.ClickException, match="(?i)hash"):
+        lock.download(file, VERSION, "aarch64", tmp_path)
+
+
+@pytest.mark.parametrize("machine", lock.MACHINES)
+@pytest.mark.parametrize("python", lock.PYTHONS)
+def test_a_runtime_loads_newer_and_older_wheels_of_its_glibc(python: str, machine: str) -> None:
+    """Lambda's Amazon Linux 2 has glibc 2.26, Amazon Linux 2023 has 2.34: AWS Lambda, Lambda runtimes."""
+    names = lock.platforms(python, machine)
+    newest = 26 if python == "3.11" else 34
+    assert f"manylinux_2_{newest}_{machine}" in names
+    assert f"manylinux_2_{newest + 1}_{machine}" not in names
+    assert {f"manylinux_2_17_{machine}", f"manylinux2014_{machine}"} <= set(names)
 
 
 def test_a_deploy_takes_it(made: Made, tmp_path: Path) -> None:

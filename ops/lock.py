@@ -1,0 +1,157 @@
+"""Locks what a deployment bundles: `requirements.lock` has one version of each library, and its wheels' hashes.
+
+`requirements.txt` says which versions may be used. `python -m ops lock` resolves it for every architecture and
+Python that Lambda runs, and writes the lock. The bundler downloads the wheels with pip's `--require-hashes`, so a
+file that was replaced at the registry, or on the way, ends the deployment. Source distributions are never built.
+
+Invariant: the lock names no registry, so each machine takes the same files from its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+NAME = "requirements.lock"
+WANTED = "requirements.txt"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+MACHINES = ("aarch64", "x86_64")
+GLIBC = {"3.11": 26}  # minor version of glibc 2 in the runtime (Amazon Linux 2)
+LATER = 34  # … and in those of Python 3.12 and later (Amazon Linux 2023)
+HEADER = """\
+# What a deployment bundles. Written by `python -m ops lock`, from requirements.txt: do not edit.
+# The hashes are those of the wheels for Lambda: arm64 and x86_64, Python 3.11 to 3.14.
+"""
+
+
+class Locked(NamedTuple):
+    """One library: its version, and the SHA-256 of each of its wheels."""
+
+    name: str
+    version: str
+    hashes: frozenset[str]
+
+
+def platforms(python: str, machine: str) -> list[str]:
+    """Name the wheel platforms that Lambda's runtime of a Python can load, newest first.
+
+    pip takes `--platform` literally, so each glibc is named. `manylinux2014` covers the older names.
+    """
+    newest = GLIBC.get(python, LATER)
+    names = [f"manylinux_2_{minor}_{machine}" for minor in range(newest, 16, -1)]
+    return [*names, f"manylinux2014_{machine}"]
+
+
+def options(python: str, machine: str) -> list[str]:
+    """Return the options by which pip chooses wheels for Lambda, and nothing but wheels."""
+    chosen = [part for name in platforms(python, machine) for part in ("--platform", name)]
+    return ["--only-binary=:all:", "--implementation", "cp", "--python-version", python, *chosen]
+
+
+def pip(*arguments: str) -> None:
+    """Run pip. Raises ClickException with what it printed when it fails."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (our own arguments)
+    if done.returncode:
+        raise click.ClickException(f"pip {arguments[0]} failed:\n{done.stderr.strip()}")
+
+
+def download(lock: Path, python: str, machine: str, folder: Path) -> None:
+    """Download the wheels of a lock for one runtime, each checked against its hashes."""
+    arguments = ("--require-hashes", "--no-deps", "--requirement", str(lock), "--dest", str(folder))
+    pip("download", "--quiet", *options(python, machine), *arguments)
+
+
+def resolve(requirements: Path) -> list[Locked]:
+    """Resolve requirements for every runtime. Raises ClickException when runtimes would differ in a version.
+
+    Cost: one run of pip for each of the runtimes, some seconds each; nothing is installed.
+    """
+    versions: dict[str, str] = {}
+    hashes: dict[str, set[str]] = {}
+    for python in PYTHONS:
+        for machine in MACHINES:
+            for name, version, digest in _report(requirements, python, machine):
+                if versions.setdefault(name, version) != version:
+                    raise click.ClickException(
+                        f"{name}: {versions[name]} and {version} for different runtimes; narrow {WANTED}"
+                    )
+                hashes.setdefault(name, set()).add(digest)
+    return [Locked(name, versions[name], frozenset(hashes[name])) for name in sorted(versions)]
+
+
+def _report(requirements: Path, python: str, machine: str) -> Iterator[tuple[str, str, str]]:
+    """Read pip's installation report: name, version and SHA-256 of each wheel that it would install."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.json"
+        arguments = ("--ignore-installed", "--target", folder, "--requirement", str(requirements))
+        pip("install", "--quiet", "--dry-run", *options(python, machine), *arguments, "--report", str(file))
+        found: Any = json.loads(file.read_text(encoding="utf-8"))
+    for one in found["install"]:
+        archive = one["download_info"]["archive_info"]
+        digest = archive.get("hashes", {}).get("sha256") or archive["hash"].removeprefix("sha256=")
+        yield canonicalize_name(one["metadata"]["name"]), one["metadata"]["version"], digest
+
+
+def write(root: Path) -> list[Locked]:
+    """Write a project's lock, and return what it has."""
+    found = resolve(root / WANTED)
+    parts = [
+        " \\\n    ".join([f"{one.name}=={one.version}", *(f"--hash=sha256:{h}" for h in sorted(one.hashes))])
+        for one in found
+    ]
+    (root / NAME).write_text(HEADER + "\n".join(parts) + "\n", encoding="utf-8")
+    return found
+
+
+def read(root: Path) -> list[Locked]:
+    """Read a project's lock; empty when there is none."""
+    path = root / NAME
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        pin, *rest = line.split()
+        name, _, version = pin.partition("==")
+        hashes = frozenset(word.removeprefix("--hash=sha256:") for word in rest)
+        found.append(Locked(canonicalize_name(name), version, hashes))
+    return found
+
+
+def wanted(root: Path) -> list[Requirement]:
+    """Read a project's requirements, without their comments."""
+    lines = (root / WANTED).read_text(encoding="utf-8").splitlines()
+    return [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
+
+
+def check(root: Path) -> str:
+    """Raise ClickException unless the lock satisfies the requirements; return the lock's SHA-256.
+
+    Empty when a project requires nothing.
+    """
+    requirements = wanted(root)
+    if not requirements:
+        return ""
+    locked = {one.name: one for one in read(root)}
+    for one in requirements:
+        name = canonicalize_name(one.name)
+        if name not in locked:
+            raise click.ClickException(f"{NAME} lacks {name}: python -m ops lock")
+        if not one.specifier.contains(Version(locked[name].version)):
+            raise click.ClickException(
+                f"{NAME} has {name} {locked[name].version}, {WANTED} wants {one.specifier}: python -m ops lock"
+            )
+    return hashlib.sha256((root / NAME).read_bytes()).hexdigest()
