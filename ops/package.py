@@ -1,6 +1,11 @@
 """Packages a stage as one stack: what `chalice package` makes, with the resources and the gateway's part.
 
-Chalice takes one template to merge, so the two of `.chalice/` are put together first: no name is in both.
+Chalice takes one template to merge, so the two of `.chalice/` are put together first: no name is in both. The
+zip is the bundler's, as in `ops deploy`.
+
+API Gateway serves a deployment, a snapshot of the API. SAM makes a new one when the API's definition changes,
+by a hash of it, and not when a parameter does. So everything that is in the snapshot is written into the
+definition here: the origin in API Gateway's own answers, and the least size that is compressed.
 """
 
 from __future__ import annotations
@@ -9,11 +14,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import boto3
+import click
 import yaml
 
-from ops import deploy
+from chalicelib.settings import read
+from ops import bundle, configuration, deploy
+from ops.stage import variables
 
 PARTS = ("resources.yaml", "gateway.yaml")
+ALLOWED = "Access-Control-Allow-Origin"
 
 
 def merged(root: Path, stage: str) -> dict[str, Any]:
@@ -28,13 +38,41 @@ def merged(root: Path, stage: str) -> dict[str, Any]:
             if isinstance(value, dict):
                 whole[section] = {**whole.get(section, {}), **value}
     whole["Parameters"]["Stage"] |= {"Default": stage, "AllowedPattern": f"^{stage}$"}
+    api = whole["Resources"]["RestAPI"]["Properties"]
+    for response in api["GatewayResponses"].values():
+        headers = response["ResponseParameters"]["Headers"]
+        response["ResponseParameters"] = {"Headers": headers | {ALLOWED: f"'{origin(root, stage)}'"}}
+    if least := configuration.read(root).get("minimum_compression_size"):
+        api["DefinitionBody"] = {"x-amazon-apigateway-minimum-compression-size": int(least)}
     return whole
 
 
+def origin(root: Path, stage: str) -> str:
+    """Return the origin that may read API Gateway's own answers: a stage's only one, or any.
+
+    API Gateway cannot choose by the request's origin. The app's preflight answers follow the same rule.
+    """
+    origins = read(variables(stage, root)).origins
+    return origins[0] if len(origins) == 1 else "*"
+
+
+def region() -> str:
+    """Return the region that is deployed to. Raises ClickException when none is set."""
+    found = boto3.session.Session().region_name
+    if not found:
+        raise click.ClickException("no region: set AWS_DEFAULT_REGION, such as eu-central-1")
+    return found
+
+
 def package(root: Path, stage: str, output: Path) -> None:
-    """Write `sam.yaml` and `deployment.zip` into a folder."""
+    """Write `sam.yaml` and `deployment.zip` into a folder. Raises ClickException when it cannot."""
+    region()
+    bundle.bundle(root, stage)
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder) / "merge.yaml"
         template.write_text(yaml.safe_dump(merged(root, stage), sort_keys=False), encoding="utf-8")
         merge = ("--pkg-format", "cloudformation", "--merge-template", str(template))
         deploy.chalice(root, "package", "--stage", stage, *merge, str(output.resolve()))
+    for name in ("sam.yaml", "deployment.zip"):
+        if not (output / name).is_file():
+            raise click.ClickException(f"chalice package has written no {output / name}")

@@ -52,12 +52,50 @@ def text(value: Any) -> str:
 def test_every_alarm_is_on_a_metric_that_is_published() -> None:
     assert len(ALARMS) > 10
     for alarm in ALARMS.values():
-        namespace, [dimension] = text(alarm["Namespace"]), alarm["Dimensions"]
+        namespace = text(alarm["Namespace"])
         names = OF_AWS.get(namespace, ours())
         assert alarm["MetricName"] in names, alarm
         assert namespace in OF_AWS or namespace == "Hubbub/${Stage}"
-        if dimension["Name"] == "FunctionName":
-            assert text(dimension["Value"]) in functions()
+        dimensions = {one["Name"]: text(one["Value"]) for one in alarm["Dimensions"]}
+        assert len(dimensions) == 1 or set(dimensions) == {"TableName", "GlobalSecondaryIndexName"}
+        if "FunctionName" in dimensions:
+            assert dimensions["FunctionName"] in functions()
+
+
+def throttles(metrics: list[tuple[str, dict[str, str]]]) -> set[tuple[str, str]]:
+    """Name what throttling is watched of: each metric, and the index or an empty name for the table."""
+    found = {
+        (name, dimensions.get("GlobalSecondaryIndexName", ""))
+        for name, dimensions in metrics
+        if name.endswith("ThrottleEvents") and dimensions["TableName"] == "hubbub-${Stage}"
+    }
+    return found
+
+
+def test_throttling_of_the_table_and_of_every_index_is_watched() -> None:
+    """DynamoDB counts an index's throttles under its own dimension, and not with the table's.
+
+    Source: Amazon DynamoDB Developer Guide, DynamoDB metrics and dimensions, GlobalSecondaryIndexName.
+    """
+    indexes = [one["IndexName"] for one in TEMPLATE["Table"]["Properties"]["GlobalSecondaryIndexes"]]
+    watched = {
+        (name, index) for name in ("WriteThrottleEvents", "ReadThrottleEvents") for index in ("", *indexes)
+    }
+    alarms = [
+        (str(one["MetricName"]), {part["Name"]: text(part["Value"]) for part in one["Dimensions"]})
+        for one in ALARMS.values()
+    ]
+    assert throttles(alarms) == watched
+    body = json.loads(TEMPLATE["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"])
+    rows = [
+        [part for part in metric if isinstance(part, str)]
+        for widget in body["widgets"]
+        for metric in widget["properties"]["metrics"]
+    ]
+    shown = [
+        (row[1], dict(zip(row[2::2], row[3::2], strict=True))) for row in rows if row[0] == "AWS/DynamoDB"
+    ]
+    assert throttles(shown) == watched
 
 
 def test_the_dashboard_is_json_and_shows_metrics_that_are_published() -> None:
