@@ -100,7 +100,7 @@ TOPICS = {
 def identify(request: Any) -> AuthResponse:
     """Say who sends a request; the door decides whether that is enough."""
     context = auth.context(stage, request.token)
-    return AuthResponse(routes=["*"], principal_id=context.get("sub", "nobody"), context=context)
+    return AuthResponse(routes=["*"], principal_id=auth.principal(context), context=context)
 
 
 door.authorizer = identify

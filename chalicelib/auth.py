@@ -132,6 +132,14 @@ def context(settings: Settings, authorization: str) -> dict[str, str]:
     return {"sub": sub, "scope": str(claims.get("scope", "")), "exp": exp}
 
 
+def principal(context: dict[str, str]) -> str:
+    """Return the authorizer's principal: a constant, for API Gateway takes ASCII there and a sub is any text.
+
+    Nothing reads it; the sub itself goes on in the context.
+    """
+    return "user" if context.get("sub") else "nobody"
+
+
 def _invalid(error: Exception) -> dict[str, str]:
     return {"problem": f"the token is not valid ({type(error).__name__})"}
 

@@ -2,8 +2,8 @@
 
 Chalice looks for a package of the same code and requirements before it makes one, so a deploy takes this
 one, as long as it runs with the same Python and leaves no bytecode in chalicelib/ (PYTHONDONTWRITEBYTECODE):
-Chalice would take that for code of ours. `ops deploy` and `ops package` both make the package here, so a stage
-has the same zip whichever way it is deployed.
+Chalice would take that for code of ours. `ops deploy` and `ops package` both make the package here, so a
+stage has the same zip whichever way it is deployed.
 
 The libraries are the wheels of requirements.lock, each checked by its hash (ops/lock.py). The zip's comment
 names the lock that it was made from; a package of another lock, or of Chalice's own making, is made again.

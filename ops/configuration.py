@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ RECORDED = {
     "HUBBUB_QUEUE_URL": "queue_url",
 }
 """The variables that provisioning records, and the setting that each is."""
+PARTITION = re.compile(r"\barn:aws(?:-[a-z]+)*:")
 SOCKET = "HUBBUB_SOCKET"
 """The variable that a deploy records: where the sockets are, which the page asks for."""
 
@@ -60,6 +62,18 @@ def ensure(root: Path, stage: str) -> bool:
         replace(root / ".chalice" / own, renamed(text, stage))
     replace(root / CONFIG, written(config))
     return is_new
+
+
+def localize(root: Path, stage: str, partition: str) -> None:
+    """Write a stage's policies for a partition: aws, aws-cn (China) or aws-us-gov (GovCloud).
+
+    An ARN of another partition names nothing, and IAM refuses a policy that has one. The policies of dev are
+    the pattern of the others, so a stage that is made anew needs this after `ensure`.
+    """
+    folder = root / ".chalice"
+    for settings in read(root)["stages"][stage].get("lambda_functions", {}).values():
+        path = folder / settings["iam_policy_file"]
+        replace(path, PARTITION.sub(f"arn:{partition}:", path.read_text(encoding="utf-8")))
 
 
 def record(root: Path, stage: str, values: Mapping[str, str]) -> bool:

@@ -139,8 +139,12 @@ def _enable_time_to_live(dynamodb: DynamoDBClient, name: str, specification: Any
 
 
 def _enable_recovery(dynamodb: DynamoDBClient, name: str, specification: Any) -> None:
-    """Enable point-in-time recovery; doing so again changes nothing."""
+    """Enable point-in-time recovery unless it is enabled."""
     try:
+        found: Any = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
+        recovery = found.get("PointInTimeRecoveryDescription", {})
+        if recovery.get("PointInTimeRecoveryStatus") == "ENABLED":
+            return
         dynamodb.update_continuous_backups(TableName=name, PointInTimeRecoverySpecification=specification)
     except ClientError as error:
         _raise_unless_unsupported(error)

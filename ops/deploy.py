@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from botocore.exceptions import ClientError
 
 from ops import configuration
 
 CHALICE = (sys.executable, "-c", "from chalice.cli import main; main()")
 LOGS = "/aws/lambda/"
+ENOUGH = 100  # functions at once; a new account may have 10
 
 
 class Urls(NamedTuple):
@@ -102,6 +104,31 @@ def urls(root: Path, stage: str, endpoint: str = "") -> Urls:
     return Urls(rest["rest_api_url"].rstrip("/"), socket["websocket_api_url"].rstrip("/"))
 
 
+def rest_stage(root: Path, stage: str) -> tuple[str, str]:
+    """Return the id of a stage's REST API, and the name of the API's own stage."""
+    [api] = [one for one in deployed(root, stage) if one["resource_type"] == "rest_api"]
+    return str(api["rest_api_id"]), str(api["rest_api_url"].rstrip("/").rpartition("/")[2])
+
+
+def concurrency_warning(functions_of: Any) -> str:
+    """Say that an account may run too few functions at once; empty when it may run enough.
+
+    A new account's quota may be 10 concurrent executions, shared by all its functions: one page view can use
+    them all. Source: AWS Lambda Developer Guide, Lambda quotas. An account that may not read its settings is
+    not warned.
+    """
+    try:
+        limit = int(functions_of.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
+    except (ClientError, KeyError):
+        return ""
+    if limit >= ENOUGH:
+        return ""
+    return (
+        f"this account may run {limit} functions at once, fewer than {ENOUGH}: visitors will get 503 or 429. "
+        "Ask for more in Service Quotas: AWS Lambda, Concurrent executions"
+    )
+
+
 def keep_logs(logs: Any, names: list[str], days: int) -> Iterator[str]:
     """Let the functions' logs expire after so many days; name those for which that was not so.
 
@@ -132,8 +159,9 @@ def delete_data(
     dynamodb, sqs, ssm, logs = client("dynamodb"), client("sqs"), client("ssm"), client("logs")
     patience: Any = {"Delay": 2, "MaxAttempts": 90}
     with contextlib.suppress(dynamodb.exceptions.ResourceNotFoundException):
-        dynamodb.update_table(TableName=table, DeletionProtectionEnabled=False)
-        dynamodb.get_waiter("table_exists").wait(TableName=table, WaiterConfig=patience)
+        if dynamodb.describe_table(TableName=table)["Table"].get("DeletionProtectionEnabled"):
+            dynamodb.update_table(TableName=table, DeletionProtectionEnabled=False)
+            dynamodb.get_waiter("table_exists").wait(TableName=table, WaiterConfig=patience)
         dynamodb.delete_table(TableName=table)
         dynamodb.get_waiter("table_not_exists").wait(TableName=table, WaiterConfig=patience)
     for name in queues:

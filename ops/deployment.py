@@ -56,13 +56,16 @@ def provision(
 )
 def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, log_days: int) -> None:
     """Provision a stage, deploy it with Chalice, tune what reads the stream and the queue, and check it."""
-    from ops import bundle, configuration, mappings
+    from ops import bundle, configuration, firewall, mappings
     from ops import deploy as deploys
+    from ops import provision as work
     from ops.stage import ROOT
 
     settings, clients = _prepared(stage, makes=True)
     functions = settings_client(settings)("lambda")
     deploys.check_record(functions, ROOT, stage)
+    if warning := deploys.concurrency_warning(functions):
+        click.echo(f"WARNING: {warning}", err=True)
     settings = _provision(settings, clients, pairs, queue, yes, False)
     wanted = mappings.wanted(clients, stage)
     for one in mappings.release(functions, wanted):
@@ -74,6 +77,10 @@ def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, lo
     urls = deploys.urls(ROOT, stage, _endpoint(settings))
     if configuration.record(ROOT, stage, {configuration.SOCKET: urls.socket}):
         deploys.chalice(ROOT, "deploy", "--stage", stage)  # once: the functions learn where the sockets are
+    if acl := firewall.find(clients.cloudformation, work.stack_name(stage)):
+        wafv2 = settings_client(settings)("wafv2")
+        if firewall.attach(wafv2, acl, firewall.stage_arn(wafv2, *deploys.rest_stage(ROOT, stage))):
+            click.echo("requests of one address are limited: AddressLimit, in docs/deployment.md")
     for one in mappings.tune(functions, wanted):
         click.echo(f"{one.function}: {one.problem} set")
     names = deploys.functions(ROOT, stage)
@@ -115,7 +122,7 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
 
     What stays is taken over again by the next provision.
     """
-    from ops import configuration, provision, stacks
+    from ops import configuration, firewall, provision, stacks
     from ops import deploy as deploys
     from ops.definition import definition
     from ops.stage import ROOT
@@ -125,6 +132,8 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
     what = f"{stage} with ALL ITS DATA" if delete_data else f"{stage}; its data stays"
     if not yes and click.prompt(f"this deletes {what}. The stage's name, to go on") != stage:
         raise click.ClickException("that is not its name: nothing is deleted")
+    acl = firewall.find(clients.cloudformation, provision.stack_name(stage))
+    firewall.detach(settings_client(settings)("wafv2"), acl)
     if deploys.deployed(ROOT, stage):
         deploys.chalice(ROOT, "delete", "--stage", stage)
     stacks.delete(clients.cloudformation, provision.stack_name(stage))
@@ -150,8 +159,11 @@ def package(stage: str, output: Path) -> None:
     from ops import package as packages
     from ops.stage import ROOT
 
+    partition = packages.partition()
     configuration.ensure(ROOT, stage)
+    configuration.localize(ROOT, stage, partition)
     packages.package(ROOT, stage, output)
+    click.echo(f"{output}: sam.yaml and deployment.zip")
 
 
 def settings_client(settings: Settings) -> Callable[[str], Any]:
@@ -172,14 +184,17 @@ def _prepared(stage: str, makes: bool = False) -> tuple[Settings, Clients]:
         click.echo(f"{stage}: made from dev's in .chalice/config.json; set HUBBUB_SITES there")
     settings = load(stage, ROOT)
     client = settings_client(settings)
-    return settings, Clients(client("cloudformation"), client("dynamodb"), client("sqs"))
+    clients = Clients(client("cloudformation"), client("dynamodb"), client("sqs"))
+    if makes:
+        configuration.localize(ROOT, stage, clients.cloudformation.meta.partition)
+    return settings, clients
 
 
 def _provision(
     settings: Settings, clients: Clients, pairs: Sequence[str], queue: bool | None, yes: bool, dry_run: bool
 ) -> Settings:
     """Provision a stage and record what it has; answer the settings with it."""
-    from ops import configuration
+    from ops import configuration, firewall
     from ops import provision as work
     from ops.stage import ROOT
 
@@ -193,6 +208,9 @@ def _provision(
         _show(change, why)
         if not dry_run and not (yes or click.confirm("execute it?")):
             raise click.Abort
+        if not dry_run and firewall.removes(change):
+            acl = firewall.find(clients.cloudformation, change.stack)
+            firewall.detach(settings_client(settings)("wafv2"), acl)
         return not dry_run
 
     if not work.provision(clients, stage, parameters, approve):
@@ -241,7 +259,14 @@ def _smoke(settings: Settings, urls: Any) -> None:
     from ops import smoke as checks
 
     failed = False
-    for check in checks.run(urls, settings, lambda: auth.mint(settings, "smoke", scope="admin", seconds=300)):
+
+    def progress(line: str) -> None:
+        click.echo(f"        {line}", err=True)
+
+    def token() -> str:
+        return auth.mint(settings, "smoke", scope="admin", seconds=900)
+
+    for check in checks.run(urls, settings, token, progress):
         word = {True: "well", False: "FAILED", None: "skipped"}[check.is_well]
         click.echo(f"{word:8}{check.name}: {check.said}")
         failed |= check.is_well is False

@@ -1,8 +1,9 @@
-"""Locks what a deployment bundles: `requirements.lock` has one version of each library, and its wheels' hashes.
+"""Locks the libraries of a deployment: one version of each, with the hashes of its wheels.
 
-`requirements.txt` says which versions may be used. `python -m ops lock` resolves it for every architecture and
-Python that Lambda runs, and writes the lock. The bundler downloads the wheels with pip's `--require-hashes`, so a
-file that was replaced at the registry, or on the way, ends the deployment. Source distributions are never built.
+`requirements.txt` says which versions may be used. `python -m ops lock` resolves it for every architecture
+and Python that Lambda runs, and writes `requirements.lock`. The bundler downloads the wheels with pip's
+`--require-hashes`, so a file that was replaced at the registry, or on the way, ends the deployment. Source
+distributions are never built.
 
 Invariant: the lock names no registry, so each machine takes the same files from its own.
 """
@@ -151,7 +152,7 @@ def check(root: Path) -> str:
         if name not in locked:
             raise click.ClickException(f"{NAME} lacks {name}: python -m ops lock")
         if not one.specifier.contains(Version(locked[name].version)):
-            raise click.ClickException(
-                f"{NAME} has {name} {locked[name].version}, {WANTED} wants {one.specifier}: python -m ops lock"
-            )
+            had = f"{name} {locked[name].version}"
+            wants = f"{WANTED} wants {one.specifier}"
+            raise click.ClickException(f"{NAME} has {had}, {wants}: python -m ops lock")
     return hashlib.sha256((root / NAME).read_bytes()).hexdigest()

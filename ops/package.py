@@ -56,17 +56,20 @@ def origin(root: Path, stage: str) -> str:
     return origins[0] if len(origins) == 1 else "*"
 
 
-def region() -> str:
-    """Return the region that is deployed to. Raises ClickException when none is set."""
-    found = boto3.session.Session().region_name
-    if not found:
+def partition() -> str:
+    """Return the partition of the region that is deployed to, such as aws or aws-cn.
+
+    Raises ClickException when no region is set.
+    """
+    session = boto3.session.Session()
+    if not session.region_name:
         raise click.ClickException("no region: set AWS_DEFAULT_REGION, such as eu-central-1")
-    return found
+    return session.get_partition_for_region(session.region_name)
 
 
 def package(root: Path, stage: str, output: Path) -> None:
     """Write `sam.yaml` and `deployment.zip` into a folder. Raises ClickException when it cannot."""
-    region()
+    partition()
     bundle.bundle(root, stage)
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder) / "merge.yaml"

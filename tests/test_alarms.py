@@ -64,12 +64,11 @@ def test_every_alarm_is_on_a_metric_that_is_published() -> None:
 
 def throttles(metrics: list[tuple[str, dict[str, str]]]) -> set[tuple[str, str]]:
     """Name what throttling is watched of: each metric, and the index or an empty name for the table."""
-    found = {
+    return {
         (name, dimensions.get("GlobalSecondaryIndexName", ""))
         for name, dimensions in metrics
         if name.endswith("ThrottleEvents") and dimensions["TableName"] == "hubbub-${Stage}"
     }
-    return found
 
 
 def test_throttling_of_the_table_and_of_every_index_is_watched() -> None:

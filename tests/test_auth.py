@@ -212,6 +212,24 @@ def test_the_authorizers_answer_is_right_for_every_call() -> None:
         assert all(isinstance(value, str) for value in answer["context"].values())
 
 
+@pytest.mark.parametrize(
+    ("sub", "principal"), [("user-1", "user"), ("é", "user"), ("名前" * 30, "user"), ("", "nobody")]
+)
+def test_the_authorizers_principal_is_a_constant(sub: str, principal: str) -> None:
+    """API Gateway logs the principal and takes ASCII alone there; a sub is any text. Nothing reads it."""
+    answer = authorized(auth.mint(STAGE, sub) if sub else "x")
+    assert answer["principalId"] == principal
+    assert answer["context"].get("sub", "") == sub
+
+
+def test_the_authorizer_answers_in_the_partition_that_asks() -> None:
+    for partition in ("aws", "aws-cn", "aws-us-gov"):
+        arn = f"arn:{partition}:execute-api:cn-north-1:123456789012:abc/api/GET/views/events"
+        event = {"type": "TOKEN", "authorizationToken": "Bearer x", "methodArn": arn}
+        [statement] = app.identify(event, None)["policyDocument"]["Statement"]
+        assert statement["Resource"] == [f"arn:{partition}:execute-api:cn-north-1:123456789012:abc/api/*/*"]
+
+
 def test_a_kept_answer_does_not_outlive_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
     token = auth.mint(STAGE, "admin-1", scope="admin", seconds=60)
     kept = authorized(token)["context"]

@@ -171,7 +171,7 @@ def test_a_library_that_was_replaced_is_not_bundled(tmp_path: Path) -> None:
     text = (ROOT / lock.NAME).read_text()
     file.write_text(re.sub(r"(?s)(url-normalize==\S+ \\\n +--hash=sha256:)\w+", r"\g<1>" + "0" * 64, text))
     assert file.read_text() != text
-    with pytest.raises(click.ClickException, match="(?i)hash"):
+    with pytest.raises(click.ClickException, match=r"(?i)hash"):
         lock.download(file, VERSION, "aarch64", tmp_path)
 
 

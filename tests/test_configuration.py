@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -37,6 +38,37 @@ def test_recording_changes_the_variables_and_nothing_else(project: Path) -> None
     assert configuration.record(project, "dev", {"HUBBUB_TABLE": ""})
     assert (project / configuration.CONFIG).read_text() == before
     assert [path.name for path in (project / ".chalice").glob(".*")] == []
+
+
+@pytest.mark.parametrize("partition", ["aws-cn", "aws-us-gov", "aws"])
+@pytest.mark.parametrize("stage", ["dev", "prod"])
+def test_policies_are_written_for_the_partition_that_is_deployed_to(
+    project: Path, stage: str, partition: str
+) -> None:
+    """An ARN begins with its partition, and IAM refuses another's: IAM User Guide, ARNs; AWS in China."""
+    for before in ("aws-cn", partition, partition):  # from another partition, and again
+        configuration.ensure(project, stage)
+        configuration.localize(project, stage, before)
+    functions = configuration.read(project)["stages"][stage]["lambda_functions"]
+    dev = configuration.read(project)["stages"]["dev"]["lambda_functions"]
+    for name, settings in functions.items():
+        text = (project / ".chalice" / settings["iam_policy_file"]).read_text()
+        assert set(re.findall(r"arn:([^:]*):", text)) == {partition}
+        pattern = (ROOT / ".chalice" / dev[name]["iam_policy_file"]).read_text()
+        assert text == configuration.renamed(pattern, stage).replace("arn:aws:", f"arn:{partition}:")
+
+
+def test_no_arn_is_written_for_one_partition_elsewhere() -> None:
+    """Policies are rewritten; app.py's stands for a stream that is not there yet, and is never deployed."""
+    folders = [ROOT / "chalicelib", ROOT / "ops", ROOT / ".chalice"]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".yaml"}]
+    written = [
+        line.strip()
+        for path in (ROOT / "app.py", *files)
+        for line in path.read_text().splitlines()
+        if "arn:aws:" in line and "'Resource'" not in line and '"Resource"' not in line
+    ]
+    assert written == ['stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",']
 
 
 def test_a_new_stage_is_devs_without_what_is_devs_own(project: Path) -> None:

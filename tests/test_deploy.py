@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import boto3
 import click
@@ -16,6 +19,7 @@ from moto import mock_aws
 from chalicelib.settings import Settings
 from local.engine import ROOT
 from ops import deploy, smoke
+from ops.definition import create_table
 from ops.deploy import Urls
 from tests.running import free_ports
 
@@ -134,6 +138,35 @@ def test_every_functions_logs_expire_whether_it_has_any_yet_or_not() -> None:
 
 
 @mock_aws
+def test_a_table_without_deletion_protection_is_not_updated_before_it_is_deleted() -> None:
+    """DynamoDB refuses some updates that change nothing; each takes the table through UPDATING."""
+    dynamodb: Any = boto3.client("dynamodb")
+    dynamodb.create_table(
+        TableName="hubbub-dev",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    called: list[str] = []
+    dynamodb.meta.events.register("before-call.dynamodb", lambda model, **_: called.append(model.name))
+    make: Any = boto3.client
+    clients = {"dynamodb": dynamodb}
+    deploy.delete_data(lambda name: clients.get(name) or make(name), "hubbub-dev", [], "", [])
+    assert "DeleteTable" in called
+    assert "UpdateTable" not in called
+
+
+@mock_aws
+def test_a_table_that_has_its_options_is_not_given_them_again() -> None:
+    dynamodb: Any = boto3.client("dynamodb")
+    create_table(dynamodb, "dev")
+    called: list[str] = []
+    dynamodb.meta.events.register("before-call.dynamodb", lambda model, **_: called.append(model.name))
+    create_table(dynamodb, "dev")
+    assert not [name for name in called if name.startswith("Update")]
+
+
+@mock_aws
 def test_deleting_the_data_takes_what_is_named_and_again_is_no_harm() -> None:
     client: Any = boto3.client
     dynamodb, sqs, logs = client("dynamodb"), client("sqs"), client("logs")
@@ -167,6 +200,95 @@ def test_a_stage_that_does_not_answer_fails_every_check_and_names_it() -> None:
     checks = list(smoke.run(urls, settings, lambda: "token"))
     assert [check.is_well for check in checks] == [False] * 4
     assert all("refused" in check.said for check in checks)
+
+
+class Fresh:
+    """A stage that was just made: it answers 403, then 502, and counts a view after some questions."""
+
+    def __init__(self, waits: int = 3, for_ever: int = 0) -> None:
+        self.asked: list[str] = []
+        answers = iter([403, 502])
+        views = iter([0] * (waits + 1))
+
+        def answer(environ: Any, start: Any) -> list[bytes]:
+            path = environ["PATH_INFO"]
+            self.asked.append(path)
+            status, body = 200, {"stage": "dev", "accepted": 1, "items": []}
+            if code := for_ever or next(answers, 0):
+                status, body = code, {"Message": "Forbidden"}
+            elif path.endswith("/reports") and "HTTP_AUTHORIZATION" not in environ:
+                status = 401
+            elif path.endswith("/views") and environ["REQUEST_METHOD"] == "GET":
+                body = {"views": next(views, 1)}
+            start(f"{status} Status", [("Content-Type", "application/json")])
+            return [json.dumps(body).encode()]
+
+        self.server = make_server("127.0.0.1", 0, answer, handler_class=Silent)
+        self.thread = Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def __enter__(self) -> Fresh:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    def checks(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[dict[str, Any], list[str]]:
+        """Make the checks by a clock on which each pause takes as long as it says, and no time passes."""
+        [port] = free_ports(1)
+        clock, told = [0.0], []
+
+        def sleep(pause: float) -> None:
+            clock[0] += pause * 10
+
+        monkeypatch.setattr(smoke, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+        urls = Urls(f"http://127.0.0.1:{self.server.server_port}/api", f"ws://127.0.0.1:{port}/api")
+        settings = Settings(stage="dev", sites=frozenset({"example.org"}))
+        found = {one.name: one for one in smoke.run(urls, settings, lambda: "token", told.append, seconds)}
+        return found, told
+
+
+class Silent(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Write nothing."""
+
+
+def test_a_fresh_stage_is_waited_for_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Fresh(waits=20) as stage:
+        checks, told = stage.checks(monkeypatch, smoke.PATIENCE)
+    for name in ("REST answers", "a view is counted", "an admin is known"):
+        assert checks[name].is_well, checks[name]
+    assert stage.asked[:3] == ["/api/health"] * 3
+    waits = [line for line in told if "the stream counts the view" in line]
+    assert len(waits) > 5
+    assert all("of 300" in line for line in waits)
+
+
+def test_a_stage_that_stays_forbidden_fails_after_300_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Fresh(for_ever=403) as stage:
+        checks, told = stage.checks(monkeypatch, smoke.PATIENCE)
+    assert checks["REST answers"].is_well is False
+    assert checks["REST answers"].said.endswith("HTTP 403, after 300 s")
+    assert len(told) > 10
+    assert stage.asked.count("/api/health") > 20
+    assert len([path for path in stage.asked if path != "/api/health"]) == 2, "the others are tried once"
+
+
+@pytest.mark.parametrize(("limit", "warns"), [(10, True), (99, True), (100, False), (1000, False)])
+def test_an_account_that_may_run_few_functions_is_warned_of(limit: int, warns: bool) -> None:
+    settings = SimpleNamespace(get_account_settings=lambda: {"AccountLimit": {"ConcurrentExecutions": limit}})
+    warning = deploy.concurrency_warning(settings)
+    assert bool(warning) is warns
+    assert f"{limit} functions at once" in warning or not warns
+
+
+def test_an_account_that_may_not_read_its_settings_is_not_warned() -> None:
+    def refused() -> Any:
+        raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetAccountSettings")
+
+    assert deploy.concurrency_warning(SimpleNamespace(get_account_settings=refused)) == ""
 
 
 def test_without_a_site_no_view_can_be_checked_and_that_is_said() -> None:

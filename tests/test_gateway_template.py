@@ -163,7 +163,9 @@ def test_each_api_has_one_stage_and_its_limits_apply_to_it(resources: dict[str, 
     [socket_stage] = of(resources, "AWS::ApiGatewayV2::Stage").values()
     assert socket_stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"] == {"Ref": "FrameRate"}
     [limit] = of(resources, "AWS::WAFv2::WebACLAssociation").values()
-    assert limit["Properties"]["ResourceArn"]["Fn::Sub"].endswith(f"/restapis/${{RestAPI}}/stages/${{{name}}}")
+    assert limit["Properties"]["ResourceArn"]["Fn::Sub"].endswith(
+        f"/restapis/${{RestAPI}}/stages/${{{name}}}"
+    )
     assert limit["Properties"]["WebACLArn"] == {"Fn::GetAtt": ["AddressLimits", "Arn"]}
     assert list(of(resources, "AWS::WAFv2::WebACL")) == ["AddressLimits"]
 
@@ -176,7 +178,7 @@ def test_the_rest_api_is_regional(resources: dict[str, Any]) -> None:
 def test_a_stage_follows_a_change_of_its_origins(
     tmp_path: Path, package: Path, resources: dict[str, Any]
 ) -> None:
-    """A stage serves a snapshot: only another deployment brings another origin to API Gateway's own answers."""
+    """A stage serves a snapshot, so a new origin needs a new deployment."""
     origins = ("https://www.example.org", "https://www.example.org,https://example.net")
     found = {"": next(iter(of(resources, "AWS::ApiGateway::Deployment")))}
     for number, value in enumerate(origins):
@@ -189,7 +191,9 @@ def test_a_stage_follows_a_change_of_its_origins(
         answers = api["Properties"]["Body"]["x-amazon-apigateway-gateway-responses"]
         header = "gatewayresponse.header.Access-Control-Allow-Origin"
         allowed = {answer["responseParameters"][header] for answer in answers.values()}
-        assert allowed == {f"'{value}'" if "," not in value else "'*'"}  # a constant: API Gateway has no choice
+        assert allowed == {
+            f"'{value}'" if "," not in value else "'*'"
+        }  # a constant: API Gateway has no choice
     assert found[""] == next(iter(of(translate(package), "AWS::ApiGateway::Deployment")))
     assert found[""] != found[origins[0]]
     assert found[""] == found[origins[1]], "the definition is the same, so nothing is deployed again"
@@ -218,7 +222,7 @@ def test_an_address_is_limited_unless_that_is_switched_off(template: Any) -> Non
 
 
 INLINE, STORED = 51_200, 1_048_576
-"""Bytes of a template in a request, and of one in S3: AWS CloudFormation User Guide, quotas, template body size."""
+"""Bytes of a template in a request, and in S3: AWS CloudFormation User Guide, quotas, template body size."""
 SENDS = {"deploy", "create-stack", "update-stack", "create-change-set", "validate-template"}
 
 
