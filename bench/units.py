@@ -18,6 +18,7 @@ from chalicelib import aggregates, topics
 from chalicelib.items import pack
 from chalicelib.table import Table
 from local.engine import Engine
+from local.filters import passes
 from local.pumps import StreamPump
 from ops.recount import scan
 
@@ -31,8 +32,11 @@ def measure(engine: Engine, name: str) -> dict[str, Any]:
     figures: dict[str, Any] = {"stream": {}}
     for batch, count in BATCHES.items():
         with fresh_table(engine) as (table, stream_arn):
-            own, stream, records, size = _measured(engine, table, stream_arn, OPERATIONS[name], batch, count)
+            own, stream, records, size, removals = _measured(
+                engine, table, stream_arn, OPERATIONS[name], batch, count
+            )
         figures |= {"write": own[0], "read": own[1], "records": records, "bytes": round(size)}
+        figures["removals"] = removals
         figures["stream"][str(batch)] = {"write": stream[0], "read": stream[1]}
         if not records:
             break
@@ -41,8 +45,8 @@ def measure(engine: Engine, name: str) -> dict[str, Any]:
 
 def _measured(
     engine: Engine, table: Table, stream_arn: str, operation: Operation, batch: int, count: int
-) -> tuple[list[float], list[float], float, float]:
-    """Do it so many times; answer its own units, those of the stream, relevant records, bytes for each."""
+) -> tuple[list[float], list[float], float, float, float]:
+    """Measure an operation; return, for each, its own units, the stream's, records, bytes and removals."""
     second, relevant = 1_700_000_000, 0
 
     def apply(event: dict[str, Any], _: object) -> None:
@@ -62,6 +66,7 @@ def _measured(
         drain(StreamPump(streams, stream_arn, apply, max(BATCHES), position))
         pump = StreamPump(streams, stream_arn, apply, batch, position)  # goes on where that one has stopped
         second, relevant, before = second + STEP, 0, _bytes(table)
+        expiring = _expiring(table)
         with Meter(table.client) as meter:
             for number in range(count):
                 operation.act(table, number)
@@ -73,7 +78,14 @@ def _measured(
         return round(units / count, 3)
 
     size = (_bytes(table) - before) / count
-    return [each(unit) for unit in own], [each(unit) for unit in stream], each(relevant), size
+    removals = each(_expiring(table) - expiring)
+    return [each(unit) for unit in own], [each(unit) for unit in stream], each(relevant), size, removals
+
+
+def _expiring(table: Table) -> int:
+    """Count the items whose removal by TTL will invoke `apply`: those that its mapping's filter lets pass."""
+    items = (item for item in scan(table.client, table.name) if "ttl" in item)
+    return sum(passes({"dynamodb": {"Keys": {"sk": {"S": item["sk"]}}}}) for item in items)
 
 
 def _bytes(table: Table) -> int:

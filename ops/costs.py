@@ -1,8 +1,9 @@
 """Reckons a month's bill: what each feature is used, what each use costs in units, what each unit costs.
 
-Units are measured (`python -m bench units > ops/units.json`, held by a test), prices are AWS's list prices
-with the day they were seen and where (`ops/prices.json`). What cannot be measured without an account is an
-assumption, printed with the bill. Free tiers and data transfer are left out.
+Units are measured (`python -m bench units > ops/units.json`, held by a test), prices are those of AWS's
+public price list, each with its file and the day that was published (`ops/prices.json`). What cannot be
+measured without an account is an assumption, printed with the bill. Free tiers and data transfer are left
+out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ HERE = Path(__file__).parent
 MINUTES = 30 * 24 * 60  # of a month
 GB = 1_000_000_000
 LOGGED = 900  # bytes that an invocation logs: its line, its metrics, and the three of Lambda itself
+POLLS = 5 * 3 * MINUTES  # receives of an idle queue: Lambda's five pollers wait 20 s each (AWS Lambda, SQS)
 METRICS = 30  # of our own, that a stage in full use publishes
 FRAMES = {"two meet and part": 6, "message": 2}  # in and out: two statuses, two answers, two notes
 CONNECTS = {"two meet and part": 4}  # invocations for coming and going, beside those of frames
@@ -39,6 +41,7 @@ class Assumed(NamedTuple):
     memory: float = 0.5
     minutes: float = 10
     queue: bool = False
+    limits: bool = True  # WAF's limit of requests from one address
 
 
 class Line(NamedTuple):
@@ -61,6 +64,9 @@ def bill(uses: list[Use], assumed: Assumed, alarms: int) -> list[Line]:
     sweep = MINUTES * 0.25 * 0.2  # GB and seconds of the sweep, when nobody waits for long
     amounts |= {("always", "invocation"): MINUTES, ("always", "second"): sweep}
     amounts |= {("always", "alarm"): alarms, ("always", "dashboard"): 1, ("always", "metric"): METRICS}
+    amounts |= {("always", "message"): POLLS}
+    if assumed.limits:
+        amounts |= {("always", "acl"): 1, ("always", "rule"): 1}
     prices = load_prices()["prices"]
     return [
         Line(feature, what, amount, prices[what]["unit"], amount * prices[what]["usd"] / prices[what]["per"])
@@ -79,13 +85,15 @@ def _amounts(use: Use, unit: Any, assumed: Assumed) -> Iterator[tuple[str, float
     yield "read", count * (unit["read"] + stream["read"])
     yield "storage", count * unit["bytes"] / GB
     yield "recovery", count * unit["bytes"] / GB
-    batches = count * unit["records"] / assumed.batch
+    # TTL removes what has expired, weeks later: that costs no write, and its record invokes `apply` again.
+    batches = count * (unit["records"] + unit["removals"]) / assumed.batch
     calls = count * (FRAMES.get(use.operation, 0) / 2 + CONNECTS.get(use.operation, 0) or 1)
     if use.door == "socket":
         yield "frame", count * FRAMES[use.operation]
         yield "minute", count * 2 * assumed.minutes if use.operation in CONNECTS else 0.0
     else:
         yield "request", count
+        yield "inspected", count * assumed.limits
     if use.door == "user":  # the authorizer; API Gateway keeps its answer for five minutes, so at most
         calls += count
     if use.door == "queue":
@@ -111,6 +119,9 @@ def assumptions(assumed: Assumed) -> list[str]:
         "a view is a request of its own; a site that sends several at once pays for fewer",
         "each call with a token asks the authorizer (at most; API Gateway keeps its answer five minutes)",
         f"two who chat stay {assumed.minutes:g} minutes each; the sweep finds nobody who waits for long",
+        "an expired view or visit is removed by TTL, and its record invokes a function as any other's does",
+        "a regional endpoint (the default); AWS's price of a request is the same with an edge-optimized one",
+        "an idle queue is polled 15 times a minute; a busy one is not polled beside its messages",
         "all that is written is stored for the whole month; views are kept 22 days",
-        f"{METRICS} metrics of our own; free tiers, data transfer, WAF and DNS are left out",
+        f"{METRICS} metrics of our own; free tiers, data transfer and DNS are left out",
     ]

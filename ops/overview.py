@@ -82,6 +82,9 @@ AMOUNT = Amount()
 @click.option("--minutes", type=AMOUNT, default="10", help="That one of a pair stays.")
 @click.option("--batch", type=click.IntRange(1, 100), default=1, help="Records in a batch of the stream.")
 @click.option("--queue", is_flag=True, help="Views go through the queue.")
+@click.option(
+    "--address-limit/--no-address-limit", default=True, show_default=True, help="WAF limits each address."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
 def cost(as_json: bool, **used: Any) -> None:
     """Reckon a month's bill by feature, from measured units and dated list prices.
@@ -113,6 +116,7 @@ def cost(as_json: bool, **used: Any) -> None:
         costs.Use("chat", "message", given("messages", 20 * used["chats"]), "socket"),
     ]
     assumed = costs.Assumed(batch=used["batch"], minutes=used["minutes"], queue=used["queue"])
+    assumed = assumed._replace(limits=used["address_limit"])
     resources = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))["Resources"].values()
     alarms = sum(one["Type"] == "AWS::CloudWatch::Alarm" for one in resources)
     _show_bill(costs.bill(uses, assumed, alarms), costs.assumptions(assumed), costs.load_prices(), as_json)
@@ -137,7 +141,9 @@ def _show_bill(lines: list[Line], assumptions: list[str], prices: Any, as_json: 
         click.echo(f"- {text}")
     for price in prices["prices"].values():
         each = f"{price['usd']:g} for {price['per']:,}" if price["per"] > 1 else f"{price['usd']:g}"
-        click.echo(f"- {each} {price['unit']}: {price['source']}, {price['seen']}")
+        published = f"published {price['published']}" if price["published"] else "without a date"
+        click.echo(f"- {each} {price['unit']}: {price['source']}, {published}")
+    click.echo(f"- {prices['note']}")
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -97,15 +97,42 @@ def test_nothing_costs_what_watching_costs() -> None:
     always = lines(found, "always")
     assert always["alarm"] > 10
     assert always["invocation"] == 43_200
-    assert 5 < found["usd"] < 20
+    assert always["message"] == 15 * 43_200  # an idle queue: five pollers, each 20 s a receive
+    assert (always["acl"], always["rule"]) == (1, 1)
+    assert 10 < found["usd"] < 25
 
 
-def test_every_price_says_when_and_where_it_was_seen_and_what_is_assumed_is_said() -> None:
+def test_the_limit_of_addresses_costs_by_the_month_and_by_request_unless_it_is_switched_off() -> None:
+    limited, open_ = bill("--views", "1M"), bill("--views", "1M", "--no-address-limit")
+    requests = lines(limited, "views")["request"]
+    assert lines(limited, "views")["inspected"] == requests
+    prices = costs.load_prices()["prices"]
+    each = prices["inspected"]["usd"] / prices["inspected"]["per"]
+    assert limited["usd"] - open_["usd"] == pytest.approx(5 + 1 + requests * each)
+    assert not {"acl", "rule", "inspected"} & {line["what"] for line in open_["lines"]}
+    assert "inspected" not in lines(bill("--chats", "1k"), "chat")  # WAF does not inspect sockets
+
+
+def test_a_view_is_paid_for_again_when_it_expires() -> None:
+    """TTL's removals come through the stream, and pass the mapping's filter, as other changes do."""
+    unit = WRITTEN["view, new visitor"]
+    assert unit["removals"] == 2  # the view and the visit
+    views = lines(bill("--views", "1M", "--returning", "0", "--counts", "0"), "views")
+    assert views["invocation"] == pytest.approx(1e6 * (1 + unit["records"] + unit["removals"]))
+
+
+def test_every_price_is_awss_own_with_its_date_or_without_and_what_is_assumed_is_printed() -> None:
     said = run("--views", "1M").stdout
-    for price in costs.load_prices()["prices"].values():
-        assert re.fullmatch(r"20\d\d-\d\d-\d\d|undated", price["seen"])
-        assert f"{price['source']}, {price['seen']}" in said
+    prices = costs.load_prices()
+    for price in prices["prices"].values():
+        source, published = price["source"], price["published"]
+        assert re.match(r"https://(pricing\.us-east-1\.amazonaws\.com/offers/|aws\.amazon\.com/)", source)
+        assert published is None or re.fullmatch(r"20\d\d-\d\d-\d\d", published)
+        assert f"{source}, {f'published {published}' if published else 'without a date'}" in said
+    assert "could not be read" in prices["note"]
+    assert prices["note"] in said
     assert "assumed" in said
+    assert "regional endpoint" in said
     assert re.search(r"^USD a month +[\d,]+\.\d\d  in us-east-1$", said, re.MULTILINE)
 
 

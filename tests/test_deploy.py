@@ -66,6 +66,10 @@ def test_a_stage_answers_where_chalice_has_deployed_it(deployed: Path) -> None:
     )
 
 
+def test_a_deployed_rest_api_has_one_stage(deployed: Path) -> None:
+    assert deploy.rest_stage(deployed, "dev") == ("abc", "api")
+
+
 def test_on_an_engine_it_answers_under_the_engines_paths(deployed: Path) -> None:
     assert deploy.urls(deployed, "dev", "http://127.0.0.1:4566/") == Urls(
         "http://127.0.0.1:4566/_aws/execute-api/abc/api", "ws://127.0.0.1:4566/_aws/execute-api/def/api"
@@ -238,7 +242,8 @@ class Fresh:
     def checks(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[dict[str, Any], list[str]]:
         """Make the checks by a clock on which each pause takes as long as it says, and no time passes."""
         [port] = free_ports(1)
-        clock, told = [0.0], []
+        clock: list[float] = [0.0]
+        told: list[str] = []
 
         def sleep(pause: float) -> None:
             clock[0] += pause * 10
