@@ -220,7 +220,9 @@ def _fetch(url: str) -> dict[str, tuple[Any, str]]:
     from jwt.algorithms import has_crypto
 
     if not has_crypto:
-        raise ImportError("HUBBUB_JWKS_URL needs the package cryptography: add it to requirements.txt")
+        raise ImportError(
+            "HUBBUB_JWKS_URL needs cryptography: add it to requirements.txt, then python -m ops lock"
+        )
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "127.0.0.1"):
         raise ValueError("HUBBUB_JWKS_URL must begin with https://")

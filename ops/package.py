@@ -70,12 +70,14 @@ def partition() -> str:
 def package(root: Path, stage: str, output: Path) -> None:
     """Write `sam.yaml` and `deployment.zip` into a folder. Raises ClickException when it cannot."""
     partition()
+    files = [output / name for name in ("sam.yaml", "deployment.zip")]
+    for file in files:
+        file.unlink(missing_ok=True)  # of an earlier run: Chalice may write nothing and exit with 0
     bundle.bundle(root, stage)
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder) / "merge.yaml"
         template.write_text(yaml.safe_dump(merged(root, stage), sort_keys=False), encoding="utf-8")
         merge = ("--pkg-format", "cloudformation", "--merge-template", str(template))
         deploy.chalice(root, "package", "--stage", stage, *merge, str(output.resolve()))
-    for name in ("sam.yaml", "deployment.zip"):
-        if not (output / name).is_file():
-            raise click.ClickException(f"chalice package has written no {output / name}")
+    if missing := [str(file) for file in files if not file.is_file()]:
+        raise click.ClickException(f"chalice package has not written {', '.join(missing)}")

@@ -190,6 +190,14 @@ def test_a_sub_is_kept_in_nfc() -> None:
     assert auth.context(STAGE, f"Bearer {token}")["sub"] == "é"
 
 
+def test_a_token_with_an_extension_that_must_be_understood_is_refused() -> None:
+    """RFC 7515, 4.1.11: a token whose `crit` names what the verifier does not know is not valid."""
+    claims = {"iss": STAGE.issuer, "aud": "hubbub-local", "sub": "a", "exp": time.time() + 60}
+    for headers in ({}, {"crit": ["x"], "x": 1}):
+        token = jwt.encode(claims, auth.secret(STAGE), algorithm="HS256", headers=headers)
+        assert ("problem" in auth.context(STAGE, f"Bearer {token}")) is bool(headers)
+
+
 # -- the gateway's cache -------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 from zipfile import ZipFile
 
+import click
 import pytest
 import yaml
 from chalice.app import AuthResponse, Chalice
@@ -265,6 +266,17 @@ def test_without_a_region_packaging_fails_and_says_so(
     assert done.exit_code == 1
     assert "AWS_DEFAULT_REGION" in done.output
     assert not (tmp_path / "out").exists()
+
+
+def test_packaging_that_writes_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`chalice package` may exit with 0 and write nothing; what an earlier run wrote is not taken for it."""
+    (tmp_path / "out").mkdir()
+    for name in ("sam.yaml", "deployment.zip"):
+        (tmp_path / "out" / name).write_text("old")
+    monkeypatch.setattr(deploy, "chalice", lambda *_: None)
+    monkeypatch.setattr(bundle, "bundle", lambda *_: None)
+    with pytest.raises(click.ClickException, match=r"has not written .*sam\.yaml"):
+        packages.package(ROOT, "dev", tmp_path / "out")
 
 
 def test_a_packaged_stack_uploads_what_a_deploy_uploads(tmp_path: Path) -> None:
