@@ -89,7 +89,7 @@ def test_a_try_that_is_made_again_is_counted_by_its_cause_also_when_it_fails_in_
     answer["CancellationReasons"] = [{"Code": "TransactionConflict"}]
     conflict = ClientError(answer, "TransactWriteItems")
     throttle = ClientError({"Error": {"Code": "ThrottlingException"}}, "T")
-    view = views._item(View(PAGE, datetime.now(UTC), "c"), Settings(), for_ever=False)
+    view = views._item(View(PAGE, datetime.now(UTC), "c"), Settings())
     capsys.readouterr()
     with instead(table, "TransactWriteItems", conflict, throttle, throttle):
         app.apply({"Records": [record(None, view)]}, None)
