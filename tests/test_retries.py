@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import boto3
+import chalice.app
 import pytest
 from botocore.exceptions import (
     ClientError,
@@ -272,6 +273,7 @@ def test_every_kind_of_event_has_a_bound_below_its_functions_timeout() -> None:
     functions, default = stage["lambda_functions"].items(), stage["lambda_timeout"]
     limits = {name: one.get("lambda_timeout", default) for name, one in functions}
     assert limits["apply"] > EVENT < limits["write_views"]
+    assert set(attempts.BUDGETS) <= set(vars(chalice.app)), "they are Chalice's classes"
     assert attempts.BUDGETS["Request"] == attempts.BUDGETS["WebsocketEvent"] == 3
 
 
