@@ -8,6 +8,7 @@ from chalice.app import AuthResponse, Chalice, Rate
 
 from chalicelib import (
     aggregates,
+    attempts,
     auth,
     badge,
     board_schemas,
@@ -71,6 +72,7 @@ app.websocket_api.session = sockets.Session()
 stage = settings.current()
 posts = Posts(lambda: app.websocket_api.session)
 app.register_middleware(telemetry.around)  # of every handler
+app.register_middleware(attempts.around)
 door = Door(app, stage.origins, stage.capacity)
 app.api.cors = door.cors()
 

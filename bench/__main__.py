@@ -103,6 +103,15 @@ def units(kind: str) -> None:
 
 @main.command()
 @measured(engine="ministack")
+def shards(kind: str, quick: bool, as_json: bool) -> None:
+    """Conflicts and capacity of a stream that is applied over four shards."""
+    from bench.shards import measure
+
+    _run(measure, kind, quick, as_json)
+
+
+@main.command()
+@measured(engine="ministack")
 def profile(kind: str, quick: bool, as_json: bool) -> None:
     """CPU time of every handler, and of importing the app."""
     from bench.profile import measure

@@ -161,7 +161,7 @@ def history(engine: Engine, client: DynamoDBClient, world: World) -> Iterator[tu
     boards._met.cache_clear()  # each history begins in a new process, as far as it can tell
     with table_of(client) as (name, arn), ExitStack() as on:
         on.enter_context(network.attached(client))
-        table = Table(name, client, pause=world.sleep)
+        table = Table(name, client, pause=world.sleep, clock=world.monotonic)
         wire, facts, wishes = FaultyWire(world), Facts(), plan(world.seed)
         messages = Queue(world, app.write_views)
         stream = Stream(world, engine.client("dynamodbstreams"), arn, app.apply)

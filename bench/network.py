@@ -2,8 +2,8 @@
 
 A call may be refused before it is done (a conflict, a throttle, a 500), be done and its answer lost (a 500, a
 time-out), be lost before it is done, be done in part (a batch, a page of a query); and the handler may die
-before it sends, after it has sent and before the reply, and after the reply. What the SDK makes of it, its
-own retries included, is the product's.
+before it sends, after it has sent and before the reply, and after the reply. What the SDK makes of it is
+the product's; it retries nothing by itself.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Network:
         for event, hook in hooks.items():
             events.register(event, hook)
         events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
-        standard.register_retry_handler(client, max_attempts=3)  # a quota that nothing has used yet
+        standard.register_retry_handler(client, max_attempts=1)  # a quota that nothing has used yet
         with mock.patch.object(botocore.endpoint, "time", SimpleNamespace(sleep=self.world.sleep)):
             try:
                 yield

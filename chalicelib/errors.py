@@ -104,10 +104,10 @@ class SlowDown(HubbubError):
 
 
 class Busy(HubbubError):
-    """The table is throttled, or too many writers meet on one item: try again in a moment.
+    """The table is throttled or out of reach, or too many writers meet on one item: try again in a moment.
 
-    Raised only after the bounded retries of `table`. A stream or queue handler lets it through, so that
-    Lambda delivers the batch again; a REST client sees 503.
+    Raised only after the bounded retries of `attempts`: a request has lost at most 3 seconds by then. A
+    stream or queue handler lets it through, so that Lambda delivers the batch again; a REST client sees 503.
     """
 
     STATUS_CODE = 503

@@ -169,7 +169,11 @@ def come_back(frame: Frame) -> Turns:
     frame.answer(type="resume", token=token)
     values = {":yes": True}
     frame.table.update(
-        connections.key(frame.id), "SET resumable = :yes", condition="attribute_exists(pk)", values=values
+        connections.key(frame.id),
+        "SET resumable = :yes",
+        condition="attribute_exists(pk)",
+        values=values,
+        idempotent=True,
     )
     return ()
 

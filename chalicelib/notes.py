@@ -50,6 +50,7 @@ def tell(table: Table, posts: Posts, id: str, now: datetime) -> Told:
             f"REMOVE {', '.join(['telling', 'teller', 'tried', *told])}" if told else "SET telling = :past",
             condition="teller = :mine",  # once: a retry must not take off what came since
             values={":mine": item["teller"], **({} if told else {":past": 1})},
+            idempotent=True,
         )
         if outcome != "sent":
             return "later"
@@ -113,4 +114,5 @@ def _claim(table: Table, id: str, now: datetime) -> Item | None:
             ":now": times.epoch(now),
             ":none": 0,
         },
+        idempotent=True,
     )

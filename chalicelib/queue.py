@@ -5,13 +5,15 @@ event as it is.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from chalicelib import metrics, wire
+from chalicelib.attempts import CONNECT_TIMEOUT, READ_TIMEOUT, attempt
 from chalicelib.errors import Busy
 from chalicelib.logs import logger
 from chalicelib.settings import Settings
@@ -36,8 +38,9 @@ def send(settings: Settings, events: Sequence[dict[str, str]]) -> None:
     bodies = [json.dumps({"taken": True, "events": group}) for group in groups]
     for entries in _fitting([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]):
         try:
-            answer = _client(settings).send_message_batch(QueueUrl=settings.queue_url, Entries=entries)
-        except (BotoCoreError, ClientError) as error:
+            call = partial(_client(settings).send_message_batch, QueueUrl=settings.queue_url, Entries=entries)
+            answer = attempt(call, time.sleep)
+        except (Busy, BotoCoreError, ClientError) as error:
             raise Busy("The queue cannot be reached: send the events again in a moment.") from error
         if answer.get("Failed"):
             raise Busy("The queue did not take every event: send them again in a moment.")
@@ -81,5 +84,9 @@ def _client(settings: Settings) -> "SQSClient":
     import boto3  # only a stage with a queue pays for this client
     from botocore.config import Config
 
-    config = Config(connect_timeout=1, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 4})
+    config = Config(
+        connect_timeout=CONNECT_TIMEOUT,
+        read_timeout=5 if settings.endpoint else READ_TIMEOUT,
+        retries={"mode": "standard", "total_max_attempts": 1},
+    )
     return boto3.session.Session().client("sqs", config=config, **settings.client_options())

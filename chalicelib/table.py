@@ -1,9 +1,18 @@
 """The one place that talks to DynamoDB.
 
 Items are plain dicts of str, int, Decimal, bytes, bool, None, lists, dicts and sets. A false condition is
-an answer (False, or the places of the actions that were refused); a conflict or a throttle is tried again
-with jitter, a bounded number of times, and is `Busy` after that; a write that DynamoDB calls invalid is
-`Rejected`. Nothing else is caught. Costs are in WCU and RCU per KB or 4 KB begun, as AWS publishes them.
+an answer (False, or the places of the actions that were refused). A conflict, a throttle or a lost connection
+is retried within the request's budget (attempts.py), and is `Busy` after that. A write that DynamoDB calls
+invalid is `Rejected`. Nothing else is caught. Costs are in WCU and RCU per KB or 4 KB begun, as AWS publishes
+them.
+
+Which writes are repeated when an answer is lost (a time-out, a closed connection, a 500):
+
+| write | repeated | because |
+|---|---|---|
+| `put`, `delete`, `batch_put` | yes | the same write again leaves the same item |
+| `transact` | yes | all attempts carry one ClientRequestToken: DynamoDB applies it once in 10 minutes |
+| `update` | only with `idempotent=True` | an `ADD` or `SET n = n + 1` would be applied twice |
 """
 
 import time
@@ -17,7 +26,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from chalicelib import consumed
-from chalicelib.attempts import ATTEMPTS, attempt, back_off, is_refused, reasons
+from chalicelib.attempts import CONNECT_TIMEOUT, READ_TIMEOUT, Retries, is_refused, reasons
 from chalicelib.errors import Busy
 from chalicelib.items import Item, Key, groups, pack, unpack
 from chalicelib.settings import Settings, current
@@ -42,10 +51,17 @@ class Page(NamedTuple):
 class Table:
     """One DynamoDB table."""
 
-    def __init__(self, name: str, client: "DynamoDBClient", pause: Callable[[float], None] = time.sleep):
+    def __init__(
+        self,
+        name: str,
+        client: "DynamoDBClient",
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ):
         self.name = name
         self.client = client
         self._pause = pause
+        self._clock = clock
 
     def get(self, key: Key, *, consistent: bool = False) -> Item | None:
         """Read one item, or None. Costs 0.5 RCU per 4 KB, strongly consistent 1."""
@@ -129,15 +145,18 @@ class Table:
         condition: str = "",
         names: Mapping[str, str] | None = None,
         values: Mapping[str, Any] | None = None,
+        idempotent: bool = False,
     ) -> Item | None:
         """Change one item, or make it; answer it as it is now, or None when the condition is false.
 
-        Costs 1 WCU per KB of the larger of what it was and is. A retry after a lost answer applies an `ADD`
-        twice: what must not be, goes into `transact`.
+        `idempotent`: the same update again does no harm, and its caller can bear None for an update that was
+        applied. Any other update is not repeated after a lost answer, and raises Busy.
+
+        Costs 1 WCU per KB of the larger of what it was and is.
         """
         request = self._request({"Key": key._asdict()}, condition, values, names)
         request |= {"UpdateExpression": expression, "ReturnValues": "ALL_NEW"}
-        answer = self._unless_refused(lambda: self.client.update_item(**request))
+        answer = self._unless_refused(lambda: self.client.update_item(**request), repeatable=idempotent)
         return None if answer is None else unpack(answer.get("Attributes", {}))
 
     def delete(
@@ -195,43 +214,43 @@ class Table:
             **({"ExpressionAttributeNames": dict(names)} if names else {}),
         }
 
-    def _unless_refused(self, call: Callable[[], T]) -> T | None:
+    def _unless_refused(self, call: Callable[[], T], *, repeatable: bool = True) -> T | None:
         """Call; None when the condition is false."""
         try:
-            return self._try(call)
+            return self._try(call, repeatable=repeatable)
         except ClientError as error:
             if not is_refused(error):
                 raise
         return None
 
-    def _try(self, call: Callable[[], T]) -> T:
-        return attempt(call, self._pause)
+    def _try(self, call: Callable[[], T], *, repeatable: bool = True) -> T:
+        return Retries(self._pause, self._clock).run(call, repeatable=repeatable)
 
     def _until_done(self, left: str, call: Callable[..., Any], asked: Any) -> Iterator[Any]:
         """Send a batch again for as long as DynamoDB leaves a part of it (`left`) undone."""
-        for number in range(ATTEMPTS):
-            answer = self._try(partial(call, RequestItems={self.name: asked}))
+        retries = Retries(self._pause, self._clock)
+        while True:
+            answer = retries.run(partial(call, RequestItems={self.name: asked}))
             yield answer
             asked = answer.get(left, {}).get(self.name)
             if not asked:
                 return
-            if number < ATTEMPTS - 1:
-                back_off(number, self._pause)
-        raise Busy("The table is busy: try again in a moment.")
+            if not retries.undone():
+                raise Busy("The table is busy: try again in a moment.")
 
 
 @cache
 def connect(settings: Settings | None = None) -> Table:
     """Answer the stage's table; its client is made at the first call and kept for the process's life.
 
-    Time-outs are short and the SDK's own retries few, for `attempt` comes after them: a Lambda function that
-    waits costs money. A session of its own: boto3's default one is not safe for two threads' first clients.
+    Its time-outs are those that `attempts.Budget` reckons with, and the SDK retries nothing by itself. A
+    session of its own: boto3's default one is not safe for two threads' first clients.
     """
     settings = settings or current()
     config = Config(
-        connect_timeout=1,
-        read_timeout=30 if settings.endpoint else 3,
-        retries={"mode": "standard", "total_max_attempts": 3},
+        connect_timeout=CONNECT_TIMEOUT,
+        read_timeout=30 if settings.endpoint else READ_TIMEOUT,
+        retries={"mode": "standard", "total_max_attempts": 1},
         max_pool_connections=32,
         tcp_keepalive=True,
         parameter_validation=False,  # it took a quarter of a batch's time: docs/performance.md

@@ -107,6 +107,7 @@ def unsubscribe(table: Table, id: str, topic: str) -> None:
         "DELETE topics :topic",
         condition="attribute_exists(pk)",
         values={":topic": {topic}},
+        idempotent=True,
     )
 
 

@@ -12,7 +12,7 @@ of that hour. A visitor is an aggregate itself, and what it contributes are the 
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from chalicelib import logs, metrics, queue, times, urls
@@ -101,25 +101,29 @@ def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datet
 
 
 def write(
-    table: Table, views: Iterable[View], settings: Settings, now: datetime, *, for_ever: bool = False
+    table: Table,
+    views: Iterable[View],
+    settings: Settings,
+    now: datetime,
+    *,
+    expiry: Callable[[View], int] | None = None,
 ) -> int:
     """Write views, each with one plain put; answer how many are written.
 
     The same view again writes the same item, which changes nothing. A view whose item TTL may already have
     removed is left out, for it could count twice: one that came out of the queue days after it was taken.
-    `for_ever` keeps the items without a TTL, so that a history can be imported again at any time.
+    `expiry` gives the TTL of a view that is imported, in epoch seconds; else it follows from the view's time.
     Costs 1 WCU a view, in batches of 25.
     """
-    items = [_item(view, settings, for_ever) for view in views]
-    items = [item for item in items if for_ever or item["ttl"] > times.epoch(now + MARGIN)]
+    items = [_item(view, settings, expiry) for view in views]
+    items = [item for item in items if item["ttl"] > times.epoch(now + MARGIN)]
     table.batch_put(items)
     return len(items)
 
 
-def _item(view: View, settings: Settings, for_ever: bool) -> Item:
+def _item(view: View, settings: Settings, expiry: Callable[[View], int] | None = None) -> Item:
     item: Item = event_key(view)._asdict()
-    if not for_ever:
-        item["ttl"] = times.epoch(view.time + settings.views_window + GRACE)
+    item["ttl"] = expiry(view) if expiry else times.epoch(view.time + settings.views_window + GRACE)
     if settings.views_series:
         item["series"] = True
     if settings.views_uniques:

@@ -3,7 +3,9 @@
 A scan is no picture of one moment, and sums lag behind their items. So a difference is a drift only where
 nothing moved: the audit follows the stream, looks, and looks again some seconds later. What was written
 before has been applied by then, and the stream tells of everything that was written since: of the items, so
-the recount is exact, and of the sum itself. A sum that either may have changed is named, and left alone.
+the recount is exact, and of the sum itself. A sum that either may have changed is named, and left alone. So
+is a difference that was not the same at the look before: should the stream have been read too little
+(streams.py says when it is taken for read), the sum or its items tell it all the same.
 
 A repair adds the difference, on condition that the sum is still what was seen. What is written meanwhile the
 stream adds on top, for additions commute. So a repair is exact as long as the stream lags less than those
@@ -58,17 +60,27 @@ def audit(
     """
     found = Audit()
     now: set[Key] = set()
+    differs: Drift = {}
     for number in range(LOOKS):
-        differs = _look(table, contributions, found, tick)
+        polled: set[Key] = set()
+
+        def ticked(items: int, polled: set[Key] = polled) -> None:
+            tick(items)
+            polled |= _moved(contributions, following.poll())
+
+        earlier, differs = differs, _look(table, contributions, found, ticked)
         found.drifted, found.unsettled = {}, differs
         if not differs:
             break
         pause(settle)
-        before, now = now, _moved(contributions, following.records())
+        before, now = now, polled | _moved(contributions, following.records())
         if number:  # what was written before the first look may be on its way to the sums
             moved = before | now  # from a pause before this look to a pause after it
-            found.drifted = {at: pair for at, pair in differs.items() if at[0] not in moved}
-            found.unsettled = {at: pair for at, pair in differs.items() if at[0] in moved}
+            certain = {
+                at: pair for at, pair in differs.items() if at[0] not in moved and earlier.get(at) == pair
+            }
+            found.drifted = certain
+            found.unsettled = {at: pair for at, pair in differs.items() if at not in certain}
             if not found.unsettled:
                 break
     return found

@@ -100,15 +100,20 @@ def erase(
     """Erase a person everywhere: the player and author NAME, and views by --client.
 
     Says first what there is, and asks. The sums follow. Ends with a look at the whole table that finds
-    nothing. Killed or interrupted, it goes on where it was when it is run again. Exit code 3: something is
-    left, for the person goes on writing, or there are images in quarantine.
+    nothing. Killed or interrupted, it goes on where it was when it is run again. Exit code 1: there is
+    nothing of this person. Exit code 3: something is left, for the person goes on writing, or there are
+    images in quarantine.
     """
     from chalicelib.table import connect
     from ops import erase as work
     from ops.console import progress
     from ops.stage import load
 
-    table, person = connect(load(stage)), work.Person(name, frozenset(clients))
+    try:
+        person = work.read(name, clients)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    table = connect(load(stage))
     with progress("reading") as say:
         seen: Counter[str] = Counter()
 
@@ -121,8 +126,12 @@ def erase(
             del found["read"]
     if dry_run:
         _show({"dryRun": True, "found": dict(found)}, as_json)
+        if not found:
+            raise _nothing(name, stage)
         return
     if not yes:
+        if not found and not work.is_begun(table, person):
+            raise _nothing(name, stage)
         _show({"found": dict(found)}, as_json=False)
         click.confirm(f"Erase {found.total():,} items of {name} in {stage}, for ever?", abort=True)
     with progress("erasing") as say:
@@ -131,6 +140,13 @@ def erase(
     _show({"erased": dict(done.erased), "left": dict(done.left), "looks": done.looks}, as_json)
     if done.left:
         raise click.exceptions.Exit(LEFT)
+    if not done.erased and not done.is_resumed:
+        raise _nothing(name, stage)
+
+
+def _nothing(name: str, stage: str) -> click.ClickException:
+    """Explain that nothing is erased: a name that is spelled wrongly must not look like success."""
+    return click.ClickException(f"nothing of {name} was found in {stage}, and nothing is erased")
 
 
 def _show(fields: dict[str, object], as_json: bool) -> None:

@@ -23,11 +23,11 @@ import contextlib
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chalicelib import comment_changes, comments, progress, quarantine
+from chalicelib import comment_changes, comments, progress, quarantine, wire
 from chalicelib.auth import Caller
 from chalicelib.challenge_schemas import PlayerPath
 from chalicelib.errors import NotFound
@@ -40,7 +40,10 @@ STAYS, WAITS = "quarantine", "entries that wait for the stream"
 
 
 class Person(NamedTuple):
-    """Who is erased: a player's and author's name, and ids that the site gave to the person's clients."""
+    """Who is erased: a player's and author's name, and ids that the site gave to the person's clients.
+
+    Both as the table has them, in NFC: `read` makes one of what somebody typed.
+    """
 
     name: str
     clients: frozenset[str] = frozenset()
@@ -59,6 +62,12 @@ class Erased:
     erased: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
     looks: int = 0
+    is_resumed: bool = False
+
+
+def read(name: str, clients: Iterable[str]) -> Person:
+    """Read a person's name and client ids as the door reads them, in NFC. Raises ValueError."""
+    return Person(wire.normal(name, "name"), frozenset(wire.normal(client, "client") for client in clients))
 
 
 def kind(item: Item, person: Person) -> str:
@@ -94,6 +103,11 @@ def find(
     return parts.run(table, "", segments, lambda item: kind(item, person), tick, parts.Pace(rate))
 
 
+def is_begun(table: Table, person: Person) -> bool:
+    """Return whether an erasure of this person was begun, and has not come to its end. Costs 1 RCU."""
+    return bool(table.query(person.place, limit=1, consistent=True).items)
+
+
 def erase(
     table: Table,
     person: Person,
@@ -110,7 +124,7 @@ def erase(
     deletions cost.
     """
     found = Erased()
-    is_resumed = bool(table.query(person.place, limit=1, consistent=True).items)
+    found.is_resumed = is_begun(table, person)
     for number in range(LOOKS):
         if number:
             pause(settle)
@@ -122,7 +136,7 @@ def erase(
         found.erased += Counter(
             {name: count for name, count in found.left.items() if name not in (STAYS, WAITS)}
         )
-        if not set(found.left) - {STAYS} and not (is_resumed and number == 0):
+        if not set(found.left) - {STAYS} and not (found.is_resumed and number == 0):
             break
     return found
 

@@ -13,7 +13,7 @@ FEATURES = {
     "challenges": ("CHALLENGE#", "RANK#CHALLENGE#"),
     "comments": ("PRODUCT#",),
     "chat": ("CONN#", "WAITING#", "REPORTS", "TOPIC#"),
-    "upkeep": ("GUARD#", "QUARANTINE#", "BACKFILL#", "ERASE#", "PULSE"),
+    "upkeep": ("GUARD#", "QUARANTINE#", "BACKFILL#", "ERASE#", "PULSE", "IMPORT"),
 }
 
 

@@ -5,10 +5,21 @@ A view is a GET that a page answered with 200 or 304. No page is a file with an 
 address is one. A crawler's request is no view, nor is that of an HTTP library or a test browser, or of a
 program that does not name itself.
 
-A client is an address with a User-Agent, under a keyed hash: no address is stored. A log's times are whole
-seconds, so several requests of one client for one page in the same second are one view. Views are kept
-without a TTL: importing a log again counts nothing twice. But a view that the app took itself at the time has
-another client, so import only what came before the app counted.
+A log's times are whole seconds, so several requests of one client for one page in the same second are one
+view. A view that the app took itself at the time has another client, so import only what came before the app
+counted.
+
+**Clients.** A client is an address with a User-Agent, on one UTC day of one site, under a hash whose key is
+derived from the stage's secret. The table, a backup or an export alone does not lead back to an address, and
+two days of a client cannot be linked.
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| imported day | `IMPORT#<host>` | `<date>` | `expires`, and `key`, a fingerprint of the key |
+
+**Once.** Imported views expire 30 days after their day was first imported, and the day's item says when.
+Until a day before that, importing a log again writes the same items, which counts nothing. After that, or
+under another secret, the day is left out (`imported_already`): its views may be gone, or have other clients.
 """
 
 from __future__ import annotations
@@ -16,7 +27,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +37,7 @@ from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from chalicelib import sums, urls, views
+from chalicelib import auth, sums, times, urls, views
 from chalicelib.crawlers import is_crawler
 from chalicelib.events import View
 from chalicelib.items import Key
@@ -56,6 +66,9 @@ FEEDS = frozenset({"rss", "atom", "rdf", "xml"})
 FEED_NAMES = frozenset({"feed", "rss", "rss2", "atom", "rdf"})
 FEED_QUERY = re.compile(r"(^|[&;])(feed=|(flav|format|type|output)=(rss|atom|rdf|feed))")
 GROUP = 500
+LIFE = timedelta(days=30)  # of an imported view's item, from the first import of its day
+MARGIN = timedelta(days=1)  # before its end: an import takes hours, and TTL begins
+OLD_KEY = Key("IMPORT", "CLIENT-KEY")  # where version 0.1.0 kept the key, beside what it hashed
 ALL = 2**31 - 1  # the most items that a query can be asked for
 
 
@@ -69,6 +82,7 @@ class Skip(StrEnum):
     ASSET = "asset"
     FEED = "feed"
     CRAWLER = "crawler"
+    IMPORTED_ALREADY = "imported_already"  # its day was, and may have expired since
 
 
 class Request(NamedTuple):
@@ -84,14 +98,15 @@ class Request(NamedTuple):
 
 
 def read(lines: Iterable[bytes], site: str, key: bytes) -> Iterator[View | Skip]:
-    """Read the lines of a log, each as a view or a reason; the key hashes who the clients are.
+    """Read the lines of a log, each as a view or a reason; `key` hashes the clients, each day anew.
 
     A byte that is not UTF-8 becomes what Apache itself writes for it, `\\xff`.
     """
     for line in lines:
         found = parse(line.decode("utf-8", "backslashreplace").rstrip("\r\n"), site)
         if isinstance(found, Request):
-            client = hmac.digest(key, f"{found.address} {found.agent}".encode(), "sha256").hex()[:24]
+            whose = f"{urls.host(found.url)} {found.time.date()} {found.address} {found.agent}"
+            client = hmac.digest(key, whose.encode(), "sha256").hex()[:24]
             yield View(found.url, found.time, client)
         else:
             yield found
@@ -100,12 +115,14 @@ def read(lines: Iterable[bytes], site: str, key: bytes) -> Iterator[View | Skip]
 # -- parse ---------------------------------------------------------------------------------------------
 
 
-def client_key(table: Table) -> bytes:
-    """Answer the key that hashes a log's clients: made once, kept in its table. Costs 1 RCU, 1 WCU."""
-    place = Key("IMPORT", "CLIENT-KEY")
-    made = {**place._asdict(), "key": secrets.token_bytes(32)}
-    table.put(made, condition="attribute_not_exists(pk)")
-    return bytes((table.get(place, consistent=True) or made)["key"])
+def client_key(settings: Settings) -> bytes:
+    """Derive the key that hashes a log's clients. Raises OSError when the secret cannot be read."""
+    return auth.derived(settings, "import-log")
+
+
+def day_key(host: str, day: str) -> Key:
+    """Key a day of a site that was imported."""
+    return Key(f"IMPORT#{host}", day)
 
 
 def parse(line: str, site: str) -> Request | Skip:
@@ -188,19 +205,34 @@ class Summary:
     days: set[tuple[str, str]] = field(default_factory=set)
 
 
-def write(table: Table, found: Iterable[View | Skip], settings: Settings, now: datetime) -> Summary:
+def write(
+    table: Table, found: Iterable[View | Skip], settings: Settings, now: datetime, key: bytes
+) -> Summary:
     """Write the views among what was found, each distinct one once, in groups of 500; count everything.
 
-    Costs 1 WCU a distinct view. Remembers 16 bytes of each (about 100 MB for a million).
+    `key` is the one that hashed the clients. Costs 1 WCU a distinct view and a day, and 1 RCU for a day that
+    was imported before. Remembers 16 bytes of each view (about 100 MB for a million).
     """
     summary = Summary()
     seen: set[bytes] = set()
+    days: dict[Key, int | None] = {}  # when their views expire; None: nothing is written of them
+
+    def expires(view: View) -> int | None:
+        place = day_key(urls.host(view.url), view.time.date().isoformat())
+        if place not in days:
+            days[place] = _expires(table, place, now, key)
+        return days[place]
+
+    def expiry(view: View) -> int:  # one life for all views of a day: a visitor's TTL follows from it
+        midnight = times.floor(view.time, times.DAY)
+        return (expires(view) or 0) + times.epoch(view.time) - times.epoch(midnight)
+
     rest = iter(found)
     while group := list(islice(rest, GROUP)):
         new = []
         for one in group:
-            if isinstance(one, Skip):
-                summary.skipped[one] += 1
+            if isinstance(one, Skip) or expires(one) is None:
+                summary.skipped[one if isinstance(one, Skip) else Skip.IMPORTED_ALREADY] += 1
                 continue
             summary.views += 1
             digest = hashlib.blake2b("\n".join(views.event_key(one)).encode(), digest_size=16).digest()
@@ -209,8 +241,19 @@ def write(table: Table, found: Iterable[View | Skip], settings: Settings, now: d
                 new.append(one)
                 summary.days.add((one.url, one.time.date().isoformat()))
         summary.lines += len(group)
-        summary.distinct += views.write(table, new, settings, now, for_ever=True)
+        summary.distinct += views.write(table, new, settings, now, expiry=expiry)
     return summary
+
+
+def _expires(table: Table, place: Key, now: datetime, key: bytes) -> int | None:
+    """Return when a day's views expire, and note it where the day is new; None if it was imported before."""
+    fingerprint = hmac.digest(key, b"fingerprint", "sha256")[:8]
+    made = {**place._asdict(), "expires": times.epoch(now + LIFE), "key": fingerprint}
+    if table.put(made, condition="attribute_not_exists(pk)"):
+        return int(made["expires"])
+    there = table.get(place, consistent=True) or made
+    is_open = there["key"] == fingerprint and there["expires"] > times.epoch(now + MARGIN)
+    return int(there["expires"]) if is_open else None
 
 
 # -- wait ----------------------------------------------------------------------------------------------

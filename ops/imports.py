@@ -39,17 +39,19 @@ def _site(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 @click.option("--stage", default="local", show_default=True, help="The stage that counts them.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @click.option("--wait/--no-wait", "waits", default=True, help="Wait until all is counted.  [default: wait]")
-def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> None:
+@click.option("--discard-key", is_flag=True, help="Delete the key that version 0.1.0 kept in the table.")
+def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, discard_key: bool) -> None:
     """Count the page views of an access log: FILE in Apache's combined format, also gzip'ed; - is stdin.
 
     Feeds, files that are no page, errors and crawlers are left out. Importing a log again counts nothing
-    twice. Needs to read and write the stage's table.
+    twice. After 29 days the days of the log are left out: their views have expired. Needs to read and write
+    the stage's table, and to read its secret.
     """
     from rich.console import Console
     from rich.progress import Progress
 
     from chalicelib import table, urls
-    from ops.import_log import Skip, client_key, read, wait, write
+    from ops.import_log import OLD_KEY, Skip, client_key, read, wait, write
     from ops.stage import load
 
     settings, counted = load(stage), None
@@ -57,10 +59,17 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> 
         raise click.BadParameter(f"{site} is none of the stage's sites (HUBBUB_SITES)", param_hint="--site")
     console = Console(stderr=True)
     with _explained(file):
-        key = client_key(table.connect(settings))
+        key = client_key(settings)
+        if discard_key:
+            table.connect(settings).delete(OLD_KEY)
+        elif table.connect(settings).get(OLD_KEY, consistent=True):
+            raise click.ClickException(
+                "version 0.1.0 has imported logs here, and left the key of their clients in the table; "
+                "run this with --discard-key to delete it, and import no log of that time again"
+            )
         with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
             found = read(_lines(file, progress), site, key)
-            summary = write(table.connect(settings), found, settings, datetime.now(UTC))
+            summary = write(table.connect(settings), found, settings, datetime.now(UTC), key)
             if waits:
                 task = progress.add_task("counting", total=len(summary.days))
                 days = sorted(summary.days)
@@ -69,6 +78,12 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> 
         raise click.ClickException(f"{file}: no line is in Apache's combined format")
     if counted is False:
         click.echo("the views are written; the stream has yet to count some of them", err=True)
+    if left_out := summary.skipped[Skip.IMPORTED_ALREADY]:
+        click.echo(
+            f"{left_out:,} views are left out: their days were imported before, 29 days ago or more, "
+            "or under another secret",
+            err=True,
+        )
     pages = len({url for url, _ in summary.days})
     fields = {"lines": summary.lines, "views": summary.views, "distinct": summary.distinct, "pages": pages}
     skipped = {reason.value: summary.skipped[reason] for reason in Skip}

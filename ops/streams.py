@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from chalicelib.table import Table
 
 PAGE = 100  # records that are handed over at a time
+EMPTY_PAGES, EMPTY_SECONDS = 8, 2.0  # empty pages in a row, and over what time, that are the tip of a shard
+YOUNGER = 2.0  # seconds: creation times and dates are whole seconds, and only nearly in order
+POLL_SECONDS = 60.0
 
 
 def between(
@@ -49,16 +53,34 @@ def shards(streams: DynamoDBStreamsClient, stream_arn: str) -> list[Any]:
 
 
 class Following:
-    """Follows a stream from now on, beside the one who applies it: AWS lets two read a shard.
+    """Follows a stream from now on, beside the function that applies it: AWS lets two read a shard.
 
-    An iterator that has expired, after 15 minutes, is made anew behind the last record that was read; where
-    none was, the shard is read from its beginning: what was written earlier may come too, nothing is missing.
+    An empty page is not the end of a shard: "Note that it might take multiple calls to get to a portion of
+    the shard that contains stream records" (GetRecords, DynamoDB Streams API Reference). A shard has been
+    read up to the moment of a call when
+
+    - it is closed, and has no next iterator; or
+    - a record was read that is younger than the call, by AWS's own clock: a shard is in order; or
+    - at least EMPTY_PAGES pages in a row, over at least EMPTY_SECONDS, were empty.
+
+    An iterator that has expired, after 15 minutes, is replaced by one behind the last record that was read.
+    Where there is none, the shard is read from its beginning: older records may come too, none is missing.
+    `poll` keeps iterators from expiring.
     """
 
-    def __init__(self, streams: DynamoDBStreamsClient, stream_arn: str) -> None:
+    def __init__(
+        self,
+        streams: DynamoDBStreamsClient,
+        stream_arn: str,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._streams, self._arn = streams, stream_arn
+        self._pause, self._clock = pause, clock
         self._iterators: dict[str, str | None] = {}  # by shard; None: it has been read to its end
         self._last: dict[str, str] = {}
+        self._now = 0.0  # what AWS's clock showed last
+        self._polled = clock()
         for shard in shards(streams, stream_arn):
             is_over = "EndingSequenceNumber" in shard["SequenceNumberRange"]
             self._iterators[shard["ShardId"]] = (
@@ -66,17 +88,48 @@ class Following:
             )
 
     def records(self) -> Iterator[Any]:
-        """Yield what was written since the last call, of no certain order, as GetRecords answers it."""
-        is_new = True
-        while is_new:  # a shard that ends has children, which may have ended too
-            for name in self._iterators:
-                yield from self._read(name)
-            names = [shard["ShardId"] for shard in shards(self._streams, self._arn)]
-            new = [name for name in names if name not in self._iterators]
-            self._iterators |= {name: self._iterator(name, "TRIM_HORIZON") for name in new}
-            is_new = bool(new)
+        """Yield what was written between the last call and this one, in no order, as GetRecords has it.
 
-    def _read(self, name: str) -> Iterator[Any]:
+        Records that are written meanwhile may come too. Takes at least EMPTY_SECONDS while a shard is quiet.
+        """
+        until: float | None = None
+        empty: dict[str, tuple[int, float]] = {}  # pages in a row, and when the first of them came
+        behind = {name for name, iterator in self._iterators.items() if iterator}
+        while behind:
+            is_quiet = True
+            for name in sorted(behind):
+                found = self._page(name)
+                yield from found
+                until = self._now + YOUNGER if until is None else until
+                if found:
+                    is_quiet = False
+                    empty.pop(name, None)
+                    is_read = any(_created(record) >= until for record in found)
+                else:
+                    pages, since = empty.get(name, (0, self._clock()))
+                    empty[name] = pages + 1, since
+                    is_read = pages + 1 >= EMPTY_PAGES and self._clock() - since >= EMPTY_SECONDS
+                if is_read or self._iterators[name] is None:
+                    behind.remove(name)
+            if behind and is_quiet:
+                self._pause(EMPTY_SECONDS / EMPTY_PAGES)
+            if not behind:  # a shard that has ended has children, which may have ended too
+                names = [shard["ShardId"] for shard in shards(self._streams, self._arn)]
+                behind = {name for name in names if name not in self._iterators}
+                self._iterators |= {name: self._iterator(name, "TRIM_HORIZON") for name in behind}
+        self._polled = self._clock()
+
+    def poll(self) -> Iterator[Any]:
+        """Yield what has come, if the last look is a minute ago: so no iterator expires in a long time."""
+        if self._clock() - self._polled < POLL_SECONDS:
+            return
+        self._polled = self._clock()
+        for name in list(self._iterators):
+            while self._iterators[name] and (found := self._page(name)):
+                yield from found
+
+    def _page(self, name: str) -> list[Any]:
+        """Read a shard's next page."""
         while iterator := self._iterators[name]:
             get = partial(self._streams.get_records, ShardIterator=iterator)
             try:
@@ -84,11 +137,12 @@ class Following:
             except self._streams.exceptions.ExpiredIteratorException:
                 self._iterators[name] = self._behind_last(name)
                 continue
+            self._now = _date(answer) or self._clock()
             self._iterators[name] = answer.get("NextShardIterator")
-            if not answer["Records"]:
-                return
-            self._last[name] = answer["Records"][-1]["dynamodb"]["SequenceNumber"]
-            yield from answer["Records"]
+            if answer["Records"]:
+                self._last[name] = answer["Records"][-1]["dynamodb"]["SequenceNumber"]
+            return list(answer["Records"])
+        return []
 
     def _behind_last(self, name: str) -> str:
         if name in self._last:
@@ -98,6 +152,21 @@ class Following:
     def _iterator(self, name: str, kind: str, **position: str) -> str:
         asked: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
         return self._streams.get_shard_iterator(**asked)["ShardIterator"]
+
+
+def _date(answer: Any) -> float | None:
+    """Read when AWS answered, in seconds, from the Date header; None where an engine sends none."""
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    try:
+        return parsedate_to_datetime(headers["date"]).timestamp()
+    except (KeyError, ValueError):
+        return None
+
+
+def _created(record: Any) -> float:
+    """Read the second in which a record was made; 0 for a record without it."""
+    created = record["dynamodb"].get("ApproximateCreationDateTime")
+    return float(created.timestamp()) if created else 0.0
 
 
 def follow(table: Table, streams: DynamoDBStreamsClient) -> Following:

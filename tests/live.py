@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,18 @@ from local.pumps import StreamPump
 from ops.streams import Following
 from tests.conftest import EngineTable
 from tests.records import scan
+
+
+def following(streams: Any, stream_arn: str) -> Following:
+    """Follow a stream by a clock of its own, which its pauses move."""
+    now = time.time()
+
+    def pause(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    return Following(streams, stream_arn, pause, lambda: now)
+
 
 FEATURES = (views.contribution, comments.contribution)
 
@@ -51,8 +64,8 @@ class Live:
             pass
 
     def follow(self) -> Following:
-        """Follow its stream from now on."""
-        return Following(self._streams, self._stream_arn)
+        """Follow its stream from now on; the waits for more than an empty page take no time."""
+        return following(self._streams, self._stream_arn)
 
     def counted(self, product: str) -> int:
         return int(

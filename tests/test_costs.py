@@ -225,10 +225,13 @@ def view(number: int) -> View:
     return View("https://www.example.org/", NOW.replace(microsecond=number), "somebody")
 
 
-def test_an_imported_view_costs_one_write_unit(applied: tuple[Table, Callable[[], None]]) -> None:
+def test_an_imported_view_costs_one_write_unit_and_each_day_one(
+    applied: tuple[Table, Callable[[], None]],
+) -> None:
     table, _ = applied
     found = [view(number) for number in range(30)]
-    assert units(table, lambda: import_log.write(table, found, KEPT, NOW)) == (30, 0)
+    assert units(table, lambda: import_log.write(table, found, KEPT, NOW, b"k")) == (31, 0)
+    assert units(table, lambda: import_log.write(table, found, KEPT, NOW, b"k")) == (31, 1)
 
 
 def test_an_imported_score_costs_what_a_submitted_one_does_and_half_of_its_reads(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from ops import export, features, replay
 from ops.__main__ import main
 from ops.definition import create_queue
 from tests.conftest import EngineTable
+from tests.faults import instead
 from tests.live import Live
 from tests.records import drift, scan
 from tests.test_erase import PAGE, plant
@@ -94,6 +96,23 @@ def test_an_export_has_every_item_as_it_is_and_each_feature_its_own(live: Live, 
         assert {features.feature(item) for item in some.values()} <= {feature}
         parts |= some
     assert parts == everything
+
+
+def test_an_export_asks_for_each_megabyte_once(live: Live) -> None:
+    """A page of 1 MB at a time, as an audit does: local engines walk over the table for each request."""
+    live.table.batch_put({"pk": f"URL#{i % 50}", "sk": f"T#{i}", "text": "x" * 1_500} for i in range(2_000))
+
+    def requests(segments: int, rate: float | None = None) -> int:
+        text = io.StringIO()
+        with instead(live.table, "Scan") as scans:
+            done = export.run(live.table, "", text, segments, rate, lambda _: None)
+        assert done["written"] == text.getvalue().count("\n") == 2_000
+        return len(scans)
+
+    megabytes = 3
+    assert requests(1) <= megabytes + 1
+    assert requests(4) <= megabytes + 4
+    assert requests(1, rate=1e6) >= 2_000 / 200  # with a pace, in small steps
 
 
 def test_a_file_is_whole_or_not_there(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

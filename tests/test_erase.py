@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
+import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import boto3
 import pytest
 from click.testing import CliRunner
 
@@ -36,10 +39,10 @@ from chalicelib.events import View
 from chalicelib.items import Item, Key
 from chalicelib.score_schemas import ScoreBody
 from chalicelib.settings import Settings
-from chalicelib.table import Table
+from chalicelib.table import Table, connect
 from local.engine import ROOT, Engine
+from ops import definition, redrive, segments
 from ops import erase as work
-from ops import redrive, segments
 from ops.__main__ import main
 from ops.erase import Erased, Person
 from tests.conftest import EngineTable
@@ -237,6 +240,42 @@ def test_the_command_asks_first_and_ends_with_what_is_left(
     live.table.put(quarantine.entry(b"x" * 12, 1, quarantine.Poison(image, 1, "no"), 1))
     left = run("--yes")
     assert (left.exit_code, left.stdout) == (3, "erased: nothing\nleft: 1 quarantine\n")
+
+
+def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
+    moto_table: definition.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that was pasted from a file system or a mail is often not in NFC; the table always is."""
+    table = Table(moto_table.name, boto3.client("dynamodb"))
+    monkeypatch.setenv("HUBBUB_TABLE", moto_table.name)
+    for name in [one for one in os.environ if one.startswith("HUBBUB_") and one != "HUBBUB_TABLE"]:
+        monkeypatch.delenv(name)
+    connect.cache_clear()
+    composed, decomposed = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))
+    assert composed != decomposed
+
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(main, ["erase", *words, "--stage", "dev", "--settle", "0"])
+
+    def write() -> None:
+        boards.define(table, "kart", BoardBody(title="kart", min=Decimal(0), max=Decimal(9)), NOW)
+        leaderboards.submit(table, "kart", ScoreBody(id="1", value=Decimal(7)), Caller(composed), NOW)
+        views.write(table, [View(PAGE, NOW, composed)], Settings(), NOW)
+
+    write()
+    for options in ("--dry-run",), ("--yes",), ("--dry-run", "--json"):
+        nobody = run("Zoe", *options)
+        assert nobody.exit_code == 1
+        assert "nothing of Zoe was found in dev, and nothing is erased" in nobody.stderr
+    assert "nothing of Zoe" in run("Zoe").stderr  # it does not ask whether to erase nothing
+    done = run(decomposed, "--client", decomposed, "--yes", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["left"]) == (0, {})
+    assert json.loads(done.stdout)["erased"] == {"scores": 1, "activities": 1, "views": 1}
+    assert composed not in str(scan(table))
+    assert run(composed, "--yes").exit_code == 1  # there is nothing left
+    refused = run("e" + "\u0301" * 40, "--yes")
+    assert (refused.exit_code, "combining marks" in refused.stderr) == (2, True)
+    connect.cache_clear()
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -26,11 +27,13 @@ from crawleruseragents import CRAWLER_USER_AGENTS_DATA
 from chalicelib import aggregates, sums, views
 from chalicelib.events import CLIENT, View
 from chalicelib.items import Item, Key, pack, unpack
+from chalicelib.settings import Settings
 from chalicelib.sums import Constant
 from chalicelib.table import Table, connect
 from ops import definition, import_log
 from ops.__main__ import main
-from ops.import_log import Request, Skip, is_counted, parse, read, wait
+from ops.import_log import LIFE, Request, Skip, client_key, is_counted, parse, read, wait
+from tests.records import scan
 
 LOG = Path(__file__).parent / "data" / "access.log.gz"
 SITE = "https://www.example.com"
@@ -186,7 +189,8 @@ def test_what_is_no_view_has_its_reason(odd: str, reason: str) -> None:
 
 
 def test_every_reason_for_a_skip_is_tested() -> None:
-    assert {reason for _, reason in NO_VIEWS} == {reason.value for reason in Skip}
+    of_days = {Skip.IMPORTED_ALREADY.value}  # below
+    assert {reason for _, reason in NO_VIEWS} == {reason.value for reason in Skip} - of_days
 
 
 @pytest.mark.parametrize("month", range(1, 13))
@@ -210,7 +214,7 @@ def test_bytes_that_are_no_text_are_read_as_apache_writes_them() -> None:
     assert list(read([b"\x00\xff\n", b"\n", bytes(range(256))], SITE, b"k")) == [Skip.MALFORMED] * 3
 
 
-def test_a_client_is_an_address_with_an_agent_under_a_key() -> None:
+def test_a_client_is_an_address_with_an_agent_on_one_day_under_a_key() -> None:
     def client(text: str, key: bytes = b"k") -> str:
         [view] = read([text.encode()], SITE, key)
         assert isinstance(view, View)
@@ -219,7 +223,8 @@ def test_a_client_is_an_address_with_an_agent_under_a_key() -> None:
 
     one = client(line())
     assert len(one) == 24
-    assert one == client(line("GET /b HTTP/1.1", time="18/May/2015:10:05:03 +0000"))
+    assert one == client(line("GET /b HTTP/1.1", time="17/May/2015:23:59:59 +0000"))
+    assert one != client(line(time="18/May/2015:00:00:00 +0000"))  # two days cannot be linked
     assert len({one, client(line(address="::1")), client(line(agent="Firefox")), client(line(), b"l")}) == 4
 
 
@@ -251,7 +256,9 @@ def run(*words: str, stage: str = "dev", stdin: bytes | None = None) -> Result:
 def items(table: Table) -> list[Item]:
     pages = table.client.get_paginator("scan").paginate(TableName=table.name)
     return [
-        item for item in [unpack(item) for page in pages for item in page["Items"]] if item["pk"] != "IMPORT"
+        item
+        for item in [unpack(item) for page in pages for item in page["Items"]]
+        if not item["pk"].startswith("IMPORT")
     ]
 
 
@@ -275,11 +282,97 @@ def test_several_requests_of_a_client_in_a_second_are_one_view(table: Table, tmp
     assert [item["pk"] for item in items(table)] == [f"URL#{SITE}/a"] * 2
 
 
-def test_an_imported_view_has_no_address_and_no_time_to_live(table: Table, tmp_path: Path) -> None:
+def test_the_table_does_not_lead_back_to_an_address(table: Table, tmp_path: Path) -> None:
+    """Whoever has all items, and guesses the address and the agent, cannot find them in the items."""
     run(log_file(tmp_path, line(address="198.51.100.77")))
-    [item] = items(table)
-    assert set(item) == {"pk", "sk", "series", "uniques"}
-    assert "198.51" not in str(item)
+    whole = scan(table)
+    assert "198.51" not in str(whole)
+    [view] = items(table)
+    client = view["sk"].partition("#CID#")[2]
+    parts = [value for item in whole for value in item.values() if isinstance(value, bytes | str)]
+    keys = [part if isinstance(part, bytes) else part.encode() for part in parts] + [b""]
+    text = line(address="198.51.100.77").encode()
+    for key in keys:
+        [guess] = read([text], SITE, key)
+        assert isinstance(guess, View)
+        assert guess.client != client
+    [known] = read([text], SITE, client_key(Settings(secret="s" * 32)))
+    assert isinstance(known, View)
+    assert known.client == client  # only with the stage's secret
+
+
+def test_an_imported_view_and_its_visitor_expire(table: Table, tmp_path: Path) -> None:
+    before = int(time.time())
+    run(log_file(tmp_path, line(), line(time="17/May/2015:23:05:03 +0000")))
+    first, second = items(table)
+    assert set(first) == {"pk", "sk", "series", "uniques", "ttl"}
+    ends = before + LIFE.total_seconds()
+    assert ends <= first["ttl"] <= ends + 86_400 + 60
+    assert second["ttl"] - first["ttl"] == 13 * 3600  # so that all of a day say the same of their visitors
+    added = sums.recount([views.contribution], [first, second])
+    assert len([amount for (key, name), amount in added.items() if name == "ttl"]) == 1
+
+
+def test_a_day_that_may_have_expired_is_left_out_and_told(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TTL may have taken its views away: written again, they would count again."""
+    file = log_file(tmp_path, line(), line(address="::1"))
+    assert run(file).exit_code == 0
+    for item in items(table):
+        table.delete(Key(item["pk"], item["sk"]))  # as TTL does
+    day = import_log.day_key("www.example.com", "2015-05-17")
+    soon = int(time.time()) + import_log.MARGIN.total_seconds()
+    table.update(day, "SET expires = :soon", values={":soon": int(soon)})
+    again = run(file, "--json")
+    assert (again.exit_code, items(table)) == (0, [])
+    summary = json.loads(again.stdout)
+    assert (summary["views"], summary["skipped"]["imported_already"]) == (0, 2)
+    assert "2 views are left out" in again.stderr
+    other = run(log_file(tmp_path, line(time="18/May/2015:10:05:03 +0000")), "--json")
+    assert json.loads(other.stdout)["distinct"] == 1
+
+
+def test_under_another_secret_a_day_is_left_out_too(table: Table, tmp_path: Path) -> None:
+    file = log_file(tmp_path, line())
+    assert run(file).exit_code == 0
+    before = items(table)
+    os.environ["HUBBUB_SECRET"] = "t" * 32
+    assert json.loads(run(file, "--json").stdout)["skipped"]["imported_already"] == 1
+    assert items(table) == before
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_an_import_that_was_killed_is_taken_up_and_counts_once(
+    table: Table, tmp_path: Path, batches: int
+) -> None:
+    file = log_file(tmp_path, *(line(address=f"192.0.2.{i}") for i in range(60)))
+    honest = Table.batch_put
+
+    def killed(self: Table, some: Any) -> None:
+        honest(self, list(some)[: 25 * batches])
+        raise KeyboardInterrupt
+
+    with mock.patch.object(Table, "batch_put", killed):
+        assert run(file).exit_code == 130
+    assert len(items(table)) == 25 * batches
+    assert run(file).exit_code == 0
+    whole = items(table)
+    assert len(whole) == 60
+    assert run(file).exit_code == 0
+    assert items(table) == whole
+
+
+def test_a_key_that_an_earlier_version_left_in_the_table_must_go_first(table: Table, tmp_path: Path) -> None:
+    table.put({**import_log.OLD_KEY._asdict(), "key": b"k" * 32})
+    file = log_file(tmp_path, line())
+    refused = run(file)
+    assert refused.exit_code == 1
+    assert "--discard-key" in refused.stderr
+    assert items(table) == []
+    assert run(file, "--discard-key").exit_code == 0
+    assert table.get(import_log.OLD_KEY) is None
+    assert len(items(table)) == 1
 
 
 def test_importing_again_writes_nothing_new(table: Table, tmp_path: Path) -> None:

@@ -109,6 +109,26 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pumps, "LONGEST_PAUSE", 0.002)
 
 
+def test_a_pump_goes_on_past_pages_without_records() -> None:
+    """As AWS may answer some before a page with records; `stop` may then leave these to the next start."""
+
+    class Sparse(FakeStream):
+        empties = 3
+
+        def get_records(self, ShardIterator: str, Limit: int) -> Event:  # noqa: N803
+            if self.empties:
+                self.empties -= 1
+                return {"Records": [], "NextShardIterator": ShardIterator}
+            self.empties = 3
+            return super().get_records(ShardIterator, Limit)
+
+    stream, taker = Sparse(a=list("12345")), Taker()
+    pump = pump_of(stream, taker)
+    steps = [pump.step() for _ in range(16)]
+    assert taker.batches == ["12", "34", "5"]
+    assert steps.count(True) == 3
+
+
 def test_a_batch_whose_handler_raises_comes_again_and_the_rest_after_it() -> None:
     stream, taker = FakeStream(a=list("12345")), Taker(failures=2)
     pump = pump_of(stream, taker)

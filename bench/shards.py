@@ -1,0 +1,260 @@
+"""Several shards of a stream applied side by side: conflicts on shared items, and what they cost."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest import mock
+
+from greenlet import getcurrent, greenlet
+
+from bench import conflicts
+from bench.conflicts import InFlight
+from bench.meter import Meter
+from bench.network import client_of
+from bench.report import Figures, Report, Target
+from bench.view_costs import Drifted, fresh_table
+from chalicelib import aggregates, boards, leaderboards, views
+from chalicelib.auth import Caller
+from chalicelib.board_schemas import BoardBody
+from chalicelib.errors import Busy
+from chalicelib.events import View
+from chalicelib.score_schemas import ScoreBody
+from chalicelib.settings import Settings
+from chalicelib.table import Table
+from local.engine import Engine
+from local.pumps import StreamPump
+from ops.recount import drift, scan
+
+CONTRIBUTIONS = (views.contribution, leaderboards.contribution)
+SHARDS = 4
+BATCH = 100  # records that Lambda hands over at a time
+PER_SECOND = 1_000  # records that are made in a second, by all shards together
+LATENCY = 0.008  # seconds that a call takes, and as much as half of it more
+CHANGES, FEW = 400, 80  # of a scenario; in a quick run
+NOW = datetime(2100, 1, 1, 12, tzinfo=UTC)
+BOARD = BoardBody(title="Race", operator="increment", max=Decimal(10_000))
+METHOD = f"""Shards. A new on-demand table has four partitions, so its stream has four shards, and Lambda \
+applies a batch of each at the same time. Here a stream's records are parted by their partition keys, and so \
+many workers apply them in batches of {BATCH}, each shard in its order, until the stream is empty. The \
+workers are steps of one process on a simulated clock: a call takes {LATENCY * 1000:g} to \
+{LATENCY * 1500:g} ms, pauses are the product's own, and a seed decides, so a run repeats exactly. No local \
+engine raises TransactionConflict; AWS's rule is emulated (bench/conflicts.py). {PER_SECOND:,} records are \
+of one creation second. WCU are computed from the items. A cancelled transaction is billed like a written \
+one, and is in the sum; `cancelled WCU` is its part. Guard and root: cancelled transactions in which a guard \
+page, or the root of a leaderboard's tree, was among the items in conflict. Redelivered: batches for which \
+the retries did not suffice. Afterwards all aggregates are compared with a recount of the items."""
+
+
+class Scenario(NamedTuple):
+    """What is written, and how the guard is parted."""
+
+    name: str
+    write: Callable[[Table, int], None]
+    guard_pages: int = 1
+
+
+class Outcome(NamedTuple):
+    """What it took to apply a scenario's records."""
+
+    changes: int
+    records: int
+    written: int
+    cancelled: int
+    guard: int
+    root: int
+    redelivered: int
+    units: float
+    cancelled_units: float
+    seconds: float
+
+
+class Clock:
+    """Runs workers side by side: whoever waits lets the one go on that wakes next."""
+
+    def __init__(self, seed: int) -> None:
+        self.now = 0.0
+        self.chance = random.Random(seed)
+        self._hub = getcurrent()
+        self._waiting: list[tuple[float, int, greenlet]] = []
+        self._order = itertools.count()
+
+    def __call__(self) -> float:
+        """Return the seconds that have passed."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Wait: in a worker the others go on, outside of them time passes."""
+        if getcurrent() is self._hub:
+            self.now += seconds
+            return
+        heapq.heappush(self._waiting, (self.now + seconds, next(self._order), getcurrent()))
+        self._hub.switch()
+
+    def call(self, _: float = 0) -> None:
+        """Wait for as long as a call takes."""
+        self.sleep(LATENCY * (1 + self.chance.random() / 2))
+
+    def run(self, works: Sequence[Callable[[], None]]) -> None:
+        """Do some works side by side, to their end."""
+        for work in works:
+            heapq.heappush(self._waiting, (self.now, next(self._order), greenlet(work, self._hub)))
+        while self._waiting:
+            self.now, _, worker = heapq.heappop(self._waiting)
+            worker.switch()
+
+
+class Tally:
+    """Counts a client's transactions, those that were cancelled for a conflict, and what these cost."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.counts: Counter[str] = Counter()
+        self.cancelled_units = 0.0
+        self._meter = meter
+        self._before = 0.0
+
+    @contextmanager
+    def attached(self, client: Any) -> Iterator[None]:
+        """Count while this goes on; the meter must listen already."""
+        events = client.meta.events
+        hooks = (  # of one level with the meter's: botocore calls the handlers of a longer name first
+            (events.register, "before-parameter-build.dynamodb", self._asked),
+            (events.register_first, "after-call.dynamodb", self._first),
+            (events.register_last, "after-call.dynamodb", self._last),
+        )
+        for register, event, hook in hooks:
+            register(event, hook)
+        try:
+            yield
+        finally:
+            for _, event, hook in hooks:
+                events.unregister(event, hook)
+
+    def _asked(self, params: Any, context: dict[str, Any], **_: Any) -> None:
+        context["actions"] = params.get("TransactItems", ())
+
+    def _first(self, **_: Any) -> None:
+        self._before = self._meter.write_units
+
+    def _last(self, parsed: Any, context: dict[str, Any], **_: Any) -> None:
+        if not context.get("actions"):
+            return
+        reasons = [reason["Code"] for reason in parsed.get("CancellationReasons", ())]
+        if "TransactionConflict" not in reasons:
+            self.counts["written"] += "Error" not in parsed
+            return
+        self.counts["cancelled"] += 1
+        self.cancelled_units += self._meter.write_units - self._before
+        actions = zip(context["actions"], reasons, strict=True)
+        kinds = {_kind(action) for action, reason in actions if reason == "TransactionConflict"}
+        self.counts.update(kinds)
+
+
+def _kind(action: Mapping[str, Any]) -> str:
+    [of] = action.values()
+    key = of.get("Key") or of["Item"]
+    pk = key["pk"]["S"]
+    if pk.startswith("GUARD#"):
+        return "guard"
+    return "root" if pk.startswith("RANK#") and pk.endswith("#") else "other"
+
+
+def _views(pages: int) -> Callable[[Table, int], None]:
+    def write(table: Table, changes: int) -> None:
+        some = (View(f"https://www.example.org/{i % pages}", NOW, f"c{i}") for i in range(changes))
+        views.write(table, some, Settings(), NOW)
+
+    return write
+
+
+def _scores(table: Table, changes: int) -> None:
+    boards._met().clear()
+    boards.define(table, "race", BOARD, NOW)
+    for i in range(changes):
+        one = ScoreBody(id=str(i), value=Decimal(i * 7919 % 9973))
+        leaderboards.submit(table, "race", one, Caller(f"player-{i}"), NOW)
+
+
+SCENARIOS = (
+    Scenario("views of 100 pages", _views(100)),
+    Scenario("views of 100 pages, 8 guard pages", _views(100), 8),
+    Scenario("views of one page", _views(1)),
+    Scenario("scores of one board", _scores),
+    Scenario("scores of one board, 8 guard pages", _scores, 8),
+)
+
+
+def applied(engine: Engine, scenario: Scenario, shards: int, changes: int, seed: int = 1) -> Outcome:
+    """Write a scenario's changes, and apply their records over so many shards. Raises Drifted."""
+    with fresh_table(engine) as (made, stream_arn), ExitStack() as on:
+        scenario.write(made, changes)
+        clock, logs = Clock(seed), [deque[Any]() for _ in range(shards)]
+        client = client_of(engine)
+        table = Table(made.name, client, pause=clock.sleep, clock=clock)
+        records = redelivered = 0
+
+        def part(event: dict[str, Any], _: object) -> None:
+            nonlocal records
+            for record in event["Records"]:
+                record["dynamodb"]["ApproximateCreationDateTime"] = 1_700_000_000 + records // PER_SECOND
+                pk = record["dynamodb"]["Keys"]["pk"]["S"]
+                logs[zlib.crc32(pk.encode()) % shards].append(record)
+                records += 1
+
+        def worker(log: deque[Any]) -> None:
+            nonlocal redelivered
+            while log:
+                batch = list(itertools.islice(log, BATCH))
+                try:
+                    aggregates.apply(table, CONTRIBUTIONS, batch, guard_pages=scenario.guard_pages)
+                except Busy:
+                    redelivered += 1
+                    continue
+                for _ in batch:
+                    log.popleft()
+
+        meter = on.enter_context(Meter(client, reader=engine.client("dynamodb")))
+        tally = Tally(meter)
+        on.enter_context(mock.patch.object(conflicts, "time", SimpleNamespace(sleep=clock.call)))
+        on.enter_context(InFlight().attached(client))
+        on.enter_context(tally.attached(client))
+        on.enter_context(mock.patch("chalicelib.attempts.random", clock.chance))  # a run repeats exactly
+        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, part, BATCH)
+        while pump.step():
+            clock.run([lambda log=log: worker(log) for log in logs])  # type: ignore[misc]
+        if wrong := drift(CONTRIBUTIONS, scan(made.client, made.name)):
+            raise Drifted(f"{scenario.name}, {shards} shards: {wrong}")
+        counts = (tally.counts[name] for name in ("written", "cancelled", "guard", "root"))
+        return Outcome(
+            changes, records, *counts, redelivered, meter.write_units, tally.cancelled_units, clock.now
+        )
+
+
+def measure(engine: Engine, quick: bool) -> Report:
+    """Measure every scenario over one shard and over four."""
+    figures = Figures(
+        "What the stream writes, for each change, by the number of its shards",
+        (
+            *("changes", "shards", "transactions", "cancelled", "guard", "root", "redelivered"),
+            *("WCU a change", "cancelled WCU", "s until counted"),
+        ),
+    )
+    worst = 0
+    for scenario in SCENARIOS[::3] if quick else SCENARIOS:
+        for shards in (1, SHARDS):
+            one = applied(engine, scenario, shards, FEW if quick else CHANGES)
+            worst = max(worst, one.redelivered)
+            row = (scenario.name, shards, one.written, one.cancelled, one.guard, one.root, one.redelivered)
+            each = (round(units / one.changes, 2) for units in (one.units, one.cancelled_units))
+            figures.rows.append((*row, *each, round(one.seconds, 2)))
+    target = Target("Batches that come again, of any scenario", worst, 0, strict=False)
+    return Report([METHOD], [figures], [target])
