@@ -160,7 +160,7 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
 
 @door("PUT", "/leaderboards/{board}", who="admin", status=(200, 201), errors=(Conflict, Unprocessable))
 def put_board(
-    path: board_schemas.BoardPath, body: board_schemas.BoardBody
+    path: board_schemas.NewBoardPath, body: board_schemas.BoardBody
 ) -> Answer[board_schemas.BoardAnswer]:
     """Make a leaderboard, or change its title, its unit or the date that it resets on."""
     return boards.define(connect(), path.board, body, datetime.now(UTC))
@@ -242,7 +242,7 @@ def get_distribution(
 
 @door("PUT", "/challenges/{challenge}", who="admin", status=(201, 200), errors=(Conflict,))
 def put_challenge(
-    path: challenge_schemas.ChallengePath, body: challenge_schemas.ChallengeBody
+    path: challenge_schemas.NewChallengePath, body: challenge_schemas.ChallengeBody
 ) -> Answer[challenge_schemas.Challenge]:
     """Make a challenge, or replace it: what players have found stays found."""
     return challenges.define(connect(), path.challenge, body)
@@ -311,7 +311,7 @@ def get_challenge_statistics(path: challenge_schemas.ChallengePath) -> challenge
 
 @door("POST", "/products/{product}/comments", who="user", status=201, errors=(Conflict,))
 def post_comment(
-    path: comment_schemas.ProductPath,
+    path: comment_schemas.NewProductPath,
     body: comment_schemas.CommentBody,
     caller: Caller,
     idempotency_key: str | None,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from chalicelib import logs
-from chalicelib.schemas import IDENTIFIER
+from chalicelib.schemas import IDENTIFIER, IDENTIFIER_RULE
 from chalicelib.settings import Settings
 
 SHORTEST = 32  # bytes of a secret: RFC 7518, 3.2
@@ -127,7 +127,7 @@ def context(settings: Settings, authorization: str) -> dict[str, str]:
     except Exception as error:
         return _invalid(error)
     if not IDENTIFIER.search(sub):
-        return {"problem": "the token's sub is not an identifier"}
+        return {"problem": f"the token's sub is not an identifier: it {IDENTIFIER_RULE}"}
     # The gateway keeps this answer for a while; with `exp` in it the door still sees a token expire.
     return {"sub": sub, "scope": str(claims.get("scope", "")), "exp": exp}
 

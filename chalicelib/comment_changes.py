@@ -32,7 +32,7 @@ from chalicelib.comments import (
 )
 from chalicelib.errors import BadRequest, Busy, Forbidden, PreconditionFailed
 from chalicelib.items import Item, Key
-from chalicelib.schemas import IDENTIFIER
+from chalicelib.schemas import STORED
 from chalicelib.table import Table
 from chalicelib.ulids import ULID
 
@@ -170,7 +170,7 @@ def _touch(item: Item) -> dict[str, Any] | None:
         product, language = product_of(item), languages.canonical(item["language"])
         stamped = stamp(product, language, item["rating"])
         contribution(item | stamped | {"language": language})
-        if not (ULID.search(ident(item)) and IDENTIFIER.search(item["author"])):
+        if not (ULID.search(ident(item)) and STORED.search(item["author"])):
             return None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

@@ -5,15 +5,13 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib import languages, ulids
-from chalicelib.schemas import IDENTIFIER_PATTERN, Cursor, Instant, Next, Schema
+from chalicelib.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 
 LONGEST = 5_000  # characters of a text
 
-Product = Annotated[
-    str, Meta(description="The product", pattern=IDENTIFIER_PATTERN, examples=["garment-767"])
-]
+Product = Annotated[StoredIdentifier, Meta(description="The product", examples=["garment-767"])]
 Author = Annotated[
-    str, Meta(description="Who wrote it: the `sub` of a token", pattern=IDENTIFIER_PATTERN, examples=["me"])
+    StoredIdentifier, Meta(description="Who wrote it: the `sub` of a token", examples=["me"])
 ]
 CommentId = Annotated[
     str,
@@ -57,6 +55,12 @@ ONE = {
     "edited": None,
     "hidden": False,
 }
+
+
+class NewProductPath(Schema):
+    """A product, which may have no comment yet."""
+
+    product: Annotated[Identifier, Meta(description="The product", examples=["garment-767"])]
 
 
 class ProductPath(Schema):

@@ -16,15 +16,20 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, get_args, get_origin, get_type_hints
+from urllib.parse import quote, unquote
 
 from chalice.app import Chalice, CORSConfig, Response
 
 from chalicelib import auth, consumed, logs, settings, wire
 from chalicelib.auth import Caller
 from chalicelib.calls import JSON, Answer, Call, Who
-from chalicelib.errors import BadRequest, Forbidden, HubbubError, TooLarge, Unauthorized
+from chalicelib.errors import BadRequest, Forbidden, HubbubError, TooLarge, Unauthorized, UriTooLong
 
 BODY = 1_000_000  # bytes
+# API Gateway refuses a request to a method with an authorizer when the method's ARN, which ends in the path, is
+# longer than 1,600 bytes. The rest of the ARN (partition, region, account, API, stage, method) has at most 100.
+# Source: "Amazon API Gateway quotas", Method ARN length of a method with authorization.
+AUTHORIZED_PATH = 1_500  # bytes, percent-encoded
 KEY = re.compile("[!-~]{1,128}")
 SECURITY = {
     "X-Content-Type-Options": "nosniff",
@@ -102,6 +107,7 @@ class Door:
         """Admit, decode, handle, encode; an error becomes its answer."""
         request: Any = self.app.current_request
         try:
+            _check_length(call, captured)
             person = _admitted(call, request)
             ready = {
                 "caller": person,
@@ -163,6 +169,17 @@ class Door:
 def _id(request: Any) -> str:
     """Name a request: as API Gateway does, or else as Lambda does."""
     return str(request.context.get("requestId") or getattr(request.lambda_context, "aws_request_id", ""))
+
+
+def _check_length(call: Call, captured: Mapping[str, str]) -> None:
+    """Raise UriTooLong for a path that API Gateway would not hand to an authorizer."""
+    if call.who == "public":
+        return
+    literal = re.sub("{.*?}", "", call.path)
+    encoded = [quote(unquote(part), safe="", errors="replace") for part in captured.values()]
+    size = len(literal) + sum(map(max, map(len, captured.values()), map(len, encoded)))
+    if size > AUTHORIZED_PATH:
+        raise UriTooLong(f"path: it has {size} bytes in percent-encoding, more than {AUTHORIZED_PATH}")
 
 
 def _admitted(call: Call, request: Any) -> Caller:

@@ -172,8 +172,8 @@ def call(
 
 # -- path parameters -----------------------------------------------------------------------------------
 
-FAMILY = "👨‍👩‍👧‍👦"
-FAMILY_RAW = "%F0%9F%91%A8%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%E2%80%8D%F0%9F%91%A6"
+FLAG = "👍🏽🇩🇪"
+FLAG_RAW = "%F0%9F%91%8D%F0%9F%8F%BD%F0%9F%87%A9%F0%9F%87%AA"
 
 
 @pytest.mark.parametrize(
@@ -187,13 +187,13 @@ FAMILY_RAW = "%F0%9F%91%A8%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%E2%80%8D%F0
         ("a+b", "a+b"),
         ("a%3Db%26c%3Fd%3Be", "a=b&c?d;e"),
         ("%F0%9F%98%80", "😀"),
-        (FAMILY_RAW, FAMILY),
-        (FAMILY, FAMILY),
+        (FLAG_RAW, FLAG),
+        (FLAG, FLAG),
         ("%C3%A9", "é"),
         ("e%CC%81", "é"),
         ("%E2%84%AB", "Å"),
-        ("e%CC%81" * 128, "é" * 128),
-        ("%F0%9D%95%8F" * 128, "𝕏" * 128),
+        ("e%CC%81" * 60, "é" * 60),
+        ("%F0%9D%95%8F" * 60, "𝕏" * 60),
         ("a" * 128, "a" * 128),
         ("%E6%97%A5%E6%9C%AC", "日本"),
         ("%D7%A9%D7%9C%D7%95%D7%9D", "שלום"),
@@ -233,8 +233,10 @@ def test_a_path_parameter_arrives_decoded(raw: str, arrives: str) -> None:
         "%2",
         "a%zz",
         "a" * 129,
-        "%F0%9D%95%8F" * 129,
-        "%E0%A5%98" * 128,  # 128 characters, which NFC writes as 256
+        "%F0%9D%95%8F" * 61,
+        "e%CC%81" * 61,
+        "%F0%9F%91%A9%E2%80%8D%F0%9F%9A%80",  # two pictures and a joiner, which nobody sees
+        "%E0%A5%98" * 60,  # 60 characters, which NFC writes as 120
         "e" + "%CC%81" * 40,
     ],
 )
