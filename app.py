@@ -375,8 +375,11 @@ def get_statistics(
 
 @door("GET", "/products/leaders")
 def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
-    """Answer the products with most ratings of 5, in one language or in all."""
-    return ratings.leaders(connect(), query)
+    """Answer the products with most ratings of 5, in one language or in all.
+
+    A stage may name the products that are listed, and how many ratings of 5 a product needs.
+    """
+    return ratings.leaders(connect(), query, stage)
 
 
 # -- the stream ----------------------------------------------------------------------------------------

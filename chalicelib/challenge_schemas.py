@@ -192,7 +192,9 @@ class FindersQuery(Schema):
     limit: Annotated[int, Meta(description="At most so many players", ge=1, le=100)] = 10
     cursor: Cursor = None
     place: Annotated[int, Meta(description="Begin at this place, from 1; 0: not so", ge=0, le=PLACES)] = 0
-    around: Annotated[StoredIdentifier, Meta(description="Centre on this player, whatever the place")] | None = None
+    around: (
+        Annotated[StoredIdentifier, Meta(description="Centre on this player, whatever the place")] | None
+    ) = None
 
 
 class Finder(Schema):

@@ -62,7 +62,7 @@ def patch(
     if "text" in edits:
         edits["text"] = plain(str(edits["text"]))
     wanted: Item | None = None
-    for _ in range(TRIES):
+    for number in range(TRIES):
         item = visible(stored(table, product, id), product, id, caller)
         if item == wanted:  # it was our own write that refused us: its answer was lost
             return answer(item)
@@ -76,6 +76,7 @@ def patch(
         wanted = _changed(item, edits, hides, now)
         if wanted == item or _replaced(table, item, wanted):
             return answer(wanted)
+        table.back_off(number)
     raise Busy("Several writes meet on this comment: try again in a moment.")
 
 

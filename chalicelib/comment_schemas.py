@@ -10,9 +10,7 @@ from chalicelib.schemas import Cursor, Identifier, Instant, Next, Schema, Stored
 LONGEST = 5_000  # characters of a text
 
 Product = Annotated[StoredIdentifier, Meta(description="The product", examples=["garment-767"])]
-Author = Annotated[
-    StoredIdentifier, Meta(description="Who wrote it: the `sub` of a token", examples=["me"])
-]
+Author = Annotated[StoredIdentifier, Meta(description="Who wrote it: the `sub` of a token", examples=["me"])]
 CommentId = Annotated[
     str,
     Meta(

@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-# An identifier names a player, a board, a challenge or a product, or is the client's id of a submission. NFC is
-# applied before it is matched.
+# An identifier names a player, a board, a challenge or a product, or is the client's id of a submission.
+# NFC is applied before it is matched.
 #
-# Bytes: 128 of ASCII, or 60 characters of up to 4 bytes, so never more than 240. Two such names in one sort key
-# are below DynamoDB's 1,024 bytes, and percent-encoded in one path below the method ARN's 1,600
+# Bytes: 128 of ASCII, or 60 characters of up to 4 bytes, so never more than 240. Two such names in one sort
+# key are below DynamoDB's 1,024 bytes, and percent-encoded in one path below the method ARN's 1,600
 # (tests/test_keys.py).
 #
 # Not in it: `#`, which separates the parts of a key; blanks; whatever has no shape of its own, so that no two
@@ -41,8 +41,8 @@ IDENTIFIER_RULE = (
 )
 Identifier = Annotated[str, Meta(pattern=IDENTIFIER_PATTERN, examples=["player-1"])]
 
-# What version 0.1.0 took for an identifier. A name that it stored is still read, listed and removed; a new one
-# is not made.
+# What version 0.1.0 took for an identifier. A name that it stored is still read, listed and removed; a new
+# one is not made.
 STORED_PATTERN = (
     r"^[^#\u0000-\u0020\u007f-\u00a0\u061c\u1680\u2000-\u200c\u200e\u200f\u2028-\u202f\u205f-\u206f"
     r"\u3000\ud800-\udfff\ufeff]{1,128}$(?!\n)"

@@ -79,7 +79,9 @@ class EntriesQuery(Schema):
     limit: Annotated[int, Meta(description="At most so many entries", ge=1, le=100)] = 10
     cursor: Cursor = None
     place: Annotated[int, Meta(description="Begin at this place, from 1; 0: not so", ge=0, le=MOST)] = 0
-    around: Annotated[StoredIdentifier, Meta(description="Centre on this player, whatever the place")] | None = None
+    around: (
+        Annotated[StoredIdentifier, Meta(description="Centre on this player, whatever the place")] | None
+    ) = None
     season: SeasonWanted = 0
 
 

@@ -92,6 +92,8 @@ def token(stage: str, sub: str, scope: str | None, ttl: int) -> None:
 
     try:
         click.echo(auth.mint(load(stage), sub, scope=scope or "", seconds=ttl))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--ttl") from None
     except OSError as error:
         raise click.ClickException(f"the stage's secret cannot be read: {error}") from None
 

@@ -514,6 +514,38 @@ def test_leaders_are_in_order_and_equals_by_name(shop: Shop) -> None:
     assert shop.get("/products/leaders/statistics")["total"] == 2
 
 
+def test_leaders_need_as_many_ratings_as_the_stage_says(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for product, fives in {"a": 3, "b": 2, "c": 1}.items():
+        for i in range(fives):
+            shop.post(f"author-{i}", product=f"/products/{product}")
+    shop.settle()
+    monkeypatch.setattr(app, "stage", settings.current()._replace(leaders_min=2))
+    assert [one["product"] for one in shop.get("/products/leaders")["items"]] == ["a", "b"]
+
+
+def test_leaders_are_only_products_that_the_stage_names(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for product, fives in {"a": 3, "bought": 4, "b": 2, "c": 1}.items():
+        for i in range(fives):
+            shop.post(f"author-{i}", language="en" if i else "de", product=f"/products/{product}")
+    shop.post("critic", 4, product="/products/d")
+    shop.settle()
+    named = settings.read({"HUBBUB_LEADERS": "c, a,d,never", "HUBBUB_LEADERS_MIN": "1"})
+    monkeypatch.setattr(app, "stage", settings.current()._replace(leaders=named.leaders))
+
+    def leaders(query: str = "") -> list[tuple[str, int]]:
+        return [(one["product"], one["fiveStar"]) for one in shop.get(f"/products/leaders{query}")["items"]]
+
+    assert leaders() == [("a", 3), ("c", 1)]
+    assert leaders("?limit=1") == [("a", 3)]
+    assert leaders("?language=en") == [("a", 2)]
+
+
+def test_a_deployed_stage_lists_a_product_after_three_ratings_unless_it_says_otherwise() -> None:
+    assert settings.read({}).leaders_min == 1
+    assert settings.read({"HUBBUB_STAGE": "prod"}).leaders_min == 3
+    assert settings.read({"HUBBUB_STAGE": "prod", "HUBBUB_LEADERS_MIN": "10"}).leaders_min == 10
+
+
 @pytest.mark.parametrize(
     ("product", "moves", "right"),
     [("a", -1, [("b", 3), ("a", 2), ("c", 2)]), ("c", 1, [("a", 3), ("b", 3), ("c", 2)])],

@@ -57,6 +57,11 @@ class Body(Schema):
     score: float = 0
 
 
+class HuntPath(Schema):
+    hunt: Identifier
+    path: str
+
+
 class Echo(Schema):
     it: Any
 
@@ -133,6 +138,11 @@ def made(*origins: str, stage: settings.Settings = STAGE) -> Chalice:
 
     @door("DELETE", "/things", status=204, who="user")
     def delete_things(caller: Caller) -> None: ...
+
+    @door("DELETE", "/hunts/{hunt}/paths/{path}", status=204, who="admin")
+    def delete_path(path: HuntPath) -> None:
+        if path.hunt == "missing":
+            raise NotFound("hunt: there is none")
 
     @door("GET", "/secrets", who="admin")
     def get_secrets(caller: Caller) -> Echo:
@@ -445,6 +455,21 @@ def test_every_answer_has_its_headers_and_a_log_line_of_the_same_id(
     assert "Zaphod" not in log.text
     assert "127.0.0.1" not in log.text
     assert "eyJ" not in log.text
+
+
+def test_a_write_of_an_admin_is_logged_with_its_subject() -> None:
+    app = made()
+    with listening() as log:
+        assert call(app, "DELETE", "/hunts/h%C3%BC/paths/the%20answer", authorization=ADMIN)[0] == 204
+        assert call(app, "DELETE", "/hunts/missing/paths/x", authorization=ADMIN)[0] == 404
+        assert call(app, "DELETE", "/things", authorization=USER)[0] == 204
+        assert call(app, "GET", "/secrets", authorization=ADMIN)[0] == 200
+        assert call(app, "POST", "/things", NAME, authorization=ADMIN)[0] == 202
+    [line] = [one for one in log.lines if one["message"] == "admin write"]
+    assert (line["level"], line["subject"], line["status"]) == ("INFO", "admin-1", 204)
+    assert (line["call"], line["target"]) == ("DELETE /hunts/{hunt}/paths/{path}", {"hunt": "hü"})
+    assert line["request_id"] == log.requests[0]["request_id"] != ""
+    assert "answer" not in log.text
 
 
 def test_an_unexpected_error_is_500_without_internals_and_logged_with_its_request() -> None:
