@@ -23,8 +23,8 @@ Rating = Annotated[int, Meta(description="1 to 5", ge=1, le=5, examples=[5])]
 Language = Annotated[
     str,
     Meta(
-        description="A BCP 47 tag, in any case; answers have the usual one. Tags are compared whole: en-GB "
-        "is not among en",
+        description="A BCP 47 tag, in any case; answers have the usual one, and for an irregular tag such as "
+        "i-klingon the tag that has replaced it. Tags are compared whole: en-GB is not among en",
         min_length=2,
         max_length=languages.LONGEST,
         extra_json_schema={"pattern": languages.PATTERN},  # checked by `comments.tag`, which says it better
