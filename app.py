@@ -162,7 +162,7 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
 
 @door("PUT", "/leaderboards/{board}", who="admin", status=(200, 201), errors=(Conflict, Unprocessable))
 def put_board(
-    path: board_schemas.BoardPath, body: board_schemas.BoardBody
+    path: board_schemas.NewBoardPath, body: board_schemas.BoardBody
 ) -> Answer[board_schemas.BoardAnswer]:
     """Make a leaderboard, or change its title, its unit or the date that it resets on."""
     return boards.define(connect(), path.board, body, datetime.now(UTC))
@@ -244,7 +244,7 @@ def get_distribution(
 
 @door("PUT", "/challenges/{challenge}", who="admin", status=(201, 200), errors=(Conflict,))
 def put_challenge(
-    path: challenge_schemas.ChallengePath, body: challenge_schemas.ChallengeBody
+    path: challenge_schemas.NewChallengePath, body: challenge_schemas.ChallengeBody
 ) -> Answer[challenge_schemas.Challenge]:
     """Make a challenge, or replace it: what players have found stays found."""
     return challenges.define(connect(), path.challenge, body)
@@ -313,7 +313,7 @@ def get_challenge_statistics(path: challenge_schemas.ChallengePath) -> challenge
 
 @door("POST", "/products/{product}/comments", who="user", status=201, errors=(Conflict,))
 def post_comment(
-    path: comment_schemas.ProductPath,
+    path: comment_schemas.NewProductPath,
     body: comment_schemas.CommentBody,
     caller: Caller,
     idempotency_key: str | None,
@@ -377,8 +377,11 @@ def get_statistics(
 
 @door("GET", "/products/leaders")
 def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
-    """Answer the products with most ratings of 5, in one language or in all."""
-    return ratings.leaders(connect(), query)
+    """Answer the products with most ratings of 5, in one language or in all.
+
+    A stage may name the products that are listed, and how many ratings of 5 a product needs.
+    """
+    return ratings.leaders(connect(), query, stage)
 
 
 # -- the stream ----------------------------------------------------------------------------------------

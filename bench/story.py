@@ -116,7 +116,9 @@ def challenges(site: Deployed) -> Iterator[Invocation]:
 
     put = site.rest("PUT", "/challenges/{challenge}", "a new one", path=hunt, body=body, sub="admin")
     yield put
-    yield put._replace(name="replaced")
+    yield put._replace(name="the same again")
+    other = body | {"title": "Great hunt"}
+    yield site.rest("PUT", "/challenges/{challenge}", "replaced", path=hunt, body=other, sub="admin")
     yield site.rest("GET", "/challenges/{challenge}", "", path=hunt)
     yield submit("door 0", "a player's first")
     yield submit("door 1", "another")

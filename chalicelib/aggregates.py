@@ -20,6 +20,7 @@ that cannot be computed: it goes to quarantine (`quarantine.py`) in the same tra
 """
 
 import hashlib
+import re
 import time
 import zlib
 from collections import Counter
@@ -35,6 +36,7 @@ from chalicelib.sums import Amount, Constant, Contribution, Sums, merge, total
 from chalicelib.table import TRANSACTION, Table
 
 GUARD_LIFE = 48 * 3600  # seconds: a stream keeps its records for 24 h; as much again is margin
+SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?([eE]\+?[0-9]{1,2})?")
 PAGE_IDS = 140  # ids added at once: `contains` and OR for each, of 300 operators in an expression
 
 
@@ -96,8 +98,7 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
     name = record.get("eventID")
     name = name if name and isinstance(name, str) else written(record)
     id = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=12).digest()
-    created = body.get("ApproximateCreationDateTime")
-    second = int(created) if isinstance(created, int | float) and 0 <= created < 1e11 else 0
+    second = _second(body.get("ApproximateCreationDateTime"))
     sums: Sums = {}
     poison = []
     sides = () if _is_expired(record) else ((body.get("OldImage"), -1), (body.get("NewImage"), 1))
@@ -112,6 +113,17 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
     # A record without its second, which no table sends, has a page by its id: one page would fill up.
     shard = zlib.crc32(written(_partition(body)).encode()) % guard_pages if second else id[0]
     return Difference(id, Key(f"GUARD#{second}#{shard}", "APPLIED"), second, images, sums, tuple(poison))
+
+
+def _second(created: Any) -> int:
+    """Read the second in which a record was made: a number, also as text; 0 for anything else.
+
+    A record has the same guard page however its creation time is written.
+    """
+    if isinstance(created, str) and SECONDS.fullmatch(created):
+        created = float(created)
+    is_number = isinstance(created, int | float) and not isinstance(created, bool)
+    return int(created) if is_number and 0 <= created < 1e11 else 0
 
 
 def computed(contributions: Sequence[Contribution], image: Any) -> Sums:

@@ -11,6 +11,7 @@ import time
 import unicodedata
 from collections import deque
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from chalicelib import logs
-from chalicelib.schemas import IDENTIFIER
+from chalicelib.schemas import IDENTIFIER, IDENTIFIER_RULE
 from chalicelib.settings import Settings
 
 SHORTEST = 32  # bytes of a secret: RFC 7518, 3.2
@@ -79,9 +80,15 @@ def derived(settings: Settings, purpose: str) -> bytes:
 
 
 def mint(settings: Settings, sub: str, *, scope: str = "", seconds: int = 3600) -> str:
-    """Sign a token for this stage that says who its bearer is for so long."""
+    """Sign a token for this stage that says who its bearer is for so long.
+
+    Raises ValueError for a life that the stage would not accept.
+    """
     import jwt
 
+    if seconds > settings.token_life.total_seconds():
+        hours = settings.token_life // timedelta(hours=1)
+        raise ValueError(f"a token of this stage lives for up to {hours} hours (HUBBUB_TOKEN_HOURS)")
     now = int(time.time())
     claims: dict[str, Any] = {"iss": settings.issuer, "aud": _audience(settings), "sub": sub}
     claims |= {"iat": now, "exp": now + seconds}
@@ -92,8 +99,9 @@ def context(settings: Settings, authorization: str) -> dict[str, str]:
     """Check an Authorization header; answer what the authorizer hands on to the request.
 
     HS256 with the stage's secret, or RS256 and ES256 with the keys of a JWKS URL. Signature, algorithm,
-    `exp`, `nbf`, `aud` and `iss` must all be right; `nbf` and `iat` may be 5 seconds ahead. Never raises:
-    what is wrong is said in `problem`, without a part of the token.
+    `exp`, `nbf`, `aud` and `iss` must all be right; `nbf` and `iat` may be 5 seconds ahead. A token whose
+    life is longer than HUBBUB_TOKEN_HOURS is refused. A `scope` that is not a string is no scope. Never
+    raises: what is wrong is said in `problem`, without a part of the token.
     """
     import jwt
 
@@ -123,13 +131,18 @@ def context(settings: Settings, authorization: str) -> dict[str, str]:
             leeway=LEEWAY,
             options={"require": ["exp", "sub", "aud", "iss"]},
         )
-        sub, exp = unicodedata.normalize("NFC", claims["sub"]), str(int(claims["exp"]))
+        sub, exp = unicodedata.normalize("NFC", claims["sub"]), int(claims["exp"])
+        life = exp - int(claims.get("iat", time.time()))
     except Exception as error:
         return _invalid(error)
     if not IDENTIFIER.search(sub):
-        return {"problem": "the token's sub is not an identifier"}
+        return {"problem": f"the token's sub is not an identifier: it {IDENTIFIER_RULE}"}
+    if life > settings.token_life.total_seconds() + LEEWAY:
+        hours = settings.token_life // timedelta(hours=1)
+        return {"problem": f"the token's life is too long: this stage takes up to {hours} hours"}
+    scope = claims.get("scope")
     # The gateway keeps this answer for a while; with `exp` in it the door still sees a token expire.
-    return {"sub": sub, "scope": str(claims.get("scope", "")), "exp": exp}
+    return {"sub": sub, "scope": scope if isinstance(scope, str) else "", "exp": str(exp)}
 
 
 def principal(context: dict[str, str]) -> str:
@@ -151,7 +164,7 @@ def caller(context: dict[str, str] | None) -> Caller:
         return Caller(problem=context.get("problem", "no token"))
     if float(context.get("exp", 0)) <= time.time():
         return Caller(problem="the token is not valid (ExpiredSignatureError)")
-    return Caller(context["sub"], "admin" in context.get("scope", "").split(), "")
+    return Caller(context["sub"], "admin" in context.get("scope", "").split(" "), "")
 
 
 def _audience(settings: Settings) -> str:

@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from chalicelib.ranktree import MOST
-from chalicelib.schemas import Identifier, Instant, Schema
+from chalicelib.schemas import Identifier, Instant, Schema, StoredIdentifier
 
-Board = Annotated[Identifier, Meta(description="The leaderboard's name")]
-Player = Annotated[Identifier, Meta(description="The player's name")]
+Board = Annotated[StoredIdentifier, Meta(description="The leaderboard's name")]
+Player = Annotated[StoredIdentifier, Meta(description="The player's name")]
 Players = Annotated[int, Meta(description="How many players are ranked", ge=0, examples=[1539])]
 Season = Annotated[int, Meta(description="A season, from 1", ge=1, le=MOST)]
 SeasonWanted = Annotated[
@@ -34,6 +34,12 @@ Resets = (
     ]
     | None
 )
+
+
+class NewBoardPath(Schema):
+    """A leaderboard, which may be a new one."""
+
+    board: Annotated[Identifier, Meta(description="The leaderboard's name")]
 
 
 class BoardPath(Schema):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from chalicelib import times
 from chalicelib.board_schemas import BoardAnswer, BoardBody, SeasonBody
 from chalicelib.calls import Answer
-from chalicelib.errors import BadRequest, Conflict, NotFound, Unprocessable
+from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, Unprocessable
 from chalicelib.items import Item, Key
 from chalicelib.ranking import Ranking, players
 from chalicelib.ranktree import MOST, Scale
@@ -27,6 +27,7 @@ from chalicelib.table import Table
 
 LASTING = ("decimals", "min", "max", "order", "operator", "shards")  # what every score depends on
 REMEMBERED = 1_000  # boards
+TRIES = 20  # of an admin who changes a board that others change at the same moment
 UNKNOWN = "board: there is no leaderboard {}"
 
 
@@ -90,56 +91,69 @@ def season_key(board: str, season: int) -> Key:
 def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[BoardAnswer]:
     """Make a board, or give one another title, unit or date to reset on.
 
-    Raises Conflict when it is there with another scale, operator or number of shards, Unprocessable for a
-    range that is empty or too fine. Costs 1 RCU and 1 WCU; a change 1.5 RCU and 2 WCU, after a season 4.
+    Whoever sends what is there already is answered, and nothing is written. Raises Conflict when it is there
+    with another scale, operator or number of shards, Unprocessable for a range that is empty or too fine,
+    Busy when others change it again and again. Costs 1 RCU and 1 WCU; a change 1.5 RCU and 2 WCU, after a
+    season 4.
     """
     wanted = _wanted(name, body, now)
-    found = table.get(definition_key(name), consistent=True)
-    if found is None:
-        if table.put(_item(wanted), condition="attribute_not_exists(pk)"):
-            return Answer(_described(wanted, 0), status=201)
-        found = table.get(definition_key(name), consistent=True) or _item(wanted)
-    stored = _read(found)
-    board = _current(stored, now)
-    changed = [field for field in LASTING if getattr(board, field) != getattr(wanted, field)]
-    if changed:
-        raise Conflict(f"{changed[0]}: the scores of {name[:40]} depend on it; make another board")
-    board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
-    _write(table, stored, board)
-    return Answer(_described(board, players(table, board.ranking)), status=200)
+    for number in range(TRIES):
+        found = table.get(definition_key(name), consistent=True)
+        if found is None:
+            if table.put(_item(wanted), condition="attribute_not_exists(pk)"):
+                return Answer(_described(wanted, 0), status=201)
+            continue
+        stored = _read(found)
+        board = _current(stored, now)
+        changed = [field for field in LASTING if getattr(board, field) != getattr(wanted, field)]
+        if changed:
+            raise Conflict(f"{changed[0]}: the scores of {name[:40]} depend on it; make another board")
+        board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
+        if board == stored or _write(table, stored, board):
+            return Answer(_described(board, players(table, board.ranking)), status=200)
+        table.back_off(number)
+    raise Busy(f"{name[:40]} is being changed by others: try again in a moment.")
 
 
 def reset(table: Table, name: str, body: SeasonBody, now: datetime) -> Answer[BoardAnswer]:
     """End a season, unless it is over: the next one begins without players.
 
-    Raises NotFound, and Conflict for a season that is yet to come. Costs 1 RCU and 4 WCU.
+    When others change the board meanwhile, it is read again. Raises NotFound, Conflict for a season that is
+    yet to come, and Busy when others change it again and again. Costs 1 RCU and 4 WCU.
     """
-    found = table.get(definition_key(name), consistent=True)
-    if found is None:
-        raise NotFound(UNKNOWN.format(name[:40]))
-    stored = _read(found)
-    board = _current(stored, now)
-    if body.season > board.season:
-        raise Conflict(f"season: {name[:40]} is in season {board.season}")
-    if body.season < board.season:
-        return Answer(_described(board, players(table, board.ranking)), status=200)
-    following = board._replace(season=board.season + 1, started=times.answer(now), resets=None)
-    _write(table, stored, board, following)
-    return Answer(_described(following, 0), status=201)
+    for number in range(TRIES):
+        found = table.get(definition_key(name), consistent=True)
+        if found is None:
+            raise NotFound(UNKNOWN.format(name[:40]))
+        stored = _read(found)
+        board = _current(stored, now)
+        if body.season > board.season:
+            raise Conflict(f"season: {name[:40]} is in season {board.season}")
+        if body.season < board.season:
+            return Answer(_described(board, players(table, board.ranking)), status=200)
+        following = board._replace(season=board.season + 1, started=times.answer(now), resets=None)
+        if _write(table, stored, board, following):
+            return Answer(_described(following, 0), status=201)
+        table.back_off(number)
+    raise Busy(f"{name[:40]} is being changed by others: try again in a moment.")
 
 
-def _write(table: Table, stored: Board, *later: Board) -> None:
-    """Write the last of some definitions over the stored one, and the seasons left behind; or Conflict."""
-    condition = "season = :season AND started = :started"
-    values = {":season": stored.season, ":started": stored.started}
+def _write(table: Table, stored: Board, *later: Board) -> bool:
+    """Write the last of some definitions over the stored one, and the seasons left behind.
+
+    Return False when the stored definition is no longer what was read.
+    """
+    condition = "season = :season AND started = :started AND title = :title AND #unit = :unit"
+    condition += " AND resets = :resets"
+    values = {f":{name}": getattr(stored, name) for name in ("season", "started", "title", "unit", "resets")}
     definition = {"Item": _item(later[-1]), "ConditionExpression": condition}
+    definition["ExpressionAttributeNames"] = {"#unit": "unit"}
     actions = [{"Put": definition | {"ExpressionAttributeValues": values}}]
     for before, after in itertools.pairwise((stored, *later)):
         if after.season > before.season:
             past = season_key(before.name, before.season)._asdict()
             actions.append({"Put": {"Item": past | {"started": before.started, "ended": after.started}}})
-    if table.transact(actions):
-        raise Conflict(f"season: somebody else has changed {stored.name[:40]}; look at it, and try again")
+    return not table.transact(actions)
 
 
 # -- read ----------------------------------------------------------------------------------------------

@@ -69,6 +69,14 @@ def read(item: Item) -> Definition:
     return made
 
 
+def readable(item: Item) -> Definition | None:
+    """Read a definition; None when there is none, or a damaged one."""
+    try:
+        return read(item) if item else None
+    except Busy:
+        return None
+
+
 def lasting(item: Item) -> Normalization | None:
     """Read the normalization that a challenge keeps, of a damaged definition too; None: there is none."""
     try:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from chalicelib.ranktree import MOST as PLACES
-from chalicelib.schemas import Cursor, Identifier, Instant, Next, Schema
+from chalicelib.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 
 MOST = 100  # paths that one player may find
 ANSWERS = 1000  # of a challenge: their digests fit into one item of 13 KB
@@ -52,16 +52,22 @@ class Normalization(Schema):
     ] = "NFKC"
 
 
+class NewChallengePath(Schema):
+    """A challenge, which may be a new one."""
+
+    challenge: Annotated[Identifier, Meta(description="The challenge's name", examples=["hunt"])]
+
+
 class ChallengePath(Schema):
     """A challenge."""
 
-    challenge: Annotated[Identifier, Meta(description="The challenge's name", examples=["hunt"])]
+    challenge: Annotated[StoredIdentifier, Meta(description="The challenge's name", examples=["hunt"])]
 
 
 class PlayerPath(ChallengePath):
     """A player of a challenge."""
 
-    player: Annotated[Identifier, Meta(description="The player: the `sub` of a token")]
+    player: Annotated[StoredIdentifier, Meta(description="The player: the `sub` of a token")]
 
 
 class FoundPath(PlayerPath):
@@ -123,7 +129,7 @@ class Challenge(Schema):
         }
     }
 
-    challenge: Identifier
+    challenge: StoredIdentifier
     title: Title
     limit: Limit
     opens: Opens
@@ -186,14 +192,16 @@ class FindersQuery(Schema):
     limit: Annotated[int, Meta(description="At most so many players", ge=1, le=100)] = 10
     cursor: Cursor = None
     place: Annotated[int, Meta(description="Begin at this place, from 1; 0: not so", ge=0, le=PLACES)] = 0
-    around: Annotated[Identifier, Meta(description="Centre on this player, whatever the place")] | None = None
+    around: (
+        Annotated[StoredIdentifier, Meta(description="Centre on this player, whatever the place")] | None
+    ) = None
 
 
 class Finder(Schema):
     """A player, by paths found."""
 
     rank: Annotated[int, Meta(description="One and the players who are before; equal ones share it", ge=1)]
-    player: Annotated[Identifier, Meta(description="The player")]
+    player: Annotated[StoredIdentifier, Meta(description="The player")]
     found: Annotated[int, Meta(description="How many paths", ge=1)]
     time: Annotated[Instant, Meta(description="The second in which the last of them was found")]
 

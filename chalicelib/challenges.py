@@ -17,6 +17,8 @@ challenge_rules.py, submitting in submissions.py.
 import secrets
 from typing import Any
 
+import msgspec
+
 from chalicelib import answers, challenge_rules, placing, ranking, times
 from chalicelib.calls import Answer
 from chalicelib.challenge_rules import Definition
@@ -26,7 +28,7 @@ from chalicelib.items import Item, Key
 from chalicelib.sums import Amount
 from chalicelib.table import Table
 
-TRIES = 5  # of two admins who change one challenge at once
+TRIES = 20  # of admins who change one challenge at once
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -63,33 +65,46 @@ def guesses_key(challenge: str, player: str) -> Key:
 def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challenge]:
     """Make a challenge (201) or replace it (200); what players have found stays found.
 
+    Whoever sends what is there already is answered, and nothing is written. The salt stays while the
+    challenge does, for only digests under one salt can be compared.
+
     Costs 1 RCU per 4 KB and 1 WCU per KB of the definition: 12 answers are half a KB, 1,000 are 13. Raises
-    BadRequest, and Conflict for another normalization than it was made with: found paths are keyed by it.
+    BadRequest, Conflict for another normalization than it was made with (found paths are keyed by it), and
+    Busy when others change it again and again.
     """
     opens, closes = _instant("opens", body.opens), _instant("closes", body.closes)
     if opens and closes and times.instant(opens) >= times.instant(closes):
         raise BadRequest("closes: it must be after `opens`")
-    salt = secrets.token_bytes(answers.SALT)
-    for _ in range(TRIES):
+    new_salt = secrets.token_bytes(answers.SALT)
+    digests: dict[tuple[Any, ...], frozenset[bytes]] = {}
+    for number in range(TRIES):
         item = table.get(definition_key(challenge), consistent=True) or {}
         kept = challenge_rules.lasting(item)
         rules = body.normalization or kept or Normalization()
         if rules != (kept or rules):
             raise Conflict("normalization: it is fixed when the challenge is made; make another challenge")
-        try:
-            digests = answers.digests(body.paths, rules, salt, answers.COST)
-        except ValueError as error:
-            raise BadRequest(str(error)) from None
+        stored = challenge_rules.readable(item)
+        salt = stored.salt if stored and stored.cost == answers.COST else new_salt
+        way = (salt, *msgspec.structs.astuple(rules))
+        if way not in digests:
+            try:
+                found = answers.digests(body.paths, rules, salt, answers.COST)
+            except ValueError as error:
+                raise BadRequest(str(error)) from None
+            digests[way] = frozenset(found)
         edition = item.get("edition")
         made = Definition(
-            *(challenge, body.title, body.limit, rules, salt, answers.COST, frozenset(digests)),
+            *(challenge, body.title, body.limit, rules, salt, answers.COST, digests[way]),
             *(edition + 1 if isinstance(edition, int) else 1, opens, closes, body.ranked),
         )
+        if stored and stored == made._replace(edition=stored.edition):
+            return Answer(_shown(made), status=200)
         changed = {**definition_key(challenge)._asdict(), **challenge_rules.written(made)}
         condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
         values = {":seen": edition} if "edition" in item else None
         if table.put(changed, condition=condition, values=values):
             return Answer(_shown(made), status=200 if item else 201)
+        table.back_off(number)
     raise Busy(f"{challenge} is being changed by others: try again in a moment.")
 
 

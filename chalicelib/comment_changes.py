@@ -32,7 +32,7 @@ from chalicelib.comments import (
 )
 from chalicelib.errors import BadRequest, Busy, Forbidden, PreconditionFailed
 from chalicelib.items import Item, Key
-from chalicelib.schemas import IDENTIFIER
+from chalicelib.schemas import STORED
 from chalicelib.table import Table
 from chalicelib.ulids import ULID
 
@@ -62,7 +62,7 @@ def patch(
     if "text" in edits:
         edits["text"] = plain(str(edits["text"]))
     wanted: Item | None = None
-    for _ in range(TRIES):
+    for number in range(TRIES):
         item = visible(stored(table, product, id), product, id, caller)
         if item == wanted:  # it was our own write that refused us: its answer was lost
             return answer(item)
@@ -76,6 +76,7 @@ def patch(
         wanted = _changed(item, edits, hides, now)
         if wanted == item or _replaced(table, item, wanted):
             return answer(wanted)
+        table.back_off(number)
     raise Busy("Several writes meet on this comment: try again in a moment.")
 
 
@@ -170,7 +171,7 @@ def _touch(item: Item) -> dict[str, Any] | None:
         product, language = product_of(item), languages.canonical(item["language"])
         stamped = stamp(product, language, item["rating"])
         contribution(item | stamped | {"language": language})
-        if not (ULID.search(ident(item)) and IDENTIFIER.search(item["author"])):
+        if not (ULID.search(ident(item)) and STORED.search(item["author"])):
             return None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

@@ -5,16 +5,12 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib import languages, ulids
-from chalicelib.schemas import IDENTIFIER_PATTERN, Cursor, Instant, Next, Schema
+from chalicelib.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 
 LONGEST = 5_000  # characters of a text
 
-Product = Annotated[
-    str, Meta(description="The product", pattern=IDENTIFIER_PATTERN, examples=["garment-767"])
-]
-Author = Annotated[
-    str, Meta(description="Who wrote it: the `sub` of a token", pattern=IDENTIFIER_PATTERN, examples=["me"])
-]
+Product = Annotated[StoredIdentifier, Meta(description="The product", examples=["garment-767"])]
+Author = Annotated[StoredIdentifier, Meta(description="Who wrote it: the `sub` of a token", examples=["me"])]
 CommentId = Annotated[
     str,
     Meta(
@@ -27,8 +23,8 @@ Rating = Annotated[int, Meta(description="1 to 5", ge=1, le=5, examples=[5])]
 Language = Annotated[
     str,
     Meta(
-        description="A BCP 47 tag, in any case; answers have the usual one. Tags are compared whole: en-GB "
-        "is not among en",
+        description="A BCP 47 tag, in any case; answers have the usual one, and for an irregular tag such as "
+        "i-klingon the tag that has replaced it. Tags are compared whole: en-GB is not among en",
         min_length=2,
         max_length=languages.LONGEST,
         extra_json_schema={"pattern": languages.PATTERN},  # checked by `comments.tag`, which says it better
@@ -57,6 +53,12 @@ ONE = {
     "edited": None,
     "hidden": False,
 }
+
+
+class NewProductPath(Schema):
+    """A product, which may have no comment yet."""
+
+    product: Annotated[Identifier, Meta(description="The product", examples=["garment-767"])]
 
 
 class ProductPath(Schema):

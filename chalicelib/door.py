@@ -16,15 +16,20 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, get_args, get_origin, get_type_hints
+from urllib.parse import quote, unquote
 
 from chalice.app import Chalice, CORSConfig, Response
 
 from chalicelib import auth, consumed, logs, settings, wire
 from chalicelib.auth import Caller
 from chalicelib.calls import JSON, Answer, Call, Who
-from chalicelib.errors import BadRequest, Forbidden, HubbubError, TooLarge, Unauthorized
+from chalicelib.errors import BadRequest, Forbidden, HubbubError, TooLarge, Unauthorized, UriTooLong
 
 BODY = 1_000_000  # bytes
+# API Gateway refuses a request to a method with an authorizer when the method's ARN is longer than 1,600
+# bytes. The ARN ends in the path. The rest (partition, region, account, API, stage, method) has at most 100.
+# Source: "Amazon API Gateway quotas", Method ARN length of a method with authorization.
+AUTHORIZED_PATH = 1_500  # bytes, percent-encoded
 KEY = re.compile("[!-~]{1,128}")
 SECURITY = {
     "X-Content-Type-Options": "nosniff",
@@ -102,6 +107,7 @@ class Door:
         """Admit, decode, handle, encode; an error becomes its answer."""
         request: Any = self.app.current_request
         try:
+            _check_length(call, captured)
             person = _admitted(call, request)
             ready = {
                 "caller": person,
@@ -114,7 +120,10 @@ class Door:
                 name: ready[name] if name in ready else _decode(name, kind, request, captured)
                 for name, kind in call.takes.items()
             }
-            return _answered(call, handler(**given))
+            answer = _answered(call, handler(**given))
+            if person.admin and call.who != "public" and call.method != "GET":
+                _log_admin_write(call, request, person, captured, answer.status_code)
+            return answer
         except HubbubError as error:
             return _refusal(error)
         except Exception as error:
@@ -165,6 +174,17 @@ def _id(request: Any) -> str:
     return str(request.context.get("requestId") or getattr(request.lambda_context, "aws_request_id", ""))
 
 
+def _check_length(call: Call, captured: Mapping[str, str]) -> None:
+    """Raise UriTooLong for a path that API Gateway would not hand to an authorizer."""
+    if call.who == "public":
+        return
+    literal = re.sub("{.*?}", "", call.path)
+    encoded = [quote(unquote(part), safe="", errors="replace") for part in captured.values()]
+    size = len(literal) + sum(map(max, map(len, captured.values()), map(len, encoded)))
+    if size > AUTHORIZED_PATH:
+        raise UriTooLong(f"path: it has {size} bytes in percent-encoding, more than {AUTHORIZED_PATH}")
+
+
 def _admitted(call: Call, request: Any) -> Caller:
     """Answer who calls. Raises Unauthorized, Forbidden.
 
@@ -183,6 +203,26 @@ def _admitted(call: Call, request: Any) -> Caller:
     if call.who == "admin" and not person.admin:
         raise Forbidden("This call needs a token with the scope admin.")
     return person
+
+
+def _log_admin_write(
+    call: Call, request: Any, admin: Caller, captured: Mapping[str, str], status: int
+) -> None:
+    """Log who has written what with the scope admin: one line for each write that was done.
+
+    The `path` of a challenge is left out, for it is one of the answers.
+    """
+    target = {name: unquote(part) for name, part in captured.items() if name != "path"}
+    logs.logger().info(
+        "admin write",
+        extra={
+            "request_id": _id(request),
+            "subject": admin.sub,
+            "call": f"{call.method} {call.path}",
+            "target": target,
+            "status": status,
+        },
+    )
 
 
 def _answered(call: Call, answer: Any) -> Response:

@@ -87,6 +87,12 @@ class TooLarge(HubbubError):
     STATUS_CODE = 413
 
 
+class UriTooLong(HubbubError):
+    """The path is longer than API Gateway takes on a call that needs a token."""
+
+    STATUS_CODE = 414
+
+
 class UnsupportedMediaType(HubbubError):
     """The body's Content-Type is none that the call takes."""
 

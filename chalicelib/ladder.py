@@ -1,7 +1,7 @@
 """Walks a ranking's entries in order, over the shards that they are spread over."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -61,9 +61,18 @@ def _begun(
 
     def merged() -> list[Entry]:
         walks = [_walk(page, shard, first.result()) for shard, first in enumerate(firsts)]
-        return list(islice(heapq.merge(*walks, key=lambda entry: entry.number, reverse=down), limit))
+        return list(islice(_once(heapq.merge(*walks, key=lambda entry: entry.number, reverse=down)), limit))
 
     return merged
+
+
+def _once(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Leave out a player's second entry: it moved while pages or shards were read."""
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.player not in seen:
+            seen.add(entry.player)
+            yield entry
 
 
 def _walk(page: Callable[[int, Item | None], Page], shard: int, first: Page) -> Iterator[Entry]:

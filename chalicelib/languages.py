@@ -2,14 +2,40 @@
 
 >>> canonical("EN-us"), canonical("zh-hant-tw"), canonical("de-CH-1996-x-Me")
 ('en-US', 'zh-Hant-TW', 'de-CH-1996-x-me')
+>>> canonical("i-klingon"), canonical("en-gb-oed")
+('tlh', 'en-GB-oxendict')
 """
 
 import re
 
 LONGEST = 35  # characters: what RFC 5646, 4.4.1 asks of whoever limits them
 _LETTER, _ANY = "[A-Za-z]", "[A-Za-z0-9]"
-# The grammar of RFC 5646, 2.1, without the 17 irregular tags of before 2006, such as i-klingon: each has a
-# successor that is regular.
+
+# The 17 irregular tags of before 2006, and what the IANA registry prefers to each; three have no successor.
+IRREGULAR = {
+    "en-gb-oed": "en-GB-oxendict",
+    "i-ami": "ami",
+    "i-bnn": "bnn",
+    "i-default": "i-default",
+    "i-enochian": "i-enochian",
+    "i-hak": "hak",
+    "i-klingon": "tlh",
+    "i-lux": "lb",
+    "i-mingo": "i-mingo",
+    "i-navajo": "nv",
+    "i-pwn": "pwn",
+    "i-tao": "tao",
+    "i-tay": "tay",
+    "i-tsu": "tsu",
+    "sgn-be-fr": "sfb",
+    "sgn-be-nl": "vgt",
+    "sgn-ch-de": "sgg",
+}
+_IRREGULAR = "|".join(
+    "".join(f"[{letter.upper()}{letter}]" if letter.isalpha() else letter for letter in tag)
+    for tag in IRREGULAR
+)
+# The grammar of RFC 5646, 2.1.
 PATTERN = (
     rf"^(?:(?:{_LETTER}{{2,3}}(?:-{_LETTER}{{3}}){{0,3}}|{_LETTER}{{4,8}})"  # language
     rf"(?:-{_LETTER}{{4}})?"  # script
@@ -17,7 +43,8 @@ PATTERN = (
     rf"(?:-(?:{_ANY}{{5,8}}|[0-9]{_ANY}{{3}}))*"  # variants
     rf"(?:-[0-9A-WY-Za-wy-z](?:-{_ANY}{{2,8}})+)*"  # extensions
     rf"(?:-[xX](?:-{_ANY}{{1,8}})+)?"
-    rf"|[xX](?:-{_ANY}{{1,8}})+)$(?!\n)"  # private use
+    rf"|[xX](?:-{_ANY}{{1,8}})+"  # private use
+    rf"|{_IRREGULAR})$(?!\n)"
 )
 TAG = re.compile(PATTERN)
 
@@ -25,10 +52,12 @@ TAG = re.compile(PATTERN)
 def canonical(tag: str) -> str:
     """Write a tag in the case that RFC 5646, 2.1.1 recommends: one notation for each language.
 
-    Raises ValueError for what is not well-formed.
+    An irregular tag becomes the one that has replaced it. Raises ValueError for what is not well-formed.
     """
     if len(tag) > LONGEST or not TAG.search(tag):
         raise ValueError(f"{tag[:40]!r} is not a language tag such as en, pt-BR or zh-Hant")
+    if tag.lower() in IRREGULAR:
+        return IRREGULAR[tag.lower()]
     parts = tag.lower().split("-")
     for i, part in enumerate(parts[1:], 1):
         if len(parts[i - 1]) == 1:  # a singleton: extensions and private use are in lower case

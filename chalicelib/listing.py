@@ -55,11 +55,16 @@ def _from(table: Table, held: Ranking, limit: int, place: int) -> tuple[Position
 
 
 def _around(table: Table, held: Ranking, limit: int, number: int) -> list[Entry]:
-    """Answer the entries on both sides of a number and the one that has it; one more if others follow."""
-    better = ladder.up(table, held, limit, number)
+    """Answer the entries on both sides of a number and the one that has it; one more if others follow.
+
+    A player who passes the number between the two reads is listed once, below it.
+    """
+    begun = ladder.up(table, held, limit, number)
     worse = ladder.down(table, held, limit + 1, number + 1)
+    below = {entry.player for entry in worse}
+    better = [entry for entry in begun() if entry.player not in below]
     ahead = max(limit // 2, limit - len(worse))
-    return [*reversed(better()[:ahead]), *worse][: limit + 1]
+    return [*reversed(better[:ahead]), *worse][: limit + 1]
 
 
 def _ranks(table: Table, held: Ranking, found: Sequence[Entry], position: Position | None) -> Iterator[int]:

@@ -21,6 +21,7 @@ from chalicelib.errors import (
     TooLarge,
     Unauthorized,
     UnsupportedMediaType,
+    UriTooLong,
 )
 
 REFERENCE = "#/components/schemas/{name}"
@@ -192,6 +193,8 @@ def errors(call: Call) -> list[type[HubbubError]]:
         found[BadRequest] = None
     if call.who != "public":
         found[Unauthorized] = None
+        if "path" in call.takes:
+            found[UriTooLong] = None
     if call.who == "admin":
         found[Forbidden] = None
     if "body" in call.takes:

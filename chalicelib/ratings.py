@@ -13,6 +13,7 @@ from chalicelib.comment_schemas import (
 )
 from chalicelib.comments import leaders_key, product_of, statistics_key, tag
 from chalicelib.items import Item, Key
+from chalicelib.settings import Settings
 from chalicelib.table import Table
 
 PRIOR = 1  # votes that each of the five ratings has before anybody votes
@@ -41,20 +42,36 @@ def statistics(
     )
 
 
-def leaders(table: Table, query: LeadersQuery) -> Leaders:
+def leaders(table: Table, query: LeadersQuery, settings: Settings) -> Leaders:
     """Answer the products with most ratings of 5, in one language or in all; of equals, by name.
 
+    Anybody with a token may comment on a product of any name, so a product needs HUBBUB_LEADERS_MIN ratings
+    of 5, from as many authors, and where HUBBUB_LEADERS names products, only those are listed.
+
     Where more than 100 products tie for the last places, any of them. Costs 0.5 RCU per 4 KB of index (about
-    35 products), and 0.5 more where a tie goes on past the end.
+    35 products), and 0.5 more where a tie goes on past the end; with HUBBUB_LEADERS 0.5 for each product.
     """
-    pk = leaders_key(tag(query.language) if query.language else "")
-    page = table.query(pk, (1, MOST), index="gsi1", limit=query.limit, newest_first=True)
+    language = tag(query.language) if query.language else ""
+    if settings.leaders:
+        return _among(table, query, language, settings)
+    pk, least = leaders_key(language), settings.leaders_min
+    page = table.query(pk, (least, MOST), index="gsi1", limit=query.limit, newest_first=True)
     found = page.items
     if page.next:  # an index has no order among equals: look at all of those that tie for the last place
         least = found[-1]["gsi1sk"]
         tied = table.query(pk, (least, least), index="gsi1", limit=TIES).items
         found = found + tied
-    fives = {product_of(item): item["gsi1sk"] for item in found}  # one may move between the two reads
+    return _first({product_of(item): item["gsi1sk"] for item in found}, query)  # one may move between reads
+
+
+def _among(table: Table, query: LeadersQuery, language: str, settings: Settings) -> Leaders:
+    """Return the leaders among the products that HUBBUB_LEADERS names, from their own counts."""
+    items = table.get_many(statistics_key(product, language) for product in settings.leaders)
+    fives = {product_of(item): counts(item)[4] for item in items.values()}
+    return _first({product: n for product, n in fives.items() if n >= settings.leaders_min}, query)
+
+
+def _first(fives: dict[str, int], query: LeadersQuery) -> Leaders:
     first = sorted(fives.items(), key=lambda entry: (-entry[1], entry[0]))[: query.limit]
     return Leaders(items=[Leader(product=product, five_star=count) for product, count in first])
 

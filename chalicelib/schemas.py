@@ -8,14 +8,52 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-# What names a player, a board, a product: 1 to 128 characters, letters of any script, signs and emoji, but no
-# blank, no control or direction mark, and no `#`, which parts the keys of the table. NFC is applied first.
-IDENTIFIER_PATTERN = (
+# An identifier names a player, a board, a challenge or a product, or is the client's id of a submission.
+# NFC is applied before it is matched.
+#
+# Bytes: 128 of ASCII, or 60 characters of up to 4 bytes, so never more than 240. Two such names in one sort
+# key are below DynamoDB's 1,024 bytes, and percent-encoded in one path below the method ARN's 1,600
+# (tests/test_keys.py).
+#
+# Not in it: `#`, which separates the parts of a key; blanks; whatever has no shape of its own, so that no two
+# names look the same: control and format characters, Unicode's default ignorable code points (zero-width
+# characters, joiners, direction marks, variation selectors, tags, Hangul fillers), private use and
+# noncharacters. RFC 8264 (PRECIS), 9.13, disallows the same.
+_INVISIBLE = (
+    r"\u0000-\u0020\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f"
+    r"\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ue000-\uf8ff"
+    r"\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
+) + "".join(
+    f"{chr(first)}-{chr(last)}"  # as they are: JSON Schema has no escape for a code point above U+FFFF
+    for first, last in (
+        (0x13430, 0x13455),  # Egyptian hieroglyph format controls
+        (0x1BCA0, 0x1BCA3),  # shorthand format controls
+        (0x1D173, 0x1D17A),  # musical symbols that begin and end a beam or a slur
+        *((plane << 16 | 0xFFFE, plane << 16 | 0xFFFF) for plane in range(1, 14)),
+        (0xE0000, 0x10FFFF),  # tags, variation selectors, private use
+    )
+)
+IDENTIFIER_PATTERN = rf"^(?:[!\"$-~]{{1,128}}|[^#{_INVISIBLE}]{{1,60}})$(?!\n)"
+IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
+IDENTIFIER_RULE = (
+    "must be 1 to 128 ASCII characters, or 1 to 60 characters of any script, "
+    "without blanks, `#`, control, invisible or private-use characters"
+)
+Identifier = Annotated[str, Meta(pattern=IDENTIFIER_PATTERN, examples=["player-1"])]
+
+# What version 0.1.0 took for an identifier. A name that it stored is still read, listed and removed; a new
+# one is not made.
+STORED_PATTERN = (
     r"^[^#\u0000-\u0020\u007f-\u00a0\u061c\u1680\u2000-\u200c\u200e\u200f\u2028-\u202f\u205f-\u206f"
     r"\u3000\ud800-\udfff\ufeff]{1,128}$(?!\n)"
 )
-IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
-Identifier = Annotated[str, Meta(pattern=IDENTIFIER_PATTERN, examples=["player-1"])]
+STORED = re.compile(STORED_PATTERN)
+STORED_RULE = "must be 1 to 128 characters without blanks, `#` or control characters"
+StoredIdentifier = Annotated[str, Meta(pattern=STORED_PATTERN, examples=["player-1"])]
+
+RULES = {IDENTIFIER_PATTERN: IDENTIFIER_RULE, STORED_PATTERN: STORED_RULE}
+"""Sentences for people, in place of patterns."""
+
 Instant = Annotated[
     str,
     Meta(

@@ -7,7 +7,7 @@ from msgspec import Meta, field
 
 from chalicelib.board_schemas import Player, Players, Season, SeasonWanted
 from chalicelib.ranktree import MOST
-from chalicelib.schemas import Cursor, Identifier, Instant, Next, Schema
+from chalicelib.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 
 Score = Annotated[Decimal, Meta(description="The score, exactly", examples=[15.39])]
 Rank = Annotated[
@@ -79,7 +79,9 @@ class EntriesQuery(Schema):
     limit: Annotated[int, Meta(description="At most so many entries", ge=1, le=100)] = 10
     cursor: Cursor = None
     place: Annotated[int, Meta(description="Begin at this place, from 1; 0: not so", ge=0, le=MOST)] = 0
-    around: Annotated[Identifier, Meta(description="Centre on this player, whatever the place")] | None = None
+    around: (
+        Annotated[StoredIdentifier, Meta(description="Centre on this player, whatever the place")] | None
+    ) = None
     season: SeasonWanted = 0
 
 
@@ -134,7 +136,7 @@ class ActivitiesQuery(Schema):
 class Activity(Schema):
     """A submission."""
 
-    id: Annotated[Identifier, Meta(description="Its name")]
+    id: Annotated[StoredIdentifier, Meta(description="Its name")]
     value: Annotated[Decimal, Meta(description="Its value")]
     time: Annotated[Instant, Meta(description="When it was reached")]
     season: Season
@@ -157,7 +159,7 @@ class Activities(Schema):
 class Live(Schema):
     """A leaderboard's first ten, as they are pushed to who listens."""
 
-    board: Identifier
+    board: StoredIdentifier
     season: Season
     players: Players
     items: list[BoardEntry]

@@ -5,6 +5,7 @@ imported, for `chalice deploy`, `chalice local` and `python -m local` alike. doc
 """
 
 import os
+import unicodedata
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
@@ -32,6 +33,9 @@ class Settings(NamedTuple):
     jwks_url: str = ""
     issuer: str = "hubbub"
     audience: str = ""
+    token_life: timedelta = timedelta(days=30)
+    leaders_min: int = 1
+    leaders: frozenset[str] = frozenset()
     chat_length: int = 2_000
     chat_frames: int = 30
     chat_span: timedelta = timedelta(seconds=10)
@@ -95,6 +99,9 @@ def read(environ: Mapping[str, str]) -> Settings:
         jwks_url=environ.get("HUBBUB_JWKS_URL", ""),
         issuer=environ.get("HUBBUB_ISSUER") or "hubbub",
         audience=environ.get("HUBBUB_AUDIENCE", ""),
+        token_life=timedelta(hours=_number(environ, "HUBBUB_TOKEN_HOURS", 720)),
+        leaders_min=_number(environ, "HUBBUB_LEADERS_MIN", 1 if stage == "local" else 3),
+        leaders=frozenset(_product(p) for p in environ.get("HUBBUB_LEADERS", "").split(",") if p.strip()),
         secret=environ.get("HUBBUB_SECRET", ""),
         secret_file=environ.get("HUBBUB_SECRET_FILE", ""),
         secret_parameter=environ.get("HUBBUB_SECRET_PARAMETER", ""),
@@ -116,6 +123,11 @@ def _site(text: str) -> str:
         return wildcard + (host if host == "*" else host.lower().rstrip(".").encode("idna").decode())
     except UnicodeError:
         raise ValueError(f"HUBBUB_SITES has {text.strip()[:80]!r}: it must be a host") from None
+
+
+def _product(text: str) -> str:
+    """Write a product of the list as it is kept: in NFC, without blanks around it."""
+    return unicodedata.normalize("NFC", text.strip())
 
 
 def _number(environ: Mapping[str, str], name: str, default: int, most: int = MOST) -> int:

@@ -198,6 +198,10 @@ class Table:
             raise
         return ()
 
+    def back_off(self, number: int) -> None:
+        """Pause after a write of this number, from 0, that has met other writes of the same item."""
+        back_off(number, self._pause)
+
     def _request(
         self,
         typed: Mapping[str, Mapping[str, Any]],

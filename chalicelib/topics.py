@@ -22,7 +22,7 @@ from chalicelib import connections, logs, times, wire
 from chalicelib.errors import BadRequest, Busy
 from chalicelib.items import Item, Key, unpack
 from chalicelib.posts import Posts
-from chalicelib.schemas import IDENTIFIER
+from chalicelib.schemas import STORED
 from chalicelib.table import Table
 from chalicelib.threads import at_once
 
@@ -61,7 +61,7 @@ def head_key(topic: str) -> Key:
 
 def identifier(name: str) -> str:
     """Read the name of a board, a challenge or a product. Raises BadRequest."""
-    if not IDENTIFIER.search(name):
+    if not STORED.search(name):
         raise BadRequest("topic: it names nothing that can be there")
     return name
 

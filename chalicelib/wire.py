@@ -18,6 +18,8 @@ from urllib.parse import unquote
 
 import msgspec
 
+from chalicelib.schemas import RULES
+
 DIGITS = 38  # what a DynamoDB number holds exactly
 LARGEST, SMALLEST = Decimal(f"9.{'9' * 37}e125"), Decimal("1e-130")  # and its range
 DEPTH = 32
@@ -101,7 +103,10 @@ def _converted(value: Any, kind: Any, **options: Any) -> Any:
     except msgspec.ValidationError as error:
         what, at, where = str(error).rpartition(" - at `$")
         field = where.rstrip("`").lstrip(".") if at else ""
-        raise ValueError(f"{field or 'request'}: {(what if at else where)[:200]}") from None
+        text = what if at else where
+        for pattern, rule in RULES.items():
+            text = text.replace(f"Expected `str` matching regex {pattern!r}", rule)
+        raise ValueError(f"{field or 'request'}: {text[:200]}") from None
 
 
 @cache

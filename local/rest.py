@@ -38,7 +38,7 @@ CODES = {
     401: "Unauthorized",
     404: "NotFound",
     413: "TooLarge",
-    414: "TooLarge",
+    414: "UriTooLong",
     431: "TooLarge",
     500: "InternalServerError",
     501: "NotImplemented",

@@ -69,14 +69,20 @@ def _seconds(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
 
 
 def _subject(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    if not 1 <= len(text) <= 128:
-        raise click.BadParameter("it must be 1 to 128 characters")
-    return text
+    from chalicelib import schemas, wire
+
+    try:
+        name = wire.normal(text, "sub")
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not schemas.IDENTIFIER.search(name):
+        raise click.BadParameter(f"it {schemas.IDENTIFIER_RULE}")
+    return name
 
 
 @main.command()
 @click.option("--stage", default="local", show_default=True, help="The stage that the token is for.")
-@click.option("--sub", required=True, callback=_subject, help="The player or author, 1 to 128 characters.")
+@click.option("--sub", required=True, callback=_subject, help="The player or author.")
 @click.option("--scope", type=click.Choice(["admin"]), help="What the bearer may do beyond a user.")
 @click.option("--ttl", default="1h", show_default=True, callback=_seconds, help="As 90s, 15m, 1h or 7d.")
 def token(stage: str, sub: str, scope: str | None, ttl: int) -> None:
@@ -86,6 +92,8 @@ def token(stage: str, sub: str, scope: str | None, ttl: int) -> None:
 
     try:
         click.echo(auth.mint(load(stage), sub, scope=scope or "", seconds=ttl))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--ttl") from None
     except OSError as error:
         raise click.ClickException(f"the stage's secret cannot be read: {error}") from None
 

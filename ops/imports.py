@@ -91,15 +91,15 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, dis
 
 
 def _identifier(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    from chalicelib.schemas import IDENTIFIER
+    from chalicelib.schemas import STORED, STORED_RULE
     from chalicelib.wire import normal
 
     try:
         name = normal(text, "name")
     except ValueError as error:
         raise click.BadParameter(f"{error}") from None
-    if not IDENTIFIER.match(name):
-        raise click.BadParameter("it must be 1 to 128 characters without blanks and #")
+    if not STORED.match(name):
+        raise click.BadParameter(f"it {STORED_RULE}")
     return name
 
 

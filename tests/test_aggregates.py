@@ -280,6 +280,26 @@ def test_a_record_of_any_shape_is_ignored_or_quarantined(source: Source, shape: 
     assert counted(table)[0] == 1
 
 
+@pytest.mark.parametrize("written", ["1700000000", "1700000000.25", "1.7E9", 1.7e9])
+def test_a_creation_time_is_the_same_as_a_number_and_as_text(written: Any) -> None:
+    """Else the same record would have two guard pages, and could be counted on each."""
+    item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
+    one = record(None, item)
+    one["dynamodb"]["ApproximateCreationDateTime"] = written
+    found = aggregates.compute(FEATURES, one)
+    assert (found.second, found.page.pk) == (1_700_000_000, "GUARD#1700000000#0")
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "soon", "-1", "١٧٠٠٠٠٠٠٠٠", "1e99", "NaN", "0x1", " 1", "1\n", True, [], float("nan"), 1e11],
+)
+def test_a_creation_time_that_is_none_is_no_time(written: Any) -> None:
+    one = record(None, {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"})
+    one["dynamodb"]["ApproximateCreationDateTime"] = written
+    assert aggregates.compute(FEATURES, one).second == 0
+
+
 def test_what_dynamodb_rejects_is_singled_out_of_its_batch(source: Source) -> None:
     table, _ = source
 

@@ -109,7 +109,7 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
         of = found.ratings
         assert [of.one, of.two, of.three, of.four, of.five] == [votes[r] for r in range(1, 6)], language
         assert found.total == sum(votes.values())
-        leaders = ratings.leaders(table, LeadersQuery(limit=100, language=language or None)).items
+        leaders = ratings.leaders(table, LeadersQuery(limit=100, language=language or None), Settings()).items
         fives = {one.product: one.five_star for one in leaders}
         assert fives.get(product, 0) == votes[5]
 
@@ -338,4 +338,4 @@ def test_edits_hides_and_deletes_at_once_leave_one_truth(live: Live) -> None:
         assert left is None or (left["rating"], comments.is_hidden(left)) == (4, True)
     live.drain()
     assert drift(live.table, FEATURES) == {}
-    assert ratings.leaders(live.table, LeadersQuery()).items == []
+    assert ratings.leaders(live.table, LeadersQuery(), Settings()).items == []

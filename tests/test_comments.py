@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
@@ -163,7 +164,7 @@ def test_nobody_writes_without_a_token(shop: Shop) -> None:
         *(("rating", odd) for odd in (0, 6, -1, 4.5, "5", None, True, [5])),
         *(
             ("language", odd)
-            for odd in ("", "e", "english-", "en_US", "en-", "i-klingon", 5, "en-" + "a" * 33)
+            for odd in ("", "e", "english-", "en_US", "en-", "i-nothing", 5, "en-" + "a" * 33)
         ),
         *(("text", odd) for odd in ("a" * 5001, "\u0000", "a\u001b[31m", 7, None, "a\u0085")),
     ],
@@ -218,6 +219,7 @@ def test_a_text_and_a_language_are_kept_in_one_notation(shop: Shop) -> None:
         ("X-Whatever", "x-whatever"),
         ("hy-Latn-IT-arevela", "hy-Latn-IT-arevela"),
         ("art-lojban", "art-lojban"),
+        ("I-Default", "i-default"),
     ],
 )
 def test_a_language_tag_has_one_notation(given: str, tag: str) -> None:
@@ -226,7 +228,27 @@ def test_a_language_tag_has_one_notation(given: str, tag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", ["de-419-DE", "a-DE", "en-", "-en", "en--us", "i-default", "x", "en-x", "en\n"]
+    ("given", "tag"),
+    [("i-klingon", "tlh"), ("EN-gb-OED", "en-GB-oxendict"), ("sgn-BE-fr", "sfb"), ("I-LUX", "lb")],
+)
+def test_an_irregular_tag_becomes_the_one_that_has_replaced_it(given: str, tag: str) -> None:
+    """The preferred values of IANA's language subtag registry: RFC 5646, 2.2.8 and 4.5."""
+    assert languages.canonical(given) == tag
+
+
+def test_each_of_the_17_irregular_tags_is_taken_at_the_door(shop: Shop) -> None:
+    assert len(languages.IRREGULAR) == 17
+    for i, (given, kept) in enumerate(languages.IRREGULAR.items()):
+        assert languages.canonical(kept) == kept
+        assert shop.post(f"author-{i}", language=given.upper())["language"] == kept
+        assert re.search(languages.PATTERN.replace(r"(?!\n)", ""), given)
+    shop.settle()
+    assert shop.get(f"{P}/statistics?language=i-klingon") == shop.get(f"{P}/statistics?language=tlh")
+    assert shop.get(f"{P}/statistics?language=tlh")["total"] == 1
+
+
+@pytest.mark.parametrize(
+    "odd", ["de-419-DE", "a-DE", "en-", "-en", "en--us", "i-klingons", "i-klingon-x-a", "x", "en-x", "en\n"]
 )
 def test_a_tag_that_is_not_well_formed_is_none(odd: str) -> None:
     with pytest.raises(ValueError, match="not a language tag"):
@@ -512,6 +534,38 @@ def test_leaders_are_in_order_and_equals_by_name(shop: Shop) -> None:
     assert leaders() == [one for one in right if one[0] != "d"]
     assert ("d", 1) not in leaders("?language=de")
     assert shop.get("/products/leaders/statistics")["total"] == 2
+
+
+def test_leaders_need_as_many_ratings_as_the_stage_says(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for product, fives in {"a": 3, "b": 2, "c": 1}.items():
+        for i in range(fives):
+            shop.post(f"author-{i}", product=f"/products/{product}")
+    shop.settle()
+    monkeypatch.setattr(app, "stage", settings.current()._replace(leaders_min=2))
+    assert [one["product"] for one in shop.get("/products/leaders")["items"]] == ["a", "b"]
+
+
+def test_leaders_are_only_products_that_the_stage_names(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for product, fives in {"a": 3, "bought": 4, "b": 2, "c": 1}.items():
+        for i in range(fives):
+            shop.post(f"author-{i}", language="en" if i else "de", product=f"/products/{product}")
+    shop.post("critic", 4, product="/products/d")
+    shop.settle()
+    named = settings.read({"HUBBUB_LEADERS": "c, a,d,never", "HUBBUB_LEADERS_MIN": "1"})
+    monkeypatch.setattr(app, "stage", settings.current()._replace(leaders=named.leaders))
+
+    def leaders(query: str = "") -> list[tuple[str, int]]:
+        return [(one["product"], one["fiveStar"]) for one in shop.get(f"/products/leaders{query}")["items"]]
+
+    assert leaders() == [("a", 3), ("c", 1)]
+    assert leaders("?limit=1") == [("a", 3)]
+    assert leaders("?language=en") == [("a", 2)]
+
+
+def test_a_deployed_stage_lists_a_product_after_three_ratings_unless_it_says_otherwise() -> None:
+    assert settings.read({}).leaders_min == 1
+    assert settings.read({"HUBBUB_STAGE": "prod"}).leaders_min == 3
+    assert settings.read({"HUBBUB_STAGE": "prod", "HUBBUB_LEADERS_MIN": "10"}).leaders_min == 10
 
 
 @pytest.mark.parametrize(

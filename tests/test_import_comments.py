@@ -95,7 +95,9 @@ def test_totals_distribution_and_leaders_are_those_of_the_file(imported: Importe
         fives = Counter(row["product"] for row in mine if row["rating"] == "5")
         right = sorted(fives.items(), key=lambda entry: (-entry[1], entry[0]))
         for limit in (1, 7, 30, 100):
-            leaders = ratings.leaders(table, LeadersQuery(limit=limit, language=language or None)).items
+            leaders = ratings.leaders(
+                table, LeadersQuery(limit=limit, language=language or None), Settings()
+            ).items
             assert [(one.product, one.five_star) for one in leaders] == right[:limit]
 
 

@@ -202,8 +202,15 @@ def test_a_malformed_ttl_is_a_usage_error(ttl: str) -> None:
     assert "is not a time such as 90s, 15m, 1h or 7d" in err
 
 
-@pytest.mark.parametrize("sub", ["a", "ü" * 128])
-def test_a_subject_may_have_up_to_128_characters(sub: str) -> None:
+def test_a_token_lives_no_longer_than_its_stage_accepts() -> None:
+    code, out, err = run("token", "--sub", "a", "--ttl", "31d")
+    assert (code, out) == (2, "")
+    assert "--ttl: a token of this stage lives for up to 720 hours (HUBBUB_TOKEN_HOURS)" in err
+    assert run("token", "--sub", "a", "--ttl", "30d")[0] == 0
+
+
+@pytest.mark.parametrize("sub", ["a", "a" * 128, "ü" * 60])
+def test_a_subject_is_an_identifier(sub: str) -> None:
     assert run("token", "--sub", sub)[0] == 0
 
 
@@ -212,6 +219,9 @@ def test_a_subject_may_have_up_to_128_characters(sub: str) -> None:
     [
         ["--sub", ""],
         ["--sub", "a" * 129],
+        ["--sub", "ü" * 61],
+        ["--sub", "a b"],
+        ["--sub", "a\u200d"],
         [],
         ["--sub", "a", "--scope", "root"],
         ["--sub", "a", "--stage", "nowhere"],

@@ -49,7 +49,7 @@ def nested(depth: int) -> bytes:
 
 FIELD = r"^[^ ]+: ."
 E_ACUTE, DECOMPOSED = "é", "e\u0301"
-FAMILY = "👨‍👩‍👧‍👦"
+FLAG = "👍🏽🇩🇪"
 
 
 def refused(sent: bytes | dict[str, str], kind: Any) -> str | None:
@@ -77,11 +77,11 @@ def refused(sent: bytes | dict[str, str], kind: Any) -> str | None:
         ('{"parts":[{"amount":0.1}]}', "parts", [Part(amount=Decimal("0.1"))]),
         ('{"byName":{"a":1,"b":2.5}}', "by_name", {"a": Decimal(1), "b": Decimal("2.5")}),
         ('{"isOpen":true}', "is_open", True),
-        ('{"player":"' + "𝕏" * 128 + '"}', "player", "𝕏" * 128),
+        ('{"player":"' + "𝕏" * 60 + '"}', "player", "𝕏" * 60),
         ('{"player":"' + DECOMPOSED + '"}', "player", E_ACUTE),
         ('{"player":"e\\u0301"}', "player", E_ACUTE),
-        ('{"player":"' + DECOMPOSED * 128 + '"}', "player", E_ACUTE * 128),
-        (f'{{"player":"{FAMILY}"}}', "player", FAMILY),
+        ('{"player":"' + DECOMPOSED * 60 + '"}', "player", E_ACUTE * 60),
+        (f'{{"player":"{FLAG}"}}', "player", FLAG),
         ('{"player":"\\ud83d\\ude00"}', "player", "😀"),
         ('{"text":"a\\u0000b"}', "text", "a\0b"),
         ('{"text":"' + "😀" * 10 + '"}', "text", "😀" * 10),
@@ -155,13 +155,13 @@ def test_negative_zero_is_zero() -> None:
         (b'{"isOpen":1}', "isOpen: Expected `bool | null`, got `int`"),
         (b'{"text":"12345678901"}', "text: Expected `str` of length <= 10"),
         (b'{"order":"best"}', "order: Invalid enum value 'best'"),
-        (b'{"player":""}', "player: Expected `str` matching regex"),
-        (b'{"player":"' + b"a" * 129 + b'"}', "player: Expected `str` matching regex"),
-        (b'{"player":"a#b"}', "player: Expected `str` matching regex"),
-        (b'{"player":"a\\u0000"}', "player: Expected `str` matching regex"),
-        (b'{"player":"a\\n"}', "player: Expected `str` matching regex"),
-        ('{"player":"a\u202eb"}'.encode(), "player: Expected `str` matching regex"),
-        ('{"player":"a\u200fb"}'.encode(), "player: Expected `str` matching regex"),
+        (b'{"player":""}', "player: must be 1 to 128 ASCII characters"),
+        (b'{"player":"' + b"a" * 129 + b'"}', "player: must be 1 to 128 ASCII characters"),
+        (b'{"player":"a#b"}', "player: must be 1 to 128 ASCII characters"),
+        (b'{"player":"a\\u0000"}', "player: must be 1 to 128 ASCII characters"),
+        (b'{"player":"a\\n"}', "player: must be 1 to 128 ASCII characters"),
+        ('{"player":"a\u202eb"}'.encode(), "player: must be 1 to 128 ASCII characters"),
+        ('{"player":"a\u200fb"}'.encode(), "player: must be 1 to 128 ASCII characters"),
         (b'{"rating":1,"rating":2}', "body: the key 'rating' stands twice"),
         (b'{"free":[{"a":1,"a":1}]}', "body: the key 'a' stands twice"),
         (b'{"a":1,"\\u0061":1}', "body: the key 'a' stands twice"),
@@ -220,7 +220,7 @@ def test_a_megabyte_of_anything_takes_no_more_than_seconds(raw: bytes) -> None:
             Query(limit=100, ratio=0.5, least=Decimal("-1.50")),
         ),
         ({"name": DECOMPOSED}, Query(name=E_ACUTE)),
-        ({"name": FAMILY}, Query(name=FAMILY)),
+        ({"name": FLAG}, Query(name=FLAG)),
     ],
 )
 def test_parameters_arrive_typed(sent: dict[str, str], expected: Query) -> None:
