@@ -1,10 +1,12 @@
 """The page of the numbers: the files of `web`, as the app itself answers them.
 
 The folder stands beside the app, where any static host can have it too; Chalice packs it because `vendor/web`
-is a link to it. The HTML says itself what it may load; what is said here holds for all of it.
+is a link to it. The HTML states a policy that holds on any host. The header that the app adds is stricter: it
+names the only addresses that a page of this stage connects to.
 """
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from chalicelib.calls import Answer
 from chalicelib.errors import NotFound
@@ -19,6 +21,10 @@ KINDS = {
     ".txt": "text/plain; charset=utf-8",
 }
 POLICY = "base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src {addresses}; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
 def file(stage: Settings, name: str, folder: str = "") -> Answer[str]:
@@ -32,8 +38,15 @@ def file(stage: Settings, name: str, folder: str = "") -> Answer[str]:
         raise NotFound(f"The page has no file {name[:40]!r}.")
     headers = {
         "Content-Type": KINDS[path.suffix],
-        "Content-Security-Policy": POLICY,
+        "Content-Security-Policy": _page_policy(stage) if path.suffix == ".html" else POLICY,
         "Cross-Origin-Resource-Policy": "cross-origin",  # drop-ins are for other sites' pages
         "Cache-Control": "no-cache" if stage.stage == "local" else "public, max-age=300",
     }
     return Answer(path.read_text(encoding="utf-8"), headers=headers)
+
+
+def _page_policy(stage: Settings) -> str:
+    """Return the policy of a page: its own files, the API that serves it, and the stage's sockets."""
+    socket = urlsplit(stage.socket)
+    addresses = f"'self' {socket.scheme}://{socket.netloc}" if socket.netloc else "'self'"
+    return PAGE_POLICY.format(addresses=addresses)
