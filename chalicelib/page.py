@@ -5,8 +5,10 @@ is a link to it. The HTML states a policy that holds on any host. The header tha
 names the only addresses that a page of this stage connects to.
 """
 
+import re
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 from chalicelib.calls import Answer
 from chalicelib.errors import NotFound
@@ -20,6 +22,7 @@ KINDS = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
+BUNDLE = re.compile(r"-[0-9a-f]{12}\.(js|css)$")  # ops/page_bundle.py makes them at package time
 POLICY = "base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src {addresses}; "
@@ -40,9 +43,29 @@ def file(stage: Settings, name: str, folder: str = "") -> Answer[str]:
         "Content-Type": KINDS[path.suffix],
         "Content-Security-Policy": _page_policy(stage) if path.suffix == ".html" else POLICY,
         "Cross-Origin-Resource-Policy": "cross-origin",  # drop-ins are for other sites' pages
-        "Cache-Control": "no-cache" if stage.stage == "local" else "public, max-age=300",
+        "Cache-Control": _caching(stage, path),
     }
     return Answer(path.read_text(encoding="utf-8"), headers=headers)
+
+
+def _caching(stage: Settings, path: Path) -> str:
+    """Return how long a file may be cached: a bundle for ever, because its name has a hash of its content."""
+    if BUNDLE.search(path.name):
+        return "public, max-age=31536000, immutable"
+    return "no-cache" if stage.stage == "local" or path.suffix == ".html" else "public, max-age=300"
+
+
+def redirect(path: str, query: Any) -> str:
+    """Return the address to send a client to that asked for the page without the last slash, else "".
+
+    API Gateway serves `/{stage}` and `/{stage}/` as the same resource. Relative links of a page at the first
+    lead above the stage. `path` is `requestContext.path`: the path as the client sent it, with the stage or
+    the base path of a custom domain. The address is relative, so the host does not matter.
+    """
+    if not path or path.endswith("/"):
+        return ""
+    pairs = [(name, value) for name in query or () for value in query.getlist(name)]
+    return f"./{path.rpartition('/')[2]}/" + (f"?{urlencode(pairs)}" if pairs else "")
 
 
 def _page_policy(stage: Settings) -> str:

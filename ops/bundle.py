@@ -25,6 +25,8 @@ from chalice.cli.factory import CLIFactory
 from chalice.deploy.packager import DependencyBuilder, LambdaDeploymentPackager
 from chalice.utils import UI, OSUtils
 
+from ops import page_bundle
+
 RUNTIME = "python3.13"
 TASK = "/var/task"  # where Lambda unpacks it: what a traceback names
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files are the same zip
@@ -58,13 +60,16 @@ def bundle(root: Path, stage: str) -> Path:
 
 
 def trim(package: Path) -> None:
-    """Leave out of a zip what is unused, and put bytecode beside what is left; again changes nothing.
+    """Leave out of a zip what is unused, bundle its pages, and put bytecode beside what is left.
+
+    Run again it changes nothing.
 
     The bytecode is never checked against its source: nobody changes either in the package.
     """
     with tempfile.TemporaryDirectory() as folder:
         with ZipFile(package) as whole:
             whole.extractall(folder, [name for name in whole.namelist() if not UNUSED.search(name)])
+        page_bundle.bundle(Path(folder) / "web")
         compileall.compile_dir(
             folder,
             quiet=2,
