@@ -32,7 +32,11 @@ def test_the_app_answers_the_page_and_says_where_its_sockets_are() -> None:
 def asked_for(path: str, query: dict[str, list[str]] | None = None) -> dict[str, Any]:
     """Ask the app for its page by an event of API Gateway whose client sent this path."""
     context = {"httpMethod": "GET", "resourcePath": "/", "identity": {}, "path": path}
-    event = {"requestContext": context, "headers": {}, "multiValueQueryStringParameters": query}
+    event: dict[str, Any] = {
+        "requestContext": context,
+        "headers": {},
+        "multiValueQueryStringParameters": query,
+    }
     event |= {"pathParameters": None, "stageVariables": None, "body": "", "isBase64Encoded": False}
     return dict(app.app(event, None))
 
