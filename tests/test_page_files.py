@@ -11,11 +11,15 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 from chalice.test import Client
+from click.testing import CliRunner
 
 import app
 from chalicelib import page
 from chalicelib.errors import NotFound
 from chalicelib.settings import Settings
+from local.__main__ import main
+from ops import deployment, smoke
+from ops.deploy import Urls
 
 WEB = Path(__file__).parents[1] / "web"
 
@@ -55,6 +59,21 @@ def test_the_page_without_its_last_slash_is_redirected_to_it(path: str) -> None:
     again = asked_for(f"{path}/")
     assert again["statusCode"] == 200
     assert "Location" not in again["headers"]
+
+
+def test_the_address_that_a_deploy_prints_has_its_last_slash(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(smoke, "run", lambda *_: [smoke.Check("REST answers", True, "GET /health")])
+    deployment._smoke(Settings(stage="dev"), Urls("https://a.example/api", "wss://b.example/api"))
+    assert capsys.readouterr().out.splitlines()[-1] == "dev: https://a.example/api/ wss://b.example/api"
+
+
+@pytest.mark.parametrize("prefix", ["api", "/api/", "/a b", "/api?x", "//evil.example"])
+def test_a_prefix_is_a_path_without_a_last_slash(prefix: str) -> None:
+    refused = CliRunner().invoke(main, ["--prefix", prefix])
+    assert refused.exit_code == 2
+    assert "is not a path such as /api" in refused.output
 
 
 def test_a_path_never_redirects_to_another_host() -> None:
@@ -128,6 +147,7 @@ def test_every_file_has_the_headers_that_keep_it_to_itself() -> None:
             assert headers["X-Content-Type-Options"] == "nosniff"
             assert headers["Referrer-Policy"] == "no-referrer"
             assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+            assert "base-uri 'none'" in headers["Content-Security-Policy"]
             if headers["Content-Type"].startswith("text/html") and path != "/docs":
                 assert "default-src 'none'; script-src 'self';" in headers["Content-Security-Policy"]
                 assert "unsafe" not in headers["Content-Security-Policy"]
