@@ -459,9 +459,15 @@ def get_health() -> schemas.Health:
 
 
 # The page of the numbers. A stage of API Gateway lies below a path, so the page's addresses are relative.
-@door("GET", "/", produces="text/html; charset=utf-8")
+@door("GET", "/", status=(200, 302), produces="text/html; charset=utf-8")
 def get_page() -> Answer[str]:
-    """Show the numbers, live."""
+    """Show the numbers, live.
+
+    A stage's path without its last slash is redirected to the path with it.
+    """
+    request: Any = app.current_request
+    if address := page.redirect(request.context.get("path", "/"), request.query_params):
+        return Answer("", status=302, headers={"Location": address})
     return page.file(stage, "index.html")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,13 @@ from local.locks import InUse, Lock
 ENGINE_PORT = 8002  # where `chalice local --stage local` looks for it (.chalice/config.json)
 SOURCES = [ROOT / name for name in ("app.py", "chalicelib", "local", "ops", ".chalice")]
 PORT = click.IntRange(1, 65535)
+PREFIX = re.compile(r"(/[A-Za-z0-9_-]+)*")
+
+
+def _prefix(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    if not PREFIX.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is not a path such as /api")
+    return text
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,6 +42,13 @@ PORT = click.IntRange(1, 65535)
     "--engine", "kind", default="ministack", show_default=True, metavar="URL|ministack|dynamodb-local"
 )
 @click.option("--queue", is_flag=True, help="Put the views queue behind POST /views.")
+@click.option(
+    "--prefix",
+    default="",
+    callback=_prefix,
+    metavar="PATH",
+    help="Serve below a path such as /api, as a stage.",
+)
 @click.option("--no-reload", is_flag=True, help="Do not restart the app when its source changes.")
 @click.option("--child", is_flag=True, hidden=True, help="Run by a parent that holds the engine.")
 @click.option("--word", default="ready", hidden=True)
@@ -45,6 +60,7 @@ def main(
     fresh: bool,
     kind: str,
     queue: bool,
+    prefix: str,
     no_reload: bool,
     child: bool,
     word: str,
@@ -88,10 +104,12 @@ def main(
                 queue=queue,
                 word=word,
                 with_parent=child,
+                prefix=prefix,
             )
         else:
             options = ["--port", str(port), "--socket-port", str(socket_port), "--data", str(data)]
             options += ["--queue"] if queue else []
+            options += ["--prefix", prefix]
             _supervise([*options, "--engine", engine.endpoint], lock)
 
 

@@ -39,7 +39,7 @@ class Demo:
     """Fills the demo of one run, once at a time; `mint` signs tokens by their sub and scope."""
 
     def __init__(self, url: str, mint: Callable[[str, str], str]) -> None:
-        self._address = urlsplit(url).netloc
+        self._address, self._prefix = urlsplit(url).netloc, urlsplit(url).path
         self._mint = mint
         self._busy = threading.Lock()
         self._stopping = threading.Event()
@@ -118,7 +118,7 @@ class Demo:
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         connection = http.client.HTTPConnection(self._address, timeout=30)
         try:
-            connection.request(method, path, json.dumps(body), headers)
+            connection.request(method, self._prefix + path, json.dumps(body), headers)
             answer = connection.getresponse()
             said = answer.read()
         finally:

@@ -130,6 +130,7 @@ def walked(rehearsal: Rehearsal) -> walk.Stage:
     urls = deploy.urls(rehearsal.root, STAGE, rehearsal.engine.endpoint)
     admin = rehearsal.token("admin-1", "--scope", "admin")
     stage = walk.Stage(*urls, SITE, rehearsal.token("player-1"), admin)
+    check(True, walk.page(stage))
     check(True, walk.rest(stage))
     for said in walk.sockets(stage):
         check(True, said)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
 
 from chalice.app import Chalice
@@ -19,6 +20,7 @@ from chalice.local import (
     ChaliceRequestHandler,
     LocalChalice,
     LocalDevServer,
+    LocalGateway,
     LocalGatewayException,
     ThreadedHTTPServer,
 )
@@ -45,12 +47,54 @@ CODES = {
 }
 
 
+class StageGateway(LocalGateway):
+    """Chalice's gateway below a stage's path, as API Gateway has it.
+
+    API Gateway serves `/{stage}` and `/{stage}/` as the same resource, `/`. Only `requestContext.path`, which
+    is the whole path as the client sent it, tells the one from the other.
+    """
+
+    def __init__(self, app_object: Chalice, config: Config, prefix: str) -> None:
+        self._prefix = prefix
+        super().__init__(app_object, config)
+
+    def _generate_lambda_event(self, method: str, path: str, headers: Any, body: bytes | None) -> Any:
+        event = super()._generate_lambda_event(method, path, headers, body)
+        event["requestContext"]["path"] = self._path
+        return event
+
+    def handle_request(self, method: str, path: str, headers: Any, body: bytes | None) -> Any:
+        """Pass a request on by its path below the prefix. Raises NotBelow."""
+        self._path = path.partition("?")[0]
+        return super().handle_request(method, below(self._prefix, path), headers, body)
+
+
+class NotBelow(LocalGatewayException):
+    """The path is not below the prefix: API Gateway has no stage of that name."""
+
+    CODE = 403
+
+
+def below(prefix: str, path: str) -> str:
+    """Return the part of a path below a prefix, at least a slash. Raises NotBelow."""
+    rest = path.removeprefix(prefix)
+    if not path.startswith(prefix) or (prefix and rest[:1] not in ("", "/", "?")):
+        raise NotBelow({}, b"")
+    return rest if rest.startswith("/") else f"/{rest}"
+
+
 class Handler(ChaliceRequestHandler):
     """Answers what the desk has for the page of this machine, and everything else through Chalice."""
 
     disable_nagle_algorithm = True  # headers and body are two writes: the second would wait 40 ms for an ACK
     default_request_version = "HTTP/1.1"  # of a request line that cannot be read, and is refused
     timeout = 75.0  # seconds without a byte from the client
+
+    def __init__(
+        self, request: Any, client_address: Any, server: Any, app_object: Chalice, config: Config
+    ) -> None:
+        self.local_gateway = StageGateway(app_object, config, server.prefix)
+        BaseHTTPRequestHandler.__init__(self, request, client_address, server)
 
     def handle_one_request(self) -> None:
         """Answer a request of a connection that may bring more, unless the server is about to stop."""
@@ -62,12 +106,15 @@ class Handler(ChaliceRequestHandler):
         """Answer what the desk or the app answers."""
         try:
             body = read_body(self.headers, self.rfile, self._let_it_come)
-            desk = cast(Server, self.server).desk
-            if desk and self.command == "POST" and self.path.startswith(desk.PATH):
-                answer = desk.answer(self.path, self.headers, body or b"")
+            server = cast(Server, self.server)
+            desk, path = server.desk, below(server.prefix, self.path)
+            if desk and self.command == "POST" and path.startswith(desk.PATH):
+                answer = desk.answer(path, self.headers, body or b"")
                 self._send_http_response_with_body(answer[0], {}, json.dumps(answer[1]))
             else:
                 self._ask_app(body)
+        except NotBelow:
+            self._send_error(*GATEWAY_ERRORS[403])
         except Refusal as refusal:
             self.send_error(refusal.status, str(refusal))
 
@@ -149,6 +196,7 @@ class Server(ThreadedHTTPServer):
 
     def __init__(self, *arguments: Any) -> None:
         self.is_stopping = False
+        self.prefix = ""
         self.desk: Desk | None = None
         self._connections: set[Any] = set()
         self._changed = threading.Condition()
@@ -188,14 +236,18 @@ class Server(ThreadedHTTPServer):
 
 
 class Rest:
-    """Serves a Chalice app's routes on a port of 127.0.0.1. Raises OSError when it is taken."""
+    """Serves a Chalice app's routes on a port of 127.0.0.1. Raises OSError when it is taken.
 
-    def __init__(self, app: Chalice, port: int) -> None:
+    `prefix` is a path such as `/api` below which they are served, as a stage of API Gateway has them.
+    """
+
+    def __init__(self, app: Chalice, port: int, prefix: str = "") -> None:
         app.__class__ = LocalChalice  # as `chalice local` does: each thread has a current request of its own
         config = Config(chalice_stage="local", config_from_disk={"app_name": app.app_name})
         self._dev = LocalDevServer(app, config, HOST, port, handler_cls=Handler, server_cls=Server)
         self._server = cast(Server, self._dev.server)
-        self.url = f"http://{HOST}:{self._server.server_port}"
+        self._server.prefix = prefix
+        self.url = f"http://{HOST}:{self._server.server_port}{prefix}"
 
     def open_desk(self, desk: Desk) -> None:
         """Let the page ask a desk for what only this machine gives."""

@@ -25,11 +25,20 @@ DAY = 86_400  # seconds
 
 
 def serve(
-    engine: Engine, *, port: int, socket_port: int, data: Path, queue: bool, word: str, with_parent: bool
+    engine: Engine,
+    *,
+    port: int,
+    socket_port: int,
+    data: Path,
+    queue: bool,
+    word: str,
+    with_parent: bool,
+    prefix: str = "",
 ) -> None:
     """Run the app until SIGINT or SIGTERM, then drain what it has taken. Prints `word` once it answers.
 
-    `queue` puts the views queue behind POST /views. `with_parent` also stops it when standard input ends.
+    `queue` puts the views queue behind POST /views. `prefix` is the path below which REST and the page are
+    served. `with_parent` also stops it when standard input ends.
     """
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -59,7 +68,7 @@ def serve(
     count_reads(connect().client)
 
     # 3. The doors: REST, and sockets whose posts stay in this process.
-    rest = Rest(app.app, port)
+    rest = Rest(app.app, port, prefix)
     demo = Demo(rest.url, lambda sub, scope: auth.mint(settings, sub, scope=scope))
     rest.open_desk(Desk(rest.url, demo, lambda sub: auth.mint(settings, sub, seconds=DAY)))
     gateway = Gateway(app.app, socket_port)

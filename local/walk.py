@@ -1,13 +1,14 @@
-"""Walks through a deployed stage as its clients do: REST, two sockets, the stream and the queue."""
+"""Walks through a deployed stage as its clients do: REST, the page, two sockets, the stream and the queue."""
 
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 from websockets.sync.client import connect
 
@@ -61,6 +62,20 @@ def rest(stage: Stage) -> str:
 
     found = until(standing, "the score has a rank", PATIENCE)
     return f"a score has rank {found['rank']} of {found['of']}"
+
+
+def page(stage: Stage) -> str:
+    """Open the page at the address that a deploy prints, and load each file that its HTML names."""
+    address = f"{stage.rest}/"
+    with urllib.request.urlopen(address, timeout=PATIENCE) as answer:  # noqa: S310
+        html = answer.read().decode()
+    files = set(re.findall(r'(?:src|href)="([^"#]+\.(?:js|css|svg))"', html))
+    if not {"js", "css", "svg"} <= {name.rpartition(".")[2] for name in files}:
+        raise ValueError(f"the page names no script, style sheet or icon: {sorted(files)}")
+    for name in files:
+        with urllib.request.urlopen(urljoin(address, name), timeout=PATIENCE) as answer:  # noqa: S310
+            answer.read()
+    return "the page opens at its address, and its files load"
 
 
 def sockets(stage: Stage) -> Iterator[str]:

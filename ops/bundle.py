@@ -30,7 +30,7 @@ from chalice.cli.factory import CLIFactory
 from chalice.deploy.packager import DependencyBuilder, LambdaDeploymentPackager
 from chalice.utils import UI, OSUtils
 
-from ops import lock
+from ops import lock, page_bundle
 
 RUNTIME = "python3.13"
 TASK = "/var/task"  # where Lambda unpacks it: what a traceback names
@@ -99,7 +99,9 @@ def comment(package: Path) -> bytes:
 
 
 def trim(package: Path, made_from: bytes = b"") -> None:
-    """Leave out of a zip what is unused, and put bytecode beside what is left; again changes nothing.
+    """Leave out of a zip what is unused, bundle its pages, and put bytecode beside what is left.
+
+    Run again it changes nothing.
 
     The bytecode is never checked against its source: nobody changes either in the package.
     """
@@ -107,6 +109,7 @@ def trim(package: Path, made_from: bytes = b"") -> None:
         with ZipFile(package) as whole:
             made_from = made_from or whole.comment
             whole.extractall(folder, [name for name in whole.namelist() if not UNUSED.search(name)])
+        page_bundle.bundle(Path(folder) / "web")
         compileall.compile_dir(
             folder,
             quiet=2,

@@ -271,5 +271,5 @@ def _smoke(settings: Settings, urls: Any) -> None:
         click.echo(f"{word:8}{check.name}: {check.said}")
         failed |= check.is_well is False
     if failed:
-        raise click.ClickException(f"{settings.stage} at {urls.rest} is deployed, and not well")
-    click.echo(f"{settings.stage}: {urls.rest} {urls.socket}")
+        raise click.ClickException(f"{settings.stage} at {urls.rest}/ is deployed, and not well")
+    click.echo(f"{settings.stage}: {urls.rest}/ {urls.socket}")

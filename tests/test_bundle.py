@@ -97,7 +97,13 @@ def test_it_holds_what_runs_and_nothing_else(made: Made) -> None:
     pages = {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "web").rglob("*") if path.suffix in page.KINDS
     }
-    assert {name for name in made.names if name.startswith("web/")} == pages - {"web/vendor/lit.entry.js"}
+    bundles = {name for name in made.names if page.BUNDLE.search(name)}
+    assert {name for name in made.names if name.startswith("web/")} - bundles == pages - {
+        "web/vendor/lit.entry.js"
+    }
+    kinds = sorted(re.sub("-[0-9a-f]+", "", name) for name in bundles)
+    pages_bundled = ["web/admin.css", "web/admin.js", "web/page.css", "web/page.js"]
+    assert kinds == (pages_bundled if shutil.which("npm") else [])
     assert not [name for name in made.names if re.search(r"(^|/)tests?(/|_|\.py$)|\.pyi$|/conftest", name)]
 
 

@@ -6,14 +6,20 @@ import json
 import re
 import zipfile
 from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from chalice.test import Client
+from click.testing import CliRunner
 
 import app
 from chalicelib import page
 from chalicelib.errors import NotFound
 from chalicelib.settings import Settings
+from local.__main__ import main
+from ops import deployment, smoke
+from ops.deploy import Urls
 
 WEB = Path(__file__).parents[1] / "web"
 
@@ -25,6 +31,55 @@ def test_the_app_answers_the_page_and_says_where_its_sockets_are() -> None:
         assert answer.body.decode() == (WEB / "index.html").read_text(encoding="utf-8")
         assert client.http.get("/web/vendor/lit.js").headers["Content-Type"].startswith("text/javascript")
         assert client.http.get("/web/config.json").json_body == {"stage": "local", "socket": ""}
+
+
+def asked_for(path: str, query: dict[str, list[str]] | None = None) -> dict[str, Any]:
+    """Ask the app for its page by an event of API Gateway whose client sent this path."""
+    context = {"httpMethod": "GET", "resourcePath": "/", "identity": {}, "path": path}
+    event: dict[str, Any] = {
+        "requestContext": context,
+        "headers": {},
+        "multiValueQueryStringParameters": query,
+    }
+    event |= {"pathParameters": None, "stageVariables": None, "body": "", "isBase64Encoded": False}
+    return dict(app.app(event, None))
+
+
+@pytest.mark.parametrize("path", ["/api", "/base/hub"])
+def test_the_page_without_its_last_slash_is_redirected_to_it(path: str) -> None:
+    """AWS: `path` in the request context is the path as it was sent; `/{stage}` is the resource `/` too.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/services-apigateway.html shows an event of `/Prod/`.
+    """
+    answer = asked_for(path, {"socket": ["a b", "c"]})
+    assert answer["statusCode"] == 302
+    address = answer["headers"]["Location"]
+    assert urljoin(f"https://example.org{path}", address) == f"https://example.org{path}/?socket=a+b&socket=c"
+    assert answer["headers"]["Cache-Control"] == "no-store"
+    again = asked_for(f"{path}/")
+    assert again["statusCode"] == 200
+    assert "Location" not in again["headers"]
+
+
+def test_the_address_that_a_deploy_prints_has_its_last_slash(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(smoke, "run", lambda *_: [smoke.Check("REST answers", True, "GET /health")])
+    deployment._smoke(Settings(stage="dev"), Urls("https://a.example/api", "wss://b.example/api"))
+    assert capsys.readouterr().out.splitlines()[-1] == "dev: https://a.example/api/ wss://b.example/api"
+
+
+@pytest.mark.parametrize("prefix", ["api", "/api/", "/a b", "/api?x", "//evil.example"])
+def test_a_prefix_is_a_path_without_a_last_slash(prefix: str) -> None:
+    refused = CliRunner().invoke(main, ["--prefix", prefix])
+    assert refused.exit_code == 2
+    assert "is not a path such as /api" in refused.output
+
+
+def test_a_path_never_redirects_to_another_host() -> None:
+    for path in ("//evil.example", "/api//evil.example", "/x:y", "/https:"):
+        address = urljoin(f"https://example.org{path}", asked_for(path)["headers"]["Location"])
+        assert urlsplit(address).netloc == "example.org"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +115,44 @@ def test_browsers_keep_files_of_a_deployment_for_five_minutes_and_none_while_it_
     assert page.file(Settings(stage="dev"), "page.js").headers["Cache-Control"] == "public, max-age=300"
 
 
+def test_a_bundle_is_kept_for_ever_and_the_html_that_names_it_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "HERE", tmp_path)
+    for name in (
+        "page-0123456789ab.js",
+        "page-0123456789ab.css",
+        "index.html",
+        "admin.html",
+        "admin-calls.js",
+    ):
+        (tmp_path / name).write_text("")
+    said = {
+        path.name: page.file(Settings(stage="dev"), path.name).headers["Cache-Control"]
+        for path in tmp_path.iterdir()
+    }
+    assert said == {
+        "page-0123456789ab.js": "public, max-age=31536000, immutable",
+        "page-0123456789ab.css": "public, max-age=31536000, immutable",
+        "index.html": "no-cache",
+        "admin.html": "no-cache",
+        "admin-calls.js": "public, max-age=300",
+    }
+
+
+def test_every_file_has_the_headers_that_keep_it_to_itself() -> None:
+    with Client(app.app) as client:
+        for path in ("/", "/web/admin.html", "/web/examples/comments.html", "/web/page.js", "/docs"):
+            headers = client.http.get(path).headers
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Referrer-Policy"] == "no-referrer"
+            assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+            assert "base-uri 'none'" in headers["Content-Security-Policy"]
+            if headers["Content-Type"].startswith("text/html") and path != "/docs":
+                assert "default-src 'none'; script-src 'self';" in headers["Content-Security-Policy"]
+                assert "unsafe" not in headers["Content-Security-Policy"]
+
+
 def test_chalice_packs_the_page_with_the_app(tmp_path: Path) -> None:
     from chalice.deploy.packager import LambdaDeploymentPackager
     from chalice.utils import OSUtils
@@ -91,5 +184,5 @@ def test_each_library_says_which_version_it_is_and_under_which_licence() -> None
     made_from = json.loads((WEB / "vendor" / "package.json").read_text())["dependencies"]
     for file, name in (("lit.js", "lit-html"), ("uplot.js", "uPlot"), ("uplot.css", "uPlot")):
         first = (WEB / "vendor" / file).read_text(encoding="utf-8").splitlines()[0]
-        assert first.startswith(f"/* {name} {made_from[name.lower()]}, "), first
+        assert first.startswith(f"/*! {name} {made_from[name.lower()]}, "), first
         assert "licences.txt" in first

@@ -3,12 +3,22 @@
   const script = document.currentScript, said = script.dataset;
   if (navigator.globalPrivacyControl || [navigator.doNotTrack, window.doNotTrack].includes("1")) return;
   const target = said.api ? said.api.replace(/\/*$/, "/views") : new URL("../views", script.src);
+  // What campaigns and advertisers add to an address; never sent.
+  const tracking = /^((utm|mtm|hsa)_.*|pk_(campaign|kwd)|_hsenc|_hsmi|_ga|_gl|[dg]clid|gclsrc|[gw]braid|(fb|tw|tt|y)clid|msclkid|igshid|li_fat_id|mc_[ce]id|mkt_tok|srsltid|irclickid|rdt_cid|sccid|epik)$/i;
   let left, since, timer;
 
+  // A query may hold a secret, such as a reset token: it is sent only where the site says so.
+  const address = () => {
+    const page = new URL(document.querySelector("link[rel=canonical]")?.href || location.href);
+    const query = said.query === "keep" ? page.search : "";
+    const [path, ...rest] = (said.url || page.origin + page.pathname + query).replace(/#.*/, "").split("?");
+    const kept = rest.join("?").split("&").filter((pair) => !tracking.test([...new URLSearchParams(pair).keys()][0]));
+    return path + (kept.join("") && "?" + kept.join("&"));
+  };
+
   const seen = () => {
-    const canonical = document.querySelector("link[rel=canonical]");
     const body = JSON.stringify({
-      url: said.url || (canonical || location).href,
+      url: address(),
       time: new Date().toISOString(),
       clientId: said.client || Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(36)).join(""),
     });

@@ -3,7 +3,7 @@
 import * as board from "./board.js";
 import * as challenge from "./challenge.js";
 import * as comments from "./comments.js";
-import { isLocal } from "./config.js";
+import { isLocal, refused } from "./config.js";
 import * as demo from "./demo.js";
 import * as live from "./live.js";
 import { panels, states } from "./panel.js";
@@ -23,6 +23,16 @@ function showState() {
     : live.isPushed() ? ["live", "Live"] : ["live", "Live, by polling"];
   if (byId("state").textContent !== text) byId("state").textContent = text;
   byId("state").dataset.state = state;
+}
+
+// -- addresses that a link may not choose --------------------------------------------------------------
+
+if (refused.length) {
+  const notice = Object.assign(document.createElement("p"), { className: "notice", id: "refused" });
+  const names = refused.map((name) => `?${name}=`).join(" and ");
+  notice.textContent = `The address in ${names} is not used, because this page’s web/config.json does not allow it.`;
+  notice.setAttribute("role", "alert");
+  document.querySelector("main").before(notice);
 }
 
 // -- who you are ---------------------------------------------------------------------------------------

@@ -109,8 +109,8 @@ function draw() {
   const state = chat?.state ?? "offline";
   const shown = chat && state === "offline" ? "lost" : state;
   render(html`
-    ${socket ? nothing : html`<p class="notice">The address of the sockets is not known: open this page with
-      <code>?socket=wss://…</code></p>`}
+    ${socket ? nothing : html`<p class="notice">The address of the sockets is not known. Set
+      <code>HUBBUB_SOCKET</code> in the stage, or <code>socket</code> in <code>web/config.json</code>.</p>`}
     <form class="row" @submit=${join}>
       <label class="grow">Lobby <input name="lobby" value="main" autocomplete="off" required></label>
       <label class="grow">Interests <input name="interests" placeholder="chess, film" autocomplete="off"></label>

@@ -16,7 +16,7 @@ KINDS = {
 # Swagger UI sets styles on its elements; everything else comes from this origin alone.
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "frame-ancestors 'none'",
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cache-Control": "public, max-age=3600",
 }
 
