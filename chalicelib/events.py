@@ -15,7 +15,7 @@ from chalicelib.view_schemas import Reason, ViewsBody
 EVENTS = 500  # in one request
 CLIENT = re.compile("[!-~]{1,128}")  # printable ASCII without a blank; it ends its keys, so # does no harm
 MALFORMED: dict[Reason, str] = {
-    "bad_url": f"url: it must be the http(s) address of a page, of up to {urls.LONGEST} bytes",
+    "bad_url": f"url: it must be the http(s) address of a page of up to {urls.LONGEST} bytes, such as myblog.com/a",
     "bad_time": "time: it must be an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z",
     "bad_client": "clientId: it must be 1 to 128 printable ASCII characters without a blank",
 }

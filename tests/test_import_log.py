@@ -131,6 +131,7 @@ NO_VIEWS = [
     (line("GET ftp://www.example.com/ HTTP/1.1"), "bad_url"),
     (line("GET a HTTP/1.1"), "bad_url"),
     (line("GET * HTTP/1.1"), "bad_url"),
+    (line("GET www.example.com/a HTTP/1.1"), "bad_url"),
     (line("GET /a b HTTP/1.1"), "bad_url"),
     (line("GET  HTTP/1.1"), "bad_url"),
     (line("GET"), "bad_url"),
@@ -362,6 +363,13 @@ def test_an_interrupted_import_says_that_it_may_run_again(table: Table, tmp_path
 @pytest.mark.parametrize("site", ["www.example.com", "ftp://a", f"{SITE}/blog", f"{SITE}?a", ""])
 def test_a_site_that_is_none_is_a_usage_error(table: Table, site: str) -> None:
     assert CliRunner().invoke(main, ["import-log", str(LOG), "--site", site]).exit_code == 2
+
+
+def test_a_site_without_a_scheme_is_https(table: Table) -> None:
+    done = CliRunner().invoke(main, ["import-log", os.devnull, "--site", "Shop.example.com", "--no-wait"])
+    assert done.exit_code == 0, done.output
+    context, site = click.Context(click.Command("x")), click.Option(["--site"])
+    assert imports._site(context, site, "Shop.example.com:443") == "https://shop.example.com"
 
 
 def test_a_site_that_the_stage_does_not_count_is_a_usage_error(table: Table) -> None:
