@@ -17,10 +17,10 @@ Url = Annotated[
 Address = Annotated[
     str,
     Meta(
-        description="The http(s) address of a page, up to 1,500 bytes, its host up to 253 characters, without a "
-        "user name or password. A missing scheme is read as https. Case of scheme and host, punycode, a "
-        "default port, dot segments, percent-encoding, a fragment and an empty query (`/a?`) make no other page; "
-        "http or https, any other query and a trailing slash do",
+        description="The http(s) address of a page, up to 1,500 bytes, its host up to 253 characters, "
+        "without a user name or password. A missing scheme is read as https. Case of scheme and host, "
+        "punycode, a default port, dot segments, percent-encoding, a fragment and an empty query (`/a?`) make no other "
+        "page; http or https, any other query and a trailing slash do",
         examples=["https://example.org/a", "myblog.com/article1"],
         extra_json_schema={"format": "address"},  # of our own: a `uri` has a scheme
     ),
@@ -61,9 +61,12 @@ class ViewEvent(Schema):
 
 
 class ViewBatch(Schema):
-    """Up to 500 view events, each judged by itself: one that does not count is answered with its reason."""
+    """Up to 25 view events, with a token up to 500. An event of it that is not counted has its reason."""
 
-    events: Annotated[list[ViewEvent], Meta(max_length=500)]
+    events: Annotated[
+        list[ViewEvent],
+        Meta(description="At most 25, with a valid token of a user or an admin 500", max_length=500),
+    ]
 
 
 class ViewsBody(Schema):

@@ -15,10 +15,13 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from msgspec import UNSET
+
 from chalicelib import logs, metrics, queue, times, urls
+from chalicelib.auth import Caller
 from chalicelib.crawlers import is_crawler
 from chalicelib.errors import BadRequest
-from chalicelib.events import MALFORMED, View, checked
+from chalicelib.events import ANONYMOUS, EVENTS, MALFORMED, NOT_COUNTED, View, checked
 from chalicelib.items import Item, Key
 from chalicelib.settings import Settings
 from chalicelib.sums import Amount, Constant
@@ -60,16 +63,25 @@ def site_key(host: str) -> str:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def take(table: Table, body: ViewsBody, user_agent: str, settings: Settings, now: datetime) -> Accepted:
-    """Take one event or a batch: write what counts, or queue it where the stage has a queue.
+def take(
+    table: Table, body: ViewsBody, caller: Caller, user_agent: str, settings: Settings, now: datetime
+) -> Accepted:
+    """Take one event or a batch: write the events that count, or queue them where the stage has a queue.
 
-    An event that does not count is answered with its reason; a single one that is malformed is BadRequest,
-    more than 500 are TooLarge. Costs 1 WCU an event, or one SQS request per 250.
+    The events of a batch that do not count are named in the answer, each with its reason. A single one raises
+    BadRequest when it is malformed, and else the error of its reason (TooOld, InTheFuture, SiteNotAllowed,
+    Bot). Raises TooLarge for more than 25 events without a token, more than 500 with one.
+
+    Cost: 1 WCU an event (2 where key and client are longer than 1 KB), or one SQS request per 250.
     """
-    checks = checked(body, settings, now)
+    checks = checked(body, settings, now, most=EVENTS if caller.sub else ANONYMOUS)
     if is_crawler(user_agent):
         checks = [seen if isinstance(seen, str) else "bot" for seen in checks]
     taken = [seen for seen in checks if isinstance(seen, View)]
+    if body.events is UNSET and isinstance(checks[0], str):
+        metrics.count(ViewsRejected=1)
+        kind, message = NOT_COUNTED[checks[0]]
+        raise kind(message)
     rejected = [Rejection(index=i, reason=why) for i, why in enumerate(checks) if isinstance(why, str)]
     if settings.queue_url:
         queue.send(

@@ -39,6 +39,8 @@ CHARACTER = "([a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})"
 PATH, QUERY = rf"(/{CHARACTER}{{0,9}}){{0,4}}", rf"(\?({CHARACTER}|[/?]){{0,19}})?"
 URL = rf"[hH][tT][tT][pP][sS]?://{HOST}(:[1-9][0-9]{{1,3}})?{PATH}{QUERY}(#x)?"
 schemathesis.openapi.format("host", st.from_regex(HOST, fullmatch=True))
+ADDRESS = rf"({URL}|{HOST}(:[1-9][0-9]{{1,3}})?{PATH}{QUERY}(#x)?)"
+schemathesis.openapi.format("address", st.from_regex(ADDRESS, fullmatch=True))
 schemathesis.openapi.format("uri", st.from_regex(URL, fullmatch=True))
 schemathesis.openapi.format("date-time", INSTANTS.map(datetime.isoformat))
 schemathesis.openapi.format("date", INSTANTS.map(lambda moment: moment.date().isoformat()))
