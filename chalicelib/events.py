@@ -65,7 +65,7 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
     client = fields.get("clientId")
     if not isinstance(client, str) or not CLIENT.fullmatch(client):
         return "bad_client"
-    if not settings.allows(urls.host(url)):
+    if not settings.allows(urls.host(url), urls.page(url)):
         return "site_not_allowed"
     if time < now - settings.views_window:
         return "too_old"

@@ -79,6 +79,11 @@ def host(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
+def page(url: str) -> str:
+    """Return the path and the query of a canonical address."""
+    return "/" + url.split("/", 3)[3]
+
+
 def _with_scheme(url: str) -> str:
     """Write `https://` before an address that has no scheme. Raises ValueError for what is no address then.
 

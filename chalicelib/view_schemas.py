@@ -19,8 +19,8 @@ Address = Annotated[
     Meta(
         description="The http(s) address of a page, up to 1,500 bytes, its host up to 253 characters, "
         "without a user name or password. A missing scheme is read as https. Case of scheme and host, "
-        "punycode, a default port, dot segments, percent-encoding, a fragment and an empty query (`/a?`) make no other "
-        "page; http or https, any other query and a trailing slash do",
+        "punycode, a default port, dot segments, percent-encoding, a fragment and an empty query (`/a?`) "
+        "make no other page; http or https, any other query and a trailing slash do",
         examples=["https://example.org/a", "myblog.com/article1"],
         extra_json_schema={"format": "address"},  # of our own: a `uri` has a scheme
     ),

@@ -3,12 +3,16 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key is what makes it count once |
-| page | `URL#<url>` | `STATISTICS` | `gsi1sk` views, `uniques`; gsi1pk = `SITE#<host>` |
-| day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and `v00`…`v23`, `u00`…`u23` of its hours |
+| page | `URL#<url>` | `STATISTICS` | `gsi1sk` views, `uniques`; gsi1pk = `SITE#<host>`; `ttl`, `kept` |
+| day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and by hour `v00`…, `u00`…; `ttl`, `kept` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
 A unique is one client on one UTC day; a page's uniques are the sum of its days', an hour's are the clients
 of that hour. A visitor is an aggregate itself, and what it contributes are the uniques.
+
+A day lives for HUBBUB_PAGE_DAYS after the last view that was added to it, a page a week longer. So a page is
+never removed before its days, nor a day before its events, and a page that comes back counts from 0. A page
+or a day of an imported history, whose events have no `ttl`, has `kept` and lives for ever.
 """
 
 from collections import Counter
@@ -23,12 +27,13 @@ from chalicelib.crawlers import is_crawler
 from chalicelib.errors import BadRequest
 from chalicelib.events import ANONYMOUS, EVENTS, MALFORMED, NOT_COUNTED, View, checked
 from chalicelib.items import Item, Key
-from chalicelib.settings import Settings
-from chalicelib.sums import Amount, Constant
+from chalicelib.settings import WAITS, Settings
+from chalicelib.sums import FOR_EVER, KEPT, Amount, Constant, Life
 from chalicelib.table import Table
 from chalicelib.view_schemas import Accepted, PageQuery, PageViews, QueuedViews, Rejection, ViewsBody
 
-GRACE = timedelta(days=15)  # an event may wait in the queue and among its dead letters: 14 days in all
+GRACE = timedelta(days=WAITS)  # an event may wait in the queue and among its dead letters: 14 days in all
+LONGER = 7 * 86_400  # seconds that a page lives beyond its days: TTL may be some days late
 MARGIN = timedelta(hours=1)  # between the last time that an item is written and its expiry
 
 
@@ -132,6 +137,7 @@ def _item(view: View, settings: Settings, for_ever: bool) -> Item:
     item: Item = event_key(view)._asdict()
     if not for_ever:
         item["ttl"] = times.epoch(view.time + settings.views_window + GRACE)
+        item["days"] = settings.page_days
     if settings.views_series:
         item["series"] = True
     if settings.views_uniques:
@@ -163,9 +169,11 @@ def _of_event(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
     amounts: dict[tuple[Key, str], Amount] = {
         (page, "gsi1sk"): 1,
         (page, "gsi1pk"): Constant(site_key(urls.host(url))),
+        **_life(page, item, LONGER),
     }
     if item.get("series"):
         amounts |= {(day_key(url, day), "views"): 1, (day_key(url, day), f"v{hour:02}"): 1}
+        amounts |= _life(day_key(url, day), item)
     if item.get("uniques"):
         visitor = visitor_key(url, day, seen.client)
         amounts[visitor, "hours"] = frozenset({hour})
@@ -177,6 +185,19 @@ def _of_event(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
                 times.epoch(times.floor(seen.time, times.DAY) + times.DAY + life)
             )
     return amounts
+
+
+def _life(key: Key, item: Item, longer: int = 0) -> dict[tuple[Key, str], Amount]:
+    """Compute how long an event lets one of its sums live; nothing for an event of version 0.1.0.
+
+    An event without `ttl` was imported: it stays, and so do the sums that it is in.
+    """
+    if "ttl" not in item:
+        return {(key, KEPT): FOR_EVER, (key, "ttl"): FOR_EVER}
+    if "days" not in item:
+        return {}
+    days = int(item["days"])
+    return {(key, "ttl"): Life(days * 86_400 + longer if days else 0)}
 
 
 def _of_visitor(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:

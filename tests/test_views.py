@@ -19,6 +19,7 @@ from chalicelib.settings import Settings
 from chalicelib.table import Table
 from chalicelib.view_schemas import EventsQuery, SeriesQuery, ViewsBody
 from ops import definition
+from ops.smoke import smoke_page
 from tests.faults import instead
 from tests.records import Reader, scan
 from tests.site import Site
@@ -218,6 +219,46 @@ def test_only_configured_sites_count() -> None:
     assert reason("https://example.org/", Settings(stage="dev")) == "site_not_allowed"
     assert reason("https://example.org/", Settings(stage="local")) is None
     assert reason("https://example.org/", Settings(stage="dev", sites=frozenset({"*"}))) is None
+
+
+def test_an_entry_with_a_path_allows_these_pages_of_a_host_alone() -> None:
+    listed = "example.org/blog/*, example.org/%41bout, Example.com, *.example.net/a?*, [::1]/x"
+    stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": listed})
+    now = datetime.now(UTC)
+    counted = {
+        "https://example.org/blog/": True,
+        "http://example.org:8080/blog/2026/a?b=c": True,
+        "https://example.org/x/../blog/a": True,
+        "https://example.org/blog": False,
+        "https://example.org/blog/../admin": False,
+        "https://example.org/blog/%2e%2e/admin": False,
+        "https://example.org/About": True,
+        "https://example.org/About?x": False,
+        "https://example.org/About/": False,
+        "https://example.org/": False,
+        "https://example.com/any?thing": True,
+        "https://www.example.net/a?x": True,
+        "https://www.example.net/a": False,
+        "https://www.example.net/abc": False,
+        "https://example.net/a?x": False,
+        "https://evil-example.org/blog/": False,
+    }
+    for url, is_counted in counted.items():
+        seen = check(event() | {"url": url}, stage, now)
+        assert (seen != "site_not_allowed") == is_counted, url
+    assert stage.allows("example.org")
+    assert not stage.allows("example.net")
+    with pytest.raises(ValueError, match="HUBBUB_SITES"):
+        settings.read({"HUBBUB_SITES": "example.org/a\x07b"})
+
+
+def test_the_page_of_the_smoke_test_is_one_that_the_stage_counts() -> None:
+    for listed in ("example.org", "*", "*.example.org", "example.org/blog/*", "a.example/x, b.example/*", ""):
+        stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": listed})
+        page = smoke_page(stage)
+        assert bool(page) == bool(listed)
+        if page:
+            assert isinstance(check(event() | {"url": page}, stage, datetime.now(UTC)), View), listed
 
 
 def test_a_view_expires_after_its_window_and_can_never_count_again() -> None:
