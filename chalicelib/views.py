@@ -33,6 +33,7 @@ from chalicelib.table import Table
 from chalicelib.view_schemas import Accepted, PageQuery, PageViews, QueuedViews, Rejection, ViewsBody
 
 GRACE = timedelta(days=WAITS)  # an event may wait in the queue and among its dead letters: 14 days in all
+MARKER_LIFE = 2 * 86_400  # seconds: ops/forget.py
 LONGER = 7 * 86_400  # seconds that a page lives beyond its days: TTL may be some days late
 MARGIN = timedelta(hours=1)  # between the last time that an item is written and its expiry
 
@@ -58,6 +59,16 @@ def event_key(view: View) -> Key:
 def visitor_key(url: str, day: str, client: str) -> Key:
     """Key one client's visits of a page on a day."""
     return Key(f"URL#{url}", f"VISITOR#{day}#{client}")
+
+
+def marker_key(url: str) -> Key:
+    """Key the marker that `ops forget-page` sends through the stream behind a page's deletions."""
+    return Key(f"URL#{url}", "SENT")
+
+
+def echo_key(url: str) -> Key:
+    """Key the tokens of the markers that the stream has brought."""
+    return Key(f"URL#{url}", "COUNTED")
 
 
 def site_key(host: str) -> str:
@@ -159,6 +170,9 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     url = pk.removeprefix("URL#")
     if sk.startswith("T#"):
         return _of_event(url, sk, item)
+    if sk == marker_key(url).sk:
+        echo = echo_key(url)
+        return {(echo, "seen"): frozenset({item["token"]}), (echo, "ttl"): Life(MARKER_LIFE)}
     return _of_visitor(url, sk, item) if sk.startswith("VISITOR#") and item.get("hours") else {}
 
 
