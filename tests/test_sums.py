@@ -83,10 +83,10 @@ def test_of_lives_the_longest_holds_and_a_constant_beats_any() -> None:
     rising = [Life(1), Life(86_400), Life(0), FOR_EVER]  # 0 is for ever
     for i, shorter in enumerate(rising):
         for longer in rising[i:]:
-            for parts in ((shorter, longer), (longer, shorter)):
-                [after] = added(*(({ttl: part}, 1) for part in parts)).values()
+            for one, other in ((shorter, longer), (longer, shorter)):
+                [after] = added(({ttl: one}, 1), ({ttl: other}, 1)).values()
                 assert (type(after), after) == (type(longer), longer)
-                assert added(({ttl: parts[0]}, 1), ({ttl: parts[1]}, -1)) == {ttl: parts[0]}
+                assert added(({ttl: one}, 1), ({ttl: other}, -1)) == {ttl: one}
 
 
 @pytest.mark.parametrize(
