@@ -50,15 +50,19 @@ from chalicelib.calls import Answer
 from chalicelib.door import Door
 from chalicelib.errors import (
     BadCursor,
+    Bot,
     Conflict,
     Forbidden,
+    InTheFuture,
     InvalidPath,
     LimitReached,
     NotFound,
     NotOpen,
     PreconditionFailed,
+    SiteNotAllowed,
     SlowDown,
     TooLarge,
+    TooOld,
     Unprocessable,
 )
 from chalicelib.posts import Posts
@@ -112,10 +116,23 @@ door.authorizer = identify
 
 
 # text/plain is what sendBeacon sends without asking the browser's leave first (a preflight).
-@door("POST", "/views", status=202, accepts=("application/json", "text/plain"), errors=(TooLarge,))
-def post_views(body: view_schemas.ViewsBody, headers: Mapping[str, str]) -> view_schemas.Accepted:
-    """Take one view event, or up to 500."""
-    return views.take(connect(), body, headers.get("user-agent", ""), stage, datetime.now(UTC))
+@door(
+    "POST",
+    "/views",
+    status=202,
+    accepts=("application/json", "text/plain"),
+    errors=(TooLarge, TooOld, InTheFuture, SiteNotAllowed, Bot),
+)
+def post_views(
+    body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
+) -> view_schemas.Accepted:
+    """Take one view event, or a list of up to 25; with a token up to 500.
+
+    A single event that is malformed is refused with 400, one that is not counted with 422 and its reason as
+    `Code`. The events of a list are judged one by one: those that are not counted are in `rejected`. A list
+    of more than 25 events without a valid token of a user or an admin, or of more than 500, is 413.
+    """
+    return views.take(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
 
 @door("GET", "/views")

@@ -69,7 +69,7 @@ class Ledger:
             after[name] = _sum(after.get(name), values[value])
         for part in _parts(SETTINGS, request["UpdateExpression"]):
             name, value = part.split(" = ")
-            after[names.get(name, name)] = values[value]
+            after[names.get(name, name)] = values[value.rpartition(", ")[2].rstrip(")")]  # if_not_exists
         self.items[key] = after
         self._changed(before, after, is_transaction=True)
 
@@ -90,7 +90,7 @@ class Ledger:
 
 def _parts(clause: re.Pattern[str], expression: str) -> list[str]:
     found = clause.search(expression)
-    return found[1].split(", ") if found else []
+    return re.split(", (?=#)", found[1]) if found else []
 
 
 def _sum(before: Mapping[str, Any] | None, amount: Mapping[str, Any]) -> dict[str, Any]:

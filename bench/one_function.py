@@ -82,7 +82,8 @@ def apply() -> Iterator[Call]:
     stream = start(settings.current().endpoint, data=None).client("dynamodbstreams")
     pump = StreamPump(stream, app.stage.stream_arn, lambda event, _: batches.append(event))
     while True:
-        rest("POST", "/views", {}, events(100))()
+        for _ in range(4):
+            rest("POST", "/views", {}, events(25))()
         while pump.step():
             pass
         batch = {"Records": [record for one in batches for record in one["Records"]][:100]}

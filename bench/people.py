@@ -139,7 +139,7 @@ class Person:
             self.facts.counted |= {key for i, key in enumerate(keys) if i not in rejected}
 
         body = view_schemas.ViewsBody(events=list(sent))
-        return Request(lambda: app.post_views(body, {"user-agent": "a browser"}), done)
+        return Request(lambda: app.post_views(body, {"user-agent": "a browser"}, Caller()), done)
 
     def _score(self, board: str, id: int, value: int, seconds: int, player: int | None) -> Request:
         whose = self.name if player is None else f"person-{player}"

@@ -32,7 +32,17 @@ from chalicelib import quarantine
 from chalicelib.errors import Rejected
 from chalicelib.items import Key, unpack
 from chalicelib.quarantine import Poison, written
-from chalicelib.sums import Amount, Constant, Contribution, Sums, merge, total
+from chalicelib.sums import (
+    FOR_EVER,
+    KEPT,
+    Amount,
+    Constant,
+    Contribution,
+    Life,
+    Sums,
+    merge,
+    total,
+)
 from chalicelib.table import TRANSACTION, Table
 
 GUARD_LIFE = 48 * 3600  # seconds: a stream keeps its records for 24 h; as much again is margin
@@ -203,31 +213,40 @@ def _actions(chunk: Sequence[Difference], now: int) -> Iterator[dict[str, Any]]:
                 "ExpressionAttributeValues": {":ids": set(ids), ":ttl": now + GUARD_LIFE, **values},
             }
         }
-    yield from additions(sums)
+    yield from additions(sums, now)
     for one in chunk:
         yield from (
             {"Put": {"Item": quarantine.entry(one.id, one.second, poison, now)}} for poison in one.poison
         )
 
 
-def additions(sums: Sums) -> Iterator[dict[str, Any]]:
-    """Write down the updates that add sums to their aggregates, one for each that is more than constants."""
+def additions(sums: Sums, now: int) -> Iterator[dict[str, Any]]:
+    """Build the updates that add sums to their aggregates, one for each that is more than constants.
+
+    A `Life` is counted from `now`, in epoch seconds.
+    """
     by_key: dict[Key, dict[str, Amount]] = {}
     for (key, attribute), amount in sums.items():
         by_key.setdefault(key, {})[attribute] = amount
     for key, amounts in by_key.items():
         if not all(isinstance(amount, Constant) for amount in amounts.values()):
-            yield _addition(key, amounts)
+            yield _addition(key, amounts, now)
 
 
-def _addition(key: Key, amounts: Mapping[str, Amount]) -> dict[str, Any]:
-    """Write down the update that adds amounts to one aggregate."""
+def _addition(key: Key, amounts: Mapping[str, Amount], now: int) -> dict[str, Any]:
+    """Build the update that adds amounts to one aggregate."""
     verbs: dict[str, list[str]] = {"ADD": [], "SET": []}
     values: dict[str, Any] = {}
     for i, amount in enumerate(amounts.values()):
-        constant = isinstance(amount, Constant)
-        verbs["SET" if constant else "ADD"].append(f"#{i} = :{i}" if constant else f"#{i} :{i}")
-        values[f":{i}"] = amount.value if isinstance(amount, Constant) else amount
+        if isinstance(amount, Life):
+            verbs["SET"].append(f"#{i} = if_not_exists({KEPT}, :{i})")
+            values[f":{i}"] = now + amount.value if amount.value else FOR_EVER.value
+        elif isinstance(amount, Constant):
+            verbs["SET"].append(f"#{i} = :{i}")
+            values[f":{i}"] = amount.value
+        else:
+            verbs["ADD"].append(f"#{i} :{i}")
+            values[f":{i}"] = amount
     return {
         "Update": {
             "Key": key._asdict(),

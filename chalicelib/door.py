@@ -270,5 +270,5 @@ def _refusal(error: HubbubError) -> Response:
     headers: dict[str, str | list[str]] = {"Content-Type": JSON}
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    body = {"Code": type(error).__name__, "Message": str(error)}
+    body = {"Code": error.code, "Message": str(error)}
     return Response(wire.encode(body), headers=headers, status_code=error.STATUS_CODE)

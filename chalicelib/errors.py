@@ -1,7 +1,10 @@
 """What goes wrong for a client, and for a caller of the table.
 
-A class name is the client's `Code`; its message names the offender and says what to do.
+A class name is the client's `Code`, unless the class gives another one; its message names the offender and
+says what to do.
 """
+
+from typing import Any
 
 from chalice.app import ChaliceViewError
 
@@ -10,7 +13,12 @@ class HubbubError(ChaliceViewError):
     """Stand above every error that an answer can carry; `retry_after` are the seconds to wait, if any."""
 
     STATUS_CODE = 500
+    code = "HubbubError"
     retry_after: float | None = None
+
+    def __init_subclass__(cls, code: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.code = code or cls.__name__
 
     def __str__(self) -> str:
         # Chalice's own __str__ puts the class name before the message; `Code` has it already.
@@ -71,6 +79,30 @@ class InvalidPath(HubbubError):
 
 class Unprocessable(HubbubError):
     """The request is well-formed, and what it says is not acceptable here: the message says why."""
+
+    STATUS_CODE = 422
+
+
+class TooOld(HubbubError, code="too_old"):
+    """The view is older than the stage counts."""
+
+    STATUS_CODE = 422
+
+
+class InTheFuture(HubbubError, code="in_the_future"):
+    """The view's time is further ahead than the stage allows a client's clock to be."""
+
+    STATUS_CODE = 422
+
+
+class SiteNotAllowed(HubbubError, code="site_not_allowed"):
+    """The stage counts no views of this page."""
+
+    STATUS_CODE = 422
+
+
+class Bot(HubbubError, code="bot"):
+    """The User-Agent is a crawler's, and views of crawlers are not counted."""
 
     STATUS_CODE = 422
 

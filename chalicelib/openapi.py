@@ -94,7 +94,7 @@ def _tidied(value: Any, key: str = "") -> Any:
 
 
 def _error() -> Schema:
-    codes = sorted({kind.__name__ for kind in _below(HubbubError)} | set(CODES.values()))
+    codes = sorted({kind.code for kind in _below(HubbubError)} | set(CODES.values()))
     return {
         "title": "Error",
         "type": "object",
@@ -161,7 +161,7 @@ def _responses(call: Call) -> Schema:
             content = _content(call.answers) if _is_struct(call.answers) else {}
             responses[str(done)]["content"] = {media: content}
     for error in errors(call):
-        code, text = error.__name__, _text(error)
+        code, text = error.code, _text(error)
         response = responses.setdefault(
             str(error.STATUS_CODE),
             {

@@ -12,6 +12,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 MOST = 100_000  # of anything that is counted in days, seconds or pages
+WAITS = 15  # days that a view's item is kept beyond the window: it may wait in the queue and its dead letters
+PAGES_LATER = WAITS + 8  # days: TTL may be some days late, and events go before the sums that they are in
 
 
 class Settings(NamedTuple):
@@ -24,10 +26,12 @@ class Settings(NamedTuple):
     queue_url: str = ""
     endpoint: str = ""
     sites: frozenset[str] = frozenset()
+    pages: frozenset[tuple[str, str]] = frozenset()
     views_window: timedelta = timedelta(days=7)
     views_ahead: timedelta = timedelta(minutes=5)
     views_series: bool = True
     views_uniques: bool = True
+    page_days: int = 400
     guard_pages: int = 1
     origins: tuple[str, ...] = ("*",)
     jwks_url: str = ""
@@ -49,17 +53,23 @@ class Settings(NamedTuple):
     socket: str = ""
     capacity: bool = False
 
-    def allows(self, host: str) -> bool:
-        """Tell whether views of this host are counted.
+    def allows(self, host: str, page: str = "") -> bool:
+        """Tell whether views of a page (its path and query) are counted; without it, whether any of a host.
 
-        `*.example.org` in the list stands for every host below example.org. An empty list allows every
+        `*.example.org` in the list stands for every host below example.org. An entry with a path allows that
+        page of the host alone, or with `*` at its end every page that begins so. An empty list allows every
         site in the local stage and none elsewhere: a deployment that counts for the whole world is a
         mistake more often than a wish (`*` says that it is a wish).
         """
-        if not self.sites:
+        if not self.sites and not self.pages:
             return self.stage == "local"
-        parents = (host[i + 1 :] for i, letter in enumerate(host) if letter == ".")
-        return "*" in self.sites or host in self.sites or any(f"*.{p}" in self.sites for p in parents)
+        names = {"*", host} | {f"*{host[i:]}" for i, letter in enumerate(host) if letter == "."}
+        if names & self.sites:
+            return True
+        paths = [path for name, path in self.pages if name in names]
+        return any(
+            not page or page == path or (path[-1] == "*" and page.startswith(path[:-1])) for path in paths
+        )
 
     def client_options(self) -> dict[str, Any]:
         """Answer what an SDK client of this stage is made with: nothing of note on AWS itself.
@@ -75,6 +85,11 @@ class Settings(NamedTuple):
 def read(environ: Mapping[str, str]) -> Settings:
     """Read the settings from an environment; a malformed one raises ValueError naming its variable."""
     stage = environ.get("HUBBUB_STAGE", "local")
+    window = _number(environ, "HUBBUB_VIEWS_WINDOW_DAYS", 7)
+    page_days = _number(environ, "HUBBUB_PAGE_DAYS", max(400, window + PAGES_LATER), least=0)
+    if 0 < page_days < window + PAGES_LATER:
+        least = f"{window + PAGES_LATER}, {PAGES_LATER} more than HUBBUB_VIEWS_WINDOW_DAYS"
+        raise ValueError(f"HUBBUB_PAGE_DAYS is {page_days}: it must be 0 or at least {least}")
     return Settings(
         stage=stage,
         table=environ.get("HUBBUB_TABLE") or f"hubbub-{stage}",
@@ -82,11 +97,13 @@ def read(environ: Mapping[str, str]) -> Settings:
         queue_name=environ.get("HUBBUB_QUEUE_NAME") or f"hubbub-{stage}-views",
         queue_url=environ.get("HUBBUB_QUEUE_URL", ""),
         endpoint=environ.get("HUBBUB_ENDPOINT", ""),
-        sites=frozenset(_site(s) for s in environ.get("HUBBUB_SITES", "").split(",") if s.strip()),
-        views_window=timedelta(days=_number(environ, "HUBBUB_VIEWS_WINDOW_DAYS", 7)),
+        sites=frozenset(_site(s) for s in _sites(environ) if "/" not in s),
+        pages=frozenset((_site(s.partition("/")[0]), _page(s)) for s in _sites(environ) if "/" in s),
+        views_window=timedelta(days=window),
         views_ahead=timedelta(seconds=_number(environ, "HUBBUB_VIEWS_AHEAD_SECONDS", 300)),
         views_series=_switch(environ, "HUBBUB_VIEWS_SERIES"),
         views_uniques=_switch(environ, "HUBBUB_VIEWS_UNIQUES"),
+        page_days=page_days,
         guard_pages=_number(environ, "HUBBUB_GUARD_PAGES", 1),
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
         chat_length=_number(environ, "HUBBUB_CHAT_LENGTH", 2_000),
@@ -130,10 +147,29 @@ def _product(text: str) -> str:
     return unicodedata.normalize("NFC", text.strip())
 
 
-def _number(environ: Mapping[str, str], name: str, default: int, most: int = MOST) -> int:
+def _sites(environ: Mapping[str, str]) -> list[str]:
+    return [part.strip() for part in environ.get("HUBBUB_SITES", "").split(",") if part.strip()]
+
+
+def _page(text: str) -> str:
+    """Write the path of an entry, and its query, as addresses have it; `*` at its end stays."""
+    from chalicelib import urls  # only a stage with such entries needs it here
+
+    path = text.partition("/")[2]
+    beginning = path.removesuffix("*")
+    try:
+        normal = "/" + urls.canonical(f"https://any.example/{beginning}").split("/", 3)[3]
+    except ValueError as error:
+        raise ValueError(f"HUBBUB_SITES has {text[:80]!r}: {error}") from None
+    if beginning == path:
+        return normal
+    return f"{normal}?*" if beginning.endswith("?") else f"{normal}*"
+
+
+def _number(environ: Mapping[str, str], name: str, default: int, most: int = MOST, least: int = 1) -> int:
     text = environ.get(name) or str(default)
-    if not text.isdecimal() or not 1 <= int(text[:20]) <= most:
-        raise ValueError(f"{name} is {text[:40]!r}: it must be a whole number from 1 to {most}")
+    if not text.isdecimal() or not least <= int(text[:20]) <= most:
+        raise ValueError(f"{name} is {text[:40]!r}: it must be a whole number from {least} to {most}")
     return int(text)
 
 

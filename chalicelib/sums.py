@@ -1,7 +1,8 @@
 """The algebra of aggregates: what a contribution may hold, and how contributions are added up.
 
 A number is added. A set is united; a union is idempotent, so nothing is ever taken from a set. A `Constant`
-is written as it is: an index key, a TTL; it must follow from the aggregate's key alone.
+is written as it is: an index key, a TTL; it must follow from the aggregate's key alone. A `Life` is
+written as the moment so many seconds after the addition, so each addition lets the aggregate live on.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,18 @@ class Constant(NamedTuple):
 
     value: str | int
 
+
+class Life(Constant):
+    """Seconds that an aggregate lives on after an addition; 0 is for ever.
+
+    It is written into a TTL attribute with the addition itself, so it costs nothing. The longest life in a
+    batch holds, and a `Constant` (FOR_EVER) beats any. An aggregate that has the attribute KEPT keeps its
+    TTL. A recount cannot know it, so it is never a drift.
+    """
+
+
+KEPT = "kept"
+FOR_EVER = Constant(253_402_300_799)  # the last second of the year 9999, as a TTL
 
 Amount = int | Decimal | frozenset[Any] | Constant
 Sums = dict[tuple[Key, str], Amount]
@@ -43,7 +56,7 @@ def merge(sums: Sums, amounts: Mapping[tuple[Key, str], Amount], sign: int = 1) 
 def _after(target: tuple[Key, str], before: Any, amount: Any, sign: int) -> Any:
     """Add one amount to what is there (None: nothing); answer nothing for zero and for an empty set."""
     if isinstance(amount, Constant) and isinstance(before, Constant | None):
-        return amount if sign > 0 else before
+        return _longer(before, amount) if sign > 0 else before
     if isinstance(amount, frozenset) and isinstance(before, frozenset | None):
         return (before or amount) | amount if sign > 0 else before
     is_number = isinstance(amount, int | Decimal) and not isinstance(amount, bool)
@@ -55,6 +68,13 @@ def _after(target: tuple[Key, str], before: Any, amount: Any, sign: int) -> Any:
         after = (before or 0) + sign * amount
         exact.plus(after)  # a sum of ints, which know no precision, is checked too
     return after
+
+
+def _longer(before: Constant | None, amount: Constant) -> Constant:
+    """Return the constant that holds of two: the later one, or of lives the longest."""
+    if not isinstance(before, Life):
+        return before if before and isinstance(amount, Life) else amount
+    return max(before, amount, key=lambda life: (not isinstance(life, Life), life.value == 0, life.value))
 
 
 def total(contributions: Sequence[Contribution], item: Item) -> Sums:

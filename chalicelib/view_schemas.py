@@ -9,9 +9,20 @@ from chalicelib.schemas import Cursor, Instant, Next, Schema
 Url = Annotated[
     str,
     Meta(
-        description="The http(s) address of a page, up to 1,500 bytes, without a user name or password",
+        description="The http(s) address of a page, in its normal form, up to 1,500 bytes",
         examples=["https://example.org/a"],
         extra_json_schema={"format": "uri"},
+    ),
+]
+Address = Annotated[
+    str,
+    Meta(
+        description="The http(s) address of a page, up to 1,500 bytes, its host up to 253 characters, "
+        "without a user name or password. A missing scheme is read as https. Case of scheme and host, "
+        "punycode, a default port, dot segments, percent-encoding, a fragment and an empty query (`/a?`) "
+        "make no other page; http or https, any other query and a trailing slash do",
+        examples=["https://example.org/a", "myblog.com/article1"],
+        extra_json_schema={"format": "address"},  # of our own: a `uri` has a scheme
     ),
 ]
 BOUNDS: list[dict[str, Any]] = [{"format": "date"}, {"format": "date-time"}, {"maxLength": 0}]
@@ -44,15 +55,18 @@ EVENT = {"url": "https://example.org/a", "time": "2026-11-21T10:00:00Z", "client
 class ViewEvent(Schema):
     """One view: a page, an instant, a client. Answers have it in the notation that is kept."""
 
-    url: Url
+    url: Address
     time: Instant
     client_id: Client
 
 
 class ViewBatch(Schema):
-    """Up to 500 view events, each judged by itself: one that does not count is answered with its reason."""
+    """Up to 25 view events, with a token up to 500. An event of it that is not counted has its reason."""
 
-    events: Annotated[list[ViewEvent], Meta(max_length=500)]
+    events: Annotated[
+        list[ViewEvent],
+        Meta(description="At most 25, with a valid token of a user or an admin 500", max_length=500),
+    ]
 
 
 class ViewsBody(Schema):
@@ -61,6 +75,7 @@ class ViewsBody(Schema):
     ONE_OF: ClassVar = {ViewEvent: ["url", "time", "clientId"], ViewBatch: ["events"]}
     EXAMPLES: ClassVar = {
         "one view": EVENT,
+        "without a scheme": EVENT | {"url": "myblog.com/article1"},
         "several": {"events": [EVENT, EVENT | {"time": "2026-11-21T11:00:30+01:00", "clientId": "c-2"}]},
     }
 
@@ -102,7 +117,7 @@ class Accepted(Schema):
 class PageQuery(Schema):
     """A page."""
 
-    url: Url
+    url: Address
 
 
 class PageViews(Schema):
@@ -118,7 +133,7 @@ class PageViews(Schema):
 class SeriesQuery(Schema):
     """A page's series: `from` 24 hours or 30 days ago up to now, unless it is said."""
 
-    url: Url
+    url: Address
     interval: Annotated[
         Literal["hour", "day"],
         Meta(description="What to count by: at most 31 days of hours, or 366 days"),
@@ -153,7 +168,7 @@ class Series(Schema):
 class EventsQuery(Schema):
     """A page's view events in a time frame: `from` its beginning up to before `to`."""
 
-    url: Url
+    url: Address
     from_: Bound = field(default=None, name="from")
     to: Bound = None
     limit: Annotated[int, Meta(description="At most so many events", ge=1, le=1000)] = 100

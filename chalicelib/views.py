@@ -3,29 +3,38 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key is what makes it count once |
-| page | `URL#<url>` | `STATISTICS` | `gsi1sk` views, `uniques`; gsi1pk = `SITE#<host>` |
-| day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and `v00`…`v23`, `u00`…`u23` of its hours |
+| page | `URL#<url>` | `STATISTICS` | `gsi1sk` views, `uniques`; gsi1pk = `SITE#<host>`; `ttl`, `kept` |
+| day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and by hour `v00`…, `u00`…; `ttl`, `kept` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
 A unique is one client on one UTC day; a page's uniques are the sum of its days', an hour's are the clients
 of that hour. A visitor is an aggregate itself, and what it contributes are the uniques.
+
+A day lives for HUBBUB_PAGE_DAYS after the last view that was added to it, a page a week longer. So a page is
+never removed before its days, nor a day before its events, and a page that comes back counts from 0. A page
+or a day of an imported history, whose events have `kept`, has it too and lives for ever.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
+from msgspec import UNSET
+
 from chalicelib import logs, metrics, queue, times, urls
+from chalicelib.auth import Caller
 from chalicelib.crawlers import is_crawler
 from chalicelib.errors import BadRequest
-from chalicelib.events import MALFORMED, View, checked
+from chalicelib.events import ANONYMOUS, EVENTS, MALFORMED, NOT_COUNTED, View, checked
 from chalicelib.items import Item, Key
-from chalicelib.settings import Settings
-from chalicelib.sums import Amount, Constant
+from chalicelib.settings import WAITS, Settings
+from chalicelib.sums import FOR_EVER, KEPT, Amount, Constant, Life
 from chalicelib.table import Table
 from chalicelib.view_schemas import Accepted, PageQuery, PageViews, QueuedViews, Rejection, ViewsBody
 
-GRACE = timedelta(days=15)  # an event may wait in the queue and among its dead letters: 14 days in all
+GRACE = timedelta(days=WAITS)  # an event may wait in the queue and among its dead letters: 14 days in all
+MARKER_LIFE = 2 * 86_400  # seconds: ops/forget.py
+LONGER = 7 * 86_400  # seconds that a page lives beyond its days: TTL may be some days late
 MARGIN = timedelta(hours=1)  # between the last time that an item is written and its expiry
 
 
@@ -52,6 +61,16 @@ def visitor_key(url: str, day: str, client: str) -> Key:
     return Key(f"URL#{url}", f"VISITOR#{day}#{client}")
 
 
+def marker_key(url: str) -> Key:
+    """Key the marker that `ops forget-page` sends through the stream behind a page's deletions."""
+    return Key(f"URL#{url}", "SENT")
+
+
+def echo_key(url: str) -> Key:
+    """Key the tokens of the markers that the stream has brought."""
+    return Key(f"URL#{url}", "COUNTED")
+
+
 def site_key(host: str) -> str:
     """Key a site's pages in gsi1, by views."""
     return f"SITE#{host}"
@@ -60,16 +79,25 @@ def site_key(host: str) -> str:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def take(table: Table, body: ViewsBody, user_agent: str, settings: Settings, now: datetime) -> Accepted:
-    """Take one event or a batch: write what counts, or queue it where the stage has a queue.
+def take(
+    table: Table, body: ViewsBody, caller: Caller, user_agent: str, settings: Settings, now: datetime
+) -> Accepted:
+    """Take one event or a batch: write the events that count, or queue them where the stage has a queue.
 
-    An event that does not count is answered with its reason; a single one that is malformed is BadRequest,
-    more than 500 are TooLarge. Costs 1 WCU an event, or one SQS request per 250.
+    The events of a batch that do not count are named in the answer, each with its reason. A single one raises
+    BadRequest when it is malformed, and else the error of its reason (TooOld, InTheFuture, SiteNotAllowed,
+    Bot). Raises TooLarge for more than 25 events without a token, more than 500 with one.
+
+    Cost: 1 WCU an event (2 where key and client are longer than 1 KB), or one SQS request per 250.
     """
-    checks = checked(body, settings, now)
+    checks = checked(body, settings, now, most=EVENTS if caller.sub else ANONYMOUS)
     if is_crawler(user_agent):
         checks = [seen if isinstance(seen, str) else "bot" for seen in checks]
     taken = [seen for seen in checks if isinstance(seen, View)]
+    if body.events is UNSET and isinstance(checks[0], str):
+        metrics.count(ViewsRejected=1)
+        kind, message = NOT_COUNTED[checks[0]]
+        raise kind(message)
     rejected = [Rejection(index=i, reason=why) for i, why in enumerate(checks) if isinstance(why, str)]
     if settings.queue_url:
         queue.send(
@@ -123,7 +151,10 @@ def write(
 
 def _item(view: View, settings: Settings, expiry: Callable[[View], int] | None = None) -> Item:
     item: Item = event_key(view)._asdict()
-    item["ttl"] = expiry(view) if expiry else times.epoch(view.time + settings.views_window + GRACE)
+    if expiry:  # imported: the sums that it is in stay
+        item |= {"ttl": expiry(view), "kept": True}
+    else:
+        item |= {"ttl": times.epoch(view.time + settings.views_window + GRACE), "days": settings.page_days}
     if settings.views_series:
         item["series"] = True
     if settings.views_uniques:
@@ -145,6 +176,9 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     url = pk.removeprefix("URL#")
     if sk.startswith("T#"):
         return _of_event(url, sk, item)
+    if sk == marker_key(url).sk:
+        echo = echo_key(url)
+        return {(echo, "seen"): frozenset({item["token"]}), (echo, "ttl"): Life(MARKER_LIFE)}
     return _of_visitor(url, sk, item) if sk.startswith("VISITOR#") and item.get("hours") else {}
 
 
@@ -155,9 +189,11 @@ def _of_event(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
     amounts: dict[tuple[Key, str], Amount] = {
         (page, "gsi1sk"): 1,
         (page, "gsi1pk"): Constant(site_key(urls.host(url))),
+        **_life(page, item, LONGER),
     }
     if item.get("series"):
         amounts |= {(day_key(url, day), "views"): 1, (day_key(url, day), f"v{hour:02}"): 1}
+        amounts |= _life(day_key(url, day), item)
     if item.get("uniques"):
         visitor = visitor_key(url, day, seen.client)
         amounts[visitor, "hours"] = frozenset({hour})
@@ -169,6 +205,19 @@ def _of_event(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
                 times.epoch(times.floor(seen.time, times.DAY) + times.DAY + life)
             )
     return amounts
+
+
+def _life(key: Key, item: Item, longer: int = 0) -> dict[tuple[Key, str], Amount]:
+    """Compute how long an event lets one of its sums live; nothing for an event of version 0.1.0.
+
+    An event that was imported has `kept`, or in version 0.1.0 no `ttl`: the sums that it is in stay.
+    """
+    if item.get("kept") or "ttl" not in item:
+        return {(key, KEPT): FOR_EVER, (key, "ttl"): FOR_EVER}
+    if "days" not in item:
+        return {}
+    days = int(item["days"])
+    return {(key, "ttl"): Life(days * 86_400 + longer if days else 0)}
 
 
 def _of_visitor(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:

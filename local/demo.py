@@ -108,7 +108,7 @@ class Demo:
         ]
 
     def _views(self, events: list[dict[str, str]]) -> None:
-        self._send("POST", "/views", {"events": events})
+        self._send("POST", "/views", {"events": events}, self._mint("demo", ""))
 
     def _send(self, method: str, path: str, body: Any, token: str = "") -> None:
         """Call the interface. What is there already is as good as done: 409. Raises OSError."""

@@ -163,6 +163,7 @@ main.add_command(upkeep.audit)
 main.add_command(upkeep.repair)
 main.add_command(data.export)
 main.add_command(data.erase)
+main.add_command(data.forget_page)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ stream adds on top, for additions commute. So a repair is exact as long as the s
 seconds (the metric `Lag` says how much it does).
 
 Views expire: their sums count what is no longer there. So of a page's sums only what is less than the
-recount is a drift.
+recount is a drift. Sums that expire change nothing about that: their events have expired before them. An
+imported history is kept for ever, and so are its sums: one that lacks `kept` is a drift.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 from chalicelib.aggregates import compute
 from chalicelib.items import Item, Key, unpack
-from chalicelib.sums import Amount, Contribution
+from chalicelib.sums import FOR_EVER, KEPT, Amount, Contribution
 from chalicelib.table import Table
 from ops.recount import Drift, drift, read
 from ops.streams import Following
@@ -142,8 +143,10 @@ def _is_expiry(key: Key, name: str, is_: Any, should: Any) -> bool:
     """Tell whether a sum may be right because facts that it counts have expired."""
     if not key.pk.startswith(EXPIRING):
         return False
-    if name == "ttl" or should is None or not is_:
-        return name == "ttl" or should is None
+    if name in ("ttl", KEPT):  # of these only "for ever" is certain
+        return should != FOR_EVER.value
+    if should is None or not is_:
+        return should is None
     if isinstance(should, frozenset):
         return should <= frozenset(is_)
     return not isinstance(should, str) and is_ >= should

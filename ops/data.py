@@ -1,4 +1,4 @@
-"""The commands about what a table holds: write it to a file, erase a person from it."""
+"""The commands about what a table holds: write it to a file, erase a person or remove a page from it."""
 
 from __future__ import annotations
 
@@ -149,12 +149,74 @@ def _nothing(name: str, stage: str) -> click.ClickException:
     return click.ClickException(f"nothing of {name} was found in {stage}, and nothing is erased")
 
 
+def _page(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    from chalicelib import urls
+
+    try:
+        return urls.canonical(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}") from None
+
+
+@click.command()
+@click.argument("url", callback=_page)
+@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
+@click.option("--dry-run", is_flag=True, help="Print what there is, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--rate", type=click.FloatRange(1), help="At most so many deletions a second; else all it can.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(1, 86_400),
+    default=300,
+    show_default=True,
+    help="Seconds to wait for the stream: more than it lags.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as one JSON object.")
+def forget_page(
+    url: str, stage: str, dry_run: bool, yes: bool, rate: float | None, patience: float, as_json: bool
+) -> None:
+    """Remove the page URL: its views, visitors, days, total and place among the top pages.
+
+    Leave the page out of HUBBUB_SITES first, or the next view of it makes it anew. Other pages keep their
+    numbers. May be killed and run again. Exit code 3: something is left, because the page is still viewed or
+    the stream was too late.
+    """
+    from chalicelib.table import connect
+    from ops import forget as work
+    from ops.console import progress
+    from ops.stage import load
+
+    table = connect(load(stage))
+    if dry_run or not yes:
+        found = work.find(table, url)
+    if dry_run:
+        _show({"dryRun": True, "url": url, "found": dict(found)}, as_json)
+        return
+    if not yes:
+        _show({"found": dict(found)}, as_json=False)
+        click.confirm(f"Remove the page {url} from {stage}, for ever?", abort=True)
+    seen: Counter[str] = Counter()
+    with progress("removing") as say:
+
+        def tick(more: Counter[str]) -> None:
+            seen.update(more)
+            say(", ".join(f"{count:,} {what}" for what, count in seen.items()))
+
+        done = work.forget(table, url, rate=rate, patience=patience, tick=tick)
+    fields: dict[str, object] = {"url": url, "removed": dict(done.removed), "left": dict(done.left)}
+    _show(fields | {"late": done.is_late}, as_json)
+    if done.is_late:
+        click.echo(f"the stream did not come so far in {patience:.0f} s: run this again", err=True)
+    if done.left or done.is_late:
+        raise click.exceptions.Exit(LEFT)
+
+
 def _show(fields: dict[str, object], as_json: bool) -> None:
     """Print what was found, erased and left."""
     if as_json:
         click.echo(json.dumps(fields))
         return
-    for word in ("found", "erased", "left"):
+    for word in ("found", "erased", "removed", "left"):
         kinds = fields.get(word)
         if isinstance(kinds, dict):
             click.echo(f"{word}: " + (", ".join(f"{n:,} {kind}" for kind, n in kinds.items()) or "nothing"))

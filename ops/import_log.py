@@ -172,6 +172,8 @@ def _url(target: str, site: str) -> str:
     if not target or " " in target:
         raise ValueError("it is no request target")
     target = re.sub(r"\\(?:x([0-9a-fA-F]{2})|(.))", lambda m: f"%{m[1]}" if m[1] else quote(m[2]), target)
+    if not re.match("/|https?://", target, re.IGNORECASE):
+        raise ValueError("it is neither a path nor an address with its scheme")
     url = urls.canonical(site + target if target.startswith("/") else target)
     if urls.host(url) != urls.host(site):
         raise ValueError("it is another host's")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from chalicelib import sums
 from chalicelib.items import Item, Key, unpack
-from chalicelib.sums import Constant, Contribution
+from chalicelib.sums import KEPT, Constant, Contribution, Life
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 AGGREGATE = re.compile("STATISTICS|DAY#.*|VISITOR#.*|NODE|RANKED#.*|S|S#.*|COUNTED")
-CONSTANTS = {"gsi1pk", "ttl", "series"}  # these stay when the sums beside them have come to zero
+CONSTANTS = {"gsi1pk", "ttl", "series", KEPT}  # these stay when the sums beside them have come to zero
 
 Drift = dict[tuple[Key, str], tuple[Any, Any]]
 
@@ -43,7 +43,11 @@ def drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> Drift
         if AGGREGATE.fullmatch(item["sk"]):
             key = Key(item["pk"], item["sk"])
             stored |= {(key, name): value for name, value in item.items() if name not in ("pk", "sk")}
-    wanted = {at: amount.value if isinstance(amount, Constant) else amount for at, amount in right.items()}
+    wanted = {
+        at: amount.value if isinstance(amount, Constant) else amount
+        for at, amount in right.items()
+        if not isinstance(amount, Life)
+    }
     return {
         at: (stored.get(at), wanted.get(at))
         for at in stored.keys() | wanted.keys()

@@ -25,6 +25,7 @@ An entry that was too large to keep has no image; delete it when its item is men
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -152,7 +153,9 @@ def _apply(table: Table, chunk: list[Ready], summary: Summary, dry_run: bool) ->
             sums: Sums = {}
             for one in chunk:
                 merge(sums, one.sums)
-            refused = table.transact([*(_deletion(one.key) for one in chunk), *additions(sums)])
+            refused = table.transact(
+                [*(_deletion(one.key) for one in chunk), *additions(sums, int(time.time()))]
+            )
         except (Rejected, ArithmeticError, TypeError, ValueError) as error:
             if len(chunk) == 1:
                 summary.left[f"{type(error).__name__}: {error}"[:REASON]] += 1

@@ -123,12 +123,20 @@ def _health(waiting: Waiting, url: str, stage: str) -> str:
     return "GET /health"
 
 
+def smoke_page(settings: Settings) -> str:
+    """Return the address of a page whose views the stage counts; empty when it counts none."""
+    entries = [(host, "/.hubbub/smoke") for host in sorted(settings.sites)] + sorted(settings.pages)
+    for host, path in entries[:1]:
+        name = host.replace("*.", "smoke.").replace("*", "smoke.example.org")
+        return f"https://{name}{path.removesuffix('*')}" + ("smoke" if path.endswith("*") else "")
+    return ""
+
+
 def _count(waiting: Waiting, url: str, settings: Settings) -> str:
     """Send one view, and wait until the stream has counted it; through the queue, where the stage has one."""
-    host = min(settings.sites, default="").replace("*.", "smoke.").replace("*", "smoke.example.org")
-    if not host:
+    page = smoke_page(settings)
+    if not page:
         return "not checked: HUBBUB_SITES is empty, so no view is counted"
-    page = f"https://{host}/.hubbub/smoke"
     question = f"{url}/views?url={quote(page, safe='')}"
     before = waiting.call("GET", question)["views"]
     view = {"url": page, "time": datetime.now(UTC).isoformat(), "clientId": f"smoke-{secrets.token_hex(8)}"}

@@ -88,7 +88,7 @@ def test_a_drift_of_any_kind_is_found(source: Source) -> None:
         ("URL#http://other/", "STATISTICS", "gsi1sk"),
     ):
         for amount in (1, -1):
-            change = aggregates._addition(Key(pk, sk), {name: amount})
+            change = aggregates._addition(Key(pk, sk), {name: amount}, 0)
             assert (drift(table, FEATURES) == {}) == (amount == 1)
             table.transact([change])
 

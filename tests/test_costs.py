@@ -12,25 +12,31 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import boto3
 import pytest
 
 import app
 from bench import operations
 from bench.meter import Meter
 from bench.view_costs import drain, fresh_table
-from chalicelib import aggregates, boards, comments, frames, leaderboards, views
+from chalicelib import aggregates, boards, comments, frames, leaderboards, urls, views
+from chalicelib.auth import Caller
 from chalicelib.board_schemas import BoardBody
 from chalicelib.comment_schemas import CommentBody
-from chalicelib.events import View
+from chalicelib.errors import TooLarge
+from chalicelib.events import ANONYMOUS, View
 from chalicelib.items import Item, Key
 from chalicelib.leaderboards import Submission
 from chalicelib.settings import Settings
 from chalicelib.sums import Amount
 from chalicelib.table import Table
+from chalicelib.view_schemas import ViewsBody
 from local.engine import Engine
 from local.pumps import StreamPump
-from ops import audit, backfill, import_comments, import_log, import_scores, redrive
+from ops import audit, backfill, definition, import_comments, import_log, import_scores, redrive
+from ops.recount import drift, scan
 from ops.streams import follow
+from tests.records import Reader
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 
@@ -195,6 +201,40 @@ def test_everything_that_contributes_is_in_a_batch_with_a_cost() -> None:
         "a changed page to one listener",
         "a pulse",
     }
+
+
+# --- what a stranger can make a stage pay ---
+
+HOST = ".".join(["x" * 60] * 4)  # 243 letters: a long site key
+
+
+@pytest.mark.parametrize(
+    ("path", "client", "request_units", "all_units"),
+    [("/", "c", 25, 338), ("/" + "a" * (urls.LONGEST - len(f"https://{HOST}/00")), "c" * 128, 50, 650)],
+    ids=["ordinary addresses", "the longest addresses"],
+)
+def test_the_dearest_anonymous_request_costs_no_more_than_this(
+    moto_table: definition.Table, path: str, client: str, request_units: float, all_units: float
+) -> None:
+    """25 views of 25 new pages by new visitors, with all that the stream does of it: WCU, once."""
+    table = Table(moto_table.name, boto3.client("dynamodb"))
+    stream = Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn)
+    now, read = datetime.now(UTC), 0
+    events: list[Any] = [
+        {"url": f"https://{HOST}{path}{i:02}", "time": now.isoformat(), "clientId": client}
+        for i in range(ANONYMOUS)
+    ]
+    with Meter(table.client) as meter:
+        views.take(table, ViewsBody(events=events), Caller(), "a browser", Settings(), now)
+        assert meter.write_units == request_units
+        while records := stream.again().read()[read:]:
+            read += len(records)
+            for first in range(0, len(records), 100):
+                aggregates.apply(table, [views.contribution], records[first : first + 100])
+    assert (meter.write_units, meter.read_units) == (all_units, 0)
+    assert drift([views.contribution], scan(table.client, table.name)) == {}
+    with pytest.raises(TooLarge):
+        views.take(table, ViewsBody(events=[*events, events[0]]), Caller(), "a browser", Settings(), now)
 
 
 # --- the commands of `python -m ops` ---

@@ -20,6 +20,7 @@ from unittest import mock
 from urllib.parse import unquote
 
 import boto3
+import click
 import pytest
 from click.testing import CliRunner, Result
 from crawleruseragents import CRAWLER_USER_AGENTS_DATA
@@ -30,7 +31,7 @@ from chalicelib.items import Item, Key, pack, unpack
 from chalicelib.settings import Settings
 from chalicelib.sums import Constant
 from chalicelib.table import Table, connect
-from ops import definition, import_log
+from ops import definition, import_log, imports
 from ops.__main__ import main
 from ops.import_log import LIFE, Request, Skip, client_key, is_counted, parse, read, wait
 from tests.records import scan
@@ -134,6 +135,7 @@ NO_VIEWS = [
     (line("GET ftp://www.example.com/ HTTP/1.1"), "bad_url"),
     (line("GET a HTTP/1.1"), "bad_url"),
     (line("GET * HTTP/1.1"), "bad_url"),
+    (line("GET www.example.com/a HTTP/1.1"), "bad_url"),
     (line("GET /a b HTTP/1.1"), "bad_url"),
     (line("GET  HTTP/1.1"), "bad_url"),
     (line("GET"), "bad_url"),
@@ -452,9 +454,14 @@ def test_an_interrupted_import_says_that_it_may_run_again(table: Table, tmp_path
     assert "it is safe to run this again" in done.stderr
 
 
-@pytest.mark.parametrize("site", ["www.example.com", "ftp://a", f"{SITE}/blog", f"{SITE}?a", ""])
+@pytest.mark.parametrize("site", ["www.example.com/a", "example", "ftp://a", f"{SITE}/blog", f"{SITE}?a", ""])
 def test_a_site_that_is_none_is_a_usage_error(table: Table, site: str) -> None:
     assert CliRunner().invoke(main, ["import-log", str(LOG), "--site", site]).exit_code == 2
+
+
+def test_a_site_without_a_scheme_is_https() -> None:
+    context, site = click.Context(click.Command("x")), click.Option(["--site"])
+    assert imports._site(context, site, "Shop.example.com:443") == "https://shop.example.com"
 
 
 def test_a_site_that_the_stage_does_not_count_is_a_usage_error(table: Table) -> None:

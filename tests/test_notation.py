@@ -32,6 +32,21 @@ def test_the_examples_in_the_docstrings_are_true() -> None:
         ("http://example.org/?", "http://example.org/"),
         ("https://bücher.example/", "https://xn--bcher-kva.example/"),
         ("https://example.org./", "https://example.org/"),
+        ("http://example.org/a?#b", "http://example.org/a"),
+        ("myblog.com/article1", "https://myblog.com/article1"),
+        ("MyBlog.com", "https://myblog.com/"),
+        ("myblog.com?u=http://x.org/:1", "https://myblog.com/?u=http://x.org/:1"),
+        ("myblog.com#http://x", "https://myblog.com/"),
+        ("myblog.com/Talk:1", "https://myblog.com/Talk:1"),
+        ("myblog.com:8080/x", "https://myblog.com:8080/x"),
+        ("myblog.com:443", "https://myblog.com/"),
+        ("localhost:8000/x", "https://localhost:8000/x"),
+        ("localhost/x", "https://localhost/x"),
+        ("intranet:8080", "https://intranet:8080/"),
+        ("192.0.2.1:8080/x", "https://192.0.2.1:8080/x"),
+        ("[::1]:8080/x", "https://[::1]:8080/x"),
+        ("//myblog.com/a", "https://myblog.com/a"),
+        ("bücher.example/ü", "https://xn--bcher-kva.example/%C3%BC"),
     ],
 )
 def test_the_same_page_has_one_address(one: str, other: str) -> None:
@@ -59,13 +74,36 @@ def test_other_pages_have_other_addresses(one: str, other: str) -> None:
     "text",
     [
         "",
-        "example.org/a",
-        "//example.org/a",
+        "//",
+        "///a",
         "/a",
+        "/a.html",
+        "a/b.html",
+        "../a",
+        "?a=b.c",
+        "#a.b",
+        "undefined",
+        "null",
         "http://",
+        "http:/example.org/a",
+        "https:example.org/a",
+        "http:8080/a",
         "ftp://example.org/",
+        "FTP:21/a",
         "javascript:alert(1)",
+        "javascript:1",
+        "data:text/html,x",
         "mailto:a@example.org",
+        "a@example.org",
+        "tel:12345",
+        "urn:isbn:0451450523",
+        "example.org:/a",
+        "example.org:port/a",
+        "example.org:99999/a",
+        "example.org:123456/a",
+        "user:8080@example.org/a",
+        "user:secret@example.org/a",
+        "a b.org/",
         "http://user:secret@example.org/",
         "http://a b/",
         "http://ex<script>ample.org/",
@@ -78,6 +116,8 @@ def test_other_pages_have_other_addresses(one: str, other: str) -> None:
         "http://example.org/" + "a" * 1500,
         "http://example.org/" + "\u0301\u0327" * 500_000,  # normalizing it would take a minute
         f"http://{'a' * 64}.org/",
+        f"http://{'a.' * 127}org/",
+        "http://" + "ü." * 127 + "org/",
     ],
 )
 def test_what_is_no_page_has_no_address(text: str) -> None:
@@ -85,9 +125,51 @@ def test_what_is_no_page_has_no_address(text: str) -> None:
         urls.canonical(text)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://" + "ü." * 480 + "b/",
+        "http://" + "a." * 740 + "b/",
+        "ü." * 480 + "b/",
+        "http://" + "ü" * 300,
+        "http://a@" + "ü." * 200 + "b",
+        "http://example.org/" + "ü" * 750,
+        "http://example.org/" + "\U0001f600" * 400,
+        "http://example.org/" + "a" * 2_000_000,
+    ],
+)
+def test_an_address_that_is_too_long_is_refused_before_any_of_it_is_normalized(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def normalize(url: str, **_: object) -> str:
+        raise AssertionError("it is normalized")
+
+    monkeypatch.setattr(urls, "url_normalize", normalize)
+    with pytest.raises(ValueError, match="longer than"):
+        urls.canonical(url)
+
+
+def test_what_is_normalized_of_a_host_is_never_longer_than_a_name_in_dns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each label is encoded by itself, so the length of a host bounds the work."""
+    seen: list[str] = []
+
+    def normalize(url: str, **_: object) -> str:
+        seen.append(url)
+        raise ValueError("not now")
+
+    monkeypatch.setattr(urls, "url_normalize", normalize)
+    for count in range(1, 700):
+        for url in (f"https://{'ü.' * count}b/a/b", f"{'ü.' * count}b:8080", f"http://a@{'ü.' * count}b"):
+            with pytest.raises(ValueError, match=r"."):
+                urls.canonical(url)
+    assert max(len(url) for url in seen) <= len("https://a@:65535/a/b") + urls.LONGEST_HOST
+
+
 @given(st.text(max_size=60))
 def test_an_address_is_canonical_once_and_for_all(text: str) -> None:
-    for candidate in (text, f"http://{text}", f"https://example.org/{text}"):
+    for candidate in (text, f"http://{text}", f"{text}.org/", f"https://example.org/{text}"):
         try:
             once = urls.canonical(candidate)
         except ValueError:

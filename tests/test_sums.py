@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chalicelib.items import Key, pack, unpack
-from chalicelib.sums import Amount, Constant, Sums, merge, recount, total
+from chalicelib.sums import FOR_EVER, Amount, Constant, Life, Sums, merge, recount, total
 
 A, B = (Key("SUM", "a"), "n"), (Key("SUM", "b"), "n")
 BIGGEST = 10**38 - 1  # 38 digits
@@ -76,6 +76,17 @@ def test_sums_of_38_digits_are_exact_and_longer_ones_are_refused(one: int, other
         else:
             with pytest.raises(DecimalException):
                 added(*((part, 1) for part in parts))
+
+
+def test_of_lives_the_longest_holds_and_a_constant_beats_any() -> None:
+    ttl = (Key("SUM", "a"), "ttl")
+    rising = [Life(1), Life(86_400), Life(0), FOR_EVER]  # 0 is for ever
+    for i, shorter in enumerate(rising):
+        for longer in rising[i:]:
+            for one, other in ((shorter, longer), (longer, shorter)):
+                [after] = added(({ttl: one}, 1), ({ttl: other}, 1)).values()
+                assert (type(after), after) == (type(longer), longer)
+                assert added(({ttl: one}, 1), ({ttl: other}, -1)) == {ttl: one}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import boto3
 import pytest
 
 import app
-from chalicelib import aggregates, auth, cursors, settings, traffic, views
+from chalicelib import aggregates, auth, cursors, settings, topics, traffic, views
+from chalicelib.auth import Caller
 from chalicelib.errors import BadCursor, BadRequest, Busy
 from chalicelib.events import View, check
 from chalicelib.items import Item
@@ -18,6 +19,7 @@ from chalicelib.settings import Settings
 from chalicelib.table import Table
 from chalicelib.view_schemas import EventsQuery, SeriesQuery, ViewsBody
 from ops import definition
+from ops.smoke import smoke_page
 from tests.faults import instead
 from tests.records import Reader, scan
 from tests.site import Site
@@ -35,6 +37,26 @@ def test_the_published_event_is_accepted_as_it_is_and_counted(site: Site) -> Non
     assert site.post(event()) == (202, {"accepted": 1, "rejected": []})
     site.settle()
     assert site.get(f"/views?url={PAGE}") == {"url": PAGE, "views": 1, "uniques": 1}
+
+
+def test_the_published_event_has_no_scheme_and_every_read_takes_its_notation(site: Site) -> None:
+    published = "myblog.com/article1"
+    assert site.post(event(url=published)) == (202, {"accepted": 1, "rejected": []})
+    assert site.post({"events": [event(1, url=published)]}) == (202, {"accepted": 1, "rejected": []})
+    site.settle()
+    url = f"https://{published}"
+    assert site.get(f"/views?url={published}") == {"url": url, "views": 2, "uniques": 1}
+    assert site.get(f"/views?url={url}")["views"] == 2
+    assert site.get(f"/views/series?url={published}")["items"][-1]["views"] >= 1
+    assert "views: 2" in site.get(f"/views/badge.svg?url={published}")
+    events = site.get(f"/views/events?url={published}", Authorization=site.admin())["items"]
+    assert [one["url"] for one in events] == [url, url]
+    assert site.get("/views/top?site=myblog.com")["items"] == [{"url": url, "views": 2}]
+    assert topics.canonical(app.TOPICS, f"views:{published}") == f"views:{url}"
+    with_port = "localhost:8000/x"
+    assert site.post(event(url=with_port))[0] == 202
+    site.settle()
+    assert site.get(f"/views?url={with_port}")["url"] == f"https://{with_port}"
 
 
 def test_a_page_never_seen_has_no_views(site: Site) -> None:
@@ -85,7 +107,11 @@ def test_an_event_of_any_shape_gets_a_reason(site: Site, odd: Any) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("url", "example.org"),
+        ("url", "example"),
+        ("url", "/a"),
+        ("url", "ftp://example.org/"),
+        ("url", "javascript:alert(1)"),
+        ("url", "mailto:a@example.org"),
         ("url", None),
         ("time", "2026-11-21T10:00:00"),
         ("time", 5),
@@ -101,16 +127,42 @@ def test_a_single_malformed_event_is_400_and_names_the_field(site: Site, field: 
     assert answer["Message"].startswith(f"{field}: ")
 
 
-def test_a_single_event_that_comes_too_late_is_rejected_and_not_malformed(site: Site) -> None:
-    late = {"accepted": 0, "rejected": [{"index": 0, "reason": "too_old"}]}
-    assert site.post(event(30 * 86_400)) == (202, late)
+CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://google.com/bot)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "field", "body", "agent"),
+    [
+        ("too_old", "time", event(30 * 86_400), "a browser"),
+        ("in_the_future", "time", event(-3600), "a browser"),
+        ("site_not_allowed", "url", event(url="https://elsewhere.example/"), "a browser"),
+        ("bot", "User-Agent", event(), CRAWLER),
+    ],
+)
+def test_a_single_event_that_is_not_counted_is_422_with_its_reason_and_in_a_batch_it_is_rejected(
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: str,
+    field: str,
+    body: dict[str, str],
+    agent: str,
+) -> None:
+    monkeypatch.setattr(app, "stage", app.stage._replace(sites=frozenset({"example.org"})))
+    status, answer = site.post(body, User_Agent=agent)
+    assert (status, answer["Code"]) == (422, reason)
+    assert answer["Message"].startswith(f"{field}: ")
+    rejected = {"accepted": 0, "rejected": [{"index": 0, "reason": reason}]}
+    assert site.post({"events": [body]}, User_Agent=agent) == (202, rejected)
+    site.settle()
+    assert scan(site.table) == []
 
 
 def test_a_crawlers_views_do_not_count_and_a_programs_do(site: Site) -> None:
-    bot = {"accepted": 0, "rejected": [{"index": 0, "reason": "bot"}]}
-    assert site.post(
-        event(), User_Agent="Mozilla/5.0 (compatible; Googlebot/2.1; +http://google.com/bot)"
-    ) == (202, bot)
+    malformed = event() | {"url": "?"}
+    assert site.post(malformed, User_Agent=CRAWLER)[0] == 400
+    rejected = [{"index": 0, "reason": "bad_url"}, {"index": 1, "reason": "bot"}]
+    batch = {"events": [malformed, event()]}
+    assert site.post(batch, User_Agent=CRAWLER) == (202, {"accepted": 0, "rejected": rejected})
     for program in ("python-requests/2.32", "curl/8.5", "HeadlessChrome/130", "node", ""):
         assert site.post(event(), User_Agent=program)[1]["accepted"] == 1, program
 
@@ -126,12 +178,30 @@ def test_a_body_that_is_no_request_is_400(site: Site, body: bytes) -> None:
 
 def test_a_batch_takes_500_events_and_not_one_more(site: Site) -> None:
     batch = [event(i, client=f"c{i}") for i in range(500)]
+    token = site.token("somebody")
     with instead(site.table, "BatchWriteItem") as writes, instead(site.table, "GetItem") as reads:
-        assert site.post({"events": batch}) == (202, {"accepted": 500, "rejected": []})
+        everything = {"accepted": 500, "rejected": []}
+        assert site.post({"events": batch}, Authorization=token) == (202, everything)
     assert (len(writes), len(reads)) == (20, 0)
-    assert site.post({"events": [*batch, event()]})[0] == 413
+    assert site.post({"events": [*batch, event()]}, Authorization=token)[0] == 413
     assert site.post({"events": []}) == (202, {"accepted": 0, "rejected": []})
     assert site.post({"events": [], "url": PAGE})[0] == 400
+
+
+def test_without_a_valid_token_a_batch_takes_25_events_and_not_one_more(site: Site) -> None:
+    batch = [event(i, client=f"c{i}") for i in range(25)]
+    assert site.post({"events": batch}) == (202, {"accepted": 25, "rejected": []})
+    expired = "Bearer " + auth.mint(settings.current(), "me", seconds=-1)
+    with instead(site.table, "BatchWriteItem") as writes:
+        for token in ("", expired, "Bearer x"):
+            status, answer = site.post({"events": [*batch, event()]}, Authorization=token)
+            assert (status, answer["Code"]) == (413, "TooLarge")
+            assert "26" in answer["Message"]
+            assert "25" in answer["Message"]
+            assert "token" in answer["Message"]
+    assert writes == []
+    for token in (site.token("me"), site.admin()):
+        assert site.post({"events": [*batch, event()]}, Authorization=token)[0] == 202
 
 
 def test_only_configured_sites_count() -> None:
@@ -149,6 +219,46 @@ def test_only_configured_sites_count() -> None:
     assert reason("https://example.org/", Settings(stage="dev")) == "site_not_allowed"
     assert reason("https://example.org/", Settings(stage="local")) is None
     assert reason("https://example.org/", Settings(stage="dev", sites=frozenset({"*"}))) is None
+
+
+def test_an_entry_with_a_path_allows_these_pages_of_a_host_alone() -> None:
+    listed = "example.org/blog/*, example.org/%41bout, Example.com, *.example.net/a?*, [::1]/x"
+    stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": listed})
+    now = datetime.now(UTC)
+    counted = {
+        "https://example.org/blog/": True,
+        "http://example.org:8080/blog/2026/a?b=c": True,
+        "https://example.org/x/../blog/a": True,
+        "https://example.org/blog": False,
+        "https://example.org/blog/../admin": False,
+        "https://example.org/blog/%2e%2e/admin": False,
+        "https://example.org/About": True,
+        "https://example.org/About?x": False,
+        "https://example.org/About/": False,
+        "https://example.org/": False,
+        "https://example.com/any?thing": True,
+        "https://www.example.net/a?x": True,
+        "https://www.example.net/a": False,
+        "https://www.example.net/abc": False,
+        "https://example.net/a?x": False,
+        "https://evil-example.org/blog/": False,
+    }
+    for url, is_counted in counted.items():
+        seen = check(event() | {"url": url}, stage, now)
+        assert (seen != "site_not_allowed") == is_counted, url
+    assert stage.allows("example.org")
+    assert not stage.allows("example.net")
+    with pytest.raises(ValueError, match="HUBBUB_SITES"):
+        settings.read({"HUBBUB_SITES": "example.org/a\x07b"})
+
+
+def test_the_page_of_the_smoke_test_is_one_that_the_stage_counts() -> None:
+    for listed in ("example.org", "*", "*.example.org", "example.org/blog/*", "a.example/x, b.example/*", ""):
+        stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": listed})
+        page = smoke_page(stage)
+        assert bool(page) == bool(listed)
+        if page:
+            assert isinstance(check(event() | {"url": page}, stage, datetime.now(UTC)), View), listed
 
 
 def test_a_view_expires_after_its_window_and_can_never_count_again() -> None:
@@ -345,7 +455,7 @@ def test_a_visitor_is_remembered_as_long_as_its_views_may_come(site: Site) -> No
 def test_a_queue_out_of_reach_is_busy(site: Site) -> None:
     stage = settings.current()._replace(queue_url="http://127.0.0.1:1/q", endpoint="http://127.0.0.1:1")
     with pytest.raises(Busy):
-        views.take(site.table, ViewsBody(events=[event()]), "", stage, datetime.now(UTC))
+        views.take(site.table, ViewsBody(events=[event()]), Caller(), "", stage, datetime.now(UTC))
 
 
 def test_a_badge_shows_the_count(site: Site) -> None:
@@ -381,7 +491,7 @@ def test_a_stage_with_a_queue_sends_to_it_and_writes_nothing(site: Site) -> None
     queue = definition.create_queue(boto3.client("sqs"), "dev")
     stage = settings.current()._replace(queue_url=queue.url)
     body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(60)])
-    answer = views.take(site.table, body, "", stage, datetime.now(UTC))
+    answer = views.take(site.table, body, Caller("me"), "", stage, datetime.now(UTC))
     assert answer.accepted == 60
     assert scan(site.table) == []
     messages: list[Any] = []
