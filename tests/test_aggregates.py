@@ -382,7 +382,6 @@ def test_guard_pages_may_be_spread(source: Source) -> None:
     assert all(item["ttl"] >= int(item["pk"].split("#")[1]) + day for item in guards)
 
 
-@pytest.mark.heavy
 def test_sixteen_writers_on_one_page_while_four_pumps_race(source: Source) -> None:
     """Writers put views, pumps each apply the whole stream, and every view counts once."""
     table, stream = source

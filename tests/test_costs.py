@@ -145,8 +145,8 @@ COSTS = {
 
 
 @pytest.fixture(scope="module")
-def measured(ministack: Engine) -> dict[tuple[str, str], tuple[int, float, float]]:
-    return {(c.operation, c.name): (c.status, c.writes, c.reads) for c in operations.costs(ministack)}
+def measured(engine: Engine) -> dict[tuple[str, str], tuple[int, float, float]]:
+    return {(c.operation, c.name): (c.status, c.writes, c.reads) for c in operations.costs(engine)}
 
 
 @pytest.mark.parametrize(("operation", "name"), COSTS, ids=map(" ".join, COSTS))
@@ -204,14 +204,14 @@ KEPT = Settings(views_series=False, views_uniques=False)
 
 
 @pytest.fixture
-def applied(ministack: Engine) -> Iterator[tuple[Table, Callable[[], None]]]:
+def applied(engine: Engine) -> Iterator[tuple[Table, Callable[[], None]]]:
     """A table, and what applies its stream."""
-    with fresh_table(ministack) as (table, stream_arn):
+    with fresh_table(engine) as (table, stream_arn):
 
         def apply(event: dict[str, Any], _: object) -> None:
             aggregates.apply(table, OPERATOR, event["Records"])
 
-        pump = StreamPump(ministack.client("dynamodbstreams"), stream_arn, apply)
+        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply)
         yield table, lambda: drain(pump)
 
 
@@ -250,11 +250,11 @@ def test_an_imported_comment_costs_six_write_units(applied: tuple[Table, Callabl
 
 
 def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(
-    ministack: Engine,
+    engine: Engine,
     applied: tuple[Table, Callable[[], None]],
 ) -> None:
     table, drain = applied
-    following = follow(table, ministack.client("dynamodbstreams"))
+    following = follow(table, engine.client("dynamodbstreams"))
 
     def look() -> audit.Audit:
         return audit.audit(table, OPERATOR, following, 0, lambda _: None, lambda _: None)
