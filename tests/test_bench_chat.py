@@ -12,16 +12,16 @@ from ops.definition import create_table
 
 def test_each_event_costs_exactly_this(engine: Engine) -> None:
     assert {str(name): tuple(costs) for name, *costs in capacity(engine).rows} == {
-        "connect, nobody waits": (6, 1, 2, 0.5),
+        "connect, nobody waits": (5, 1, 2, 0.5),
         "status, of one who waits": (1, 3, "–", "–"),
-        "connect, and a match": (16, 2, 12, 0.5),
+        "connect, and a match": (15, 2, 9, 0.5),
         "status, and being told": (3, 2, "–", "–"),
         "message, the first": (1, 1, 0, 0.5),
         "message": (1, 0, 0, 0.5),
         "next, and nobody else": (11, 4, "–", "–"),
-        "disconnect, of one who waits": (6, 1, "–", "–"),
-        "connect, and a match again": (16, 2, "–", "–"),
-        "disconnect, of a pair": (10, 3, 8, 0.5),
+        "disconnect, of one who waits": (5, 1, "–", "–"),
+        "connect, and a match again": (15, 2, "–", "–"),
+        "disconnect, of a pair": (9, 3, 6, 0.5),
     }
 
 

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 # --- capacity ---
 
 COSTS = [
-    Cost(1, 0.04, 0.02, 0.04),
-    Cost(1, 0.04, 0.04, 0.04),
-    Cost(1, 0.16, 2.16, 0.08),
-    Cost(1, 0.16, 2.12, 0.08),
-    Cost(1, 0.08, 2, 4),
-    Cost(1, 0.10, 4, 4),
-    Cost(1, 0.24, 10, 4),
-    Cost(1, 0.24, 8, 4),
-    Cost(1, 2, 0.04, 0.08),
-    Cost(1, 2, 2, 4),
+    Cost(1, 0.04, 0.02, 0.02),
+    Cost(1, 0.04, 0.04, 0.02),
+    Cost(1, 0.16, 2.16, 0.04),
+    Cost(1, 0.16, 2.12, 0.04),
+    Cost(1, 0.08, 2, 2),
+    Cost(1, 0.10, 4, 2),
+    Cost(1, 0.24, 10, 2),
+    Cost(1, 0.24, 8, 2),
+    Cost(1, 2, 0.04, 0.04),
+    Cost(1, 2, 2, 2),
 ]
 
 
@@ -306,7 +306,7 @@ def test_the_command_exits_with_1_when_a_target_is_missed(
 
 def test_an_unknown_engine_is_an_error_that_names_those_there_are() -> None:
     ran = CliRunner().invoke(main, ["views", "--engine", "postgres"])
-    assert (ran.exit_code, "use engine, dynamodb-local or a URL" in ran.output) == (1, True)
+    assert (ran.exit_code, "use dynoxide, ministack or a URL" in ran.output) == (1, True)
 
 
 def test_help_imports_nothing_that_is_measured() -> None:

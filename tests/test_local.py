@@ -332,7 +332,8 @@ def test_what_was_acknowledged_survives_a_kill_of_everything(engine_first: bool,
             acknowledged.update(clients)
 
     def everything_is_there(run: Run) -> None:
-        there = {sk.rpartition("#")[2] for _, sk in run.keys() if sk.startswith("T#")}
+        keys = run.keys()
+        there = {sk.rpartition("#")[2] for _, sk in keys if sk.startswith("T#")}
         assert acknowledged - there == set()
         run.wait_for_views(len(there))
 
