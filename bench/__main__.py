@@ -167,6 +167,25 @@ def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool
         _run(lambda engine, _: run(engine, minutes, rate, seed, status.update), kind, False, as_json)
 
 
+@main.command()
+@click.option("--engine", "kinds", multiple=True, default=("ministack", "dynoxide"), show_default=True)
+@click.option("--quick", is_flag=True, help="Take small numbers; times do not decide.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def local(kinds: tuple[str, ...], quick: bool, as_json: bool) -> None:
+    """The local run on each engine: starts, views, imports (15 minutes on two idle cores)."""
+    from rich.console import Console
+
+    from bench.local import FULL, QUICK, measure
+
+    with Console(stderr=True).status("starting") as status:
+        report = measure(kinds, QUICK if quick else FULL, status.update)
+    if as_json:
+        click.echo(report.as_json())
+    else:
+        report.show(Console(width=None if sys.stdout.isatty() else 140))
+    sys.exit(0 if report.met else 1)
+
+
 main.add_command(faults)
 main.add_command(mutations)
 

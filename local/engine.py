@@ -120,7 +120,8 @@ def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: b
     with contextlib.ExitStack() as opened:
         lock = None
         if data is None:
-            state = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-")))
+            folder = tempfile.TemporaryDirectory(prefix="hubbub-", dir=_memory())
+            state = Path(opened.enter_context(folder))
             log: IO[bytes] = opened.enter_context(tempfile.TemporaryFile())
         else:
             state = data.resolve() / kind_or_url
@@ -156,6 +157,15 @@ def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: b
         ministack = kind_or_url == "ministack"
         _wait(kind_or_url, process, endpoint + ("/_ministack/ready" if ministack else "/"), log)
         return Engine(kind_or_url, endpoint, ministack, process, opened.pop_all())
+
+
+def _memory() -> Path | None:
+    """Return a folder in memory with room for a database that nobody keeps, or None."""
+    folder = Path("/dev/shm")  # noqa: S108 (a folder of its own is made there)
+    with contextlib.suppress(OSError):
+        if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > 2**30:
+            return folder
+    return None
 
 
 def default_kind(data: Path) -> str:
