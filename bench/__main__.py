@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench.report import Report
     from local.engine import Engine
 
-ENGINES = "URL|ministack|dynamodb-local"
+ENGINES = "dynoxide|ministack|URL"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,7 +40,7 @@ def measured(engine: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 # Each command imports what it measures when it runs, so that --help and the other ones need none of it.
 @main.command()
-@measured(engine="ministack")
+@measured(engine="dynoxide")
 def views(kind: str, quick: bool, as_json: bool) -> None:
     """Capacity, throughput and import time of counting views."""
     from bench.views import measure
@@ -49,7 +49,7 @@ def views(kind: str, quick: bool, as_json: bool) -> None:
 
 
 @main.command()
-@measured(engine="dynamodb-local")  # ministack looks at its whole table for each query of an index
+@measured(engine="dynoxide")
 def leaderboards(kind: str, quick: bool, as_json: bool) -> None:
     """Capacity, round trips, time and dollars of ranks, beside COUNT and Redis sorted sets."""
     from bench.leaderboards import measure
@@ -58,7 +58,7 @@ def leaderboards(kind: str, quick: bool, as_json: bool) -> None:
 
 
 @main.command()
-@measured(engine="ministack")
+@measured(engine="dynoxide")
 def challenges(kind: str, quick: bool, as_json: bool) -> None:
     """What the statistics of challenges answer, and what a path costs."""
     from bench.challenges import measure
@@ -67,7 +67,7 @@ def challenges(kind: str, quick: bool, as_json: bool) -> None:
 
 
 @main.command()
-@measured(engine="ministack")
+@measured(engine="dynoxide")
 def comments(kind: str, quick: bool, as_json: bool) -> None:
     """Capacity of writing comments, and of reading pages of them by any filter."""
     from bench.comments import measure
@@ -76,7 +76,7 @@ def comments(kind: str, quick: bool, as_json: bool) -> None:
 
 
 @main.command()
-@measured(engine="ministack")
+@measured(engine="dynoxide")
 def chat(kind: str, quick: bool, as_json: bool) -> None:
     """Capacity, simultaneous arrivals, time to being told and messages a second of chat."""
     from bench.chat import measure
@@ -85,7 +85,7 @@ def chat(kind: str, quick: bool, as_json: bool) -> None:
 
 
 @main.command()
-@click.option("--engine", "kind", default="ministack", show_default=True, help="As of the others.")
+@click.option("--engine", "kind", default="dynoxide", show_default=True, help="As of the others.")
 def units(kind: str) -> None:
     """Capacity of each operation, as JSON: what `python -m ops cost` reckons with."""
     import json
@@ -102,7 +102,7 @@ def units(kind: str) -> None:
 
 
 @main.command()
-@measured(engine="ministack")
+@measured(engine="dynoxide")
 def shards(kind: str, quick: bool, as_json: bool) -> None:
     """Conflicts and capacity of a stream that is applied over four shards."""
     from bench.shards import measure
@@ -111,7 +111,7 @@ def shards(kind: str, quick: bool, as_json: bool) -> None:
 
 
 @main.command()
-@measured(engine="ministack")
+@measured(engine="dynoxide")
 def profile(kind: str, quick: bool, as_json: bool) -> None:
     """CPU time of every handler, and of importing the app."""
     from bench.profile import measure
@@ -120,7 +120,7 @@ def profile(kind: str, quick: bool, as_json: bool) -> None:
 
 
 @main.command()
-@measured(engine="ministack")
+@measured(engine="dynoxide")
 def functions(kind: str, quick: bool, as_json: bool) -> None:
     """CPU time and memory of each function, and what more memory would buy."""
     from bench.functions import measure
@@ -129,7 +129,7 @@ def functions(kind: str, quick: bool, as_json: bool) -> None:
 
 
 @main.command()
-@measured(engine="ministack")
+@measured(engine="dynoxide")
 def millions(kind: str, quick: bool, as_json: bool) -> None:
     """A million views, counted and checked one by one."""
     from bench.millions import measure
@@ -160,7 +160,7 @@ def everything(quick: bool, output: Path) -> None:
 @click.option("--minutes", type=click.FloatRange(0.05), default=10, show_default=True)
 @click.option("--rate", type=click.FloatRange(1), default=20, show_default=True, help="Requests a second.")
 @click.option("--seed", type=int, help="Of what is drawn by lot; else one that is printed.")
-@click.option("--engine", "kind", default="ministack", show_default=True, metavar=ENGINES)
+@click.option("--engine", "kind", default="dynoxide", show_default=True, metavar=ENGINES)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool) -> None:
     """The whole product under mixed load and random kills, and an audit of all that it took."""
@@ -174,6 +174,25 @@ def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool
     console.print(f"{minutes:g} minutes, then an audit; --seed {seed}")
     with console.status("starting") as status:
         _run(lambda engine, _: run(engine, minutes, rate, seed, status.update), kind, False, as_json)
+
+
+@main.command()
+@click.option("--engine", "kinds", multiple=True, default=("ministack", "dynoxide"), show_default=True)
+@click.option("--quick", is_flag=True, help="Take small numbers; times do not decide.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def local(kinds: tuple[str, ...], quick: bool, as_json: bool) -> None:
+    """The local run on each engine: starts, views, imports (15 minutes on two idle cores)."""
+    from rich.console import Console
+
+    from bench.local import FULL, QUICK, measure
+
+    with Console(stderr=True).status("starting") as status:
+        report = measure(kinds, QUICK if quick else FULL, status.update)
+    if as_json:
+        click.echo(report.as_json())
+    else:
+        report.show(Console(width=None if sys.stdout.isatty() else 140))
+    sys.exit(0 if report.met else 1)
 
 
 main.add_command(faults)

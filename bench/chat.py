@@ -27,7 +27,7 @@ FLOORS = {"connect, nobody waits": 1.0, "connect, and a match": 4.0, "disconnect
 AT_ONCE = 16  # arrivals at the same moment
 SETTINGS = Settings(chat_frames=40, secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (no secret)
 METHOD = f"""Capacity. Write and read units (WCU, RCU) of each event, computed from the items before and \
-after every call by the rules AWS publishes; index writes of a transaction doubled, which AWS leaves open. \
+after every call by the rules AWS publishes; a transaction doubles the table's writes, not the indexes'. \
 The published design keeps less: no state that a status could answer, no rate, nothing told again after a \
 crash; its partner, once left, waits no more, its sweep and its time to live do not exist.
   {AT_ONCE} who come at once: as many threads connect at the same moment, {{rounds}} rounds. Left alone are \

@@ -42,7 +42,7 @@ into the table directly. Published, by items and requests: copies of each commen
 combinations of ratings with its own, with its language and without ({COPIES} items, one query a page); \
 and {INDEXES} indexes with whole comments, one query of a full page for each rating, in parallel, merged.
   Write units (WCU) of a comment: ours is measured, all from the post to the last change of an aggregate, a \
-transaction's index writes doubled, which AWS leaves open. The published designs' are of the comment alone, \
+transaction doubles the table's writes, not the indexes'. The published designs' are of the comment alone, \
 without conditions, statistics or redelivery. The questions compare with the four indexes, the cheaper of \
 the two to write; the floor of a page is what its comments weigh."""
 

@@ -134,4 +134,4 @@ def _answer(code: str, message: str, **fields: Any) -> tuple[AWSResponse, dict[s
         "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": {}, "RetryAttempts": 0},
         **fields,
     }
-    return AWSResponse("https://dynamodb.local", 400, HTTPHeaders(), None), parsed
+    return AWSResponse("http://127.0.0.1", 400, HTTPHeaders(), None), parsed

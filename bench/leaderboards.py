@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from bench import rank_prices, rank_reads, rank_times, rank_writes
 from bench.report import Report
-from local.engine import Engine, start
+from local.engine import Engine
 
 
 def measure(engine: Engine, quick: bool) -> Report:
-    """Measure time on an engine, and units on the embedded one; `quick` takes small boards, judges no time.
-
-    DynamoDB Local writes many times slower once a table was deleted, so time comes first, and what does not
-    depend on the engine has one of its own.
-    """
+    """Measure time and units on an engine; `quick` takes small boards and judges no time."""
     timed, memory = rank_times.report(engine, quick)
-    with start("ministack", data=None) as embedded:
-        reads = rank_reads.measure(embedded, quick)
-        written, writes = rank_writes.report(embedded, quick)
+    reads = rank_reads.measure(engine, quick)
+    written, writes = rank_writes.report(engine, quick)
     return rank_reads.report(reads) + written + timed + rank_prices.report(reads, writes, memory)

@@ -9,6 +9,8 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+from local import dynoxide
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("boto3", "botocore", "chalice", "msgspec", "ministack", "redis")
 BUSY = 0.25  # of the load a core can bear, before the run begins: more than that is other work
@@ -22,7 +24,7 @@ def facts() -> dict[str, str]:
         "Python": platform.python_version(),
         "packages": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
         "redis-server": _first_line(["redis-server", "--version"]).partition(" sha=")[0],
-        "Java, for DynamoDB Local": _first_line(["java", "-version"]),
+        "dynoxide": dynoxide.VERSION,
         "commit": commit(),
         "other work": load(),
     }

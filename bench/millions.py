@@ -34,7 +34,7 @@ of the first one's views), {RATE} a second; totals, series by hour and day, and 
 kept. The product's own code writes them in requests of {REQUEST} and applies the stream in batches of up \
 to {BATCH} records, its own changes included, each second's before the next. A table in memory takes the \
 writes and charges each by the rules, for no engine here takes a million in reasonable time. An engine \
-(ministack) takes the first {COMPARED} as well, and its meter must agree, or the run fails. In the end \
+(dynoxide) takes the first {COMPARED} as well, and its meter must agree, or the run fails. In the end \
 every page's total and every hour of its days are compared with counts of the views themselves. One page \
 in the table below is the same number of views, all of the first page."""
 

@@ -31,7 +31,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
             "kind",
             default=INSIDE,
             show_default=True,
-            metavar="inside|ministack|dynamodb-local|URL",
+            metavar="inside|dynoxide|ministack|URL",
             help="inside: ministack, asked in the process that lives the history.",
         ),
         click.option("--processes", default=2, show_default=True, help="That live histories at a time."),

@@ -41,7 +41,7 @@ added to every call; calls at the same time are one, and the fewest of {TRIES} t
 the dearest of the players at the best place, in the middle and at the last. Lists have 10 entries; a \
 place is one in the middle of the board. No engine here takes a million players in reasonable time, so a \
 table in memory answers the product's own calls, its nodes counted from the sorted scores. At {COMPARED:,} \
-players an engine (ministack) holds the same board with the aggregates of a recount, and answers, units \
+players an engine (dynoxide) holds the same board with the aggregates of a recount, and answers, units \
 and calls must be equal, or the run fails (quick: {FEW} players). Each rank is compared with the number of \
 better scores. Names of players and boards are UUIDs, scores lie from 0 to {crowds.MOST:,}. Clustered: 90% \
 of the players in 1% of the range. Tied: ten different scores. The boards' operator is increment, whose \

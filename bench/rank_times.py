@@ -34,9 +34,9 @@ our scores and nodes those that are asked for. A figure is the mean over players
 of the board, of ours and Redis's the median of {REPEATS} repeats each. All answers are compared. Once as \
 the engine answers, which is what the strict target is about, and once with {1000 * LATENCY:g} ms added to \
 every round trip: a stand-in for a network, no figure of AWS's. What DynamoDB itself takes for a page of 1 \
-MB no run on this machine says; the units and trips above are what it would be asked for. DynamoDB Local's \
-pages hold more entries than AWS's, so its round trips are fewer. ministack looks at its whole table for \
-each query, ours too: there, and in a quick run, {FEW:,} players are compared, and judged on nothing. \
+MB no run on this machine says; the units and trips above are what it would be asked for. ministack \
+looks at its whole table for each query: there, and in a quick run, {FEW:,} players are compared, and \
+judged on nothing. \
 Redis answers on the same machine without a network; each of its calls is one round trip, rank and around \
 are two."""
 
@@ -151,10 +151,10 @@ def spread(count: int) -> list[int]:
 
 def report(engine: Engine, quick: bool) -> tuple[Report, dict[int, int]]:
     """Measure all three designs; answer the bytes of sorted sets by size too."""
-    is_judged = engine.kind == "dynamodb-local" and not quick
+    is_judged = engine.kind == "dynoxide" and not quick
     size = PLAYERS if is_judged else FEW
     board, at = CrowdedBoard(POINTS, crowds.crowd("uniform", size)), spread(size)
-    with fresh_table(engine) as (table, _):  # one: DynamoDB Local writes slowly once a table was deleted
+    with fresh_table(engine) as (table, _):
         published = theirs(table, board, at)
         board.define(table)
         mine = ours(table, board, at, REPEATS if is_judged else 1)

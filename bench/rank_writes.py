@@ -30,8 +30,8 @@ submission's transaction (score and activity), then the aggregator over the stre
 many changes as the row says, until the stream is empty. {PLAYERS:,} players with uniform scores are on \
 the board, and change at random. A small gain is 1 to {SMALL}. A change costs the same among a million \
 players, but for batches in which two of them share fewer nodes. Afterwards all aggregates are compared \
-with a recount. Guard: what makes a record count once. Index: an entry that moves, doubled by the \
-transaction, which AWS leaves open. Transactions: of the aggregator, for each change. A submission also \
+with a recount. Guard: what makes a record count once. Index: an entry that moves, which the \
+transaction does not double. Transactions: of the aggregator, for each change. A submission also \
 reads 3 RRU. Published: one update, 3 WCU, with no proof against counting a repeated request twice, and no \
 tree."""
 

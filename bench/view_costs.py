@@ -28,8 +28,8 @@ SIZES = (1, 2, 5, 10, 20, 50, 100)
 FLOOR = 1.0  # a view that is stored at all
 BOUND = 1.3
 METHOD = f"""Capacity. Write units (WCU) for each counted view, computed from the items before and after \
-every call by the rules AWS publishes; a transaction's index writes are doubled like the table's, which AWS \
-leaves open. Ours is everything: the events' puts, then the aggregator over the stream in batches of {BATCH} \
+every call by the rules AWS publishes; a transaction doubles the table's writes, not the \
+indexes'. Ours is everything: the events' puts, then the aggregator over the stream in batches of {BATCH} \
 records, and over the changes that it makes itself, until the stream is empty. Records carry the creation \
 time that the scenario says, and the aggregator's own changes a second of their own. Every page is known \
 before, so that its index entry moves; a returning visitor has been on the page in the same hour. Afterwards \

@@ -17,7 +17,7 @@ try:
 except ModuleNotFoundError:  # another Python than the environment's
     sys.exit("Hubbub's environment is in .venv: use `make run`, or .venv/bin/python -m local")
 
-from local.engine import ROOT, EngineUnavailable, start
+from local.engine import KINDS, ROOT, EngineUnavailable, default_kind, start
 from local.locks import InUse, Lock
 
 ENGINE_PORT = 8002  # where `chalice local --stage local` looks for it (.chalice/config.json)
@@ -39,7 +39,10 @@ def _prefix(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 @click.option("--data", type=click.Path(path_type=Path), default=ROOT / ".local", help="Where data is kept.")
 @click.option("--fresh", is_flag=True, help="Start empty.")
 @click.option(
-    "--engine", "kind", default="ministack", show_default=True, metavar="URL|ministack|dynamodb-local"
+    "--engine",
+    "kind",
+    metavar=f"{'|'.join(KINDS)}|URL",
+    help="[default: dynoxide where it can be installed, else ministack]",
 )
 @click.option("--queue", is_flag=True, help="Put the views queue behind POST /views.")
 @click.option(
@@ -58,7 +61,7 @@ def main(
     engine_port: int | None,
     data: Path,
     fresh: bool,
-    kind: str,
+    kind: str | None,
     queue: bool,
     prefix: str,
     no_reload: bool,
@@ -71,18 +74,20 @@ def main(
     """
     from local.serve import serve
 
-    if fresh and kind.startswith(("http://", "https://")):
+    os.umask(0o077)  # what is kept here is its owner's alone
+    if fresh and kind and kind.startswith(("http://", "https://")):
         raise click.ClickException("--fresh empties an engine that is started here, not one at a URL")
     data = data.resolve()
     with contextlib.ExitStack() as running:
         try:
             if not child:
                 # 1. Nothing else uses the folder, nor the ports.
-                data.mkdir(parents=True, exist_ok=True)
-                lock = running.enter_context(Lock(data / "run.lock", patience=30))
+                data.mkdir(mode=0o700, parents=True, exist_ok=True)
+                lock = running.enter_context(Lock(data / "run.lock", 60, "its app is still counting"))
                 engine_port = engine_port or _engine_port({port, socket_port})
                 _must_be_free({"--port": port, "--socket-port": socket_port, "--engine-port": engine_port})
             # 2. The engine, which goes on while the app is restarted.
+            kind = kind or default_kind(data)
             engine = running.enter_context(start(kind, data, engine_port, fresh))
         except InUse as holder:
             raise click.ClickException(f"{holder}: stop it, or choose another folder with --data") from None
@@ -93,7 +98,7 @@ def main(
                 f"{data} cannot be used ({os.strerror(error.errno or 0)}): see --data"
             ) from None
         if queue and not engine.has_queues:
-            raise click.ClickException("--queue needs an engine with SQS: use ministack")
+            raise click.ClickException("--queue needs an engine with SQS: add --engine ministack")
         # 3. The app, in this process, or in one that is replaced when its source changes.
         if child or no_reload:
             serve(

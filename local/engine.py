@@ -2,13 +2,13 @@
 
 | kind | what it is | queues | its state, given a data folder |
 |---|---|---|---|
+| `dynoxide` | one binary over SQLite, fetched on first use, behind a guard | no | on disk with each write |
 | `ministack` | a Python package, run by `local.launcher` | yes | read when it starts, written when it stops |
-| `dynamodb-local` | AWS's own, in Java; fetched on first use | no | in a database file |
-| a URL | whatever answers there; nothing is started | asked | its own affair |
+| a URL | an engine that runs already; nothing is started | asked | its own affair |
 
 An engine outlives Ctrl-C, which a terminal sends to all processes in its foreground, so that the application
 can drain first. It does not outlive the process that started it, however that one ends. A data folder serves
-one engine at a time.
+one engine at a time. Every engine that is started here refuses requests of foreign pages (guard.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.locks import InUse, Lock
+from local.locks import InUse, Lock, private
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 REGION = "us-east-1"
 START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+STOP_SECONDS = 30.0  # for an engine with nothing to save
+KINDS = ("dynoxide", "ministack")
 
 
 class EngineUnavailable(Exception):
@@ -90,9 +91,9 @@ class Engine:
             return self._clients[service]
 
     def stop(self) -> None:
-        """End the engine if it was started here, and wait: ministack writes its state now.
+        """End the engine if it was started here, and wait for it. Stopping twice does nothing.
 
-        After 30 seconds it is killed, and what it had not written is lost. Stopping twice does nothing.
+        ministack writes its state now, for as long as that takes.
         """
         self._opened.close()
 
@@ -107,32 +108,37 @@ def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: b
     """Start an engine of a kind, listening on `port` or on a free one, and return it once it answers.
 
     With `data` it keeps its state in the folder of that name and kind, which `fresh` empties first, and its
-    log beside it; without, all is forgotten when it stops. ministack listens on the loopback interface alone.
-    DynamoDB Local has no option for that and listens on every interface: keep it behind a firewall.
+    log beside it; without, all is forgotten when it stops. Both are readable by their owner alone. The engine
+    listens on the loopback interface alone.
 
     Raises EngineUnavailable when a program is missing, port or folder is taken, or it does not answer.
     """
     if kind_or_url.startswith(("http://", "https://")):
         return _at(kind_or_url)
-    if kind_or_url not in ("ministack", "dynamodb-local"):
-        raise EngineUnavailable(f"{kind_or_url!r} is no engine: use ministack, dynamodb-local or a URL")
+    if kind_or_url not in KINDS:
+        raise EngineUnavailable(f"{kind_or_url!r} is no engine: use {', '.join(KINDS)} or a URL")
     with contextlib.ExitStack() as opened:
-        state = lock = None
-        if data is not None:
+        lock = None
+        if data is None:
+            folder = tempfile.TemporaryDirectory(prefix="hubbub-", dir=_memory())
+            state = Path(opened.enter_context(folder))
+            log: IO[bytes] = opened.enter_context(tempfile.TemporaryFile())
+        else:
             state = data.resolve() / kind_or_url
-            state.parent.mkdir(parents=True, exist_ok=True)
+            state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                lock = opened.enter_context(Lock(state.with_suffix(".lock"), STOP_SECONDS / 2))
+                lock = opened.enter_context(Lock(state.with_suffix(".lock"), None, "its engine saves"))
             except InUse as holder:
                 raise EngineUnavailable(f"another engine has this folder: {holder}") from None
             if fresh and state.exists():
                 shutil.rmtree(state)
-            state.mkdir(exist_ok=True)
-        log: IO[bytes] = state.with_suffix(".log").open("wb+") if state else tempfile.TemporaryFile()  # noqa: SIM115
-        opened.enter_context(log)
+            state.mkdir(mode=0o700, exist_ok=True)
+            state.chmod(0o700)
+            written = private(state.with_suffix(".log"), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            log = opened.enter_context(os.fdopen(written, "wb+"))
         port = _free(port)
-        ministack = kind_or_url == "ministack"
-        command, environment = (_ministack if ministack else _dynamodb_local)(port, state)
+        has_state = data is not None
+        command, environment = _COMMANDS[kind_or_url](port, state, has_state)
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -142,13 +148,38 @@ def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: b
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=0o077,
             # The folder stays locked until the engine itself has ended and written its state.
             pass_fds=(lock.fileno(),) if lock else (),
         )
-        opened.callback(_end, process)
+        opened.callback(_end, process, state if has_state else None)
         endpoint = f"http://127.0.0.1:{port}"
+        ministack = kind_or_url == "ministack"
         _wait(kind_or_url, process, endpoint + ("/_ministack/ready" if ministack else "/"), log)
         return Engine(kind_or_url, endpoint, ministack, process, opened.pop_all())
+
+
+def _memory() -> Path | None:
+    """Return a folder in memory with room for a database that nobody keeps, or None."""
+    folder = Path("/dev/shm")  # noqa: S108 (a folder of its own is made there)
+    with contextlib.suppress(OSError):
+        if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > 2**30:
+            return folder
+    return None
+
+
+def default_kind(data: Path) -> str:
+    """Return dynoxide where it can be had, else ministack, after one line on standard error that says so."""
+    from local import dynoxide  # which needs this module
+
+    try:
+        dynoxide.install()
+    except EngineUnavailable as reason:
+        kept = data / "dynoxide"
+        aside = f"; what dynoxide has kept in {kept} is not used" if kept.exists() else ""
+        print(f"using ministack, for dynoxide is not available: {reason}{aside}", file=sys.stderr, flush=True)
+        return "ministack"
+    return "dynoxide"
 
 
 def _at(url: str) -> Engine:
@@ -164,7 +195,7 @@ def _at(url: str) -> Engine:
     return engine
 
 
-def _ministack(port: int, state: Path | None) -> tuple[list[str], dict[str, str]]:
+def _ministack(port: int, state: Path, has_state: bool) -> tuple[list[str], dict[str, str]]:
     """Return ministack's command, and its environment beside this process's own."""
     environment = {
         "GATEWAY_PORT": str(port),
@@ -178,17 +209,22 @@ def _ministack(port: int, state: Path | None) -> tuple[list[str], dict[str, str]
         "IOT_MTLS_ENABLED": "0",
         # In reach of a Docker daemon it would remove the containers of every other ministack.
         "DOCKER_HOST": "unix:///nonexistent",
-        "PERSIST_STATE": "1" if state else "0",
-        "STATE_DIR": str(state or ""),
+        "PERSIST_STATE": "1" if has_state else "0",
+        "STATE_DIR": str(state) if has_state else "",
     }
     return [sys.executable, "-m", "local.launcher"], environment
 
 
-def _dynamodb_local(port: int, state: Path | None) -> tuple[list[str], dict[str, str]]:
-    """Return DynamoDB Local's command, after fetching the program if that was never done."""
-    from local import dynamodb_local  # which needs this module
+def _dynoxide(port: int, state: Path, has_state: bool) -> tuple[list[str], dict[str, str]]:
+    """Return the command of dynoxide behind its guard, after fetching it if that was never done."""
+    from local import dynoxide
 
-    return dynamodb_local.command(port, state), {}
+    program = str(dynoxide.install())
+    options = ["--port", str(port), "--program", program, "--state", str(state)]
+    return [sys.executable, "-m", "local.guard", *options], {}
+
+
+_COMMANDS = {"dynoxide": _dynoxide, "ministack": _ministack}
 
 
 def _free(port: int | None) -> int:
@@ -203,7 +239,7 @@ def _free(port: int | None) -> int:
 
 
 def _wait(kind: str, process: subprocess.Popen[bytes], url: str, log: IO[bytes]) -> None:
-    """Wait until the engine answers; DynamoDB Local answers a plain GET with 400, and that will do."""
+    """Wait until the engine answers a plain GET."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
@@ -222,17 +258,38 @@ def _wait(kind: str, process: subprocess.Popen[bytes], url: str, log: IO[bytes])
     raise EngineUnavailable("\n".join([f"{kind} {state}; its log ends:", *tail]))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the engine to end, wait, and kill it if it does not; closing its input releases its watcher."""
+def _end(process: subprocess.Popen[bytes], state: Path | None) -> None:
+    """Ask the engine to end, and wait. One that has state to save is never killed; it says how far it is."""
     process.terminate()
+    waited = 0.0
     try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+                return
+            waited += 5
+            if state is None and waited >= STOP_SECONDS:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return
+            if state is not None:
+                _say_that_it_saves(state, waited)
     finally:
         if process.stdin:
             process.stdin.close()
+
+
+def _say_that_it_saves(state: Path, seconds: float) -> None:
+    written = 0
+    for file in state.rglob("*"):
+        with contextlib.suppress(OSError):  # it was renamed meanwhile
+            written += file.stat().st_size
+    print(
+        f"saving: the engine writes its state to {state} ({written / 1e6:.0f} MB there after"
+        f" {seconds:.0f} s). It is not killed: wait, and nothing is lost.",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _session() -> boto3.session.Session:

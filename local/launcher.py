@@ -26,9 +26,9 @@ from ministack.core.responses import AccountRegionScopedDict, set_request_accoun
 from ministack.services import apigateway_v1 as rest_apis
 from ministack.services import dynamodb, sqs
 
-logger = logging.getLogger("hubbub.launcher")
+from local.guard import FIVE_YEARS, refusal
 
-FIVE_YEARS = 5 * 365 * 86_400  # seconds: AWS leaves an item that expired before that alone
+logger = logging.getLogger("hubbub.launcher")
 
 SERVICE = "dynamodb.amazonaws.com"
 SERVICE_IDENTITY = {"Type": "Service", "PrincipalId": SERVICE, "type": "Service", "principalId": SERVICE}
@@ -158,6 +158,28 @@ def sweep_while_serving() -> None:
     ministack.app = serve_and_sweep
 
 
+def refuse_foreign_pages() -> None:
+    """Refuse requests and sockets that a browser makes for a foreign page, before anything reads them."""
+    serve: Callable[[Message, Receive, Send], Awaitable[None]] = ministack.app
+
+    async def guarded(scope: Message, receive: Receive, send: Send) -> None:
+        names = [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope.get("headers", ())
+        ]
+        reason = "" if scope["type"] == "lifespan" else refusal(names)
+        if not reason:
+            await serve(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": reason})
+        else:
+            body = json.dumps({"__type": "AccessDeniedException", "message": reason}).encode()
+            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+            await send({"type": "http.response.start", "status": 403, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
+    ministack.app = guarded
+
+
 def import_rest_apis() -> None:
     """Answer ImportRestApi and PutRestApi, with which `chalice deploy` creates and overwrites its REST API.
 
@@ -237,6 +259,7 @@ def main() -> None:
     find_saved_queues_on_another_port()
     leave_expired_items_to_the_sweep()
     sweep_while_serving()
+    refuse_foreign_pages()
     import_rest_apis()
     if os.environ.get("SERVE_FUNCTIONS"):
         from local import deployed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Self
@@ -14,18 +15,24 @@ class InUse(Exception):
     """Another process holds the lock; the message names it."""
 
 
+def private(path: Path, flags: int) -> int:
+    """Open a file that its owner alone can read, and return its descriptor."""
+    return os.open(path, flags, 0o600)
+
+
 class Lock:
     """Locks a file, which then names this process, until it is released here and wherever it was inherited.
 
     A holder that lives is InUse at once. When it has released the lock or died, its children may still be
-    writing what they know: they are waited for, `patience` seconds at most. Raises OSError when the file
-    cannot be written.
+    writing what they know. They are waited for: `patience` seconds at most, or without it until they end, and
+    every five seconds a line on standard error gives the `reason`. Raises OSError when the file cannot be
+    written.
     """
 
-    def __init__(self, path: Path, patience: float) -> None:
-        self._file = path.open("a+", encoding="ascii", errors="replace")
+    def __init__(self, path: Path, patience: float | None, reason: str = "it is still ending") -> None:
+        self._file = os.fdopen(private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", errors="replace")
         try:
-            self._acquire(path, time.monotonic() + patience)
+            self._acquire(path, patience, reason)
             self._name(str(os.getpid()))
         except BaseException:
             self._file.close()
@@ -42,15 +49,20 @@ class Lock:
         self._name("")
         self._file.close()
 
-    def _acquire(self, path: Path, deadline: float) -> None:
+    def _acquire(self, path: Path, patience: float | None, reason: str) -> None:
+        begin = said = time.monotonic()
         while True:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             self._file.seek(0)
-            holder = self._file.read()
-            if _lives(holder) or time.monotonic() > deadline:
+            holder, now = self._file.read(), time.monotonic()
+            if _lives(holder) or (patience is not None and now > begin + patience):
                 raise InUse(f"process {holder or '?'} is using {path.parent}")
+            if now > said + 5:
+                waits = f"waiting for the last run of {path.parent} ({now - begin:.0f} s): {reason}"
+                print(waits, file=sys.stderr, flush=True)
+                said = now
             time.sleep(0.05)
 
     def _name(self, holder: str) -> None:

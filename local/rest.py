@@ -118,7 +118,7 @@ class Handler(ChaliceRequestHandler):
         except Refusal as refusal:
             self.send_error(refusal.status, str(refusal))
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = answer  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = answer  # noqa: N815
 
     def _ask_app(self, body: bytes | None) -> None:
         headers = dict(self.headers)

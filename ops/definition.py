@@ -25,7 +25,7 @@ TEMPLATE = Path(__file__).parents[1] / ".chalice" / "resources.yaml"
 Properties = dict[str, Any]
 
 UNSUPPORTED = {"UnknownOperationException", "UnsupportedOperationException"}
-"""What an engine answers to an operation it does not have; DynamoDB Local has no point-in-time recovery."""
+"""What an engine answers to an operation it does not have, such as point-in-time recovery."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def ensure_secret(path: Path) -> None:
     """
     if path.exists():
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:

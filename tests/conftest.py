@@ -36,7 +36,7 @@ from chalice.test import Client  # noqa: E402
 from moto import mock_aws  # noqa: E402
 
 import app  # noqa: E402
-from local.engine import Engine, EngineUnavailable, start  # noqa: E402
+from local.engine import Engine, default_kind, start  # noqa: E402
 from ops.definition import Table, create_table  # noqa: E402
 from ops.provision import Clients  # noqa: E402
 from tests import permissions  # noqa: E402
@@ -50,14 +50,6 @@ if TYPE_CHECKING:
 
 EngineTable = tuple[Engine, str, str]
 """An engine, the name of a table on it and the ARN of the table's stream."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Make what is heavy a long test on DynamoDB Local, which slows down as its stream fills."""
-    for item in items:
-        if item.get_closest_marker("heavy") and "[dynamodb-local" in item.name:
-            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -87,27 +79,21 @@ def _running(kind: str) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as environment:
         # The engine is shared: what one test lets expire must not vanish under another that still reads it.
         environment.setenv("TTL_SWEEP_SECONDS", "86400")
-        environment.setenv("AUTH", "true")  # ministack looks at signatures and policies
-        try:
-            engine = start(kind, data=None)
-        except EngineUnavailable as reason:
-            pytest.skip(f"{kind} is not available: {reason}")
-    with engine:
-        yield engine
+        running = start(kind, data=None)
+    with running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The engine of `make run` (dynoxide where it can be had), without data. Nothing on it expires."""
+    yield from _running(default_kind(tmp_path_factory.mktemp("engine")))
 
 
 @pytest.fixture(scope="session")
 def ministack() -> Iterator[Engine]:
-    """A ministack without data that never deletes expired items, and lets functions do what they may."""
-    for engine in _running("ministack"):
-        permissions.enforce(engine, table="test-*")
-        yield engine
-
-
-@pytest.fixture(scope="session")
-def dynamodb_local() -> Iterator[Engine]:
-    """A DynamoDB Local without data; the test is skipped where it cannot run."""
-    yield from _running("dynamodb-local")
+    """A ministack like it, for what only ministack has: queues, functions, policies and CloudFormation."""
+    yield from _running("ministack")
 
 
 @pytest.fixture(scope="module")
@@ -125,16 +111,9 @@ def clients(cloud: Engine) -> Clients:
     return Clients(cloud.client("cloudformation"), cloud.client("dynamodb"), cloud.client("sqs"))
 
 
-@pytest.fixture(scope="session", params=["ministack", "dynamodb-local"])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine in turn: a test that asks for it runs on both."""
-    running: Engine = request.getfixturevalue(str(request.param).replace("-", "_"))
-    return running
-
-
 @pytest.fixture
 def engine_table(engine: Engine) -> Iterator[EngineTable]:
-    """A table of its own for the test, on each engine in turn."""
+    """A table of its own for the test, on the engine."""
     with table_on(engine) as made:
         yield engine, made.name, made.stream_arn
 
@@ -161,7 +140,7 @@ def site(moto_table: Table) -> Iterator[Site]:
 
 @pytest.fixture
 def live_site(engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """The app on a real engine, each in turn, as its clients see it."""
+    """The app on a real engine, as its clients see it."""
     from chalicelib.table import Table as Store
     from tests.records import Reader
     from tests.site import Site

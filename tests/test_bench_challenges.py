@@ -22,15 +22,15 @@ PUBLISHED_WRONG = {
 
 
 @pytest.mark.parametrize("play", PLAYS.values(), ids=list(PLAYS))
-def test_our_statistics_are_true_after_every_play(ministack: Engine, play: Play) -> None:
-    assert ours(ministack, play) == truth(play)
+def test_our_statistics_are_true_after_every_play(engine: Engine, play: Play) -> None:
+    assert ours(engine, play) == truth(play)
 
 
 @pytest.mark.parametrize("name", PUBLISHED_WRONG)
 def test_the_published_statistics_are_wrong_where_records_repeat_or_share_a_batch(
-    ministack: Engine, name: str
+    engine: Engine, name: str
 ) -> None:
-    assert wrong(published(ministack, PLAYS[name]), truth(PLAYS[name])) == PUBLISHED_WRONG[name]
+    assert wrong(published(engine, PLAYS[name]), truth(PLAYS[name])) == PUBLISHED_WRONG[name]
 
 
 def test_the_truth_is_counted_in_sets() -> None:
@@ -41,9 +41,9 @@ def test_the_truth_is_counted_in_sets() -> None:
 
 
 @pytest.mark.long
-def test_a_path_costs_exactly_this(ministack: Engine) -> None:
+def test_a_path_costs_exactly_this(engine: Engine) -> None:
     paths = SCENARIOS["100 players, a path each"]
-    assert challenge_costs.ours(ministack, paths) == pytest.approx(Cost(6, 4, 0.06, 0))
+    assert challenge_costs.ours(engine, paths) == pytest.approx(Cost(6, 4, 0.06, 0))
     alone = SCENARIOS["a path, alone"]
-    assert challenge_costs.ours(ministack, alone) == pytest.approx(Cost(6, 4, 4, 0))
-    assert challenge_costs.published(ministack, alone) == pytest.approx(Cost(1, 0, 3, 0.5))
+    assert challenge_costs.ours(engine, alone) == pytest.approx(Cost(6, 4, 4, 0))
+    assert challenge_costs.published(engine, alone) == pytest.approx(Cost(1, 0, 3, 0.5))

@@ -15,9 +15,9 @@ from local.engine import Engine
 pytestmark = pytest.mark.usefixtures("unwatched")
 
 
-def test_an_answer_is_played_back_in_place_of_the_network(ministack: Engine) -> None:
+def test_an_answer_is_played_back_in_place_of_the_network(engine: Engine) -> None:
     sent: list[bytes] = []
-    with deployed(ministack) as site:
+    with deployed(engine) as site:
         client: Any = site.table.client
         session = client._endpoint.http_session
         real = session.send
@@ -35,8 +35,8 @@ def test_an_answer_is_played_back_in_place_of_the_network(ministack: Engine) -> 
     assert sent == [b"DynamoDB_20120810.GetItem"]  # by the one run that is kept
 
 
-def test_what_asks_for_something_else_each_time_is_not_measured(ministack: Engine) -> None:
-    with deployed(ministack) as site:
+def test_what_asks_for_something_else_each_time_is_not_measured(engine: Engine) -> None:
+    with deployed(engine) as site:
         numbers = itertools.count()
         invocation = site.rest("GET", "/views", "", query={"url": PAGE})
 

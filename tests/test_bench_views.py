@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 # --- capacity ---
 
 COSTS = [
-    Cost(1, 0.04, 0.02, 0.04),
-    Cost(1, 0.04, 0.04, 0.04),
-    Cost(1, 0.16, 2.16, 0.08),
-    Cost(1, 0.16, 2.12, 0.08),
-    Cost(1, 0.08, 2, 4),
-    Cost(1, 0.10, 4, 4),
-    Cost(1, 0.24, 10, 4),
-    Cost(1, 0.24, 8, 4),
-    Cost(1, 2, 0.04, 0.08),
-    Cost(1, 2, 2, 4),
+    Cost(1, 0.04, 0.02, 0.02),
+    Cost(1, 0.04, 0.04, 0.02),
+    Cost(1, 0.16, 2.16, 0.04),
+    Cost(1, 0.16, 2.12, 0.04),
+    Cost(1, 0.08, 2, 2),
+    Cost(1, 0.10, 4, 2),
+    Cost(1, 0.24, 10, 2),
+    Cost(1, 0.24, 8, 2),
+    Cost(1, 2, 0.04, 0.04),
+    Cost(1, 2, 2, 2),
 ]
 
 
@@ -53,22 +53,22 @@ COSTS = [
 @pytest.mark.parametrize(
     ("scenario", "cost"), list(zip(SCENARIOS, COSTS, strict=True)), ids=range(len(COSTS))
 )
-def test_a_view_costs_exactly_this(ministack: Engine, scenario: Scenario, cost: Cost) -> None:
-    assert view_costs.ours(ministack, scenario) == pytest.approx(cost, abs=0.0001)
+def test_a_view_costs_exactly_this(engine: Engine, scenario: Scenario, cost: Cost) -> None:
+    assert view_costs.ours(engine, scenario) == pytest.approx(cost, abs=0.0001)
 
 
-def test_a_view_of_a_hot_page_costs_at_most_1_3_write_units(ministack: Engine) -> None:
-    assert view_costs.ours(ministack, HOT).total <= view_costs.BOUND == 1.3
+def test_a_view_of_a_hot_page_costs_at_most_1_3_write_units(engine: Engine) -> None:
+    assert view_costs.ours(engine, HOT).total <= view_costs.BOUND == 1.3
 
 
 @pytest.mark.long
-def test_ten_batches_in_a_second_cost_little_more_than_one(ministack: Engine) -> None:
-    assert view_costs.ours(ministack, BUSY) == pytest.approx(Cost(1, 0.14, 0.02, 0.04), abs=0.0001)
+def test_ten_batches_in_a_second_cost_little_more_than_one(engine: Engine) -> None:
+    assert view_costs.ours(engine, BUSY) == pytest.approx(Cost(1, 0.14, 0.02, 0.04), abs=0.0001)
 
 
 @pytest.mark.parametrize("pages", [1, 100])
-def test_the_published_design_costs_four_write_units_a_view(ministack: Engine, pages: int) -> None:
-    assert view_costs.published(ministack, HOT._replace(pages=pages)) == 4
+def test_the_published_design_costs_four_write_units_a_view(engine: Engine, pages: int) -> None:
+    assert view_costs.published(engine, HOT._replace(pages=pages)) == 4
 
 
 # --- conflicts ---
@@ -226,17 +226,17 @@ def test_hubbub_waits_a_conflict_out(
 # --- throughput ---
 
 
-def test_the_published_design_loses_views_to_conflicts_and_ours_loses_none(ministack: Engine) -> None:
-    theirs = view_rates.published(ministack, 0.5, InFlight(latency=0.005))
-    single = view_rates.ours(ministack, 0.5, InFlight(latency=0.005), 1)
-    batched = view_rates.ours(ministack, 0.5, InFlight(latency=0.005), 25)
+def test_the_published_design_loses_views_to_conflicts_and_ours_loses_none(engine: Engine) -> None:
+    theirs = view_rates.published(engine, 0.5, InFlight(latency=0.005))
+    single = view_rates.ours(engine, 0.5, InFlight(latency=0.005), 1)
+    batched = view_rates.ours(engine, 0.5, InFlight(latency=0.005), 25)
     assert theirs.lost == theirs.refused > theirs.counted > 0
     assert (single.lost, batched.lost) == (0, 0)
     assert min(single.counted, batched.counted) > 0
 
 
-def test_one_writer_of_the_published_design_loses_nothing(ministack: Engine) -> None:
-    assert view_rates.published(ministack, 0.3, InFlight(), writers=1).lost == 0
+def test_one_writer_of_the_published_design_loses_nothing(engine: Engine) -> None:
+    assert view_rates.published(engine, 0.3, InFlight(), writers=1).lost == 0
 
 
 def test_a_recount_finds_an_aggregate_that_is_wrong_missing_or_too_much(hubbub: str) -> None:
@@ -295,18 +295,18 @@ def test_the_json_has_method_figures_and_targets() -> None:
 @pytest.mark.parametrize(("measured", "code"), [(1.1, 0), (1.4, 1)])
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_the_command_exits_with_1_when_a_target_is_missed(
-    ministack: Engine, monkeypatch: pytest.MonkeyPatch, measured: float, code: int, options: list[str]
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, measured: float, code: int, options: list[str]
 ) -> None:
     told = Report(["how"], targets=[Target("WCU", measured, 1.3)])
     monkeypatch.setattr("bench.views.measure", lambda engine, quick: told)
-    ran = CliRunner().invoke(main, ["views", "--engine", ministack.endpoint, *options])
+    ran = CliRunner().invoke(main, ["views", "--engine", engine.endpoint, *options])
     assert ran.exit_code == code
     assert "how" in ran.output
 
 
 def test_an_unknown_engine_is_an_error_that_names_those_there_are() -> None:
     ran = CliRunner().invoke(main, ["views", "--engine", "postgres"])
-    assert (ran.exit_code, "use ministack, dynamodb-local or a URL" in ran.output) == (1, True)
+    assert (ran.exit_code, "use dynoxide, ministack or a URL" in ran.output) == (1, True)
 
 
 def test_help_imports_nothing_that_is_measured() -> None:

@@ -36,8 +36,8 @@ def lines(found: Any, feature: str) -> dict[str, float]:
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in acts.OPERATIONS],
 )
-def test_an_operation_costs_what_is_written_down(ministack: Engine, name: str) -> None:
-    measured = units.measure(ministack, name)
+def test_an_operation_costs_what_is_written_down(engine: Engine, name: str) -> None:
+    measured = units.measure(engine, name)
     assert flat(measured) == pytest.approx(flat(WRITTEN[name]), rel=0.03, abs=0.02)
 
 

@@ -82,8 +82,8 @@ class Hunt:
 
 
 @pytest.fixture
-def hunt(ministack: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hunt]:
-    with store_on(ministack, pause=lambda _: None) as (table, stream), Client(app.app) as http:
+def hunt(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hunt]:
+    with store_on(engine, pause=lambda _: None) as (table, stream), Client(app.app) as http:
         monkeypatch.setattr(app, "connect", lambda: table)
         yield Hunt(table, stream, http.http)
 

@@ -119,8 +119,8 @@ def hunt(engine: Engine) -> Iterator[Hunt]:
 
 
 @pytest.fixture
-def hunt_on_ministack(ministack: Engine) -> Iterator[Hunt]:
-    with store_on(ministack) as made:
+def hunt_on_engine(engine: Engine) -> Iterator[Hunt]:
+    with store_on(engine) as made:
         yield Hunt(*made)
 
 
@@ -135,7 +135,6 @@ def test_fifty_submissions_of_a_player_at_once_never_exceed_the_limit(hunt: Hunt
     hunt.settle()
 
 
-@pytest.mark.heavy
 def test_fifty_submissions_of_a_player_at_once_lose_no_path_under_conflicts(hunt: Hunt) -> None:
     """Conflicts as AWS has them: a transaction that meets another on the player's progress is cancelled."""
     hunt.define(limit=AT_ONCE)
@@ -283,15 +282,14 @@ def play(hunt: Hunt, players: int, seed: int) -> None:
     hunt.compare_leaders()
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("seed", [1])
 def test_a_game_of_real_submissions_and_concurrent_pumps_is_counted_exactly(hunt: Hunt, seed: int) -> None:
     play(hunt, 60, seed)
 
 
 @pytest.mark.long
-def test_a_game_of_thousands_of_real_players_is_counted_exactly(hunt_on_ministack: Hunt) -> None:
-    play(hunt_on_ministack, 3000, 7)
+def test_a_game_of_thousands_of_real_players_is_counted_exactly(hunt_on_engine: Hunt) -> None:
+    play(hunt_on_engine, 3000, 7)
 
 
 def changes(players: int, limit: int, chance: random.Random) -> tuple[list[Any], Counter[int]]:
@@ -311,10 +309,10 @@ def changes(players: int, limit: int, chance: random.Random) -> tuple[list[Any],
 
 
 def test_five_thousand_players_are_counted_exactly_however_their_records_are_delivered(
-    hunt_on_ministack: Hunt,
+    hunt_on_engine: Hunt,
 ) -> None:
     """Two paths of a player in a batch, batches that come again whole and in parts, four pumps at a time."""
-    hunt, chance = hunt_on_ministack, random.Random(5)
+    hunt, chance = hunt_on_engine, random.Random(5)
     hunt.define(limit=12)
     records, truth = changes(5000, 12, chance)
     for i in range(0, len(records), 1000):  # out of order, as far as shards allow
@@ -431,10 +429,10 @@ class Twin(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.long)])
 def test_the_feature_equals_a_naive_twin_whatever_is_done_and_delivered(
-    hunt_on_ministack: Hunt, examples: int
+    hunt_on_engine: Hunt, examples: int
 ) -> None:
     """The long run draws anew each time; hypothesis prints how to repeat a failure."""
-    twin = type("HuntTwin", (Twin,), {"hunt": hunt_on_ministack})
+    twin = type("HuntTwin", (Twin,), {"hunt": hunt_on_engine})
     config = settings(
         max_examples=examples,
         stateful_step_count=25,

@@ -112,9 +112,9 @@ class Client(test_chat_clients.Client):
 
 
 @pytest.fixture
-def table(ministack: Engine) -> Iterator[EngineTable]:
-    with table_on(ministack) as made:
-        yield ministack, made.name, made.stream_arn
+def table(engine: Engine) -> Iterator[EngineTable]:
+    with table_on(engine) as made:
+        yield engine, made.name, made.stream_arn
 
 
 @contextmanager

@@ -144,7 +144,6 @@ class Client:
 @pytest.mark.parametrize(
     "faults", ["conflicts", *(pytest.param(one, marks=pytest.mark.long) for one in ("none", "throttles"))]
 )
-@pytest.mark.heavy
 def test_whatever_many_do_at_once_nobody_is_in_two_chats(
     engine_table: EngineTable, chat: Chat, faults: str
 ) -> None:

@@ -94,10 +94,10 @@ def test_the_decision_is_for_the_least_expected_cost_whatever_the_counts() -> No
 
 
 @pytest.fixture
-def table(dynamodb_local: Engine) -> Iterator[Table]:
-    """A table on DynamoDB Local, which counts reads as AWS does."""
-    with table_on(dynamodb_local) as made:
-        yield Table(made.name, dynamodb_local.client("dynamodb"))
+def table(engine: Engine) -> Iterator[Table]:
+    """A table on an engine that counts reads as AWS does."""
+    with table_on(engine) as made:
+        yield Table(made.name, engine.client("dynamodb"))
 
 
 def product(table: Table, count: int, way: Callable[[int], tuple[int, str]]) -> None:

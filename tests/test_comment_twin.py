@@ -128,7 +128,6 @@ OPERATIONS = st.lists(
 )
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.long)], ids=["quick", "long"])
 def test_random_operations_leave_what_a_list_in_memory_would(live: Live, times: int) -> None:
     chosen_seed = int(os.environ.get("HUBBUB_FUZZ_SEED") or random.randrange(2**32))
@@ -201,7 +200,6 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
     agree(table, product, twin, random.Random(len(operations)).sample(FILTERS, 12), (100, 3))
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_concurrent_writers_and_redelivery_leave_what_a_list_in_memory_would(live: Live, number: int) -> None:
     """Four writers, each with authors of its own; meanwhile a reader walks through pages of what stays."""

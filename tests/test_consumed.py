@@ -13,7 +13,6 @@ from chalicelib.items import Key
 from chalicelib.settings import Settings
 from chalicelib.table import Table, connect
 from chalicelib.threads import at_once
-from local.capacity import count_reads
 from local.engine import Engine
 from tests.conftest import EngineTable
 
@@ -22,9 +21,9 @@ from tests.conftest import EngineTable
 def table(engine_table: EngineTable) -> Table:
     """A table whose client is watched, as that of a stage with HUBBUB_CAPACITY is."""
     engine, name, _ = engine_table
-    table = connect(Settings(endpoint=engine.endpoint, table=name, capacity=True))
-    count_reads(table.client)
-    return table
+    if engine.kind == "ministack":
+        pytest.skip("ministack reports the units of reads wrongly")
+    return connect(Settings(endpoint=engine.endpoint, table=name, capacity=True))
 
 
 def key(i: int) -> Key:

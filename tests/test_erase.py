@@ -40,7 +40,7 @@ from chalicelib.items import Item, Key
 from chalicelib.score_schemas import ScoreBody
 from chalicelib.settings import Settings
 from chalicelib.table import Table, connect
-from local.engine import ROOT, Engine
+from local.engine import ROOT
 from ops import definition, redrive, segments
 from ops import erase as work
 from ops.__main__ import main
@@ -127,7 +127,6 @@ def test_erasing_again_finds_nothing_and_writes_nothing(live: Live) -> None:
     assert scan(live.table) == before
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     "deletions", [3, *(pytest.param(number, marks=pytest.mark.long) for number in (0, 9))]
 )
@@ -149,7 +148,6 @@ def test_one_that_is_killed_goes_on_and_ends_with_a_whole_look(
     assert drift(live.table, app.CONTRIBUTIONS) == {}
 
 
-@pytest.mark.heavy
 def test_who_goes_on_writing_is_told_as_left_and_the_sums_are_right_all_the_same(live: Live) -> None:
     stop, rounds = threading.Event(), 0
 
@@ -183,7 +181,6 @@ def test_who_goes_on_writing_is_told_as_left_and_the_sums_are_right_all_the_same
     assert drift(live.table, app.CONTRIBUTIONS) == {}
 
 
-@pytest.mark.heavy
 def test_images_in_quarantine_are_left_until_a_redrive_cancels_them(live: Live) -> None:
     key = leaderboards.score_key("kart", 1, "anna")
     live.table.update(key, "SET score = :many", values={":many": "many"})  # nobody can compute that
@@ -205,7 +202,6 @@ def test_a_name_is_not_a_part_of_another_name(live: Live) -> None:
     assert (found["views"], found["visitors"]) == (0, 0)
 
 
-@pytest.mark.heavy
 def test_an_authors_item_without_its_comment_goes_too(live: Live) -> None:
     live.table.put({**comments.author_key("cap", "anna")._asdict(), "id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"})
     assert erased(live, ANNA).left == {}
@@ -213,10 +209,8 @@ def test_an_authors_item_without_its_comment_goes_too(live: Live) -> None:
 
 
 def test_the_command_asks_first_and_ends_with_what_is_left(
-    ministack: Engine, live: Live, monkeypatch: pytest.MonkeyPatch
+    live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if live.engine.kind != ministack.kind:
-        return  # one engine is enough for the command
     monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
     monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
     clients = [part for client in sorted(ANNA.clients) for part in ("--client", client)]
@@ -279,9 +273,7 @@ def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
 
 
 @pytest.mark.long
-def test_the_command_may_be_killed_and_run_again(ministack: Engine, live: Live) -> None:
-    if live.engine.kind != ministack.kind:
-        return
+def test_the_command_may_be_killed_and_run_again(live: Live) -> None:
     environment = ENVIRONMENT | {"HUBBUB_ENDPOINT": live.engine.endpoint, "HUBBUB_TABLE": live.table.name}
     command = [sys.executable, "-m", "ops", "erase", "anna", "--yes", "--settle", "1", "--json"]
     whole = len(of(live, Person("anna")))

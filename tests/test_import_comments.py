@@ -43,19 +43,19 @@ def reviews() -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def imported(ministack: Engine) -> Iterator[tuple[Table, dict[str, Any], dict[str, Any]]]:
+def imported(engine: Engine) -> Iterator[tuple[Table, dict[str, Any], dict[str, Any]]]:
     """A table with all reviews, spread over four languages; what the command said, and when run again."""
-    made = create_table(ministack.client("dynamodb"), "dev", name="test-reviews")
-    table = Table(made.name, connect(Settings(endpoint=ministack.endpoint, table=made.name)).client)
+    made = create_table(engine.client("dynamodb"), "dev", name="test-reviews")
+    table = Table(made.name, connect(Settings(endpoint=engine.endpoint, table=made.name)).client)
 
     def apply(event: Any, _: object) -> None:
         aggregates.apply(table, [comments.contribution], event["Records"])
 
-    pump = StreamPump(ministack.client("dynamodbstreams"), made.stream_arn, apply, 100)
+    pump = StreamPump(engine.client("dynamodbstreams"), made.stream_arn, apply, 100)
     pump.start()
     said = []
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("HUBBUB_ENDPOINT", ministack.endpoint)
+        environment.setenv("HUBBUB_ENDPOINT", engine.endpoint)
         environment.setenv("HUBBUB_TABLE", made.name)
         for _ in range(2):
             words = ["import-comments", str(FILE), "--languages", ",".join(LANGUAGES), "--json"]
@@ -64,7 +64,7 @@ def imported(ministack: Engine) -> Iterator[tuple[Table, dict[str, Any], dict[st
             said.append(json.loads(done.stdout))
     assert pump.stop(60)
     yield table, said[0], said[1]
-    ministack.client("dynamodb").delete_table(TableName=made.name)
+    engine.client("dynamodb").delete_table(TableName=made.name)
 
 
 Imported = tuple[Table, dict[str, Any], dict[str, Any]]
@@ -174,9 +174,9 @@ def test_of_an_authors_rows_about_a_product_the_first_is_written(monkeypatch: py
     ],
 )
 def test_a_file_that_is_none_is_told_in_one_line(
-    tmp_path: Path, ministack: Engine, monkeypatch: pytest.MonkeyPatch, text: bytes, says: str
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch, text: bytes, says: str
 ) -> None:
-    monkeypatch.setenv("HUBBUB_ENDPOINT", ministack.endpoint)
+    monkeypatch.setenv("HUBBUB_ENDPOINT", engine.endpoint)
     (tmp_path / "a.csv").write_bytes(text)
     done = CliRunner().invoke(main, ["import-comments", str(tmp_path / "a.csv")])
     assert (done.exit_code, says in done.output, len(done.output.splitlines())) == (1, True, 1), done.output

@@ -224,7 +224,6 @@ def test_an_import_that_is_killed_goes_on_where_it_was(table: Table, lost: int) 
     assert scores(table) == sums(60, 3)
 
 
-@pytest.mark.heavy
 def test_several_imports_of_one_file_at_once_count_every_row_once(
     engine_table: EngineTable, table: Table
 ) -> None:
@@ -244,7 +243,6 @@ def test_several_imports_of_one_file_at_once_count_every_row_once(
     settle(engine_table, table)
 
 
-@pytest.mark.heavy
 def test_an_import_beside_live_submissions_counts_both(engine_table: EngineTable, table: Table) -> None:
     """Players play on while their history comes in, and some of the rows came over REST before."""
     defined(table)

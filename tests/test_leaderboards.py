@@ -205,7 +205,6 @@ def test_a_players_submissions_are_listed_for_the_player(site: Site) -> None:
 # -- ranks ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.heavy
 def test_211th_of_1539(site: Site) -> None:
     """The published example: everyone's rank, at the size at which it still worked."""
     make(site, "points", **POINTS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import itertools
 import json
 import os
 import shutil
@@ -9,6 +12,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +21,7 @@ from urllib.parse import quote
 import pytest
 from websockets.sync.client import connect
 
-from local.engine import ROOT, EngineUnavailable, start
+from local.engine import ROOT, default_kind, start
 from tests.running import (
     CHALICE_LOCAL_ENGINE,
     ENVIRONMENT,
@@ -125,7 +129,9 @@ def test_all_of_it_listens_on_loopback_alone(run: Run) -> None:
             _, local, _, state, *_, inode = line.split()[:10]
             if state == "0A" and f"socket:[{inode}]" in sockets:
                 listening.add(local)
-    assert listening == {f"0100007F:{port:04X}" for port in run.ports()}
+    hidden = {address for address in listening if not address.startswith("0100007F:")}
+    assert listening - hidden == {f"0100007F:{port:04X}" for port in run.ports()}
+    assert all(address.partition(":")[0].endswith("7F") for address in hidden)  # of 127.0.0.0/8 too
 
 
 def test_chalice_local_serves_the_same_data(run: Run) -> None:
@@ -291,44 +297,95 @@ def test_an_engine_of_ones_own_is_used_and_left_alone(tmp_path: Path) -> None:
         assert engine.client("dynamodb").list_tables()["TableNames"] == ["hubbub-local"]
 
 
-@pytest.mark.long
-def test_dynamodb_local_counts_a_view_and_has_no_queue(tmp_path: Path) -> None:
-    try:
-        from local.dynamodb_local import command
+def test_without_a_queue_the_option_for_it_names_the_engine_that_has_one(run: Run, tmp_path: Path) -> None:
+    if default_kind(tmp_path) == "ministack":
+        pytest.skip("this run has a queue")
+    assert "queue    none (this engine has no SQS)" in run.lines
+    one, two = map(str, free_ports(2))
+    needs = refusal("--port", one, "--socket-port", two, "--data", str(tmp_path), "--queue")
+    assert "--queue needs an engine with SQS: add --engine ministack" in needs
 
-        command(0, None)
-    except EngineUnavailable as reason:
-        pytest.skip(f"dynamodb-local is not available: {reason}")
-    with Run(tmp_path / "data", "--no-reload", "--engine", "dynamodb-local") as run:
-        assert "queue    none (this engine has no SQS)" in run.lines
-        run.post(view("1"))
-        run.wait_for_views(1)
-        engine = f"http://127.0.0.1:{run.engine_port}"
-        one, two = map(str, free_ports(2))
-        needs = refusal(
-            "--port", one, "--socket-port", two, "--data", str(tmp_path), "--engine", engine, "--queue"
-        )
-        assert "--queue needs an engine with SQS" in needs
+
+def kill(run: Run, *, engine_first: bool) -> None:
+    """Kill every process of a run, the engine included, by kill -9."""
+    for process in sorted(run.processes(), key=lambda one: (one == run.process.pid) == engine_first):
+        with contextlib.suppress(ProcessLookupError):  # it ended with the one before
+            os.kill(process, signal.SIGKILL)
+    run.process.wait()
+
+
+@needs_proc
+@pytest.mark.parametrize("engine_first", [True, False])
+def test_what_was_acknowledged_survives_a_kill_of_everything(engine_first: bool, tmp_path: Path) -> None:
+    if default_kind(tmp_path) == "ministack":
+        pytest.skip("ministack keeps what it had when it was stopped last")
+    acknowledged: set[str] = set()
+
+    def post(run: Run, name: str) -> None:
+        """Post views until the run is killed; what is refused then may be there or not."""
+        for batch in itertools.count():
+            clients = [f"{name}-{batch}-{i}" for i in range(10)]
+            try:
+                run.post(*map(view, clients))
+            except (OSError, http.client.HTTPException):
+                return
+            acknowledged.update(clients)
+
+    def everything_is_there(run: Run) -> None:
+        keys = run.keys()
+        there = {sk.rpartition("#")[2] for _, sk in keys if sk.startswith("T#")}
+        assert acknowledged - there == set()
+        run.wait_for_views(len(there))
+
+    for life in range(3):
+        with Run(tmp_path / "data", "--no-reload") as run:
+            everything_is_there(run)  # at once after the kill
+            before = len(acknowledged)
+            threads = [threading.Thread(target=post, args=(run, f"{life}-{i}")) for i in range(4)]
+            for thread in threads:
+                thread.start()
+            until(lambda before=before: len(acknowledged) >= before + 200, "200 views are acknowledged")
+            kill(run, engine_first=engine_first)
+            for thread in threads:
+                thread.join()
+    with Run(tmp_path / "data", "--no-reload") as run:
+        everything_is_there(run)
         assert run.interrupt() == 0
 
 
 @needs_proc
-def test_an_engine_that_is_killed_costs_its_data_and_not_the_count(tmp_path: Path) -> None:
-    with Run(tmp_path / "data", "--no-reload") as run:
+def test_ministack_that_is_killed_costs_its_data_and_not_the_count(tmp_path: Path) -> None:
+    options = ("--no-reload", "--engine", "ministack")
+    with Run(tmp_path / "data", *options) as run:
         run.post(view("kept"))
         run.wait_for_views(1)
         assert run.interrupt() == 0
-    with Run(tmp_path / "data", "--no-reload") as run:
+    with Run(tmp_path / "data", *options) as run:
         run.post(*(view(f"lost-{i}") for i in range(3)))
         run.wait_for_views(4)
-        # The engine first: it writes its state as soon as the command that holds it has gone.
-        for process in sorted(run.processes(), key=lambda process: process == run.process.pid):
-            os.kill(process, signal.SIGKILL)
-        run.process.wait()
-    with Run(tmp_path / "data", "--no-reload") as run:
+        kill(run, engine_first=True)  # it writes its state as soon as the command that holds it has gone
+    with Run(tmp_path / "data", *options) as run:
         assert (run.views(), run.events()) == (1, 1)
         run.post(view("new"))
         run.wait_for_views(2)
+
+
+def test_what_a_run_keeps_is_its_owners_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Run(data, "--no-reload") as run:
+        run.post(view("1"))
+        run.wait_for_views(1)
+        kept = [data, *data.rglob("*")]
+        assert run.interrupt() == 0
+    assert {
+        path: oct(path.stat().st_mode) for path in kept if path.exists() and path.stat().st_mode & 0o077
+    } == {}
+    assert {"run.lock", "stream.json"} <= {path.name for path in kept}
+
+
+def test_trace_is_a_method_that_no_route_has(run: Run) -> None:
+    status, answer = run.call("TRACE", "/views")
+    assert (status, answer["Code"]) == (405, "MethodNotAllowed")
 
 
 def test_an_old_python_gets_a_clear_line(tmp_path: Path) -> None:

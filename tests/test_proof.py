@@ -46,9 +46,8 @@ def test_histories_end_without_a_difference_and_have_every_kind_of_fault() -> No
     }
 
 
-@pytest.mark.heavy
 def test_a_history_on_a_real_engine_ends_without_a_difference(engine: Engine) -> None:
-    """The same over HTTP; DynamoDB Local parts its streams and orders its answers in its own way."""
+    """The same over HTTP, on the engine of the local run."""
     outcome = live(engine, 9_000_100)
     assert outcome.differences == []
     assert outcome.faults.total() > 10

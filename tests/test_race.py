@@ -210,7 +210,6 @@ def rank(table: Table, player: str) -> int:
     return standings.standing(table, "race", player, StandingQuery(), datetime.now(UTC)).rank
 
 
-@pytest.mark.heavy
 def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
     engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,11 +231,11 @@ def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
 
 @pytest.mark.long
 def test_the_whole_race_is_imported_on_an_engine_and_every_rank_is_accounted_for(
-    ministack: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three imports: the first two are killed on their way, the third finds what they have left."""
-    made = create_table(ministack.client("dynamodb"), "dev", name=f"test-{uuid4().hex}")
-    table = Table(made.name, ministack.client("dynamodb"))
+    made = create_table(engine.client("dynamodb"), "dev", name=f"test-{uuid4().hex}")
+    table = Table(made.name, engine.client("dynamodb"))
     boards.define(table, "race", RACE, NOW)
     given = submissions(boards.find(table, "race", NOW))
     for number in (100, 150):  # transactions of 464
@@ -249,7 +248,7 @@ def test_the_whole_race_is_imported_on_an_engine_and_every_rank_is_accounted_for
     assert became[Became.KNOWN] > 200 * 49
     assert became[Became.KNOWN] + became[Became.NEW] == 22_690
     monkeypatch.setattr(app, "connect", lambda: table)
-    stream = Reader(ministack.client("dynamodbstreams"), made.stream_arn)
+    stream = Reader(engine.client("dynamodbstreams"), made.stream_arn)
     while records := stream.read():
         for start in range(0, len(records), 1000):
             app.apply({"Records": records[start : start + 1000]}, None)
@@ -260,4 +259,4 @@ def test_the_whole_race_is_imported_on_an_engine_and_every_rank_is_accounted_for
     causes = accounted(ranks)
     assert table_of_the_page() == causes | {"all": causes.total()}
     assert {player: rank(table, player) for player in [*ranks][::100]} == dict([*ranks.items()][::100])
-    ministack.client("dynamodb").delete_table(TableName=made.name)
+    engine.client("dynamodb").delete_table(TableName=made.name)

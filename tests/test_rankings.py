@@ -216,7 +216,6 @@ A_FEW = examples(
 any_game = given(st.sampled_from(BODIES), CHANGES, st.integers(0, 2**32))
 
 
-@pytest.mark.heavy
 @A_FEW
 @any_game
 def test_a_board_is_its_twin(
@@ -241,7 +240,6 @@ def test_one_player_alone_and_none(store: tuple[Table, Reader], body: BoardBody)
     play(store, body, [Submission("ann", "1", 0, 0), None, "ann"], 3)
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.title)
 def test_a_pending_change_of_ones_own_is_ranked_as_it_will_be(
     store: tuple[Table, Reader], body: BoardBody
@@ -269,7 +267,6 @@ def test_a_pending_change_of_ones_own_is_ranked_as_it_will_be(
     board.equals(twin)
 
 
-@pytest.mark.heavy
 def test_every_place_in_a_tie_of_hundreds_is_its_own(store: tuple[Table, Reader]) -> None:
     board = Board(*store, BODIES[0])
     held = boards.find(board.table, board.name, NOW).ranking
@@ -304,7 +301,6 @@ def test_shards_are_merged_in_order_however_uneven_they_are(store: tuple[Table, 
 # -- races ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.heavy
 def test_concurrent_submissions_of_one_player_never_lose_one(store: tuple[Table, Reader]) -> None:
     """Eight clients, each id sent twice, while two pumps deliver the same batches side by side."""
     table, reader = store
@@ -352,7 +348,6 @@ def test_the_best_of_many_at_once_stays(store: tuple[Table, Reader]) -> None:
         assert board.submit(Submission("ann", f"{value}", 0, 0), value).status == 200
 
 
-@pytest.mark.heavy
 def test_many_ranks_of_a_sharded_board_at_once_are_all_answered(
     store: tuple[Table, Reader],
 ) -> None:

@@ -40,8 +40,8 @@ LENIENT = (lenient_contribution,)
 
 
 @pytest.fixture
-def table(ministack: Engine) -> Iterator[Table]:
-    with store_on(ministack, pause=lambda _: None) as (made, _):
+def table(engine: Engine) -> Iterator[Table]:
+    with store_on(engine, pause=lambda _: None) as (made, _):
         yield made
 
 
@@ -217,7 +217,6 @@ def test_more_entries_than_a_page_or_a_transaction_holds_are_all_added(table: Ta
     assert (sum(seen), counted(table)) == (many, twos(many))
 
 
-@pytest.mark.heavy
 def test_runs_at_the_same_time_add_every_entry_once(each_table: Table) -> None:
     table = each_table
     spoil(table, 120)

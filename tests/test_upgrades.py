@@ -139,13 +139,13 @@ def test_every_shape_is_of_a_feature_that_an_export_knows() -> None:
 
 
 def test_a_table_of_before_an_index_answers_503_where_it_is_needed_and_all_else(
-    ministack: Engine,
+    engine: Engine,
 ) -> None:
-    with table_on(ministack) as made:
-        live = Live((ministack, made.name, made.stream_arn), app.CONTRIBUTIONS)
+    with table_on(engine) as made:
+        live = Live((engine, made.name, made.stream_arn), app.CONTRIBUTIONS)
         live.table.batch_put(stored(SHAPES[0]))
         drop: Any = [{"Delete": {"IndexName": "gsi2"}}]
-        ministack.client("dynamodb").update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
+        engine.client("dynamodb").update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
         someone, stage = Caller(), Settings(secret="x" * 32)
         page = comment_pages.newest(live.table, "shoe-1", CommentsQuery(), stage, someone)
         assert len(page.items) == 2

@@ -24,7 +24,7 @@ from chalicelib.events import View
 from chalicelib.items import Item, Key
 from chalicelib.settings import Settings
 from chalicelib.table import Table
-from local.engine import ROOT, Engine
+from local.engine import ROOT
 from ops import audit as audits
 from ops import backfill, segments, streams
 from ops.__main__ import main
@@ -111,7 +111,6 @@ class Traffic:
 # -- backfill ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.heavy
 def test_a_backfill_under_live_traffic_counts_each_comment_once(live: Live) -> None:
     past = [older(i) for i in range(150)]
     live.table.batch_put(past)
@@ -210,9 +209,7 @@ def test_an_older_comment_that_is_edited_enters_the_sums_and_takes_its_authors_p
     assert drift(live.table, FEATURES) == {}
 
 
-def test_the_command_may_be_killed_and_run_again(ministack: Engine, live: Live) -> None:
-    if live.engine.kind != ministack.kind:
-        return  # one engine is enough for the command
+def test_the_command_may_be_killed_and_run_again(live: Live) -> None:
     live.table.batch_put(older(i) for i in range(120))
     environment = ENVIRONMENT | {"HUBBUB_ENDPOINT": live.engine.endpoint, "HUBBUB_TABLE": live.table.name}
     command = [sys.executable, "-m", "ops", "backfill", "comments", "--json"]
@@ -409,7 +406,6 @@ def test_a_sum_that_is_still_being_made_is_no_drift(live: Live) -> None:
     assert (total, "count_total") in found.unsettled
 
 
-@pytest.mark.heavy
 def test_a_repair_under_live_traffic_mends_what_is_quiet_and_harms_nothing(live: Live) -> None:
     wrong = plant(live)
     busy = {at for at in wrong if at[0].pk == "PRODUCT#a"}
