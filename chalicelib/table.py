@@ -26,7 +26,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from chalicelib import consumed
-from chalicelib.attempts import CONNECT_TIMEOUT, READ_TIMEOUT, Retries, is_refused, reasons
+from chalicelib.attempts import CONNECT_TIMEOUT, READ_TIMEOUT, Retries, back_off, is_refused, reasons
 from chalicelib.errors import Busy
 from chalicelib.items import Item, Key, groups, pack, unpack
 from chalicelib.settings import Settings, current

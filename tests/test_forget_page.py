@@ -179,8 +179,11 @@ def test_a_stream_that_does_not_come_leaves_the_sums_alone(stream: Stream) -> No
 
 @pytest.mark.parametrize(
     ("operation", "calls"),
-    [("DeleteItem", 0), ("DeleteItem", 5), ("DeleteItem", 8), ("DeleteItem", 9), ("UpdateItem", 0)]
-    + [("UpdateItem", 1), ("UpdateItem", 2), ("PutItem", 0), ("PutItem", 1), ("PutItem", 2), ("PutItem", 3)],
+    [
+        *(("DeleteItem", calls) for calls in (0, 5, 8, 9)),
+        *(("UpdateItem", calls) for calls in range(3)),
+        *(("PutItem", calls) for calls in range(4)),
+    ],
 )
 def test_it_may_be_killed_at_any_call_and_run_again(stream: Stream, operation: str, calls: int) -> None:
     expire(stream, SPAM, 2)
