@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import app
 from bench.simulation import Killed
-from chalicelib import aggregates, traffic, views
+from chalicelib import aggregates, times, traffic, views
 from chalicelib.events import View
 from chalicelib.items import Item, Key
 from chalicelib.settings import Settings
@@ -260,7 +260,8 @@ def left_of_the_echo(stream: Stream) -> tuple[Any, Any]:
 
 
 def test_an_imported_history_is_removed_too(stream: Stream) -> None:
-    views.write(stream.table, [View(SPAM, NOW - timedelta(days=900), "old")], STAGE, NOW, for_ever=True)
+    old = View(SPAM, NOW - timedelta(days=900), "old")
+    views.write(stream.table, [old], STAGE, NOW, expiry=lambda _: times.epoch(NOW + timedelta(days=30)))
     stream.apply()
     assert stream.forget().left == Counter()
     assert is_forgotten(stream)

@@ -35,9 +35,10 @@ class Aging:
         self.table, self._stream = table, stream
         self.now = START
 
-    def view(self, client: str, *, ago: float = 0, stage: Settings = STAGE, for_ever: bool = False) -> None:
+    def view(self, client: str, *, ago: float = 0, stage: Settings = STAGE, imported: bool = False) -> None:
         seen = View(PAGE, self.now - timedelta(days=ago), client)
-        views.write(self.table, [seen], stage, self.now, for_ever=for_ever)
+        expiry = (lambda _: int(self.now.timestamp()) + 30 * DAY) if imported else None
+        views.write(self.table, [seen], stage, self.now, expiry=expiry)
         self.apply()
 
     def apply(self) -> None:
@@ -140,11 +141,11 @@ def test_a_page_outlives_its_days_and_a_day_its_events(aging: Aging) -> None:
 @pytest.mark.parametrize("order", [(False, True), (True, False), (True,)])
 def test_an_imported_history_stays_for_ever_with_its_sums(aging: Aging, order: tuple[bool, ...]) -> None:
     for is_imported in order:
-        aging.view(f"c{is_imported}", for_ever=is_imported)
+        aging.view(f"c{is_imported}", imported=is_imported)
     assert aging.page()["ttl"] == FOR_EVER.value
     aging.later(5000)
     assert aging.count() == (len(order), len(order))
-    assert {"STATISTICS", "DAY", "T"} <= aging.kinds()
+    assert {"STATISTICS", "DAY"} <= aging.kinds()
     aging.view("later")
     aging.later(5000)
     assert aging.count()[0] == len(order) + 1
@@ -152,7 +153,7 @@ def test_an_imported_history_stays_for_ever_with_its_sums(aging: Aging, order: t
 
 def test_a_batch_of_both_is_kept(aging: Aging) -> None:
     views.write(aging.table, [View(PAGE, START, "a")], STAGE, START)
-    views.write(aging.table, [View(PAGE, START, "b")], STAGE, START, for_ever=True)
+    views.write(aging.table, [View(PAGE, START, "b")], STAGE, START, expiry=lambda _: int(START.timestamp()) + 30 * DAY)
     views.write(aging.table, [View(PAGE, START, "c")], STAGE, START)
     aging.apply()
     assert (aging.page()["ttl"], aging.page()["gsi1sk"]) == (FOR_EVER.value, 3)
@@ -177,7 +178,7 @@ def test_a_redrive_of_an_old_image_lets_a_page_live_and_does_not_end_it(aging: A
     aging.view("a")
     aging.later(300)
     old = View(PAGE, START, "poison")
-    item = views._item(old, STAGE, False)
+    item = views._item(old, STAGE)
     aggregates.apply(aging.table, FEATURES, [record(None, item)], now=lambda: aging.now.timestamp())
     assert aging.page()["ttl"] == int(aging.now.timestamp()) + 407 * DAY
 
@@ -196,7 +197,7 @@ def test_an_audit_finds_no_drift_in_what_has_expired_and_mends_what_should_be_ke
     assert aging.kinds() == set()
     aging.view("c")
     assert look().drifted == {}
-    aging.view("d", for_ever=True)
+    aging.view("d", imported=True)
     names = {"#ttl": "ttl"}
     for key in (
         views.page_key(PAGE),
@@ -212,7 +213,7 @@ def test_an_audit_finds_no_drift_in_what_has_expired_and_mends_what_should_be_ke
 
 
 def test_events_of_an_earlier_version_leave_the_life_of_a_page_alone(aging: Aging) -> None:
-    item = views._item(View(PAGE, START, "a"), STAGE, False)
+    item = views._item(View(PAGE, START, "a"), STAGE)
     del item["days"]
     aging.table.put(item)
     aging.apply()
