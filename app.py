@@ -483,9 +483,7 @@ def get_page() -> Answer[str]:
     A stage's path without its last slash is redirected to the path with it.
     """
     request: Any = app.current_request
-    if address := page.redirect(request.context.get("path", "/"), request.query_params):
-        return Answer("", status=302, headers={"Location": address})
-    return page.file(stage, "index.html")
+    return page.front(stage, request.context.get("path", "/"), request.query_params)
 
 
 @door("GET", "/web/config.json")

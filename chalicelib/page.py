@@ -55,17 +55,18 @@ def _caching(stage: Settings, path: Path) -> str:
     return "no-cache" if stage.stage == "local" or path.suffix == ".html" else "public, max-age=300"
 
 
-def redirect(path: str, query: Any) -> str:
-    """Return the address to send a client to that asked for the page without the last slash, else "".
+def front(stage: Settings, path: str, query: Any) -> Answer[str]:
+    """Return the page, or a redirect to it for a client that asked for it without the last slash.
 
     API Gateway serves `/{stage}` and `/{stage}/` as the same resource. Relative links of a page at the first
     lead above the stage. `path` is `requestContext.path`: the path as the client sent it, with the stage or
     the base path of a custom domain. The address is relative, so the host does not matter.
     """
     if not path or path.endswith("/"):
-        return ""
+        return file(stage, "index.html")
     pairs = [(name, value) for name in query or () for value in query.getlist(name)]
-    return f"./{path.rpartition('/')[2]}/" + (f"?{urlencode(pairs)}" if pairs else "")
+    address = f"./{path.rpartition('/')[2]}/" + (f"?{urlencode(pairs)}" if pairs else "")
+    return Answer("", status=302, headers={"Location": address})
 
 
 def _page_policy(stage: Settings) -> str:
