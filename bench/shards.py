@@ -233,9 +233,18 @@ def applied(engine: Engine, scenario: Scenario, shards: int, changes: int, seed:
             clock.run([lambda log=log: worker(log) for log in logs])  # type: ignore[misc]
         if wrong := drift(CONTRIBUTIONS, scan(made.client, made.name)):
             raise Drifted(f"{scenario.name}, {shards} shards: {wrong}")
-        counts = (tally.counts[name] for name in ("written", "cancelled", "guard", "root"))
+        counts = tally.counts
         return Outcome(
-            changes, records, *counts, redelivered, meter.write_units, tally.cancelled_units, clock.now
+            changes,
+            records,
+            counts["written"],
+            counts["cancelled"],
+            counts["guard"],
+            counts["root"],
+            redelivered,
+            meter.write_units,
+            tally.cancelled_units,
+            clock.now,
         )
 
 

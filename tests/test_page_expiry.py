@@ -153,7 +153,8 @@ def test_an_imported_history_stays_for_ever_with_its_sums(aging: Aging, order: t
 
 def test_a_batch_of_both_is_kept(aging: Aging) -> None:
     views.write(aging.table, [View(PAGE, START, "a")], STAGE, START)
-    views.write(aging.table, [View(PAGE, START, "b")], STAGE, START, expiry=lambda _: int(START.timestamp()) + 30 * DAY)
+    expiry = int(START.timestamp()) + 30 * DAY
+    views.write(aging.table, [View(PAGE, START, "b")], STAGE, START, expiry=lambda _: expiry)
     views.write(aging.table, [View(PAGE, START, "c")], STAGE, START)
     aging.apply()
     assert (aging.page()["ttl"], aging.page()["gsi1sk"]) == (FOR_EVER.value, 3)
