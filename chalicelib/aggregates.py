@@ -228,7 +228,7 @@ def _addition(key: Key, amounts: Mapping[str, Amount], now: int) -> dict[str, An
     for i, amount in enumerate(amounts.values()):
         if isinstance(amount, Life):
             verbs["SET"].append(f"#{i} = if_not_exists({KEPT}, :{i})")
-            values[f":{i}"] = now + amount.value if amount.value else FOR_EVER.value
+            values[f":{i}"] = now + int(amount.value) if amount.value else FOR_EVER.value
         elif isinstance(amount, Constant):
             verbs["SET"].append(f"#{i} = :{i}")
             values[f":{i}"] = amount.value

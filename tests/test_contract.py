@@ -150,7 +150,7 @@ def call(case: Case[Any], product: Run) -> None:
             return
         if isinstance(case.body, dict) and len(case.body.get("events") or ()) > ANONYMOUS:
             token = auth.mint(settings.current(), "player-1", seconds=600)
-            case.headers = {**(case.headers or {}), "Authorization": f"Bearer {token}"}
+            case.headers["Authorization"] = f"Bearer {token}"
     case.call_and_validate(
         base_url=product.page,
         excluded_checks=[negative_data_rejection],
