@@ -132,7 +132,7 @@ def _is_expiry(key: Key, name: str, is_: Any, should: Any) -> bool:
     if not key.pk.startswith(EXPIRING):
         return False
     if name in ("ttl", KEPT):  # of these only "for ever" is certain
-        return should != FOR_EVER.value
+        return bool(should != FOR_EVER.value)
     if should is None or not is_:
         return should is None
     if isinstance(should, frozenset):

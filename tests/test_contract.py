@@ -148,7 +148,8 @@ def call(case: Case[Any], product: Run) -> None:
             case.body |= {"opens": opens, "closes": None if together else closes}
         if not storable(case.body):
             return
-        if isinstance(case.body, dict) and len(case.body.get("events") or ()) > ANONYMOUS:
+        events = case.body.get("events") if isinstance(case.body, dict) else None
+        if isinstance(events, list) and len(events) > ANONYMOUS:
             token = auth.mint(settings.current(), "player-1", seconds=600)
             case.headers["Authorization"] = f"Bearer {token}"
     case.call_and_validate(
