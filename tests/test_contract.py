@@ -151,11 +151,10 @@ def call(case: Case[Any], product: Run) -> None:
             case.body |= {"opens": opens, "closes": None if together else closes}
         if not storable(case.body):
             return
-        events: Any = case.body.get("events") if isinstance(case.body, dict) else None
+        events = case.body.get("events") if isinstance(case.body, dict) else None
         if isinstance(events, list) and len(events) > ANONYMOUS:
             token = auth.mint(settings.current(), "player-1", seconds=600)
-            headers: Any = {**(case.headers or {}), "Authorization": f"Bearer {token}"}
-            case.headers = headers
+            case.headers["Authorization"] = f"Bearer {token}"
     case.call_and_validate(
         base_url=product.page,
         excluded_checks=[negative_data_rejection],
