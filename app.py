@@ -21,6 +21,7 @@ from chalicelib import (
     comment_pages,
     comment_schemas,
     comments,
+    connections,
     finders,
     leaderboards,
     lobby,
@@ -75,6 +76,7 @@ app.experimental_feature_flags.add("WEBSOCKETS")
 app.websocket_api.session = sockets.Session()
 stage = settings.current()
 posts = Posts(lambda: app.websocket_api.session)
+refusals = connections.Refusals()
 app.register_middleware(telemetry.around)  # of every handler
 app.register_middleware(attempts.around)
 door = Door(app, stage.origins, stage.capacity)
@@ -416,7 +418,19 @@ def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
     records = event.to_dict()["Records"]
     telemetry.publish(aggregates.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
-    topics.push(connect(), posts, TOPICS, records, datetime.now(UTC))
+
+
+# A consumer of its own, so that no listener can delay counting; a shard may have two of them
+# (tests/test_mappings.py). A new mapping begins with the changes to come: nobody listens to the past.
+@app.on_dynamodb_record(
+    stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
+    batch_size=100,
+    starting_position="LATEST",
+    name="push",
+)
+def push(event: Any) -> None:
+    """Push a batch of changed aggregates to the connections that listen to them."""
+    topics.push(connect(), posts, TOPICS, event.to_dict()["Records"], datetime.now(UTC))
 
 
 @door("GET", "/lag", who="admin")
@@ -444,7 +458,7 @@ def socket_connect(event: Any) -> dict[str, int]:
 @app.on_ws_message()
 def socket_message(event: Any) -> None:
     """Take a frame."""
-    chat.hear(connect(), posts, TOPICS, event.to_dict(), datetime.now(UTC), stage)
+    chat.hear(connect(), posts, TOPICS, event.to_dict(), datetime.now(UTC), stage, refusals)
 
 
 # Best effort: where it never comes, a post that fails or the sweep finds out.

@@ -21,6 +21,7 @@ CALLS = {
     "identify": "a token of ours",
     "write_views": "10 messages of 25 views",
     "apply": "100 views of new visitors",
+    "push": "100 changes of a page, no listeners",
     "sweep": "no connections",
     "websocket_connect": "nobody waits",
     "websocket_message": "leave",

@@ -154,6 +154,12 @@ class History:
                 self.world.fault("a view expired")
 
 
+def consume(event: dict[str, Any], context: Any) -> None:
+    """Hand a batch to both consumers of the stream; a failure of either brings it again to both."""
+    app.apply(event, context)
+    app.push(event, context)
+
+
 @contextmanager
 def history(engine: Engine, client: DynamoDBClient, world: World) -> Iterator[tuple[History, Network]]:
     """Make a table, and everybody of a history; in here the app lives in the history's world."""
@@ -164,15 +170,16 @@ def history(engine: Engine, client: DynamoDBClient, world: World) -> Iterator[tu
         table = Table(name, client, pause=world.sleep, clock=world.monotonic)
         wire, facts, wishes = FaultyWire(world), Facts(), plan(world.seed)
         messages = Queue(world, app.write_views)
-        stream = Stream(world, engine.client("dynamodbstreams"), arn, app.apply)
+        stream = Stream(world, engine.client("dynamodbstreams"), arn, consume)
         stage = app.stage._replace(queue_url="simulated" if wishes.has_queue else "")
         for patched in (
             mock.patch.object(app, "connect", return_value=table),
             mock.patch.object(app, "posts", Posts(lambda: wire, pause=world.sleep)),
+            mock.patch.object(app, "refusals", connections.Refusals()),
             mock.patch.object(app, "datetime", SimpleNamespace(now=world.clock)),
             mock.patch.object(app, "stage", stage),
             mock.patch.object(queue, "_client", return_value=messages),
-            mock.patch.object(threads, "_threads", Sequential),
+            mock.patch.object(threads, "_threads", return_value=Sequential()),
             mock.patch.object(lobby, "time", SimpleNamespace(monotonic=world.monotonic)),
             mock.patch.dict(lobby.sweep.__kwdefaults__, pause=world.sleep),
             mock.patch.object(notes.wait_until_told, "__defaults__", (world.sleep,)),

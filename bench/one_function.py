@@ -91,6 +91,19 @@ def apply() -> Iterator[Call]:
         yield lambda batch=batch: app.apply(batch, None)  # type: ignore[misc]
 
 
+def push() -> Iterator[Call]:
+    """Look for the listeners of a page that has changed 100 times, of whom there are none."""
+    while True:
+        yield lambda: app.push({"Records": [CHANGED] * 100}, None)
+
+
+CHANGED = {
+    "eventID": "1",
+    "eventName": "MODIFY",
+    "dynamodb": {"Keys": {"pk": {"S": f"URL#{PAGE}"}, "sk": {"S": "STATISTICS"}}},
+}
+
+
 def sweep() -> Iterator[Call]:
     """Look at connections, of whom there are none."""
     names = ("id", "account", "region", "time", "source", "detail-type")
@@ -115,6 +128,7 @@ FUNCTIONS: dict[str, Callable[[], Iterator[Call]]] = {
     "identify": identify,
     "write_views": write_views,
     "apply": apply,
+    "push": push,
     "sweep": sweep,
     "websocket_connect": lambda: sockets("connect"),
     "websocket_message": lambda: sockets("message"),

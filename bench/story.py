@@ -212,7 +212,9 @@ def chat(site: Deployed) -> Iterator[Invocation]:
     view = {"url": PAGE, "time": later.isoformat(), "clientId": "visitor-000"}
     site.rest("POST", "/views", "", body=view).run()
     site.delivery("stream", "").run()
-    yield site.delivery("stream", "a changed page to one listener")
+    changed = site.delivery("stream", "")
+    changed.run()
+    yield Invocation("push", "a changed page to one listener", site.app.push, changed.event)
     yield site.frame("a", "", "unsubscribe", topic=topic)
     yield site.frame("a", "of a pair", "find")
     yield site.frame("a", "nobody else waits", "next")

@@ -50,7 +50,7 @@ def _measured(
     second, relevant = 1_700_000_000, 0
 
     def apply(event: dict[str, Any], _: object) -> None:
-        """Apply a batch whose records are of a second of their own, and push topics, as the app does."""
+        """Apply a batch whose records are of a second of their own, and push topics, as two functions do."""
         nonlocal second, relevant
         second += 1
         for record in event["Records"]:

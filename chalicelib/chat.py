@@ -1,7 +1,7 @@
 """Chat: two strangers, matched at once, exactly once.
 
     connect -> pairs.join, pairs.seek -> lobby.settle: whoever was matched, or lost a partner, is told
-    frame   -> connections.touch -> frames.ACTIONS -> lobby.settle
+    frame   -> connections.touch -> frames.ACTIONS -> lobby.settle; too fast: refused, then closed
 
 | what | where |
 |---|---|
@@ -13,7 +13,8 @@
 | what each frame does | `frames.py` |
 | coming back with a token; reports; live topics | `resume.py`, `reports.py`, `topics.py` |
 
-Nothing of a conversation is stored, and of a person nothing at all: no address, no token, no agent.
+Nothing of a conversation is stored, and of a person nothing at all: no address, no token, no agent. Reports
+alone leave a keyed digest of their sender's address behind, for half an hour (reports.py).
 """
 
 from datetime import datetime
@@ -21,11 +22,11 @@ from typing import Any
 
 from chalicelib import connections, lobby, logs, pairs, reports, resume, sockets, topics
 from chalicelib.chat_schemas import Message
-from chalicelib.connections import Arrival
+from chalicelib.connections import Arrival, Refusals
 from chalicelib.errors import Busy
 from chalicelib.frames import ACTIONS, Frame
 from chalicelib.items import Item
-from chalicelib.posts import Posts, endpoint
+from chalicelib.posts import TOO_FAST, Posts, endpoint
 from chalicelib.settings import Settings
 from chalicelib.table import Table
 
@@ -37,6 +38,8 @@ def connect(table: Table, posts: Posts, event: Any, now: datetime, settings: Set
     the handshake. A repeated event does nothing. Costs 6 WCU and 1 RCU; matched at once, 8 WCU more, and 2
     WCU and 1 RCU for telling the other.
     """
+    if sockets.is_foreign(event, settings):
+        return {"statusCode": 403}
     try:
         arrival = sockets.arrival(event)
     except ValueError:
@@ -70,36 +73,67 @@ def _resumed(table: Table, posts: Posts, arrival: Arrival, now: datetime, settin
 
 
 def hear(
-    table: Table, posts: Posts, sources: topics.Sources, event: Any, now: datetime, settings: Settings
+    table: Table,
+    posts: Posts,
+    sources: topics.Sources,
+    event: Any,
+    now: datetime,
+    settings: Settings,
+    refusals: Refusals | None = None,
 ) -> None:
-    """Take a frame. Whatever is wrong with it is told to its sender, and the connection stays.
+    """Handle a frame. The sender is told what is wrong with it, and its connection stays.
 
-    Costs 1 WCU, and what its action costs. A connection that nobody knows, which a client has only when it
-    was taken for dead, is closed, so that its client connects again.
+    Every frame counts for the rate, by the time at which API Gateway took it. A connection whose frames are
+    refused ten times in a row is closed. So is one that nobody knows, which a client has only when it was
+    taken for dead: its client connects again.
+
+    Cost: 1 WCU, and the cost of its action; too fast 2 WCU, and nothing while `refusals` knows of it.
     """
     id, at = event["requestContext"]["connectionId"], endpoint(event["requestContext"])
+    arrived, refusals = connections.arrived(event["requestContext"], now), refusals or Refusals()
+    if refused := refusals.count(id, arrived):
+        _refuse(table, posts, at, id, refused, now, settings)
+        return
     frame = sockets.read(str(event.get("body")))
     action = ACTIONS.get(frame["action"]) if isinstance(frame, dict) else None
     said = sockets.part(frame, action.takes) if action and isinstance(frame, dict) else None
-    if action is None or said is None:
-        posts.send(at, id, sockets.error(frame if isinstance(frame, str) else "bad_request"))
-        return
+    wrong = frame if isinstance(frame, str) else "bad_request" if action is None or said is None else ""
     text = said.text if isinstance(said, Message) else ""
     if len(text) > settings.chat_length:
-        posts.send(at, id, sockets.error("too_long"))
-        return
+        text, wrong = "", "too_long"
     proof = reports.digest(settings, text) if text else b""
     try:
-        if me := connections.touch(table, id, now, settings, proof):
-            todo = action.take(Frame(table, posts, sources, settings, now, me, said))
+        touched = connections.touch(table, id, arrived, settings, proof)
+        refused = refusals.take(id, touched)
+        if refused:
+            _refuse(table, posts, at, id, refused, now, settings)
+        elif touched.me is None:
+            posts.close(at, id)
+        elif wrong or action is None:
+            posts.send(at, id, sockets.error(wrong))
+        else:
+            me, address = touched.me, event["requestContext"].get("identity", {}).get("sourceIp", "")
+            todo = action.take(Frame(table, posts, sources, settings, now, me, said, address))
             is_unsettled = me["state"] == "waiting" or me.get("untold")
             lobby.settle(table, posts, (*todo, id) if is_unsettled else todo, now, settings)
-        elif connections.find(table, id):
-            posts.send(at, id, sockets.error("slow_down"))
-        else:
-            posts.close(at, id)
     except Busy:
         posts.send(at, id, sockets.error("slow_down"))
+
+
+def _refuse(
+    table: Table, posts: Posts, at: str, id: str, refused: int, now: datetime, settings: Settings
+) -> None:
+    """Tell a connection to slow down, or close it when it has been told often enough."""
+    if refused < connections.REFUSALS:
+        posts.send(at, id, sockets.error("slow_down"))
+    elif refused == connections.REFUSALS:
+        posts.send(at, id, sockets.error("slow_down"))
+        posts.close(at, id, TOO_FAST)
+        try:  # $disconnect does the same, if it comes
+            lost = lobby.lose(table, id, now, settings, may_return=False)
+            lobby.settle(table, posts, lost, now, settings)
+        except Busy:
+            logs.logger().warning("a connection that was closed is freed by its disconnect, or the sweep")
 
 
 def disconnect(table: Table, posts: Posts, event: Any, now: datetime, settings: Settings) -> None:

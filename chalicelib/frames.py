@@ -33,6 +33,7 @@ class Frame(NamedTuple):
     now: datetime
     me: Item
     said: Any
+    address: str = ""
 
     @property
     def id(self) -> str:
@@ -76,28 +77,29 @@ def status(frame: Frame) -> Turns:
 def message(frame: Frame) -> Turns:
     """Hand a text to the partner: one write, which has found the partner and decided on the rate, one post.
 
-    The first of a pair sees to it that the partner knows of the pair, for 1 RCU. When the partner is dead,
+    It is refused while the partner cannot be told of the pair: `partner_connected` comes before any message.
+    The first of a pair makes sure of that, for 1 WCU and 1 RCU. When the partner is dead,
     the sender is told that it has lost it, and waits; when another connection has taken the partner's place
     meanwhile, the text goes there.
     """
     text = {"type": "message", "text": frame.said.text, "time": times.answer(frame.now)}
-    return _relay(frame, wire.encode(text), is_first=frame.me.get("said") == 1)
+    return _relay(frame, wire.encode(text))
 
 
 def typing(frame: Frame) -> Turns:
-    """Tell the partner that the sender is typing."""
-    return _relay(frame, wire.encode({"type": "typing"}), is_first=False)
+    """Tell the partner that the sender is typing, if the partner knows of the pair already."""
+    return _relay(frame, wire.encode({"type": "typing"}))
 
 
-def _relay(frame: Frame, sent: str, *, is_first: bool) -> Turns:
+def _relay(frame: Frame, sent: str) -> Turns:
     me, table, now = frame.me, frame.table, frame.now
     if me["state"] != "matched":
         return frame.refuse("not_matched")
     id, at = me["partner"]["id"], me["partner"]["at"]
-    if is_first and (connections.find(table, id) or {}).get("untold"):
-        notes.wait_until_told(table, frame.posts, id, now)
+    if "met" not in me and not _introduce(frame, id):
+        return frame.refuse("slow_down") if isinstance(frame.said, Message) else ()
     outcome = notes.deliver(table, frame.posts, id, at, sent, now)
-    if outcome == "later" and frame.said is not None:
+    if outcome == "later":
         return frame.refuse("slow_down")
     if outcome != "gone":
         return ()
@@ -106,8 +108,24 @@ def _relay(frame: Frame, sent: str, *, is_first: bool) -> Turns:
     after = connections.find(table, frame.id)
     partner = after["partner"] if after and "partner" in after else me["partner"]
     if after and partner["id"] != id and partner["who"] == me["partner"]["who"]:  # over another connection
-        return _relay(frame._replace(me=after), sent, is_first=True)
+        return _relay(frame._replace(me=after), sent)
     return frame.move("waiting", note=DISCONNECTED)  # its item had expired, or it left just now
+
+
+def _introduce(frame: Frame, partner: str) -> bool:
+    """Make sure that the partner knows of the pair, and note that it does; return whether it does.
+
+    Only a message waits for that. Frames of one connection may be handled side by side, so each looks until
+    the note is there.
+    """
+    table, me = frame.table, frame.me
+    if (connections.find(table, partner) or {}).get("untold") and not (
+        isinstance(frame.said, Message) and notes.wait_until_told(table, frame.posts, partner, frame.now)
+    ):
+        return False
+    values = {":yes": True, ":turn": me["turn"]}
+    table.update(connections.key(frame.id), "SET met = :yes", condition="turn = :turn", values=values)
+    return True
 
 
 def next(frame: Frame) -> Turns:
@@ -126,21 +144,38 @@ def find(frame: Frame) -> Turns:
 
 
 def report(frame: Frame) -> Turns:
-    """Part from the partner for ever; both wait again. Costs 1 RCU, 8 WCU, and 2 per KB of the report."""
+    """Part from the partner for ever; both wait again.
+
+    Whoever reports too often is parted all the same, so that nobody has to stay with anybody. The report is
+    not kept then, and the sender is told `slow_down`.
+
+    Cost: 1 RCU, 9 WCU, and 2 per KB of the report.
+    """
     me, table = frame.me, frame.table
     if me["state"] != "matched":
         return frame.refuse("not_matched")
     partner = connections.find(table, me["partner"]["id"])
-    kept = reports.action(me, partner, frame.said, frame.now, frame.settings)
-    return frame.move("waiting", block=True, extra=[kept])
+    is_kept = reports.has_room(table, me, frame.address, frame.now, frame.settings)
+    kept = [reports.action(me, partner, frame.said, frame.now, frame.settings)] if is_kept else []
+    if not is_kept:
+        frame.refuse("slow_down")
+    # Nobody can make a stranger's item grow without end: the oldest hundred partings of each are remembered.
+    sides = {side for side, one in (("mine", me), ("theirs", partner or {})) if reports.may_block(one)}
+    return frame.move("waiting", block=sides, extra=kept)
 
 
 def subscribe(frame: Frame) -> Turns:
     """Listen to a topic."""
     name = frame.said.topic
     topic = topics.canonical(frame.sources, name)
-    if topic is None or not topics.subscribe(frame.table, frame.me, topic, name, frame.now):
+    if topic is None:
         return frame.refuse("bad_request")
+    most = frame.settings.topic_listeners
+    match topics.subscribe(frame.table, frame.me, topic, name, frame.now, most):
+        case "too_many_topics":
+            return frame.refuse("bad_request")
+        case "too_many_listeners":
+            return frame.refuse("slow_down")
     return ()
 
 
@@ -162,7 +197,7 @@ def ping(frame: Frame) -> Turns:
 def come_back(frame: Frame) -> Turns:
     """Give the token with which another connection takes this one's place. Costs 1 WCU."""
     try:
-        token = resume.token(frame.settings, frame.id)
+        token = resume.token(frame.settings, frame.id, frame.now)
     except Exception as error:  # no secret, or SSM does not answer
         logs.failure("a token cannot be signed", error)
         return frame.refuse("slow_down")

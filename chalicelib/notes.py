@@ -61,18 +61,20 @@ def tell(table: Table, posts: Posts, id: str, now: datetime) -> Told:
 
 def wait_until_told(
     table: Table, posts: Posts, id: str, now: datetime, pause: Callable[[float], None] = time.sleep
-) -> None:
-    """See to it that a connection with notes is told all, waiting for whoever is at it, or for it to open.
+) -> bool:
+    """Wait until a connection's pending notes are delivered; return False when some are pending still.
 
-    At most a second and a half. Costs 2 WCU, and 1 RCU with each wait.
+    Waits at most a second and a half, for another handler that delivers them, or for a connection to open.
+    True also says that the connection is gone. Cost: 2 WCU, and 1 RCU with each wait.
     """
     for wait in (*WAITS, 0.0):
         if tell(table, posts, id, now) != "later":
-            return
+            return True
         item = connections.find(table, id)
         if item is None or not item.get("untold"):
-            return
+            return True
         pause(wait)
+    return False
 
 
 def deliver(table: Table, posts: Posts, id: str, at: str, frame: str, now: datetime) -> Delivered:

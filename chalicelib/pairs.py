@@ -9,7 +9,7 @@ transaction.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +19,7 @@ from chalicelib.settings import Settings
 from chalicelib.table import Table
 
 TRIES = 40  # races that one may lose in a row before it waits for its next frame, or for the sweep
-OF_A_TURN = ("former", "kept", "partner", "said", *connections.QUOTED)  # what does not outlive a turn
+OF_A_TURN = ("former", "kept", "partner", "met", *connections.QUOTED)  # what does not outlive a turn
 CONNECTED, DISCONNECTED = "partner_connected", "partner_disconnected"
 
 Target = Literal["waiting", "idle", "gone"]
@@ -82,26 +82,26 @@ def move(
     keep: int = 0,
     was: str = "",
     note: str = "",
-    block: bool = False,
+    block: Collection[str] = (),
     extra: Sequence[Action] = (),
 ) -> Moved | None:
     """Bring a connection into another state; its partner, if it has one, waits again by itself.
 
     With `keep` the partner is kept for it until that second: it waits, and is matched with nobody else
     before. `was` says what one that is gone was, if not what it has been: `left`, which nobody comes back to.
-    With `block` the two are never matched again. `note` is told to the one that moves; `extra` is
-    written with it. None when the turn that this was decided on is over: the caller looks again. A partner
-    that is not there any more is no hindrance. Costs 2 WCU, for a partner 2 more, and 2 for each place in the
-    pool that comes or goes. Raises Busy.
+    `block` names the sides (`mine`, `theirs`) that remember not to meet the other again. `note` is told to
+    the one that moves; `extra` is written with it. None when the turn that this was decided on is over: the
+    caller looks again. A partner that is not there any more is no hindrance. Costs 2 WCU, for a partner 2
+    more, and 2 for each place in the pool that comes or goes. Raises Busy.
     """
     id, partner = connections.id_of(me), me.get("partner")
     for lost in (partner, None) if partner else (None,):
         turn, theirs = pool.turn(id, now), pool.turn(lost["id"], now) if lost else ""
         kept = {"partner": lost, "turn": theirs, "until": keep} if lost and keep else {}
-        blocked = lost["who"] if lost and block else ""
+        blocked = lost["who"] if lost and "mine" in block else ""
         actions = [_leave(me, to, turn, now, kept, was, note, blocked)]
         if lost:
-            actions += _free(me, lost, theirs, now, keep, me["who"] if block else "")
+            actions += _free(me, lost, theirs, now, keep, me["who"] if "theirs" in block else "")
         if me["state"] == "waiting" and "kept" not in me:
             actions.append({"Delete": {"Key": pool.entry_key(me["lobby"], me["turn"])._asdict()}})
         if to == "waiting":

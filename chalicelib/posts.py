@@ -8,17 +8,27 @@ import os
 import time
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
-from chalicelib import logs, metrics
+from chalicelib import logs, metrics, wire
 from chalicelib.attempts import back_off, code
 
 Outcome = Literal["sent", "gone", "failed"]
 
 TRIES = 4
 THROTTLED = {"LimitExceededException", "TooManyRequestsException", "ThrottlingException"}
+
+
+class Closing(NamedTuple):
+    """Why the server closes a connection, in a code of RFC 6455's private range (4000 to 4999)."""
+
+    code: int
+    reason: str
+
+
+TOO_FAST = Closing(4008, "keeps sending after slow_down")
 
 
 class Posts:
@@ -30,24 +40,37 @@ class Posts:
         self._lock = Lock()
         self._clients: dict[tuple[int, str], Any] = {}
 
-    def send(self, at: str, id: str, frame: str) -> Outcome:
+    def send(self, at: str, id: str, frame: str, *, tries: int = TRIES) -> Outcome:
         """Post a frame to a connection; never raises for what the other end does.
 
         `gone` is API Gateway's 410: closed, or not open yet. A throttle is waited out a few times; when the
         answer is lost, or the throttle stays, it is `failed`, and a line in the log.
         """
-        return self._call(lambda client: client.post_to_connection(ConnectionId=id, Data=frame), at)
+        return self._call(lambda client: client.post_to_connection(ConnectionId=id, Data=frame), at, tries)
 
     def is_open(self, at: str, id: str) -> bool:
         """Tell whether a connection is open; one that cannot be asked about is taken to be."""
         return self._call(lambda client: client.get_connection(ConnectionId=id), at) != "gone"
 
-    def close(self, at: str, id: str) -> None:
-        """Close a connection; one that is gone is closed already."""
-        self._call(lambda client: client.delete_connection(ConnectionId=id), at)
+    def close(self, at: str, id: str, why: Closing | None = None) -> None:
+        """Close a connection; one that is gone is closed already.
 
-    def _call(self, call: Callable[[Any], Any], at: str) -> Outcome:
-        for number in range(TRIES):
+        API Gateway takes no code (docs/contract.md), so a reason is also sent as the last frame. The local
+        gateway closes with the code.
+        """
+
+        def close(client: Any) -> None:
+            if why and (with_code := getattr(client, "close_connection", None)):
+                with_code(ConnectionId=id, Code=why.code, Reason=why.reason)
+            else:
+                client.delete_connection(ConnectionId=id)
+
+        if why:
+            self.send(at, id, wire.encode({"type": "close", "code": why.code, "reason": why.reason}), tries=1)
+        self._call(close, at)
+
+    def _call(self, call: Callable[[Any], Any], at: str, tries: int = TRIES) -> Outcome:
+        for number in range(tries):
             try:
                 call(self._client(at))
                 return "sent"
@@ -62,7 +85,7 @@ class Posts:
             except BotoCoreError as error:
                 problem = error
                 break
-            if number < TRIES - 1:
+            if number < tries - 1:
                 back_off(number + 1, self._pause)
         metrics.count(PostsFailed=1)
         logs.failure("a post to a connection failed", problem)

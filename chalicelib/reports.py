@@ -3,13 +3,18 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | report | `REPORTS` | `<instant>#<pair>` | `reason`, `lobby`, `reporter`, `reported`, `messages`, `ttl` |
+| reports of an address | `REPORTER#<digest>` | `BUCKET` | `drained`: when none weighs any more (ms); `ttl` |
 
 Nothing of a conversation is stored while it lasts. The last messages come with the report, from the
 reporter's own client; that its partner did write them, and it itself, is proved by the digests of the last
 eight messages that each connection's item has for as long as the pair lasts.
+
+An address may send five reports at once, and one more every five minutes (the bucket of submissions.py). It
+is known by a digest with the stage's key, which expires within half an hour.
 """
 
 import hashlib
+import ipaddress
 import os
 from datetime import datetime
 from typing import Any
@@ -17,12 +22,33 @@ from typing import Any
 from chalicelib import connections, cursors, logs, times
 from chalicelib.auth import derived
 from chalicelib.chat_schemas import QuotedMessage, Report, ReportFrame, Reports, ReportsQuery
-from chalicelib.items import Item
+from chalicelib.items import Item, Key
 from chalicelib.settings import Settings
 from chalicelib.table import Table
 
 PARTITION = "REPORTS"
 PURPOSE = "quotations"
+ADDRESSES = "addresses"
+AT_ONCE, INTERVAL = 5, 300_000  # reports of an address at once; milliseconds until one more is free
+BLOCKED = 100  # partners that a connection remembers never to meet again
+
+
+# -- keys ----------------------------------------------------------------------------------------------
+
+
+def bucket_key(settings: Settings, address: str) -> Key:
+    """Key the reports of an address; of IPv6 its /64, which one subscriber has.
+
+    Raises: OSError without a secret, ValueError for what is no address.
+    """
+    parsed = ipaddress.ip_address(address)
+    size = 64 if parsed.version == 6 else 32
+    network = ipaddress.ip_network(f"{parsed}/{size}", strict=False)
+    name = hashlib.blake2b(str(network).encode(), digest_size=12, key=derived(settings, ADDRESSES))
+    return Key(f"REPORTER#{name.hexdigest()}", "BUCKET")
+
+
+# -- write ---------------------------------------------------------------------------------------------
 
 
 def digest(settings: Settings, text: str) -> bytes:
@@ -60,6 +86,53 @@ def action(
         "messages": quoted,
     }
     return {"Put": {"Item": item | {"ttl": times.epoch(now + settings.chat_reports)}}}
+
+
+def has_room(table: Table, me: Item, address: str, now: datetime, settings: Settings) -> bool:
+    """Count a report of an address; return False when it has sent too many, or its connection has.
+
+    Where the address or the stage's secret is not known, the connection's own number is the only limit.
+
+    Cost: 1 WCU, or 2.
+    """
+    if not may_block(me):
+        return False
+    try:
+        key = bucket_key(settings, address)
+    except Exception as error:
+        logs.failure("reports are not counted by address", error)
+        return True
+    time = times.milliseconds(now)
+    full = time + (AT_ONCE - 1) * INTERVAL
+    values = {":now": time, ":next": time + INTERVAL, ":ttl": times.epoch(now) + AT_ONCE * INTERVAL // 1000}
+    empty = table.update(
+        key,
+        "SET drained = :next, #ttl = :ttl",
+        condition="attribute_not_exists(drained) OR drained <= :now",
+        names={"#ttl": "ttl"},
+        values=values,
+    )
+    if empty is not None:
+        return True
+    more = {":now": time, ":full": full, ":more": INTERVAL, ":ttl": values[":ttl"]}
+    return (
+        table.update(
+            key,
+            "SET drained = drained + :more, #ttl = :ttl",
+            condition="drained > :now AND drained <= :full",
+            names={"#ttl": "ttl"},
+            values=more,
+        )
+        is not None
+    )
+
+
+def may_block(one: Item) -> bool:
+    """Return whether a connection can remember one more partner never to meet again."""
+    return len(one.get("blocked", ())) < BLOCKED
+
+
+# -- read ----------------------------------------------------------------------------------------------
 
 
 def page(table: Table, query: ReportsQuery, settings: Settings, now: datetime) -> Reports:

@@ -21,24 +21,32 @@ from chalicelib.table import Table
 
 INHERITED = ("who", "lobby", "interests", "blocked", "former")  # by the connection that comes after
 PURPOSE = "resume"
+LONGEST = 512  # characters of a token that is looked at: ours have about 150
 
 Taking = tuple[Item, list[pairs.Action]]
 """The connection as it will be, and the transaction that makes it so."""
 
 
-def token(settings: Settings, id: str) -> str:
-    """Sign the token with which another takes this connection's place. Raises OSError without a secret."""
+def token(settings: Settings, id: str, now: datetime) -> str:
+    """Sign the token with which another takes this connection's place. Raises OSError without a secret.
+
+    It expires when no connection of today can be open any more.
+    """
     import jwt
 
-    return jwt.encode({"c": id}, derived(settings, PURPOSE), algorithm="HS256")
+    claims = {"c": id, "until": times.epoch(now + connections.LONGEST + settings.chat_resume)}
+    return jwt.encode(claims, derived(settings, PURPOSE), algorithm="HS256")
 
 
-def read(settings: Settings, text: str) -> str:
-    """Read whose place a token is for; empty for one that was not made here."""
+def read(settings: Settings, text: str, now: datetime) -> str:
+    """Read whose place a token is for; empty for one that was not made here, or has expired."""
     import jwt
 
+    if len(text) > LONGEST:
+        return ""
     try:
-        return str(jwt.decode(text, derived(settings, PURPOSE), algorithms=["HS256"])["c"])
+        claims = jwt.decode(text, derived(settings, PURPOSE), algorithms=["HS256"])
+        return str(claims["c"]) if times.epoch(now) <= claims["until"] else ""
     except Exception:  # whatever a text does to its parser, or there is no secret
         return ""
 
@@ -51,11 +59,12 @@ def take_over(table: Table, arrival: Arrival, now: datetime, settings: Settings)
     new connection (2 more for its index entry), the one before, the partner or the place in the pool.
     """
     for _ in range(pairs.TRIES):
-        id = read(settings, arrival.resume)
+        id = read(settings, arrival.resume, now)
         before = table.get(connections.key(id), consistent=True) if id else None
         if before is None or id == arrival.id or not _is_in_time(before, now, settings):
             return None
         new = connections.newcomer(arrival, now) | {n: before[n] for n in INHERITED if n in before}
+        new |= connections.inherited_window(before)
         for item, actions in filter(None, (_with_partner(before, new, now), _alone(before, new, now))):
             refused = table.transact(actions)
             if not refused:

@@ -47,6 +47,7 @@ class Settings(NamedTuple):
     chat_again: timedelta = timedelta(seconds=10)
     chat_resume: timedelta = timedelta(seconds=60)
     chat_reports: timedelta = timedelta(days=30)
+    topic_listeners: int = 1_000
     secret: str = ""
     secret_file: str = ""
     secret_parameter: str = ""
@@ -113,6 +114,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         chat_again=timedelta(seconds=_number(environ, "HUBBUB_CHAT_AGAIN_SECONDS", 10)),
         chat_resume=timedelta(seconds=_number(environ, "HUBBUB_CHAT_RESUME_SECONDS", 60, most=240)),
         chat_reports=timedelta(days=_number(environ, "HUBBUB_CHAT_REPORTS_DAYS", 30)),
+        topic_listeners=_number(environ, "HUBBUB_TOPIC_LISTENERS", 1_000),
         jwks_url=environ.get("HUBBUB_JWKS_URL", ""),
         issuer=environ.get("HUBBUB_ISSUER") or "hubbub",
         audience=environ.get("HUBBUB_AUDIENCE", ""),

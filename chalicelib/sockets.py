@@ -4,12 +4,14 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
 from chalicelib import wire
 from chalicelib.connections import Arrival
 from chalicelib.posts import endpoint
+from chalicelib.settings import Settings
 
 T = TypeVar("T")
 
@@ -47,7 +49,7 @@ def arrival(event: Mapping[str, Any]) -> Arrival:
     `interests` are parted by commas; upper and lower case are the same, and so are its order and repetitions.
     """
     query = event.get("queryStringParameters") or {}
-    lobby = wire.normal(query.get("lobby") or LOBBY, "lobby")
+    lobby = wire.normal(query.get("lobby", LOBBY), "lobby")
     named = [
         wire.normal(one, "interests").strip().casefold() for one in (query.get("interests") or "").split(",")
     ]
@@ -58,6 +60,29 @@ def arrival(event: Mapping[str, Any]) -> Arrival:
         raise ValueError(f"interests: they must be at most {INTERESTS}, of 1 to 32 characters each")
     context = event["requestContext"]
     return Arrival(context["connectionId"], endpoint(context), lobby, interests, query.get("resume") or "")
+
+
+def is_foreign(event: Mapping[str, Any], settings: Settings) -> bool:
+    """Return whether a handshake comes from a page of an origin that the stage does not allow.
+
+    A browser always sends the origin of the page (RFC 6455, 4.1), and no script can change it. A handshake
+    without one comes from another program, which could send any, so it is not refused. In the local stage
+    `*` stands for the origins of this machine: no site that a developer visits may use the sockets.
+    """
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    origin = headers.get("origin")
+    if origin is None or origin in settings.origins:
+        return False
+    if "*" not in settings.origins:
+        return True
+    return settings.stage == "local" and not _is_of_this_machine(origin)
+
+
+def _is_of_this_machine(origin: str) -> bool:
+    try:
+        return urlsplit(origin).hostname in ("127.0.0.1", "localhost", "::1")
+    except ValueError:
+        return False
 
 
 def read(body: str) -> dict[str, Any] | str:

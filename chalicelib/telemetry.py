@@ -5,7 +5,7 @@
 | `api`, and by feature | `Latency`, `ServerErrors`; `ViewsAccepted`, `ViewsRejected` |
 | `aggregates` | `Applied`, `Duplicates`, `Quarantined`, `Lag` |
 | `queue` | `QueueFailures`, `ViewsRejected` |
-| `chat` | `Pairs`, `DeadPeers`, `PostsFailed` |
+| `chat` | `Pairs`, `DeadPeers`, `PostsFailed`, `PushesDeferred`, `PushesDropped` |
 | any | `Conflicts`, `Throttles`, `Unreachable`: tries of DynamoDB that were made again |
 
 logs.py has the log lines. Nothing here ever carries a token, a client's address or a text of a person.

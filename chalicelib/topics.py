@@ -1,35 +1,47 @@
-"""Live topics: an aggregate is pushed to who listens to it, soon after the stream has changed it.
+"""Live topics: a changed aggregate is pushed to the connections that listen to it.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| listener | `TOPIC#<topic>` | `CONN#<id>` | `at`, `name` as the client wrote it, `ttl` |
-| head | `TOPIC#<topic>` | `HEAD` | that somebody may listen: `joined`, `pushed`, `missed`, `ttl` |
+| listener | `TOPIC#<digest>` | `CONN#<id>` | `at`, `ttl`; `name`, the client's notation where it is another |
+| head | `TOPIC#<digest>` | `HEAD` | `topic`, `listeners`, `joined`, `pushed`, `missed`, `ttl` |
 
-A topic is `<kind>:<name>`. A feature that has one says which aggregates it shows and what it answers: a
-`Source`, registered in app.py. A change of an aggregate without a head costs one read and nothing else.
+A topic is `<kind>:<name>`. A feature that has topics registers a `Source` in app.py: which aggregates it
+shows, and what it returns for them. A change of an aggregate without a head costs one read and nothing else.
 
-At most one push in 0.4 s for each topic: the head's `pushed` decides. A change that comes sooner is written
-down as `missed`, and that is a change of the head, which the stream hands over in turn: it is the timer, so
-the last value is never lost, and nobody sleeps. The value is read after the decision, so it is always the
-newest.
+`push` is a consumer of the stream of its own: `apply`, which counts, knows nothing of topics. The head's
+`pushed` allows one push in 0.4 s, and a slower pace for a topic with many listeners. A change that comes
+sooner is noted as `missed` on the head. That note is itself a change which the stream hands over, so the
+stream is the timer and no handler sleeps. The value is read after the decision, so it is always the newest.
+
+Pushes are best effort. A batch has a time budget: a topic that is not begun when the budget is used up is
+noted as `missed` and comes again; listeners that are not reached by then get the value of the next change.
+Invariant: whatever is dropped, the next push of a topic sends its current value to every listener.
 """
 
+import hashlib
+import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from chalicelib import connections, logs, times, wire
-from chalicelib.errors import BadRequest, Busy
+from chalicelib import connections, logs, metrics, times, wire
+from chalicelib.errors import BadRequest
 from chalicelib.items import Item, Key, unpack
 from chalicelib.posts import Posts
 from chalicelib.schemas import STORED
 from chalicelib.table import Table
 from chalicelib.threads import at_once
 
-PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic
+PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic, at least
+EACH = timedelta(milliseconds=4)  # between two pushes for each listener: at most 250 posts a second a topic
+BUDGET = 5.0  # seconds that the posts of one batch may take
+TRIES = 2  # of one post
 MOST = 10  # topics that a connection may listen to
-LISTENERS = 1_000  # that are read at a time
+PAGE = 1_000  # listeners that are read at a time
 HEAD = "HEAD"
+
+Subscribed = Literal["yes", "too_many_topics", "too_many_listeners"]
 
 
 class Source(NamedTuple):
@@ -49,14 +61,23 @@ Sources = Mapping[str, Source]
 # -- keys ----------------------------------------------------------------------------------------------
 
 
+def digest(topic: str) -> bytes:
+    """Digest a topic, whose name may have 1,500 bytes, to the 16 bytes that a connection's item keeps."""
+    return hashlib.blake2b(topic.encode(), digest_size=16).digest()
+
+
+def _partition(digest: bytes) -> str:
+    return f"TOPIC#{digest.hex()}"
+
+
 def listener_key(topic: str, id: str) -> Key:
     """Key one listener of a topic."""
-    return Key(f"TOPIC#{topic}", f"CONN#{id}")
+    return Key(_partition(digest(topic)), f"CONN#{id}")
 
 
 def head_key(topic: str) -> Key:
-    """Key what says that a topic may have listeners."""
-    return Key(f"TOPIC#{topic}", HEAD)
+    """Key the item which says that a topic may have listeners."""
+    return Key(_partition(digest(topic)), HEAD)
 
 
 def identifier(name: str) -> str:
@@ -78,65 +99,126 @@ def canonical(sources: Sources, name: str) -> str | None:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def subscribe(table: Table, me: Item, topic: str, name: str, now: datetime) -> bool:
-    """Let a connection listen; False when it listens to ten already. Again is no harm. Costs 6 WCU."""
-    id, token = connections.id_of(me), connections.token()
-    listener = listener_key(topic, id)._asdict() | {"at": me["at"], "name": name, "ttl": me["ttl"]}
+def subscribe(table: Table, me: Item, topic: str, name: str, now: datetime, listeners: int) -> Subscribed:
+    """Let a connection listen, unless it has ten topics or the topic has `listeners` already.
+
+    A repeated subscription changes only the notation in which the topic is pushed.
+
+    Cost: 6 WCU, for a topic or a notation of more than 900 bytes 2 or 4 more; repeated, 1 more.
+    """
+    id, own = connections.id_of(me), digest(topic)
+    listener = listener_key(topic, id)._asdict() | {"at": me["at"], "ttl": me["ttl"]}
+    listener |= {"name": name} if name != topic else {}
     mine = {
         "Key": connections.key(id)._asdict(),
-        "UpdateExpression": "ADD topics :topic",
+        "UpdateExpression": "ADD listens :set",
         "ConditionExpression": "attribute_exists(pk) AND #state <> :gone"
-        " AND (attribute_not_exists(topics) OR contains(topics, :name) OR size(topics) < :most)",
+        " AND (attribute_not_exists(listens) OR contains(listens, :topic) OR size(listens) < :most)",
         "ExpressionAttributeNames": {"#state": "state"},
-        "ExpressionAttributeValues": {":topic": {topic}, ":name": topic, ":most": MOST, ":gone": "gone"},
+        "ExpressionAttributeValues": {":set": {own}, ":topic": own, ":most": MOST, ":gone": "gone"},
     }
     head = {
         "Key": head_key(topic)._asdict(),
-        "UpdateExpression": "SET joined = :token, #ttl = :ttl",
+        "UpdateExpression": "SET joined = :token, topic = :topic, #ttl = :ttl ADD listeners :one",
+        "ConditionExpression": "attribute_not_exists(listeners) OR listeners < :most",
         "ExpressionAttributeNames": {"#ttl": "ttl"},
-        "ExpressionAttributeValues": {":token": token, ":ttl": connections.end(times.epoch(now)) + 3600},
+        "ExpressionAttributeValues": {
+            ":token": connections.token(),
+            ":topic": topic,
+            ":ttl": connections.end(times.epoch(now)) + 3600,
+            ":one": 1,
+            ":most": listeners,
+        },
     }
-    return not table.transact([{"Update": mine}, {"Put": {"Item": listener}}, {"Update": head}])
+    put = {"Item": listener, "ConditionExpression": "attribute_not_exists(pk)"}
+    refused = table.transact([{"Update": mine}, {"Put": put}, {"Update": head}])
+    if 0 in refused:
+        return "too_many_topics"
+    if 1 in refused:
+        table.put(listener, condition="attribute_exists(pk)")
+    return "too_many_listeners" if refused == (2,) else "yes"
 
 
 def unsubscribe(table: Table, id: str, topic: str) -> None:
-    """Let a connection listen no more. Costs 2 WCU."""
-    table.delete(listener_key(topic, id))
+    """Let a connection listen no more. Cost: 3 WCU, and 1 more for a topic of more than 900 bytes."""
+    _remove(table, digest(topic), id)
     table.update(
         connections.key(id),
-        "DELETE topics :topic",
+        "DELETE listens :topic",
         condition="attribute_exists(pk)",
-        values={":topic": {topic}},
+        values={":topic": {digest(topic)}},
         idempotent=True,
     )
 
 
 def forget(table: Table, item: Item) -> None:
-    """Take away what a connection that has left listened to. Costs 1 WCU a topic."""
-    for topic in item.get("topics", ()):
-        table.delete(listener_key(topic, connections.id_of(item)))
+    """Remove a connection that has left from its topics. Cost: 2 WCU a topic."""
+    for topic in item.get("listens", ()):
+        _remove(table, topic, connections.id_of(item))
+
+
+def _remove(table: Table, topic: bytes, id: str) -> None:
+    """Remove a listener, and count it off. A crash in between is healed by the next push, which counts."""
+    if table.delete(Key(_partition(topic), f"CONN#{id}")):
+        table.update(
+            Key(_partition(topic), HEAD),
+            "ADD listeners :less",
+            condition="listeners > :none",
+            values={":less": -1, ":none": 0},
+        )
 
 
 # -- push ----------------------------------------------------------------------------------------------
 
 
-def push(table: Table, posts: Posts, sources: Sources, records: Iterable[Any], now: datetime) -> None:
-    """Push what a batch of stream records has changed to who listens.
+class Deadline(NamedTuple):
+    """The end of a batch's budget, on a clock that only goes forward."""
 
-    May be called with the same records again. Costs 1 RCU for each aggregate that changed; for one that has
-    listeners 1 WCU, the read of its value, 0.5 RCU per 4 KB of listeners (about 30), and a post each. Raises
-    Busy; whatever else goes wrong with a topic is logged, for counting must go on.
+    at: float
+    clock: Callable[[], float]
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the budget is used up."""
+        return self.clock() >= self.at
+
+
+def push(
+    table: Table,
+    posts: Posts,
+    sources: Sources,
+    records: Iterable[Any],
+    now: datetime,
+    *,
+    seconds: float = BUDGET,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Push the topics that a batch of stream records has changed to their listeners.
+
+    May be called with the same records again. No post begins after `seconds`: topics that are left are
+    deferred (metric `PushesDeferred`), listeners that are left are dropped (`PushesDropped`).
+
+    Cost: 1 RCU for each aggregate that changed; for one that has listeners 1 WCU, the read of its value,
+    1 RCU per 4 KB of listeners (about 30), and a post each.
+    Raises: Busy, before anything is sent. A failure of one topic is logged, and the others go on.
     """
+    deadline = Deadline(clock() + seconds, clock)
     changed = changes(sources, records)
     heads = table.get_many(map(head_key, changed), consistent=True)
-    for topic, is_late in changed.items():
-        if head := heads.get(head_key(topic)):
-            try:
-                _push(table, posts, sources, topic, head, is_late, now)
-            except Busy:
-                raise
-            except Exception as error:
-                logs.failure("a topic was not pushed", error)
+    try:
+        for topic, is_late in changed.items():
+            if head := heads.get(head_key(topic)):
+                try:
+                    if deadline.is_over:
+                        metrics.count(PushesDeferred=1)
+                        _note_missed(table, topic, is_late)
+                    else:
+                        _push(table, posts, sources, topic, head, is_late, now, deadline)
+                except Exception as error:
+                    metrics.count(PushesDropped=head.get("listeners", 1))
+                    logs.failure("a topic was not pushed", error)
+    finally:
+        metrics.publish("chat")  # the middleware would take it for counting
 
 
 def changes(sources: Sources, records: Iterable[Any]) -> dict[str, bool]:
@@ -148,7 +230,7 @@ def changes(sources: Sources, records: Iterable[Any]) -> dict[str, bool]:
             key = Key(**unpack(body["Keys"]))
             if key.sk == HEAD and key.pk.startswith("TOPIC#"):
                 if "missed" in body.get("NewImage", {}):
-                    found[key.pk.removeprefix("TOPIC#")] = True
+                    found[body["NewImage"]["topic"]["S"]] = True
                 continue
             for kind, source in sources.items():
                 if (name := source.name(key)) is not None:
@@ -158,45 +240,82 @@ def changes(sources: Sources, records: Iterable[Any]) -> dict[str, bool]:
     return found
 
 
+def pause(listeners: int) -> timedelta:
+    """Return how long a topic rests between two pushes: the longer, the more listeners it has.
+
+    >>> pause(1), pause(1_000)
+    (datetime.timedelta(microseconds=400000), datetime.timedelta(seconds=4))
+    """
+    return max(PAUSE, listeners * EACH)
+
+
 def _push(
-    table: Table, posts: Posts, sources: Sources, topic: str, head: Item, is_late: bool, now: datetime
+    table: Table,
+    posts: Posts,
+    sources: Sources,
+    topic: str,
+    head: Item,
+    is_late: bool,
+    now: datetime,
+    deadline: Deadline,
 ) -> None:
     instant = times.milliseconds(now)
-    edge = instant - int(PAUSE.total_seconds() * 1000)
     won = table.update(
         head_key(topic),
         "SET pushed = :now REMOVE missed",
         condition="attribute_exists(pk) AND (attribute_not_exists(pushed) OR pushed <= :edge)",
-        values={":now": instant, ":edge": edge},
+        values={":now": instant, ":edge": times.milliseconds(now - pause(head.get("listeners", 0)))},
     )
-    if won is None:  # too soon; one that is noted already has its turn coming
-        first = "" if is_late else " AND attribute_not_exists(missed)"
-        table.update(
-            head_key(topic),
-            "SET missed = :token",
-            condition=f"attribute_exists(pk){first}",
-            values={":token": connections.token()},
-        )
-    elif not _send(table, posts, sources, topic):
-        table.delete(head_key(topic), condition="joined = :seen", values={":seen": head["joined"]})
+    if won is None:
+        _note_missed(table, topic, is_late)
+        return
+    count, seen = _send(table, posts, sources, topic, now, deadline), {":seen": head["joined"]}
+    if not count:
+        table.delete(head_key(topic), condition="joined = :seen", values=seen)
+    elif count != won.get("listeners"):  # a crash, or a connection that died in silence
+        values = seen | {":count": count}
+        table.update(head_key(topic), "SET listeners = :count", condition="joined = :seen", values=values)
 
 
-def _send(table: Table, posts: Posts, sources: Sources, topic: str) -> int:
-    """Post a topic's value to all who listen; answer how many there are. Who is gone is taken away."""
+def _note_missed(table: Table, topic: str, is_late: bool) -> None:
+    """Let the stream bring a topic again; one that is noted already has its turn coming. Cost: 1 WCU."""
+    first = "" if is_late else " AND attribute_not_exists(missed)"
+    table.update(
+        head_key(topic),
+        "SET missed = :token",
+        condition=f"attribute_exists(pk){first}",
+        values={":token": connections.token()},
+    )
+
+
+def _send(table: Table, posts: Posts, sources: Sources, topic: str, now: datetime, deadline: Deadline) -> int:
+    """Post a topic's value to its listeners; return how many it has. Removes those that are gone.
+
+    Each push begins with another listener, so that a budget which is too short drops others each time.
+    """
     kind, _, name = topic.partition(":")
     value = sources[kind].value(table, name)
+    usual = wire.encode({"type": "update", "topic": topic, "value": value})
     count, start = 0, None
     while True:
         bounds = ("CONN#", "CONN#~")
-        page = table.query(f"TOPIC#{topic}", bounds, limit=LISTENERS, start=start, consistent=True)
-
-        def post(listener: Item) -> bool:
-            frame = wire.encode({"type": "update", "topic": listener["name"], "value": value})
-            return posts.send(listener["at"], listener["sk"].removeprefix("CONN#"), frame) == "gone"
-
-        for listener, is_gone in zip(page.items, at_once(post, page.items), strict=True):
-            if is_gone:
+        page = table.query(_partition(digest(topic)), bounds, limit=PAGE, start=start, consistent=True)
+        first = times.milliseconds(now) % max(1, len(page.items))
+        listeners = page.items[first:] + page.items[:first]
+        post = partial(_post, posts, topic, value, usual, deadline)
+        for listener, outcome in zip(listeners, at_once(post, listeners, "push"), strict=True):
+            if outcome == "gone":
                 table.delete(Key(listener["pk"], listener["sk"]))
-            count += not is_gone
+            elif outcome == "dropped":
+                metrics.count(PushesDropped=1)
+            count += outcome != "gone"
         if (start := page.next) is None:
             return count
+
+
+def _post(posts: Posts, topic: str, value: Any, usual: str, deadline: Deadline, listener: Item) -> str:
+    if deadline.is_over:
+        return "dropped"
+    other = listener.get("name")
+    frame = wire.encode({"type": "update", "topic": other, "value": value}) if other else usual
+    return posts.send(listener["at"], listener["sk"].removeprefix("CONN#"), frame, tries=TRIES)

@@ -125,6 +125,12 @@ class ManagementClient:
         self._run(connection, connection.close(1000), "DeleteConnection")
         return _answer(204)
 
+    def close_connection(self, *, ConnectionId: str, Code: int, Reason: str) -> dict[str, Any]:  # noqa: N803
+        """Close a connection with a code and a reason, which API Gateway's management API cannot do."""
+        connection = self._open(ConnectionId, "DeleteConnection")
+        self._run(connection, connection.close(Code, Reason), "DeleteConnection")
+        return _answer(204)
+
     def _open(self, connection_id: str, operation: str) -> Connection:
         connection = self._connections.get(connection_id)
         if connection is None or not connection.is_open:

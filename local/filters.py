@@ -1,4 +1,4 @@
-"""Leaves out the stream records that the filter of `.chalice/gateway.yaml` leaves out, as Lambda does.
+"""Leaves out the stream records that the filters of `.chalice/gateway.yaml` leave out, as Lambda does.
 
 So what the filter would lose on AWS is lost on one machine too, where a test or an eye finds it.
 """
@@ -18,22 +18,23 @@ Handler = Callable[[dict[str, Any], Any], Any]
 
 
 @cache
-def patterns() -> tuple[Mapping[str, Any], ...]:
-    """Read the patterns of the function `apply`."""
+def patterns(function: str) -> tuple[Mapping[str, Any], ...]:
+    """Read the patterns of the function `apply` or `push`."""
     template = yaml.safe_load((ROOT / ".chalice" / "gateway.yaml").read_text(encoding="utf-8"))
-    [event] = template["Resources"]["Apply"]["Properties"]["Events"].values()
+    [event] = template["Resources"][function.title()]["Properties"]["Events"].values()
     return tuple(json.loads(one["Pattern"]) for one in event["Properties"]["FilterCriteria"]["Filters"])
 
 
-def passes(record: Mapping[str, Any]) -> bool:
-    """Tell whether Lambda would hand a record over: one pattern that matches is enough."""
-    return any(matches(record, pattern) for pattern in patterns())
+def passes(record: Mapping[str, Any], function: str) -> bool:
+    """Return whether Lambda would hand a record to a function: one pattern that matches is enough."""
+    return any(matches(record, pattern) for pattern in patterns(function))
 
 
 def matches(value: Any, pattern: Any) -> bool:
     """Tell whether a value matches a pattern: every field of it, by one of that field's alternatives.
 
-    An alternative is the value itself or a prefix; Lambda's other operators raise ValueError.
+    An alternative is the value itself, a prefix, or whether there is one; Lambda's other operators raise
+    ValueError.
 
     >>> matches({"sk": "T#1", "pk": "a"}, {"sk": ["S", {"prefix": "T#"}]})
     True
@@ -48,16 +49,18 @@ def matches(value: Any, pattern: Any) -> bool:
 def _is(value: Any, alternative: Any) -> bool:
     if not isinstance(alternative, Mapping):
         return bool(value == alternative)
+    if set(alternative) == {"exists"}:
+        return (value is not None) == bool(alternative["exists"])
     if set(alternative) != {"prefix"}:
-        raise ValueError(f"a filter with {alternative}: only values and prefixes are read here")
+        raise ValueError(f"a filter with {alternative}: only values, prefixes and exists are read here")
     return isinstance(value, str) and value.startswith(alternative["prefix"])
 
 
-def filtered(handler: Handler) -> Handler:
-    """Call a handler with what passes of a batch, and not at all for nothing."""
+def filtered(handler: Handler, function: str) -> Handler:
+    """Call a function's handler with what passes of a batch, and not at all for nothing."""
 
     def handle(event: dict[str, Any], context: Any) -> Any:
-        records = [record for record in event["Records"] if passes(record)]
+        records = [record for record in event["Records"] if passes(record, function)]
         return handler({**event, "Records": records}, context) if records else None
 
     return handle

@@ -43,6 +43,7 @@ __all__ = ["Gateway", "Limits"]
 
 LOGGER = logging.getLogger("hubbub.local")
 HOST = "127.0.0.1"
+WAITING = 64  # messages of a connection that wait for their handler; then its client waits
 ROUTES = {"CONNECT": "$connect", "MESSAGE": "$default", "DISCONNECT": "$disconnect"}
 
 
@@ -147,22 +148,33 @@ class Gateway:
         """Handle the messages until the connection is closed, or was never opened; then run `$disconnect`."""
         websocket = connection.websocket
         keeper = asyncio.create_task(self._expire(connection))
-        with suppress(ConnectionClosed):
-            while True:
-                message = await websocket.recv()
-                connection.last_active_at = time.time()
-                if isinstance(message, bytes):
-                    # API Gateway supports no binary frames from clients: it disconnects with 1003.
-                    await connection.close(1003, "Binary frames are not supported")
-                    break
-                await self._message(connection, message)
+        arrivals: asyncio.Queue[tuple[str, datetime] | None] = asyncio.Queue(WAITING)
+        reader = asyncio.create_task(self._read(connection, arrivals))
+        while arrival := await arrivals.get():
+            await self._message(connection, *arrival)
+        await reader
         await websocket.wait_closed()
         keeper.cancel()
         del self._connections[connection.id]
         await self._invoke(self._event(connection, "DISCONNECT", **_farewell(websocket)))
 
-    async def _message(self, connection: Connection, text: str) -> None:
-        event = self._event(connection, "MESSAGE", messageId=str(uuid.uuid4())) | {"body": text}
+    async def _read(
+        self, connection: Connection, arrivals: "asyncio.Queue[tuple[str, datetime] | None]"
+    ) -> None:
+        """Read the messages with the time of each, which API Gateway takes before any handler; then None."""
+        with suppress(ConnectionClosed):
+            while True:
+                message = await connection.websocket.recv()
+                connection.last_active_at = time.time()
+                if isinstance(message, bytes):
+                    # API Gateway supports no binary frames from clients: it disconnects with 1003.
+                    await connection.close(1003, "Binary frames are not supported")
+                    break
+                await arrivals.put((message, datetime.now(UTC)))
+        await arrivals.put(None)
+
+    async def _message(self, connection: Connection, text: str, arrived: datetime) -> None:
+        event = self._event(connection, "MESSAGE", arrived, messageId=str(uuid.uuid4())) | {"body": text}
         if await self._invoke(event) is None:
             # API Gateway tells the client of a failed handler, and keeps the connection.
             with suppress(ConnectionError):
@@ -196,8 +208,10 @@ class Gateway:
             return None
         return answer
 
-    def _event(self, connection: Connection, event_type: str, **details: Any) -> dict[str, Any]:
-        now = datetime.now(UTC)
+    def _event(
+        self, connection: Connection, event_type: str, arrived: datetime | None = None, **details: Any
+    ) -> dict[str, Any]:
+        now = arrived or datetime.now(UTC)
         return {
             "requestContext": {
                 "routeKey": ROUTES[event_type],

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
@@ -97,7 +97,8 @@ class StreamPump(Pump):
     """Delivers a table's stream, each shard in order; remembers in a file how far it got.
 
     The file is written after a batch, so a pump that is killed delivers its last batch again. A file that is
-    lost, or is not about this stream, costs no more than time: the handler gets the last 24 hours again.
+    lost, or is not about this stream, costs no more than time: the handler gets the last 24 hours again. A
+    pump that begins with the LATEST record leaves out what was there before it, as such a mapping does.
     """
 
     def __init__(
@@ -107,13 +108,16 @@ class StreamPump(Pump):
         handler: Handler,
         batch_size: int = 100,
         checkpoint: Path | None = None,
+        name: str = "stream pump",
+        begins: Literal["TRIM_HORIZON", "LATEST"] = "TRIM_HORIZON",
     ) -> None:
-        super().__init__("stream pump")
+        super().__init__(name)
         self._streams = streams
         self._arn = stream_arn
         self._handler = handler
         self._batch_size = batch_size
         self._checkpoint = checkpoint
+        self._begins: Literal["TRIM_HORIZON", "LATEST"] = begins
         self._last: dict[str, Last] = self._remembered()
         self._open: dict[str, Shard] = {}
         self._closed: set[str] = set()
@@ -158,6 +162,7 @@ class StreamPump(Pump):
             name = shard["ShardId"]
             if name in unread and name not in self._open and shard.get("ParentShardId") not in unread:
                 self._open[name] = Shard(self._iterator(name))
+        self._begins = "TRIM_HORIZON"  # of shards that come later nothing is left out
 
     def _iterator(self, name: str) -> str:
         """Go on behind the last record that was delivered, provided that the stream still has it.
@@ -175,7 +180,7 @@ class StreamPump(Pump):
                 found = self._streams.get_records(ShardIterator=there, Limit=1)["Records"]
                 if found and found[0]["eventID"] == last.event_id:
                     return iterator("AFTER_SEQUENCE_NUMBER", SequenceNumber=last.sequence_number)
-        return iterator("TRIM_HORIZON")
+        return iterator(self._begins)
 
     def _remembered(self) -> dict[str, Last]:
         try:

@@ -75,8 +75,12 @@ def serve(
 
     # 4. The pumps, which bring stream and queue to the handlers, and what runs once a minute.
     streams = engine.client("dynamodbstreams")
-    apply, checkpoint = filtered(app.apply), data / "stream.json"
-    pumps: list[Pump] = [StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint)]
+    apply, checkpoint = filtered(app.apply, "apply"), data / "stream.json"
+    push = filtered(app.push, "push")
+    pumps: list[Pump] = [
+        StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint),
+        StreamPump(streams, table.stream_arn, push, name="push pump", begins="LATEST"),
+    ]
     if views_queue:
         pumps.insert(0, QueuePump(engine.client("sqs"), views_queue, app.write_views))
     scheduled = schedules(app.app)

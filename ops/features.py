@@ -12,7 +12,7 @@ FEATURES = {
     "leaderboards": ("BOARD#", "PLAYER#", "RANK#BOARD#"),
     "challenges": ("CHALLENGE#", "RANK#CHALLENGE#"),
     "comments": ("PRODUCT#",),
-    "chat": ("CONN#", "WAITING#", "REPORTS", "TOPIC#"),
+    "chat": ("CONN#", "WAITING#", "REPORTS", "REPORTER#", "TOPIC#"),
     "upkeep": ("GUARD#", "QUARANTINE#", "BACKFILL#", "ERASE#", "PULSE", "IMPORT"),
 }
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 GATEWAY = Path(__file__).parents[1] / ".chalice" / "gateway.yaml"
-SOURCES = {"apply": ("Apply", "Stream"), "write_views": ("WriteViews", "Queue")}
+SOURCES = {"apply": ("Apply", "Stream"), "push": ("Push", "Stream"), "write_views": ("WriteViews", "Queue")}
 """The functions that read a source: each with its name in the template, and the property of its source."""
 
 LEFT = "not its source any more"

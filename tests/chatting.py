@@ -52,6 +52,7 @@ class Chat:
         self.table, self.settings, self.sources = table, settings, sources or {}
         self.wire = SeenWire()
         self.posts = Posts(lambda: self.wire, pause=lambda seconds: None)
+        self.refusals = connections.Refusals()
         self.now = BEGIN
         self._ticks = itertools.count(1)
 
@@ -59,9 +60,15 @@ class Chat:
         """Let a millisecond pass: no two events are at the same time."""
         return self.now + timedelta(milliseconds=next(self._ticks))
 
-    def connect(self, id: str, opens: bool = True, query: dict[str, str] | None = None) -> int:
+    def connect(
+        self,
+        id: str,
+        opens: bool = True,
+        query: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> int:
         """Run `$connect`; answer the status of the handshake. The connection opens when it has returned."""
-        event = {"requestContext": context(id), "queryStringParameters": query}
+        event = {"requestContext": context(id), "queryStringParameters": query, "headers": headers or {}}
         with run_as("websocket_connect"):
             status = chat.connect(self.table, self.posts, event, self.tick(), self.settings)["statusCode"]
         if status == 200 and opens:
@@ -77,10 +84,10 @@ class Chat:
         """Send a frame, and leave what its sender is sent to be read later."""
         self.raw(id, json.dumps({"action": action, **fields}))
 
-    def raw(self, id: str, body: str) -> None:
-        event = {"requestContext": context(id), "body": body}
+    def raw(self, id: str, body: str, **more: Any) -> None:
+        event = {"requestContext": context(id, **more), "body": body}
         with run_as("websocket_message"):
-            chat.hear(self.table, self.posts, self.sources, event, self.tick(), self.settings)
+            chat.hear(self.table, self.posts, self.sources, event, self.tick(), self.settings, self.refusals)
 
     def come(self, id: str, **query: str) -> list[Any]:
         """Connect and ask for the status, as a client does; answer what it was sent."""

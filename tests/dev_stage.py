@@ -140,9 +140,10 @@ def dev_stage() -> Iterator[DevStage]:
             settings = read(variables("dev") | made)
             provision.secret(engine.client("ssm"), settings.secret_parameter)
             enforce(engine)
-            stream = StreamPump(engine.client("dynamodbstreams"), table.stream_arn, app.apply)
+            streams = engine.client("dynamodbstreams")
+            pumps = [StreamPump(streams, table.stream_arn, handler) for handler in (app.apply, app.push)]
             views = QueuePump(engine.client("sqs"), queue, app.write_views)
-            stage = DevStage(engine, settings, http.http, [views, stream])
+            stage = DevStage(engine, settings, http.http, [views, *pumps])
             patch.setattr(app, "stage", settings)
             patch.setattr(app, "connect", lambda: connect(settings))
             patch.setattr(app, "datetime", stage)

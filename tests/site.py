@@ -38,7 +38,8 @@ class Site:
 
     def settle(self) -> None:
         while records := self.stream.read():
-            app.apply({"Records": records}, None)
+            for consumer in (app.apply, app.push):
+                consumer({"Records": records}, None)
         assert drift(self.table, app.CONTRIBUTIONS) == {}
 
     def admin(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,9 @@ from chalice.test import Client
 
 import app
 from bench.meter import Meter
-from chalicelib import auth, lobby, logs, pairs, pool, reports, resume, settings, times
-from chalicelib.connections import QUOTED, key
+from bench.simulation import BEGIN
+from chalicelib import auth, lobby, logs, notes, pairs, pool, reports, resume, settings, times
+from chalicelib.connections import QUOTED, Refusals, arrived, key
 from chalicelib.errors import Busy
 from chalicelib.items import Item
 from chalicelib.table import Table, connect
@@ -89,9 +91,17 @@ def test_lobbies_do_not_mix(chat: Chat) -> None:
     assert [chat.partner(id) for id in "abc"] == ["c", None, "a"]
 
 
-def test_a_wrong_lobby_is_not_let_in(chat: Chat) -> None:
-    assert chat.connect("a", query={"lobby": "a b"}) == 400
+@pytest.mark.parametrize("lobby", ["a b", ""])
+def test_a_wrong_lobby_is_not_let_in(chat: Chat, lobby: str) -> None:
+    assert chat.connect("a", query={"lobby": lobby}) == 400
     assert chat.item("a") == {}
+
+
+def test_a_page_of_another_origin_is_not_let_in(chat: Chat) -> None:
+    chat.settings = SETTINGS._replace(stage="prod", origins=("https://www.example.org",))
+    assert chat.connect("a", headers={"Origin": "https://evil.example"}) == 403
+    assert chat.item("a") == {}
+    assert chat.connect("a", headers={"Origin": "https://www.example.org"}) == 200
 
 
 def test_a_connect_that_comes_twice_joins_once(chat: Chat) -> None:
@@ -183,6 +193,117 @@ def test_the_31st_frame_in_ten_seconds_is_too_fast_and_a_second_later_it_is_not(
     assert chat.say("a", "ping") == [{"type": "error", "code": "slow_down"}]
     chat.wait(0.5)
     assert chat.say("a", "ping") == [{"type": "pong"}]
+
+
+SLOW_DOWN = {"type": "error", "code": "slow_down"}
+TOO_FAST = {"type": "close", "code": 4008, "reason": "keeps sending after slow_down"}
+
+
+def flood(chat: Chat, id: str) -> None:
+    """Send frames until the next one is too fast."""
+    while chat.say(id, "ping") == [{"type": "pong"}]:
+        pass
+
+
+def test_ten_frames_in_a_row_that_are_too_fast_close_the_connection(pair: Chat) -> None:
+    pair.come("c")
+    flood(pair, "a")  # the first refusal
+    for _ in range(8):
+        assert pair.say("a", "ping") == [SLOW_DOWN]
+    assert pair.wire.closed == []
+    assert pair.say("a", "ping") == [SLOW_DOWN, TOO_FAST]
+    assert pair.wire.closed == ["a"]
+    assert (pair.state("a"), pair.partner("b")) == ("gone", "c")  # nobody has to wait for $disconnect
+    posts = pair.wire.posts
+    pair.say("a", "ping")  # on its way when the connection was closed
+    pair.disconnect("a")
+    assert (pair.wire.posts, pair.partner("b")) == (posts, "c")
+
+
+def test_refusals_are_counted_by_whichever_process_refuses(chat: Chat) -> None:
+    """On AWS the frames of one connection are handled by several at once."""
+    chat.come("a")
+    flood(chat, "a")
+    for _ in range(9):
+        assert chat.wire.closed == []
+        chat.refusals = Refusals()
+        chat.say("a", "ping")
+    assert chat.wire.closed == ["a"]
+
+
+def test_who_slows_down_is_forgiven(chat: Chat) -> None:
+    chat.come("a")
+    for _ in range(3):
+        flood(chat, "a")
+        for _ in range(8):
+            assert chat.say("a", "ping") == [SLOW_DOWN]
+        chat.wait(10)
+    assert "refused" in chat.item("a")
+    assert chat.say("a", "ping") == [{"type": "pong"}]
+    assert "refused" not in chat.item("a")
+    assert chat.wire.closed == []
+
+
+def test_a_frame_that_is_refused_again_costs_nothing_of_the_table(chat: Chat) -> None:
+    chat.come("a")
+    for _ in range(29):
+        chat.say("a", "ping")
+    costs = []
+    for _ in range(3):
+        with Meter(chat.table.client) as meter:
+            assert chat.say("a", "ping") == [SLOW_DOWN]
+        costs.append((meter.write_units, meter.read_units))
+    assert costs == [(2, 0), (0, 0), (0, 0)]
+
+
+def test_frames_that_say_nothing_count_for_the_rate_too(chat: Chat) -> None:
+    chat.come("a")
+    for _ in range(29):
+        chat.raw("a", "{")
+        assert chat.wire.read("a") == [{"type": "error", "code": "bad_request"}]
+    for _ in range(10):
+        chat.raw("a", '{"action": "message", "text": "' + "x" * 9000 + '"}')
+    assert chat.wire.read("a") == [SLOW_DOWN] * 10 + [TOO_FAST]
+    assert chat.wire.closed == ["a"]
+
+
+def test_the_rate_is_judged_by_when_a_frame_arrived(chat: Chat) -> None:
+    chat.come("a")
+    chat.wait(60)
+    begun = times.milliseconds(chat.now) - 40_000
+    for second in range(40):  # one a second, which an overloaded server handles all at once
+        chat.raw("a", '{"action": "ping"}', requestTimeEpoch=begun + 1000 * second)
+    assert chat.wire.read("a") == [{"type": "pong"}] * 40
+    chat.come("b")
+    begun = times.milliseconds(chat.now)
+    for _ in range(31):  # all at once, which it handles one a second
+        chat.wait(1)
+        chat.raw("b", '{"action": "ping"}', requestTimeEpoch=begun)
+    assert chat.wire.read("b") == [{"type": "pong"}] * 29 + [SLOW_DOWN] * 2
+
+
+@pytest.mark.parametrize("epoch", [None, "1", 0, 10**14, -(10**14)])
+def test_an_arrival_is_within_the_last_minute_whatever_the_event_says(epoch: Any) -> None:
+    found = arrived({"requestTimeEpoch": epoch}, BEGIN)
+    assert BEGIN - timedelta(minutes=1) <= found <= BEGIN
+
+
+def test_a_takeover_does_not_begin_a_new_rate(chat: Chat) -> None:
+    chat.come("a")
+    place = token(chat, "a")
+    flood(chat, "a")
+    assert chat.connect("a2", query={"resume": place}) == 200
+    assert chat.say("a2", "status") == [SLOW_DOWN]
+    assert chat.item("a2")["refused"] == 2
+    chat.wait(10)
+    assert chat.say("a2", "status")[0]["type"] == "status"
+
+
+def test_a_connection_that_took_a_place_is_not_taken_for_one_that_was_heard(pair: Chat) -> None:
+    place = token(pair, "a")
+    assert pair.connect("a2", opens=False, query={"resume": place}) == 200
+    pair.say("b", "typing")  # a 410, for it is opening
+    assert pair.state("a2") == "matched"
 
 
 # -- going on, leaving, coming again -------------------------------------------------------------------
@@ -376,6 +497,34 @@ def test_a_partner_hears_of_the_pair_before_it_hears_from_it(chat: Chat) -> None
     assert without_time(chat.wire.read("b")) == [CONNECTED, text("hello")]
 
 
+def claimed(chat: Chat, id: str) -> None:
+    """Let another handler be at telling a connection of its pair, and not come to an end."""
+    until = times.epoch(chat.now) + notes.CLAIM
+    chat.table.update(
+        key(id),
+        "SET telling = :until, teller = :teller",
+        values={":until": until, ":teller": "another"},
+    )
+
+
+def test_no_message_comes_before_the_partner_was_told_of_the_pair(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An overloaded server may not be able to tell it within the time that a message waits."""
+    monkeypatch.setattr(notes, "WAITS", (0.01,))
+    chat.come("a")
+    chat.connect("b")
+    chat.wire.read("a")
+    claimed(chat, "b")
+    assert chat.say("a", "typing") == []
+    assert chat.say("a", "message", text="one") == [SLOW_DOWN]
+    assert chat.say("a", "message", text="two") == [SLOW_DOWN]  # nor any later one
+    assert chat.wire.read("b") == []
+    chat.wait(notes.CLAIM + 1)
+    assert chat.say("a", "message", text="three") == []
+    assert without_time(chat.wire.read("b")) == [CONNECTED, text("three")]
+
+
 def test_a_stale_place_in_the_pool_is_taken_away_by_whoever_meets_it(chat: Chat) -> None:
     chat.come("a")
     [entry] = chat.table.query("WAITING#main").items
@@ -561,6 +710,71 @@ def test_reports_come_newest_first_page_by_page_and_expire(pair: Chat, admin: Ca
             assert item["ttl"] - times.epoch(pair.now) == 30 * 86400
 
 
+def test_a_stranger_who_is_reported_is_matched_with_the_next_who_comes(pair: Chat) -> None:
+    """A report cannot hold anybody, whatever the reporter does then."""
+    token(pair, "a")
+    pair.say("a", "report", reason="for fun")
+    pair.disconnect("a")
+    assert (pair.state("b"), pair.pool()) == ("waiting", ["b"])
+    assert "kept" not in pair.item("b")
+    pair.come("c")
+    assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
+
+
+def reported(chat: Chat, stranger: str, address: str) -> list[Any]:
+    """Meet a stranger in a lobby of one's own, and report; answer what the reporter is sent."""
+    for id in ("r" + stranger, stranger):
+        chat.come(id, lobby=stranger)
+    chat.wire.read("r" + stranger)
+    identity = {"sourceIp": address}
+    chat.raw("r" + stranger, '{"action": "report", "reason": "no"}', identity=identity)
+    assert chat.state(stranger) == "waiting"
+    return chat.wire.read("r" + stranger)
+
+
+def kept_reports(chat: Chat) -> int:
+    return len(chat.table.query("REPORTS").items)
+
+
+def test_an_address_may_send_five_reports_and_one_more_every_five_minutes(chat: Chat) -> None:
+    for number in range(5):
+        assert reported(chat, f"s{number}", "192.0.2.1") == []
+    assert reported(chat, "s5", "192.0.2.1") == [SLOW_DOWN]  # and is parted all the same, for ever
+    assert chat.item("s5")["blocked"] == {chat.item("rs5")["who"]}
+    assert kept_reports(chat) == 5
+    assert reported(chat, "other", "192.0.2.2") == []
+    chat.wait(301)
+    assert reported(chat, "s6", "192.0.2.1") == []
+    assert reported(chat, "s7", "192.0.2.1") == [SLOW_DOWN]
+    assert kept_reports(chat) == 7
+
+
+def test_an_address_of_ipv6_is_its_subscribers_network(chat: Chat) -> None:
+    for number in range(5):
+        assert reported(chat, f"s{number}", f"2001:db8:0:1::{number}") == []
+    assert reported(chat, "s5", "2001:db8:0:1:ffff::1") == [SLOW_DOWN]
+    assert reported(chat, "s6", "2001:db8:0:2::1") == []
+
+
+def test_of_an_address_a_digest_is_kept_that_needs_the_stages_secret_and_expires(chat: Chat) -> None:
+    reported(chat, "s", "192.0.2.1")
+    [item] = [item for item in scan(chat.table) if item["pk"].startswith("REPORTER#")]
+    assert item["ttl"] - times.epoch(chat.now) <= 1500
+    assert reports.bucket_key(SETTINGS, "192.0.2.1").pk == item["pk"]
+    assert reports.bucket_key(OTHER, "192.0.2.1").pk != item["pk"]
+
+
+def test_reports_cannot_make_a_strangers_item_grow_without_end(chat: Chat) -> None:
+    chat.come("r")
+    chat.come("s")
+    chat.wire.read("r")
+    many = {f"{number:018}" for number in range(reports.BLOCKED)}
+    chat.table.update(key("s"), "SET blocked = :many", values={":many": many})
+    assert chat.say("r", "report", reason="no") == []
+    assert chat.item("s")["blocked"] == many
+    assert chat.item("r")["blocked"] == {chat.item("s")["who"]}
+
+
 OTHER = SETTINGS._replace(secret="x" * 32)
 
 
@@ -700,7 +914,7 @@ def test_a_token_is_good_once(pair: Chat) -> None:
 @pytest.mark.parametrize("wrong", ["", "nonsense", "of another key"])
 def test_a_token_that_is_none_is_an_arrival_like_any_other(chat: Chat, wrong: str) -> None:
     if wrong == "of another key":
-        wrong = resume.token(SETTINGS._replace(secret="x" * 32), "a")
+        wrong = resume.token(SETTINGS._replace(secret="x" * 32), "a", BEGIN)
     assert chat.come("a", resume=wrong)[0]["state"] == "waiting"
 
 
@@ -778,3 +992,51 @@ def test_what_it_costs(pair: Chat) -> None:
         "disconnect, matched, and nobody else waits": (10, 3),
         "disconnect, waiting": (6, 1),
     }
+
+
+def test_what_the_dearest_frames_of_a_stranger_cost(pair: Chat) -> None:
+    """What one anonymous frame of each kind can be made to cost, in WCU and RCU."""
+    pair.sources = app.TOPICS
+    costs: dict[str, tuple[float, float]] = {}
+
+    def measured(what: str, id: str, frame: dict[str, Any], **more: Any) -> None:
+        pair.wait(1)
+        with Meter(pair.table.client) as meter:
+            pair.raw(id, json.dumps({"action": what.split(",")[0], **frame}, ensure_ascii=False), **more)
+        costs[what] = (meter.write_units, meter.read_units)
+
+    url = f"https://example.org/{'x' * 1480}"
+    measured("message, the first", "a", {"text": "ü" * 2000})
+    measured("message", "a", {"text": "ü" * 2000})
+    measured("typing", "a", {})
+    measured("status", "a", {})
+    measured("ping", "a", {})
+    measured("resume", "a", {})
+    measured("none", "a", {"text": "x" * 8000})
+    measured("message, too long", "a", {"text": "x" * 9000})
+    measured("subscribe, in another notation", "a", {"topic": f"views:HTTPS://EXAMPLE.org/{'x' * 1480}"})
+    measured("subscribe, again", "a", {"topic": f"views:{url}"})
+    measured("unsubscribe", "a", {"topic": f"views:{url}"})
+    pair.come("c")
+    measured("report", "a", {"reason": "x" * 500, "messages": [{"text": "ü" * 1700, "mine": True}] * 2})
+    measured("next", "c", {})
+    measured("leave", "b", {})
+    measured("find", "b", {})
+    assert costs == {
+        "message, the first": (2, 1),
+        "message": (1, 0),
+        "typing": (1, 0),
+        "status": (1, 1),
+        "ping": (1, 0),
+        "resume": (2, 0),
+        "none": (1, 0),
+        "message, too long": (1, 0),
+        "subscribe, in another notation": (11, 0),
+        "subscribe, again": (13, 0),
+        "unsubscribe": (5, 0),
+        "report": (40, 7),
+        "next": (23, 6),
+        "leave": (9, 3),
+        "find": (5, 2),
+    }
+    assert max(costs.values()) == costs["report"]  # of which an address has one in five minutes

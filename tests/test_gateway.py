@@ -260,6 +260,39 @@ def test_disconnect_runs_once_when_the_connection_is_deleted(gateway: Gateway, e
     assert echo.disconnected.empty()
 
 
+def test_a_connection_may_be_closed_with_a_code_and_a_reason(gateway: Gateway, echo: Echo) -> None:
+    with connect(gateway.url) as client:
+        id = echo.connection_id()
+        management(gateway).close_connection(ConnectionId=id, Code=4008, Reason="as told")
+        assert close_code(client) == 4008
+    assert echo.disconnect() == (4008, id)
+
+
+def test_a_message_has_the_time_at_which_it_arrived_however_late_it_is_handled(
+    gateway: Gateway, echo: Echo
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        may_end.wait(PATIENCE)
+
+    echo.on_wait = wait
+    with connect(gateway.url) as client:
+        client.send("wait")
+        assert begun.wait(PATIENCE)
+        id, calls = echo.connection_id(), management(gateway)
+        before = calls.get_connection(ConnectionId=id)["LastActiveAt"]
+        client.send("later")
+        until(lambda: calls.get_connection(ConnectionId=id)["LastActiveAt"] > before, "it has arrived")
+        arrived = time.time()
+        until(lambda: time.time() > arrived + 0.01, "the clock goes on")
+        may_end.set()
+        echo.handled.get(timeout=PATIENCE)
+        context = echo.handled.get(timeout=PATIENCE)["requestContext"]
+    assert context["requestTimeEpoch"] <= arrived * 1000
+
+
 def test_an_idle_connection_is_closed_though_its_client_pings(
     serve: Callable[..., Gateway], echo: Echo
 ) -> None:

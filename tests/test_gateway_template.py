@@ -296,6 +296,9 @@ def test_no_message_and_no_record_is_lost_by_its_source(template: Any) -> None:
     [stream] = template["Resources"]["Apply"]["Properties"]["Events"].values()
     assert stream["Properties"]["StartingPosition"] == "TRIM_HORIZON"
     assert stream["Properties"]["Stream"] == {"Fn::GetAtt": ["Table", "StreamArn"]}
+    [push] = template["Resources"]["Push"]["Properties"]["Events"].values()
+    assert push["Properties"]["StartingPosition"] == "LATEST"
+    assert push["Properties"]["Stream"] == stream["Properties"]["Stream"]
     # apply answers nothing, so with partial failures switched on Lambda would take it for a failure of none.
     assert "FunctionResponseTypes" not in stream["Properties"]
 

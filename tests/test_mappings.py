@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
 
 from local.engine import ROOT, Engine
 from ops import mappings
@@ -59,7 +60,7 @@ def restart_stream(clients: Clients, stage: str) -> None:
 
 
 def test_what_is_wanted_is_on_the_sources_that_are_there_now(clients: Clients, stage: str) -> None:
-    stream, queue = mappings.wanted(clients, stage)
+    stream, push, queue = mappings.wanted(clients, stage)
     table = clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]
     assert (stream.function, stream.source) == (f"hubbub-{stage}-apply", table["LatestStreamArn"])
     failures = stream.settings.pop("DestinationConfig")["OnFailure"]["Destination"]
@@ -70,6 +71,9 @@ def test_what_is_wanted_is_on_the_sources_that_are_there_now(clients: Clients, s
         "MaximumRetryAttempts": -1,
         "MaximumRecordAgeInSeconds": 43_200,
     }
+    assert (push.function, push.source) == (f"hubbub-{stage}-push", table["LatestStreamArn"])
+    assert len(push.settings.pop("FilterCriteria")["Filters"]) == 2
+    assert push.settings == {"MaximumRetryAttempts": 2, "MaximumRecordAgeInSeconds": 60}
     assert queue.source.endswith(f":hubbub-{stage}-views")
     assert queue.settings == {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 
@@ -107,7 +111,7 @@ def test_a_mapping_that_is_switched_off_is_found(cloud: Engine, clients: Clients
     client, wanted = cloud.client("lambda"), mappings.wanted(clients, stage)
     deploy(cloud, wanted)
     mappings.tune(client, wanted)
-    [mapping] = client.list_event_source_mappings(FunctionName=wanted[1].function)["EventSourceMappings"]
+    [mapping] = client.list_event_source_mappings(FunctionName=wanted[2].function)["EventSourceMappings"]
     client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     [found] = mappings.drift(client, wanted)
     assert (found.id, found.problem) == (mapping["UUID"], "it is Disabled")
@@ -122,12 +126,15 @@ def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
     restart_stream(clients, stage)
     wanted = mappings.wanted(clients, stage)
     assert wanted[0].source != before[0].source
-    old, missing = mappings.drift(client, wanted)
-    assert before[0].source in old.problem
-    assert missing == Drift(wanted[0].function, "", f"it has no mapping on {wanted[0].source}")
-    assert mappings.release(client, wanted) == [old]
-    assert mappings.drift(client, wanted) == [missing]
-    deploy(cloud, wanted[:1])
+    found = mappings.drift(client, wanted)
+    old, missing = found[::2], found[1::2]
+    assert all(before[0].source in one.problem for one in old)
+    assert missing == [
+        Drift(one.function, "", f"it has no mapping on {wanted[0].source}") for one in wanted[:2]
+    ]
+    assert mappings.release(client, wanted) == old
+    assert mappings.drift(client, wanted) == missing
+    deploy(cloud, wanted[:2])
     mappings.tune(client, wanted)
     assert mappings.drift(client, wanted) == []
 
@@ -142,6 +149,19 @@ def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
 )
 def test_two_notations_of_a_setting_are_the_same(there: Any, should: Any) -> None:
     assert mappings._off({"Setting": there}, {"Setting": should}) == []
+
+
+def test_no_shard_has_more_readers_than_dynamodb_streams_allows() -> None:
+    """At most two functions may read one shard at the same time; a third is throttled.
+
+    No engine enforces it. Source: https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html, "Simultaneous
+    readers of a shard in DynamoDB Streams". `ops audit` and `ops repair` are one more, while they run.
+    """
+    template = yaml.safe_load(mappings.GATEWAY.read_text())["Resources"]
+    events = {name: str(one.get("Properties", {}).get("Events")) for name, one in template.items()}
+    read = [name for name, text in events.items() if "StreamArn" in text]
+    assert read == ["Apply", "Push"]
+    assert sum(source == "Stream" for _, source in mappings.SOURCES.values()) == 2
 
 
 def test_lambda_may_send_what_it_gives_up_to_its_queue() -> None:

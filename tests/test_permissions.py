@@ -19,18 +19,20 @@ import pytest
 from botocore.exceptions import ClientError
 
 import app
-from chalicelib import challenges, comments, topics
+from chalicelib import challenges, comments, topics, views
+from chalicelib.events import View
 from tests import permissions
 from tests.chatting import CONNECTED, DISCONNECTED, text, without_time
 from tests.dev_stage import DevStage, dev_stage
 from tests.permissions import Permission, Seen
-from tests.records import scan
+from tests.records import record, scan
 
 FUNCTIONS = sorted(permissions.files())
 NAMES = {  # of each function at `chalice deploy`, and as a part of a stack that has the stage's name
     "api_handler": ("hubbub-dev", "hubbub-dev-APIHandler"),
     "identify": ("hubbub-dev-identify", "hubbub-dev-Identify"),
     "apply": ("hubbub-dev-apply", "hubbub-dev-Apply"),
+    "push": ("hubbub-dev-push", "hubbub-dev-Push"),
     "write_views": ("hubbub-dev-write_views", "hubbub-dev-WriteViews"),
     "sweep": ("hubbub-dev-sweep", "hubbub-dev-Sweep"),
     "websocket_connect": ("hubbub-dev-websocket_connect", "hubbub-dev-WebsocketConnect"),
@@ -38,6 +40,10 @@ NAMES = {  # of each function at `chalice deploy`, and as a part of a stack that
     "websocket_disconnect": ("hubbub-dev-websocket_disconnect", "hubbub-dev-WebsocketDisconnect"),
 }
 STREAM = "arn:aws:dynamodb:*:*:table/hubbub-dev/stream/*"
+READS_STREAM = {
+    Permission(f"dynamodb:{action}", STREAM)
+    for action in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
+}
 QUEUE = "arn:aws:sqs:*:*:hubbub-dev-views"
 PLATFORM = {
     # Lambda reads a stream and a queue as the function that it calls: these are the actions of AWS's
@@ -45,11 +51,9 @@ PLATFORM = {
     "apply": {
         # … and writes down there which records it gave up.
         Permission("sqs:SendMessage", "arn:aws:sqs:*:*:hubbub-dev-stream-failures"),
-        *(
-            Permission(f"dynamodb:{action}", STREAM)
-            for action in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
-        ),
+        *READS_STREAM,
     },
+    "push": READS_STREAM,
     "write_views": {
         Permission(f"sqs:{action}", QUEUE)
         for action in ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
@@ -86,6 +90,7 @@ def tour(watched: None, stage: DevStage) -> set[Seen]:
         match_strangers(stage)
         push_topics(stage)
         keep_what_is_damaged(stage)
+        deliver_again(stage)
     return calls
 
 
@@ -326,3 +331,13 @@ def keep_what_is_damaged(stage: DevStage) -> None:
     assert stage.root.put(challenges.progress_key("hunt", "eve")._asdict() | {"found": "many"})
     stage.settle()
     assert [item for item in scan(stage.root) if item["pk"].startswith("QUARANTINE#")]
+
+
+def deliver_again(stage: DevStage) -> None:
+    """Deliver a batch twice: its guard page refuses it, and is read."""
+    seen = views._item(View(PAGE, datetime.now(UTC), "six"), stage.settings, for_ever=False)
+    event = {"Records": [record(None, seen)]}
+    before = stage.call("GET", f"/views?url={PAGE}")["views"]
+    for _ in range(2):
+        app.apply(event, None)
+    assert stage.call("GET", f"/views?url={PAGE}")["views"] == before + 1

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import doctest
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 import app
+from bench.capacity import item_size
 from bench.meter import Meter
 from bench.simulation import BEGIN
 from chalicelib import aggregates, lobby, topics, views
 from chalicelib.events import View
+from chalicelib.items import pack
 from chalicelib.settings import Settings
 from chalicelib.table import connect
+from local.filters import passes
 from ops import definition
 from tests.chatting import Chat
-from tests.records import Reader, scan
+from tests.records import Reader, record, scan
 from tests.site import Site as Clients
 
 PAGE = "https://example.org/a"
@@ -39,7 +45,7 @@ class Site:
         views.write(self.chat.table, [seen], Settings(), BEGIN)
 
     def deliver(self) -> list[Any]:
-        """Hand one batch to the handlers of the stream, as app.apply does."""
+        """Hand one batch to the two consumers of the stream, as app.apply and app.push do."""
         records = self.stream.read()
         aggregates.apply(self.chat.table, app.CONTRIBUTIONS, records)
         topics.push(self.chat.table, self.chat.posts, app.TOPICS, records, self.chat.now)
@@ -58,7 +64,7 @@ class Site:
 def site(moto_table: definition.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     connect.cache_clear()
     for module in (lobby, topics):
-        monkeypatch.setattr(module, "at_once", lambda work, things: [work(thing) for thing in things])
+        monkeypatch.setattr(module, "at_once", lambda work, things, *_: [work(thing) for thing in things])
     yield Site(moto_table.stream_arn)
     connect.cache_clear()
 
@@ -184,6 +190,203 @@ def test_a_source_that_fails_is_logged_and_counting_goes_on(
     monkeypatch.setitem(app.TOPICS, "views", app.TOPICS["views"]._replace(value=fail))
     site.settle()
     assert views.live(site.chat.table, PAGE).views == 1
+
+
+# -- pushes are not counting -----------------------------------------------------------------------------
+
+
+class Counted:
+    """What `topics.push` counts, in place of CloudWatch."""
+
+    def __init__(self) -> None:
+        self.amounts: Counter[str] = Counter()
+
+    def count(self, **amounts: int) -> None:
+        self.amounts.update(amounts)
+
+    def publish(self, service: str) -> None:
+        assert service == "chat"
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    counted = Counted()
+    monkeypatch.setattr(topics, "metrics", counted)
+    return counted.amounts
+
+
+class Clock:
+    """A clock that goes forward by so much with each post."""
+
+    def __init__(self, site: Site, each: float) -> None:
+        self.now = 0.0
+
+        def post(id: str) -> None:
+            self.now += each
+
+        site.chat.wire.before_post = post
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def push(site: Site, records: list[Any], **options: Any) -> None:
+    topics.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now, **options)
+
+
+PAGE_CHANGED = record(None, {"pk": f"URL#{PAGE}", "sk": "STATISTICS", "gsi1sk": 1})
+
+
+def listeners(site: Site, count: int, name: str = "c") -> list[str]:
+    ids = [f"{name}{number}" for number in range(count)]
+    for id in ids:
+        site.chat.come(id)
+        site.chat.say(id, "leave")
+        assert site.chat.say(id, "subscribe", topic=TOPIC) == []
+    return ids
+
+
+def changed(site: Site, url: str = PAGE) -> list[Any]:
+    """Let a page change, and be counted; answer the records that say so."""
+    site.view(url)
+    aggregates.apply(site.chat.table, app.CONTRIBUTIONS, site.stream.read())
+    return [one for one in site.stream.read() if passes(one, "push")]
+
+
+def test_counting_asks_nothing_of_topics_and_posts_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listeners(site, 3)
+    site.stream.read()
+    site.view()
+    keys: list[str] = []
+
+    def see(params: Any, **_: Any) -> None:
+        keys.append(repr(params))
+
+    monkeypatch.setattr(app, "connect", lambda: site.chat.table)
+    monkeypatch.setattr(app.app.websocket_api, "session", site.chat.wire)
+    posts = site.chat.wire.posts
+    site.chat.table.client.meta.events.register("before-parameter-build.dynamodb", see)
+    while records := site.stream.read():
+        app.apply({"Records": records}, None)
+    assert views.live(site.chat.table, PAGE).views == 1
+    assert keys
+    assert [one for one in keys if "TOPIC#" in one or "CONN#" in one] == []
+    assert site.chat.wire.posts == posts
+
+
+def test_a_gateway_that_fails_delays_nothing_and_the_next_change_brings_the_value(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [id] = listeners(site, 1)
+    records = changed(site)
+
+    def fail(_: str) -> None:
+        raise EndpointConnectionError(endpoint_url="https://gateway.invalid")
+
+    site.chat.wire.before_post = fail
+    push(site, records)
+    assert views.live(site.chat.table, PAGE).views == 1
+    site.chat.wire.before_post = lambda _: None
+    site.chat.wait(1)
+    push(site, changed(site))
+    assert site.heard(id) == [2]
+
+
+def test_listeners_that_a_batch_has_no_time_for_get_the_value_of_the_next_change(
+    site: Site, counted: Counter[str]
+) -> None:
+    ids = listeners(site, 5)
+    records, clock = changed(site), Clock(site, each=1)
+    push(site, records, seconds=2, clock=clock)
+    assert sorted(site.heard(id) for id in ids) == [[], [], [], [1], [1]]
+    assert counted == {"PushesDropped": 3}
+    site.chat.wait(1)
+    push(site, changed(site), clock=Clock(site, each=0))
+    assert [site.heard(id) for id in ids] == [[2]] * 5
+
+
+def test_a_topic_that_a_batch_has_no_time_for_comes_again_through_the_stream(
+    site: Site, counted: Counter[str]
+) -> None:
+    other = "https://example.org/b"
+    [id] = listeners(site, 1)
+    site.chat.say(id, "subscribe", topic=f"views:{other}")
+    records = changed(site) + changed(site, other)
+    push(site, records, seconds=1, clock=Clock(site, each=1))
+    assert len(site.chat.wire.read(id)) == 1
+    assert counted == {"PushesDeferred": 1}
+    again = [one for one in site.stream.read() if passes(one, "push")]
+    push(site, again, clock=Clock(site, each=0))
+    assert [frame["topic"] for frame in site.chat.wire.read(id)] == [f"views:{other}"]
+
+
+def test_a_topic_takes_so_many_listeners_and_has_room_again_when_one_has_gone(site: Site) -> None:
+    site.chat.settings = site.chat.settings._replace(topic_listeners=3)
+    ids = listeners(site, 3)
+    site.chat.come("late")
+    full = [{"type": "error", "code": "slow_down"}]
+
+    def tries() -> Any:
+        frames = site.chat.say("late", "subscribe", topic=TOPIC)
+        return [one for one in frames if one["type"] == "error"]
+
+    assert tries() == full
+    assert site.chat.say(ids[0], "subscribe", topic=TOPIC) == []  # it listens already
+
+    def dies() -> None:
+        site.chat.die(ids[2])
+        push(site, [PAGE_CHANGED])  # which finds it out
+
+    for leave in (
+        lambda: site.chat.say(ids[0], "unsubscribe", topic=TOPIC),
+        lambda: site.chat.disconnect(ids[1]),
+        dies,
+    ):
+        assert tries() == full
+        leave()
+        assert tries() == []
+        assert site.chat.say("late", "unsubscribe", topic=TOPIC) == []
+        listeners(site, 1, name=f"after-{leave.__code__.co_firstlineno}")
+
+
+def test_a_wrong_number_of_listeners_is_put_right_by_a_push(site: Site) -> None:
+    listeners(site, 2)
+    key, table = topics.head_key(TOPIC), site.chat.table
+    table.update(key, "SET listeners = :many", values={":many": 99})
+    push(site, changed(site))
+    assert (table.get(key) or {})["listeners"] == 2
+
+
+def test_a_topic_with_many_listeners_is_pushed_less_often(site: Site) -> None:
+    assert doctest.testmod(topics).failed == 0
+    [id] = listeners(site, 1)
+    key, table = topics.head_key(TOPIC), site.chat.table
+    push(site, changed(site))
+    table.update(key, "SET listeners = :many", values={":many": 1_000})
+    site.chat.wait(3.9)
+    push(site, changed(site))
+    assert site.heard(id) == [1]
+    site.chat.wait(0.1)
+    push(site, changed(site))
+    assert site.heard(id) == [3]
+
+
+def test_ten_topics_of_the_longest_names_leave_a_connections_item_small(site: Site) -> None:
+    site.chat.come("a")
+    for number in range(10):
+        url = f"https://example.org/{number}{'x' * 1479}"
+        assert site.chat.say("a", "subscribe", topic=f"views:{url}") == []
+    for _ in range(19):
+        site.chat.say("a", "ping")
+    assert item_size(pack(site.chat.item("a"))) < 1024
+    site.view(url)
+    site.settle()
+    assert {frame["topic"] for frame in site.chat.wire.read("a")} == {f"views:{url}"}
+    site.chat.disconnect("a")
+    left = [item["sk"] for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")]
+    assert set(left) == {"HEAD"}
 
 
 # -- the other features' topics, on real engines ---------------------------------------------------------

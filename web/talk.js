@@ -43,7 +43,7 @@ function join(event) {
   chat?.close();
   said = [];
   const url = new URL(socket);
-  url.searchParams.set("lobby", lobby.trim());
+  if (lobby.trim()) url.searchParams.set("lobby", lobby.trim());
   if (interests.trim()) url.searchParams.set("interests", interests.trim());
   chat = new Chat(url);
   chat.addEventListener("frame", ({ detail }) => calls.noteFrame(detail.way, detail.name));
