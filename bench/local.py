@@ -151,13 +151,12 @@ def _measured(kind: str, sizes: Sizes, said: Callable[[str], None]) -> Iterator[
         with Product(kind, data) as product:
             yield product.seconds
     with tempfile.TemporaryDirectory() as folder, Product(kind, Path(folder) / "data") as product:
-        for what, work in (
-            ("views", lambda: _views(product, sizes.views)),
-            ("finishers", lambda: _race(product, sizes.finishers, Path(folder))),
-            ("access log", lambda: _log(product, sizes.lines, Path(folder))),
-        ):
-            said(what)
-            yield work()
+        said("views")
+        yield _views(product, sizes.views)
+        said("finishers")
+        yield _race(product, sizes.finishers, Path(folder))
+        said("access log")
+        yield _log(product, sizes.lines, Path(folder))
 
 
 def _fill(kind: str, data: Path, items: int) -> None:

@@ -13,6 +13,7 @@ guard also does what AWS does and dynoxide 1.2.1 does not:
 |---|---|---|
 | shard ids have 28 characters or more, sequence numbers 21 | fewer | zeros are added |
 | an open shard has no ending sequence number | has one | it is left out |
+| an unknown shard is an error | it is read as the one there is | it is an error |
 | a write that changes nothing leaves no stream record | leaves one | it is left out |
 | time to live deletes items, as the service | never deletes | `Sweep` |
 | a stream keeps its records for 24 hours | for ever | `Upkeep` deletes them |
@@ -180,15 +181,21 @@ class Connection(NamedTuple):
         self.writer.close()
 
 
-async def _refuse(writer: asyncio.StreamWriter, status: int, code: str, message: str) -> None:
-    body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message})
+def error(status: int, code: str, message: str, connection: str = "keep-alive") -> Message:
+    """Build an answer that says what was wrong, as DynamoDB words it."""
+    body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message}).encode()
     lines = [
         f"HTTP/1.1 {status} {http.client.responses[status]}",
         "Content-Type: application/x-amz-json-1.0",
         f"Content-Length: {len(body)}",
-        "Connection: close",
+        f"Connection: {connection}",
     ]
-    writer.write("\r\n".join([*lines, "", body]).encode())
+    return Message("\r\n".join([*lines, "", ""]).encode(), [], body)
+
+
+async def _refuse(writer: asyncio.StreamWriter, status: int, code: str, message: str) -> None:
+    answer = error(status, code, message, "close")
+    writer.write(answer.head + answer.body)
     await writer.drain()
 
 
@@ -199,6 +206,8 @@ async def ask_stream(engine: Connection, request: Message) -> Message:
     """
     operation = request.get("x-amz-target").removeprefix(STREAMS)
     body = request.body.replace(LONG_SHARD.encode(), SHARD.encode())
+    if operation == "GetShardIterator" and not _names_a_shard(body):
+        return error(400, "ResourceNotFoundException", "Requested resource not found: Shard does not exist")
     while True:
         answer = await engine.ask(request.having(body))
         is_good = b" 200 " in answer.head.partition(b"\r")[0]
@@ -216,6 +225,15 @@ async def ask_stream(engine: Connection, request: Message) -> Message:
                 continue
             given["Records"] = records
         return answer.having(json.dumps(given, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def _names_a_shard(body: bytes) -> bool:
+    """Tell whether a request names the one shard that its table's stream has. Raises ValueError."""
+    asked = json.loads(body)
+    if not isinstance(asked, dict):
+        raise ValueError("the body must be a JSON object")
+    table = str(asked.get("StreamArn", "")).split("/")[1:2]
+    return [asked.get("ShardId")] == [SHARD + name for name in table]
 
 
 def corrected(record: dict[str, Any]) -> dict[str, Any] | None:

@@ -163,16 +163,12 @@ def missing(calls: Iterable[Seen]) -> list[Seen]:
     )
 
 
-def enforce(engine: Engine, table: str = "hubbub-dev") -> None:
-    """Give an engine that was started with AUTH=true a user for each function, with its policy.
-
-    The policies are those of the files; on an engine whose tests have tables of their own only the table's
-    name is another.
-    """
+def enforce(engine: Engine) -> None:
+    """Give an engine that was started with AUTH=true a user for each function, with its policy."""
     iam = engine.client("iam")
     for function, file in files().items():
         iam.create_user(UserName=function)
-        give(engine, function, file.read_text().replace("table/hubbub-dev", f"table/{table}"))
+        give(engine, function, file.read_text())
         key = iam.create_access_key(UserName=function)["AccessKey"]
         made = ReadOnlyCredentials(key["AccessKeyId"], key["SecretAccessKey"], None)
         _users[urlsplit(engine.endpoint).netloc, function] = made

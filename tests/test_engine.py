@@ -483,6 +483,22 @@ def test_where_dynoxide_cannot_be_had_ministack_stands_in_and_one_line_says_so(
     assert second.endswith(f"what dynoxide has kept in {nothing_installed}/dynoxide is not used")
 
 
+def test_what_a_run_on_ministack_has_kept_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dynoxide, "install", lambda: tmp_path)
+    assert default_kind(tmp_path) == "dynoxide"
+    (tmp_path / "ministack").mkdir()
+    assert default_kind(tmp_path) == "dynoxide"
+    (tmp_path / "dynoxide").mkdir()
+    assert default_kind(tmp_path) == "dynoxide"
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"starting empty on dynoxide: {tmp_path}/ministack holds the data of a run on ministack,"
+        " which --engine ministack opens"
+    )
+
+
 def test_a_write_that_changes_nothing_leaves_no_stream_record(tmp_path: Path) -> None:
     """AWS, "Change data capture for DynamoDB Streams": a put or update that changes nothing writes none."""
     needs("dynoxide")
@@ -500,6 +516,17 @@ def test_a_write_that_changes_nothing_leaves_no_stream_record(tmp_path: Path) ->
         # Pages of writes that changed nothing are read over: an empty page is the end.
         page = streams.get_records(ShardIterator=iterator["ShardIterator"], Limit=3)
         assert [record["dynamodb"]["Keys"]["sk"]["S"] for record in page["Records"]] == ["2"]
+
+
+def test_an_unknown_shard_is_an_error() -> None:
+    needs("dynoxide")
+    with start("dynoxide", None) as engine:
+        stream_arn = create_table(engine.client("dynamodb"), "dev").stream_arn
+        streams: Any = engine.client("dynamodbstreams")
+        with pytest.raises(streams.exceptions.ResourceNotFoundException):
+            streams.get_shard_iterator(
+                StreamArn=stream_arn, ShardId=f"shardId-{'0' * 19}2-a", ShardIteratorType="LATEST"
+            )
 
 
 def test_an_item_that_is_renewed_is_not_deleted_by_the_service() -> None:

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -337,14 +338,17 @@ def test_what_was_acknowledged_survives_a_kill_of_everything(engine_first: bool,
         assert acknowledged - there == set()
         run.wait_for_views(len(there))
 
+    def enough(wanted: int) -> bool:
+        return len(acknowledged) >= wanted
+
     for life in range(3):
         with Run(tmp_path / "data", "--no-reload") as run:
             everything_is_there(run)  # at once after the kill
-            before = len(acknowledged)
+            wanted = len(acknowledged) + 200
             threads = [threading.Thread(target=post, args=(run, f"{life}-{i}")) for i in range(4)]
             for thread in threads:
                 thread.start()
-            until(lambda before=before: len(acknowledged) >= before + 200, "200 views are acknowledged")
+            until(partial(enough, wanted), "200 more views are acknowledged")
             kill(run, engine_first=engine_first)
             for thread in threads:
                 thread.join()
