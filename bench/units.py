@@ -85,7 +85,7 @@ def _measured(
 def _expiring(table: Table) -> int:
     """Count the items whose removal by TTL will invoke `apply`: those that its mapping's filter lets pass."""
     items = (item for item in scan(table.client, table.name) if "ttl" in item)
-    return sum(passes({"dynamodb": {"Keys": {"sk": {"S": item["sk"]}}}}) for item in items)
+    return sum(passes({"dynamodb": {"Keys": {"sk": {"S": item["sk"]}}}}, "apply") for item in items)
 
 
 def _bytes(table: Table) -> int:

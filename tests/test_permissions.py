@@ -335,7 +335,7 @@ def keep_what_is_damaged(stage: DevStage) -> None:
 
 def deliver_again(stage: DevStage) -> None:
     """Deliver a batch twice: its guard page refuses it, and is read."""
-    seen = views._item(View(PAGE, datetime.now(UTC), "six"), stage.settings, for_ever=False)
+    seen = views._item(View(PAGE, datetime.now(UTC), "six"), stage.settings)
     event = {"Records": [record(None, seen)]}
     before = stage.call("GET", f"/views?url={PAGE}")["views"]
     for _ in range(2):
