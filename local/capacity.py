@@ -1,14 +1,14 @@
 """Puts right what the local engine reports of reads, so that the page shows what AWS would report.
 
 ministack 1.5.33 takes every read for one of 4 KB, and reports nothing for batches of them. AWS's published
-rules, which bench/capacity.py has, give the units from what was read; of writes it reports what AWS would.
+rules, which local/units.py has, give the units from what was read; of writes it reports what AWS would.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from bench.capacity import EVENTUAL, STRONG, TRANSACTIONAL, item_size, read_units
+from local.units import EVENTUAL, STRONG, TRANSACTIONAL, item_size, read_units
 
 
 def count_reads(client: Any) -> None:

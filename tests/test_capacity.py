@@ -11,7 +11,9 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from bench.capacity import (
+from bench.meter import Meter
+from local.engine import Engine
+from local.units import (
     EVENTUAL,
     STRONG,
     TRANSACTIONAL,
@@ -23,8 +25,6 @@ from bench.capacity import (
     table_units,
     write_units,
 )
-from bench.meter import Meter
-from local.engine import Engine
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 import app
 from bench.meter import Meter
-from bench.simulation import Killed
 from chalicelib import answers, auth, challenges, placing, progress, ranking, ranktree, submissions, times
 from chalicelib.challenge_schemas import BLANKS, FoundPath, Normalization
 from chalicelib.errors import NotOpen
@@ -31,6 +30,7 @@ from chalicelib.items import Item, Key
 from chalicelib.settings import current
 from chalicelib.table import Table
 from local.engine import Engine
+from proof.world import Killed
 from tests.faults import instead, refused
 from tests.records import Reader, drift, scan
 from tests.tables import store_on
@@ -500,8 +500,8 @@ def test_a_withdrawn_player_is_taken_out_however_many_paths_it_had(
 
 
 def test_the_statistics_stay_under_one_kilobyte(hunt: Hunt) -> None:
-    from bench.capacity import item_size
     from chalicelib.items import pack
+    from local.units import item_size
 
     full = {f"n{n}": 10_000_000 for n in range(1, 101)} | {"players": 10**9, "paths": 10**10}
     item = {**challenges.statistics_key("a-challenge-of-a-long-name")._asdict(), **full}

@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner
 
 import app
-from bench.simulation import Killed
 from chalicelib import (
     boards,
     challenges,
@@ -42,6 +41,7 @@ from ops import erase as work
 from ops import redrive, segments
 from ops.__main__ import main
 from ops.erase import Erased, Person
+from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.faults import instead
 from tests.live import Live

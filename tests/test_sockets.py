@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import app
-from bench.connections import context
 from chalicelib import sockets
+from proof.gateway import context
 
 
 @pytest.mark.parametrize(

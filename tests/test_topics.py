@@ -11,12 +11,12 @@ import pytest
 
 import app
 from bench.meter import Meter
-from bench.simulation import BEGIN
 from chalicelib import aggregates, lobby, topics, views
 from chalicelib.events import View
 from chalicelib.settings import Settings
 from chalicelib.table import connect
 from ops import definition
+from proof.world import BEGIN
 from tests.chatting import Chat
 from tests.records import Reader, scan
 from tests.site import Site as Clients
