@@ -15,6 +15,8 @@ from local.engine import Engine
 from ops import costs
 from ops.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("unwatched")
+
 WRITTEN = json.loads((costs.HERE / "units.json").read_text())
 QUICK = {"count of a page", "top ten", "statistics of a product"}
 
