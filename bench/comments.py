@@ -184,8 +184,8 @@ def writes(engine: Engine, counts: Sequence[int]) -> tuple[Figures, Question]:
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure it all on one engine; `quick` leaves the large products out."""
-    written, asked = writes(engine, (1, 10) if quick else (1, 10, 100))
-    report = Report([METHOD], [written], questions=[asked])
+    written, question = writes(engine, (1, 10) if quick else (1, 10, 100))
+    report = Report([METHOD], [written], questions=[question])
     for count in (100, 1_000) if quick else (100, 10_000, 100_000):
         figures, question, dearest = pages(engine, count)
         report.figures.append(figures)

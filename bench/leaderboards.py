@@ -391,7 +391,7 @@ def load(table: Table, items: Sequence[Mapping[str, Any]]) -> None:
         list(writers.map(put, [items[i : i + BATCH_WRITE] for i in range(0, len(items), BATCH_WRITE)]))
 
 
-def _milliseconds(asked: Sequence[Mapping[str, Ask]], repeats: int = REPEATS) -> dict[str, float]:
+def _milliseconds(reads: Sequence[Mapping[str, Ask]], repeats: int = REPEATS) -> dict[str, float]:
     """Return the mean over players of the median time of each question."""
 
     def median(question: Ask) -> float:
@@ -402,7 +402,7 @@ def _milliseconds(asked: Sequence[Mapping[str, Ask]], repeats: int = REPEATS) ->
             elapsed.append(1000 * (time.perf_counter() - begin))
         return statistics.median(elapsed)
 
-    return {name: statistics.mean(median(one[name]) for one in asked) for name in asked[0]}
+    return {name: statistics.mean(median(one[name]) for one in reads) for name in reads[0]}
 
 
 def our_times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) -> list[dict[str, float]]:
@@ -449,13 +449,13 @@ def redis_times(quick: bool) -> Report:
             for size in SIZES[:1] if quick else SIZES:
                 board = LargeBoard(BEST, players_of("uniform", size))
                 memory = redis_board.fill(client, board.scores)
-                asked = []
+                reads = []
                 for position in positions(size, TIMED_SHARES):
                     player = board.player_at(position)
                     if redis_board.rank(client, player) != board.rank(player):
                         raise Drifted("the rank in Redis is wrong")
-                    asked.append(redis_board.questions(client, player, position))
-                figures.rows.append((f"{size:,}", memory / 1e6, *_milliseconds(asked).values()))
+                    reads.append(redis_board.questions(client, player, position))
+                figures.rows.append((f"{size:,}", memory / 1e6, *_milliseconds(reads).values()))
     except redis_board.RedisUnavailable as reason:
         return Report([f"Redis is left out: {reason}."])
     return Report([], [figures])

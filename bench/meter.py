@@ -181,7 +181,7 @@ class Meter:
         return repeated
 
     def _page(self, operation: str, params: Request, parsed: Request) -> float:
-        """Return a page's RCU, reading the page again whole when the answer shows less than was read."""
+        """Return a page's RCU, reading the page again whole when the reply returns less than was read."""
         items = parsed.get("Items", [])
         if _NARROWING & params.keys() and parsed["ScannedCount"]:
             items = self._whole_page(operation, params, parsed["ScannedCount"])
@@ -199,14 +199,14 @@ class Meter:
             whole |= {names: kept} if kept else {}
         whole["Limit"] = count
         with self._muting():
-            answer = self._reader.query(**whole) if operation == "Query" else self._reader.scan(**whole)
-        return list(answer["Items"])
+            reply = self._reader.query(**whole) if operation == "Query" else self._reader.scan(**whole)
+        return list(reply["Items"])
 
     def _image(self, table: str, request: Request) -> Item:
         """Return the item as it is now; empty when there is none."""
         with self._muting():
-            answer = self._reader.get_item(TableName=table, Key=self._key(request), ConsistentRead=True)
-        return answer.get("Item", {})
+            reply = self._reader.get_item(TableName=table, Key=self._key(request), ConsistentRead=True)
+        return reply.get("Item", {})
 
     def _key(self, request: Request) -> dict[str, Any]:
         return {name: (request.get("Key") or request["Item"])[name] for name in self._definition.key}

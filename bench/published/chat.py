@@ -33,17 +33,17 @@ class PublishedChat:
         Of two who come at once both may find the pool empty, and wait for ever. A transaction that is
         cancelled leaves the newcomer nowhere, and is raised.
         """
-        answer = self._client.query(
+        reply = self._client.query(
             TableName=self._table,
             KeyConditionExpression="pk = :pool",
             ExpressionAttributeValues={":pool": {"S": POOL}},
             ScanIndexForward=False,
             Limit=1,
         )
-        if not answer["Items"]:
+        if not reply["Items"]:
             self._client.put_item(TableName=self._table, Item=self._item(POOL, f"{time}#{id}", id))
             return None
-        waiting = answer["Items"][0]
+        waiting = reply["Items"][0]
         other = waiting["sk"]["S"].partition("#")[2]
         place: Any = {"pk": waiting["pk"], "sk": waiting["sk"]}
         self._client.transact_write_items(
@@ -63,12 +63,12 @@ class PublishedChat:
 
     def partner(self, id: str) -> str | None:
         """Find the partner, as a message does: one query."""
-        answer = self._client.query(
+        reply = self._client.query(
             TableName=self._table,
             KeyConditionExpression="pk = :chat",
             ExpressionAttributeValues={":chat": {"S": f"CHAT#{id}"}},
         )
-        return answer["Items"][0]["sk"]["S"] if answer["Items"] else None
+        return reply["Items"][0]["sk"]["S"] if reply["Items"] else None
 
     def disconnect(self, id: str) -> str | None:
         """Delete what there is of a connection; return the partner, which does not wait again."""

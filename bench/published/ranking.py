@@ -1,7 +1,7 @@
 """The published rank, for comparison: the number of index entries that are greater, and one.
 
 Written from the published description. It asks for one page alone, so that past 1 MB its rank is silently
-too small; here every page is followed, for the cost of a right answer is what is compared.
+too small; here every page is followed, because the cost of a right rank is compared.
 
 | pk | sk | holds |
 |---|---|---|

@@ -67,5 +67,5 @@ def count_view(
 
 def views(client: DynamoDBClient, table_name: str, url: str) -> int:
     """Return a page's views so far, 0 for a page never viewed. Costs 1 RCU (strongly consistent)."""
-    answer = client.get_item(TableName=table_name, Key=statistics_key(url), ConsistentRead=True)
-    return int(answer.get("Item", {}).get("views", {"N": "0"})["N"])
+    reply = client.get_item(TableName=table_name, Key=statistics_key(url), ConsistentRead=True)
+    return int(reply.get("Item", {}).get("views", {"N": "0"})["N"])
