@@ -6,7 +6,7 @@ VENV   := .venv
 STAMP  := $(VENV)/.ready
 ARGS   ?=
 
-.PHONY: help setup run test test-all lint types openapi screenshots vendor bench soak bundle stage provision deploy \
+.PHONY: help setup run test test-all lint types openapi screenshots vendor bench proof soak bundle stage provision deploy \
   destroy package rehearse clean
 
 help:  ## Say what there is
@@ -51,6 +51,9 @@ vendor:  ## Make the page's libraries in web/vendor from their npm packages (nee
 
 bench: setup  ## Measure everything beside the published designs, and write bench/RESULTS.md (20 minutes)
 	@$(VENV)/bin/python -m bench all $(ARGS)
+
+proof: setup  ## Run faulty histories and check every invariant; make proof ARGS="--histories 2000"
+	@$(VENV)/bin/python -m proof histories $(ARGS)
 
 soak: setup  ## Run the product under load and kills for ten minutes, then audit it; make soak ARGS="--minutes 60"
 	@$(VENV)/bin/python -m bench soak $(ARGS)

@@ -1,1 +1,1 @@
-"""What Hubbub costs and how long it takes, beside the published designs: ``python -m bench``."""
+"""Measurements of Hubbub's cost and time, beside the published designs: ``python -m bench``."""

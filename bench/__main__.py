@@ -1,21 +1,32 @@
-"""`python -m bench`: measurements that say their method first, and exit with 1 when a target is missed."""
+"""`python -m bench`: measurements that print their method first, and exit with 1 when a target is missed."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.proof_commands import faults, mutations
-
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bench.report import Report
     from local.engine import Engine
 
 ENGINES = "dynoxide|ministack|URL"
+MEASUREMENTS = {
+    "views": "Capacity and throughput of counting views.",
+    "volume": "Thousands of views of many pages, counted and checked one by one.",
+    "leaderboards": "Capacity, round trips and time of ranks, beside COUNT and Redis sorted sets.",
+    "challenges": "Correctness of a challenge's statistics, and the cost of a path.",
+    "comments": "Capacity of writing comments, and of reading pages of them by any filter.",
+    "chat": "Capacity, simultaneous arrivals, time to the notice and messages a second of chat.",
+    "profile": "CPU time of importing the app, and of every handler.",
+}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,157 +34,40 @@ def main() -> None:
     """Measure Hubbub's cost and time beside the published designs."""
 
 
-def measured(engine: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options that all measurements have; `engine` is the one that it takes unasked."""
-
-    def give(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in (
-            click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."),
-            click.option("--quick", is_flag=True, help="Take small numbers; time ratios do not decide."),
-            click.option("--engine", "kind", default=engine, show_default=True, metavar=ENGINES),
-        ):
-            command = option(command)
-        return command
-
-    return give
+def _options(command: Callable[..., Any], default: str = "dynoxide") -> Callable[..., Any]:
+    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, not tables.")(
+        command
+    )
+    return click.option("--engine", "kind", default=default, show_default=True, metavar=ENGINES)(command)
 
 
-# Each command imports what it measures when it runs, so that --help and the other ones need none of it.
-@main.command()
-@measured(engine="dynoxide")
-def views(kind: str, quick: bool, as_json: bool) -> None:
-    """Capacity, throughput and import time of counting views."""
-    from bench.views import measure
+def _add(name: str, help: str) -> None:
+    """Add the command of one measurement, which is imported when it runs."""
 
-    _run(measure, kind, quick, as_json)
+    @click.option("--quick", is_flag=True, help="Take small numbers; time ratios do not decide.")
+    def command(kind: str, quick: bool, as_json: bool) -> None:
+        measure = importlib.import_module(f"bench.{name}").measure
+        with _engine(kind) as engine:
+            report = measure(engine, quick)
+        _show(report, as_json)
+
+    main.command(name=name, help=help)(_options(command))
 
 
-@main.command()
-@measured(engine="dynoxide")
-def leaderboards(kind: str, quick: bool, as_json: bool) -> None:
-    """Capacity, round trips, time and dollars of ranks, beside COUNT and Redis sorted sets."""
-    from bench.leaderboards import measure
-
-    _run(measure, kind, quick, as_json)
+for _name, _help in MEASUREMENTS.items():
+    _add(_name, _help)
 
 
 @main.command()
-@measured(engine="dynoxide")
-def challenges(kind: str, quick: bool, as_json: bool) -> None:
-    """What the statistics of challenges answer, and what a path costs."""
-    from bench.challenges import measure
-
-    _run(measure, kind, quick, as_json)
-
-
-@main.command()
-@measured(engine="dynoxide")
-def comments(kind: str, quick: bool, as_json: bool) -> None:
-    """Capacity of writing comments, and of reading pages of them by any filter."""
-    from bench.comments import measure
-
-    _run(measure, kind, quick, as_json)
-
-
-@main.command()
-@measured(engine="dynoxide")
-def chat(kind: str, quick: bool, as_json: bool) -> None:
-    """Capacity, simultaneous arrivals, time to being told and messages a second of chat."""
-    from bench.chat import measure
-
-    _run(measure, kind, quick, as_json)
-
-
-@main.command()
-@click.option("--engine", "kind", default="dynoxide", show_default=True, help="As of the others.")
+@click.option("--engine", "kind", default="dynoxide", show_default=True, metavar=ENGINES)
 def units(kind: str) -> None:
-    """Capacity of each operation, as JSON: what `python -m ops cost` reckons with."""
+    """Capacity of each operation, as JSON for `python -m ops cost`."""
     import json
 
     from bench.units import every
-    from local.engine import EngineUnavailable, start
 
-    try:
-        engine = start(kind, data=None)
-    except EngineUnavailable as reason:
-        raise click.ClickException(str(reason)) from None
-    with engine:
+    with _engine(kind) as engine:
         click.echo(json.dumps(every(engine), indent=2))
-
-
-@main.command()
-@measured(engine="dynoxide")
-def shards(kind: str, quick: bool, as_json: bool) -> None:
-    """Conflicts and capacity of a stream that is applied over four shards."""
-    from bench.shards import measure
-
-    _run(measure, kind, quick, as_json)
-
-
-@main.command()
-@measured(engine="dynoxide")
-def profile(kind: str, quick: bool, as_json: bool) -> None:
-    """CPU time of every handler, and of importing the app."""
-    from bench.profile import measure
-
-    _run(measure, kind, quick, as_json)
-
-
-@main.command()
-@measured(engine="dynoxide")
-def functions(kind: str, quick: bool, as_json: bool) -> None:
-    """CPU time and memory of each function, and what more memory would buy."""
-    from bench.functions import measure
-
-    _run(measure, kind, quick, as_json)
-
-
-@main.command()
-@measured(engine="dynoxide")
-def millions(kind: str, quick: bool, as_json: bool) -> None:
-    """A million views, counted and checked one by one."""
-    from bench.millions import measure
-
-    _run(measure, kind, quick, as_json)
-
-
-@main.command(name="all")
-@click.option("--quick", is_flag=True, help="Take small numbers; time ratios do not decide.")
-@click.option(
-    "--output", type=click.Path(path_type=Path), default="bench", show_default=True, help="A folder."
-)
-def everything(quick: bool, output: Path) -> None:
-    """Measure everything in one run, and write RESULTS.md with its plots."""
-    from rich.console import Console
-
-    from bench.suite import run
-    from local.engine import EngineUnavailable
-
-    try:
-        is_met = run(output, quick, Console())
-    except EngineUnavailable as reason:
-        raise click.ClickException(str(reason)) from None
-    sys.exit(0 if is_met else 1)
-
-
-@main.command()
-@click.option("--minutes", type=click.FloatRange(0.05), default=10, show_default=True)
-@click.option("--rate", type=click.FloatRange(1), default=20, show_default=True, help="Requests a second.")
-@click.option("--seed", type=int, help="Of what is drawn by lot; else one that is printed.")
-@click.option("--engine", "kind", default="dynoxide", show_default=True, metavar=ENGINES)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool) -> None:
-    """The whole product under mixed load and random kills, and an audit of all that it took."""
-    import secrets
-
-    from rich.console import Console
-
-    from bench.soak import soak as run
-
-    console, seed = Console(stderr=True), secrets.randbelow(10**6) if seed is None else seed
-    console.print(f"{minutes:g} minutes, then an audit; --seed {seed}")
-    with console.status("starting") as status:
-        _run(lambda engine, _: run(engine, minutes, rate, seed, status.update), kind, False, as_json)
 
 
 @main.command()
@@ -188,21 +82,66 @@ def local(kinds: tuple[str, ...], quick: bool, as_json: bool) -> None:
 
     with Console(stderr=True).status("starting") as status:
         report = measure(kinds, QUICK if quick else FULL, status.update)
-    if as_json:
-        click.echo(report.as_json())
-    else:
-        report.show(Console(width=None if sys.stdout.isatty() else 140))
-    sys.exit(0 if report.met else 1)
+    _show(report, as_json)
 
 
-main.add_command(faults)
-main.add_command(mutations)
-
-
-def _run(measure: Callable[[Engine, bool], Report], kind: str, quick: bool, as_json: bool) -> None:
-    """Start an engine without data on a free port, measure, print, and exit with 1 if a target is missed."""
+@main.command(name="all")
+@click.option("--quick", is_flag=True, help="Take small numbers; time ratios do not decide.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), default="bench", show_default=True, help="A folder."
+)
+def everything(quick: bool, output: Path) -> None:
+    """Measure everything in one run, and write RESULTS.md with its plots."""
     from rich.console import Console
 
+    from bench.results import run
+    from local.engine import EngineUnavailable
+
+    try:
+        is_met = run(output, quick, Console())
+    except EngineUnavailable as reason:
+        raise click.ClickException(str(reason)) from None
+    sys.exit(not is_met)
+
+
+@main.command()
+@_options
+@click.option("--minutes", type=click.FloatRange(0.05), default=10, show_default=True)
+@click.option("--rate", type=click.FloatRange(1), default=20, show_default=True, help="Requests a second.")
+@click.option("--seed", type=int, help="Of the random choices; printed when it is not given.")
+def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool) -> None:
+    """Run the whole product under mixed load and random kills, and audit everything that it accepted."""
+    import secrets
+
+    from bench.soak import soak as run
+
+    seed = secrets.randbelow(10**6) if seed is None else seed
+    click.echo(f"{minutes:g} minutes, then an audit; --seed {seed}", err=True)
+    with _engine(kind) as engine:
+        report = run(engine, minutes, rate, seed, lambda line: click.echo(line, err=True))
+    _show(report, as_json)
+
+
+@main.command()
+@click.option("--seed", default=1, show_default=True, help="The first seed; each history has the next.")
+@click.option("--histories", "count", default=200, show_default=True)
+@click.option("--write", "page", type=click.Path(path_type=Path, exists=True), help="Write into this page.")
+def published(seed: int, count: int, page: Path | None) -> None:
+    """Run the published designs through the faulty histories of `python -m proof`."""
+    from bench.published.histories import compare
+    from proof import report
+
+    found = compare(range(seed, seed + count))
+    command = f"python -m bench published --seed {seed} --histories {count}"
+    text = "\n\n".join([f"`{command}`", report.machine("in-process"), found])
+    click.echo(text)
+    if page:
+        report.write(page, "published", text)
+
+
+@contextmanager
+def _engine(kind: str) -> Iterator[Engine]:
+    """Start an engine without data on a free port."""
     from local.engine import EngineUnavailable, start
 
     try:
@@ -210,13 +149,18 @@ def _run(measure: Callable[[Engine, bool], Report], kind: str, quick: bool, as_j
     except EngineUnavailable as reason:
         raise click.ClickException(str(reason)) from None
     with engine:
-        report = measure(engine, quick)
+        yield engine
+
+
+def _show(report: Report, as_json: bool) -> None:
+    """Print a report, and exit with 1 if a target is missed."""
+    from rich.console import Console
+
     if as_json:
         click.echo(report.as_json())
     else:
-        terminal = sys.stdout.isatty()
-        report.show(Console(width=None if terminal else 140))
-    sys.exit(0 if report.met else 1)
+        report.show(Console(width=None if sys.stdout.isatty() else 140))
+    sys.exit(not report.met)
 
 
 if __name__ == "__main__":

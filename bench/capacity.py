@@ -1,6 +1,7 @@
 """Capacity units, computed from item sizes by the rules AWS publishes.
 
-Local engines report capacity approximately or not at all, so the bench computes it, and `meter` adds it up.
+Local engines report capacity approximately or not at all. So `capacity` corrects their reports, and the bench
+computes it from the items.
 Units are DynamoDB's: a write unit (WCU) covers 1 KB, a read unit (RCU) covers 4 KB; 1 KB is 1,024 bytes.
 Items are in DynamoDB's typed JSON (``{"views": {"N": "7"}}``).
 

@@ -1,4 +1,4 @@
-"""Chat: its cost beside the published design, the time to being told, messages a second on one machine."""
+"""Chat: its cost beside the published design, the time to the notice of a partner, and messages a second."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
+from bench.deployed import OpenGateway
 from bench.meter import Meter
-from bench.published_chat import PublishedChat
-from bench.report import Answer, Figures, Question, Report, Target
-from bench.view_costs import fresh_table
+from bench.published.chat import PublishedChat
+from bench.report import Figures, Question, Report, Result, Target
+from bench.tables import fresh_table
 from chalicelib import chat
 from chalicelib.posts import Posts
 from chalicelib.settings import Settings
@@ -23,39 +24,18 @@ from chalicelib.table import Table
 from local.engine import Engine
 
 # A newcomer is stored, a pair is two items that change together, and a message need not be stored at all.
-FLOORS = {"connect, nobody waits": 1.0, "connect, and a match": 4.0, "disconnect, of one who waits": 1.0}
-AT_ONCE = 16  # arrivals at the same moment
+FLOORS = {"connect, nobody waits": 1.0, "connect, a match": 4.0, "disconnect, while waiting": 1.0}
+AT_ONCE = 16  # simultaneous arrivals
 SETTINGS = Settings(chat_frames=40, secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (no secret)
 METHOD = f"""Capacity. Write and read units (WCU, RCU) of each event, computed from the items before and \
-after every call by the rules AWS publishes; a transaction doubles the table's writes, not the indexes'. \
-The published design keeps less: no state that a status could answer, no rate, nothing told again after a \
-crash; its partner, once left, waits no more, its sweep and its time to live do not exist.
-  {AT_ONCE} who come at once: as many threads connect at the same moment, {{rounds}} rounds. Left alone are \
-those who have no partner though another waits as well; failed are those whose $connect raised.
-  Time to both being told: from the second arrival's $connect to the post that tells the later of the two, \
-its status included, which it sends as soon as its $connect has returned. Handlers and engine are in one \
-machine, and posts cost nothing: it is the chat's own time, on this engine, no figure of AWS's.
-  Messages a second: pairs talk from {{threads}} threads of one process; a message is one update, one post."""
-
-
-class Line:
-    """API Gateway's side of the connections, for a measurement: everybody is open, posts are timed."""
-
-    region_name = "local"
-
-    def __init__(self) -> None:
-        self.told: dict[str, float] = {}
-        self.posts = itertools.count()
-
-    def client(self, *_: Any, **__: Any) -> Line:
-        """Answer itself: there is one client."""
-        return self
-
-    def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
-        """Take note of when a connection was told of its partner."""
-        next(self.posts)
-        if "partner_connected" in Data:
-            self.told[ConnectionId] = time.perf_counter()
+after every call by AWS's published rules. The published design keeps less: no state for a status, no rate \
+limit, no notice after a crash; a partner that is left does not wait again, and it has no sweep and no \
+time to live. {AT_ONCE} arrivals at once: as many threads connect at the same moment, {{rounds}} rounds. \
+Left alone are those that have no partner while another waits too; failed are those whose $connect raised. \
+Time to the notice: from the second arrival's $connect to the post of the later notice, its status frame \
+included, which it sends as soon as its $connect has returned. Handlers and engine share this machine, and \
+posts cost nothing. Messages a second: pairs talk from {{threads}} threads of one process; a message is \
+one update and one post."""
 
 
 class OurChat:
@@ -63,61 +43,28 @@ class OurChat:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.line = Line()
-        self.posts = Posts(lambda: self.line)
+        self.gateway = OpenGateway()
+        self.posts = Posts(lambda: self.gateway)
 
     def connect(self, id: str) -> None:
         """Run `$connect`."""
-        chat.connect(self.table, self.posts, {"requestContext": _context(id)}, datetime.now(UTC), SETTINGS)
+        chat.connect(self.table, self.posts, _event(id), datetime.now(UTC), SETTINGS)
 
     def say(self, id: str, body: str) -> None:
         """Run the handler of a frame."""
-        event = {"requestContext": _context(id), "body": body}
-        chat.hear(self.table, self.posts, {}, event, datetime.now(UTC), SETTINGS)
+        chat.hear(self.table, self.posts, {}, _event(id) | {"body": body}, datetime.now(UTC), SETTINGS)
 
     def disconnect(self, id: str) -> None:
         """Run `$disconnect`."""
-        chat.disconnect(self.table, self.posts, {"requestContext": _context(id)}, datetime.now(UTC), SETTINGS)
+        chat.disconnect(self.table, self.posts, _event(id), datetime.now(UTC), SETTINGS)
 
 
-def measure(engine: Engine, quick: bool) -> Report:
-    """Measure it all on one engine."""
-    threads, rounds = 8, 1 if quick else 10
-    costs = capacity(engine)
-    ours, published = alone(engine, rounds)
-    told = seconds_to_both(engine, 5 if quick else 100)
-    rate = messages_a_second(engine, threads, 0.5 if quick else 8.0, 8 if quick else 64)
-    waits = Figures(f"{AT_ONCE} who come at once, over all rounds", ("", "Hubbub", "published"))
-    waits.rows = [("left alone beside another", ours[0], published[0]), ("failed", ours[1], published[1])]
-    times = Figures("Time and rate", ("", "measured"))
-    times.rows = [
-        ("ms from the second arrival to both being told, median", 1000 * statistics.median(told)),
-        ("… the slowest of 10", 1000 * sorted(told)[len(told) * 9 // 10]),
-        ("messages a second", rate),
-        ("cores", os.cpu_count() or 0),
-    ]
-    message = next(row for row in costs.rows if row[0] == "message")
-    asked = [
-        Question("What does an event of chat write?", "WCU an event"),
-        Question(
-            f"{AT_ONCE} come at once: how many are left alone, and for how many does it fail?", "people"
-        ),
-    ]
-    for name, wcu, _, published_wcu, _ in costs.rows:
-        theirs = None if published_wcu == "–" else float(published_wcu)
-        asked[0].answers.append(Answer(str(name), float(wcu), theirs, FLOORS.get(str(name))))
-    for name, mine, other in waits.rows:
-        asked[1].answers.append(Answer(str(name), float(mine), float(other)))
-    return Report(
-        [METHOD.format(threads=threads, rounds=rounds)],
-        [costs, waits, times],
-        [
-            Target("WCU a message", float(message[1]), 1),
-            Target("left alone beside another", ours[0], 0),
-            Target("failed arrivals", ours[1], 0),
-        ],
-        asked,
-    )
+def _event(id: str) -> dict[str, Any]:
+    return {"requestContext": {"connectionId": id, "apiId": "local", "stage": "local"}}
+
+
+STATUS = '{"action": "status"}'
+MESSAGE = '{"action": "message", "text": "hello"}'
 
 
 def capacity(engine: Engine) -> Figures:
@@ -125,98 +72,45 @@ def capacity(engine: Engine) -> Figures:
     figures = Figures("Capacity of each event", ("event", "WCU", "RCU", "published WCU", "published RCU"))
     with fresh_table(engine) as (table, _), fresh_table(engine) as (other, _):
         us, them = OurChat(table), PublishedChat(other.client, other.name)
-        first = '{"action": "message", "text": "the first of a pair"}'
         events: list[tuple[str, Callable[[], Any], Callable[[], Any] | None]] = [
             ("connect, nobody waits", lambda: us.connect("a"), lambda: them.connect("a", "1")),
-            ("status, of one who waits", lambda: us.say("a", '{"action": "status"}'), None),
-            ("connect, and a match", lambda: us.connect("b"), lambda: them.connect("b", "2")),
-            ("status, and being told", lambda: us.say("b", '{"action": "status"}'), None),
-            ("message, the first", lambda: us.say("a", first), lambda: them.partner("a")),
-            ("message", lambda: us.say("a", first), lambda: them.partner("a")),
-            ("next, and nobody else", lambda: us.say("a", '{"action": "next"}'), None),
-            ("disconnect, of one who waits", lambda: us.disconnect("a"), None),
-            ("connect, and a match again", lambda: us.connect("c"), None),
+            ("status, while waiting", lambda: us.say("a", STATUS), None),
+            ("connect, a match", lambda: us.connect("b"), lambda: them.connect("b", "2")),
+            ("status, with a notice", lambda: us.say("b", STATUS), None),
+            ("message, the first", lambda: us.say("a", MESSAGE), lambda: them.partner("a")),
+            ("message", lambda: us.say("a", MESSAGE), lambda: them.partner("a")),
+            ("next, nobody else waits", lambda: us.say("a", '{"action": "next"}'), None),
+            ("disconnect, while waiting", lambda: us.disconnect("a"), None),
+            ("connect, a match again", lambda: us.connect("c"), None),
             ("disconnect, of a pair", lambda: us.disconnect("c"), lambda: them.disconnect("b")),
         ]
         for name, ours, theirs in events:
             with Meter(table.client) as meter:
                 ours()
-            row: list[str | float] = [name, meter.write_units, meter.read_units]
-            if theirs:
-                with Meter(other.client) as meter:
-                    theirs()
-            beside = (meter.write_units, meter.read_units) if theirs else ("–", "–")
-            figures.rows.append((*row, *beside))
+            units = [meter.write_units, meter.read_units]
+            with Meter(other.client) as meter:
+                (theirs or (lambda: None))()
+            published = (meter.write_units, meter.read_units) if theirs else ("–", "–")
+            figures.rows.append((name, *units, *published))
     return figures
 
 
-def alone(engine: Engine, rounds: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Let many come at once, both designs; answer who waits beside another, and who failed."""
-    ours, published = [0, 0], [0, 0]
+def arrivals(engine: Engine, rounds: int) -> list[list[int]]:
+    """Let 16 connect at once in both designs; return how many wait beside another, and how many failed."""
+    found = [[0, 0], [0, 0]]
     for _ in range(rounds):
-        with fresh_table(engine) as (table, _):
-            us = OurChat(table)
-            ours[1] += _at_once(us.connect)
-            waiting = len(table.query("WAITING#main", consistent=True).items)
-            ours[0] += waiting if waiting > 1 else 0
-        with fresh_table(engine) as (table, _):
-            them = PublishedChat(table.client, table.name)
-            failed = _at_once(lambda id: them.connect(id, id))  # noqa: B023 (called at once)
-            waiting = len(table.query("UNMATCHED", consistent=True).items)
-            published[0] += waiting if waiting > 1 else 0
-            published[1] += failed
-    return (ours[0], ours[1]), (published[0], published[1])
+        for i, partition in enumerate(("WAITING#main", "UNMATCHED")):
+            with fresh_table(engine) as (table, _):
+                us, them = OurChat(table), PublishedChat(table.client, table.name)
+                connect = (us.connect, lambda id, them=them: them.connect(id, id))[i]
+                found[i][1] += _connect_at_once(connect)
+                waiting = len(table.query(partition, consistent=True).items)
+                found[i][0] += waiting if waiting > 1 else 0
+    return found
 
 
-def seconds_to_both(engine: Engine, pairs: int) -> list[float]:
-    """Time each pair from the second arrival to both being told."""
-    taken = []
-    with fresh_table(engine) as (table, _):
-        us = OurChat(table)
-        for number in range(pairs):
-            first, second = f"a{number}", f"b{number}"
-            us.connect(first)
-            us.say(first, '{"action": "status"}')
-            begin = time.perf_counter()
-            us.connect(second)
-            us.say(second, '{"action": "status"}')
-            taken.append(max(us.line.told[first], us.line.told[second]) - begin)
-    return taken
-
-
-def messages_a_second(engine: Engine, threads: int, seconds: float, each: int = 64) -> float:
-    """Let pairs talk, each thread in turn for its own, as fast as the limit of a connection lets them.
-
-    A connection may send 30 frames in ten seconds, so a thread needs `each` of them.
-    """
-    with fresh_table(engine) as (table, _):
-        us = OurChat(table)
-        names = [f"{thread}-{number}" for thread in range(threads) for number in range(each)]
-        for name in names:
-            us.connect(name)
-            us.say(name, '{"action": "status"}')
-        before, end = next(us.line.posts), time.monotonic() + seconds
-
-        def talk(thread: int) -> int:
-            sent = 0
-            mine = itertools.cycle(names[thread::threads])
-            while time.monotonic() < end:
-                us.say(next(mine), '{"action": "message", "text": "hello"}')
-                sent += 1
-            return sent
-
-        begin = time.perf_counter()
-        with ThreadPoolExecutor(threads) as pool:
-            sent = sum(pool.map(talk, range(threads)))
-        taken = time.perf_counter() - begin
-        arrived = next(us.line.posts) - before - 1
-    if arrived != sent:
-        raise RuntimeError(f"{sent} messages were sent, and {arrived} posts made")
-    return sent / taken
-
-
-def _at_once(connect: Callable[[str], Any]) -> int:
-    """Let 16 connect at the same moment; answer how many failed."""
+def _connect_at_once(connect: Callable[[str], Any]) -> int:
+    """Let 16 connect at the same moment; return how many failed."""
     ready = threading.Barrier(AT_ONCE)
 
     def run(number: int) -> bool:
@@ -231,5 +125,77 @@ def _at_once(connect: Callable[[str], Any]) -> int:
         return sum(pool.map(run, range(AT_ONCE)))
 
 
-def _context(id: str) -> dict[str, str]:
-    return {"connectionId": id, "apiId": "local", "stage": "local"}
+def seconds_to_notice(engine: Engine, pairs: int) -> list[float]:
+    """Time each pair from the second arrival to the later of the two notices."""
+    times = []
+    with fresh_table(engine) as (table, _):
+        us = OurChat(table)
+        for number in range(pairs):
+            first, second = f"a{number}", f"b{number}"
+            us.connect(first)
+            us.say(first, STATUS)
+            begin = time.perf_counter()
+            us.connect(second)
+            us.say(second, STATUS)
+            times.append(max(us.gateway.notified[first], us.gateway.notified[second]) - begin)
+    return times
+
+
+def messages_a_second(engine: Engine, threads: int, seconds: float, each: int = 64) -> float:
+    """Let pairs talk as fast as they can, each thread for its own `each` connections.
+
+    A connection may send 30 frames in ten seconds, so a thread needs several of them.
+    """
+    with fresh_table(engine) as (table, _):
+        us = OurChat(table)
+        names = [f"{thread}-{number}" for thread in range(threads) for number in range(each)]
+        for name in names:
+            us.connect(name)
+            us.say(name, STATUS)
+        before, end = us.gateway.posts, time.monotonic() + seconds
+
+        def talk(thread: int) -> int:
+            sent = 0
+            own = itertools.cycle(names[thread::threads])
+            while time.monotonic() < end:
+                us.say(next(own), MESSAGE)
+                sent += 1
+            return sent
+
+        begin = time.perf_counter()
+        with ThreadPoolExecutor(threads) as pool:
+            sent = sum(pool.map(talk, range(threads)))
+        elapsed = time.perf_counter() - begin
+    if us.gateway.posts - before != sent:
+        raise RuntimeError(f"{sent} messages were sent, and {us.gateway.posts - before} posts made")
+    return sent / elapsed
+
+
+def measure(engine: Engine, quick: bool) -> Report:
+    """Measure it all on one engine."""
+    threads, rounds = 8, 1 if quick else 10
+    costs = capacity(engine)
+    ours, published = arrivals(engine, rounds)
+    times = sorted(1000 * one for one in seconds_to_notice(engine, 5 if quick else 100))
+    rate = messages_a_second(engine, threads, 0.5 if quick else 8.0, 8 if quick else 64)
+    figures = Figures("Time and rate", ("figure", "measured"))
+    figures.rows = [
+        ("ms from the second arrival to both notices, median", statistics.median(times)),
+        ("… the slowest of 10", times[len(times) * 9 // 10]),
+        ("messages a second", rate),
+        ("cores", os.cpu_count() or 0),
+    ]
+    cost = Question("What does an event of chat write?", "WCU an event")
+    for name, wcu, _, theirs, _ in costs.rows:
+        beside = None if theirs == "–" else float(theirs)
+        cost.results.append(Result(str(name), float(wcu), beside, FLOORS.get(str(name))))
+    title = f"{AT_ONCE} come at once: how many are left alone, and for how many does it fail?"
+    names = ("left alone beside another", "failed")
+    results = [Result(*one) for one in zip(names, ours, published, strict=True)]
+    targets = [
+        Target("WCU a message", next(one.ours for one in cost.results if one.case == "message"), 1),
+        Target("left alone beside another", ours[0], 0),
+        Target("failed arrivals", ours[1], 0),
+    ]
+    method = METHOD.format(threads=threads, rounds=rounds)
+    return Report([method], [costs, figures], targets, [cost, Question(title, "connections", results)])

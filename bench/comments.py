@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from bench.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
 from bench.meter import Meter
-from bench.report import Answer, Figures, Question, Report, Target
-from bench.view_costs import drain, fresh_table
+from bench.report import Figures, Question, Report, Result, Target
+from bench.tables import drain, fresh_table
 from chalicelib import aggregates, comment_pages, comments, sums, ulids
 from chalicelib.auth import Caller
 from chalicelib.comment_schemas import CommentBody, Comments, CommentsQuery
@@ -35,20 +35,20 @@ BOUND = 8.0  # RCU of any page of 20
 SETTINGS = Settings(secret="bench" * 8)
 ADMIN = Caller("bench", admin=True)
 METHOD = f"""Comments. Read units (RCU, which on demand are RRU) of the first page of {LIMIT} comments, \
-eventually consistent, computed from all that its queries read by the rules AWS publishes: the statistics \
-that the planner asks for, and each sub-query. Comments have {len(TEXT)} characters, the ratings of the \
+eventually consistent, computed from all that its queries read by AWS's published rules: the statistics \
+that the planner reads, and each sub-query. Comments have {len(TEXT)} characters, the ratings of the \
 tests' 1,000 real reviews, and are in four languages (70, 20, 8 and 2 of 100). They and their sums are put \
 into the table directly. Published, by items and requests: copies of each comment for each of the 31 \
 combinations of ratings with its own, with its language and without ({COPIES} items, one query a page); \
-and {INDEXES} indexes with whole comments, one query of a full page for each rating, in parallel, merged.
-  Write units (WCU) of a comment: ours is measured, all from the post to the last change of an aggregate, a \
-transaction doubles the table's writes, not the indexes'. The published designs' are of the comment alone, \
-without conditions, statistics or redelivery. The questions compare with the four indexes, the cheaper of \
-the two to write; the floor of a page is what its comments weigh."""
+and {INDEXES} indexes with whole comments, one query of a full page for each rating, in parallel, merged. \
+Write units (WCU) of a comment: ours is measured, from the post to the last change of an aggregate. The \
+published designs' are of the comment alone, without conditions, statistics or redelivery. The questions \
+compare with the four indexes, the cheaper of the two to write; the floor of a page is the size of its \
+comments."""
 
 
 class Filter(NamedTuple):
-    """What a page is asked for."""
+    """The filter of a page."""
 
     name: str
     ratings: tuple[int, ...] = ()
@@ -56,16 +56,16 @@ class Filter(NamedTuple):
 
     @property
     def query(self) -> CommentsQuery:
-        """The query for its first page, with its plan."""
+        """Return the query for its first page, with its plan."""
         ratings = ",".join(map(str, self.ratings)) or None
         return CommentsQuery(rating=ratings, language=self.language or None, limit=LIMIT, explain=True)
 
     def cells(self) -> int:
-        """Count the queries of the four indexes: one for each rating, unless all are asked for."""
+        """Return the number of queries of the four indexes: one for each rating, unless all are wanted."""
         return len(self.ratings) or 1
 
     def share(self) -> float:
-        """Say what part of all comments matches."""
+        """Return the share of comments that match."""
         ratings = sum(RATINGS[r] for r in self.ratings or RATINGS) / 100
         return ratings * (LANGUAGES[self.language] if self.language else 100) / 100
 
@@ -85,15 +85,15 @@ FILTERS = (
 
 
 def body(number: int) -> CommentBody:
-    """Make a comment; the same number makes the same one."""
-    chance = random.Random(number)
-    [rating] = chance.choices([*RATINGS], [*RATINGS.values()])
-    [language] = chance.choices([*LANGUAGES], [*LANGUAGES.values()])
+    """Return a comment; the same number returns the same one."""
+    rng = random.Random(number)
+    [rating] = rng.choices([*RATINGS], [*RATINGS.values()])
+    [language] = rng.choices([*LANGUAGES], [*LANGUAGES.values()])
     return CommentBody(rating=rating, language=language, text=TEXT)
 
 
 def fill(table: Table, count: int) -> Item:
-    """Put so many comments and their sums; answer one of them."""
+    """Put so many comments and their sums; return one of them."""
     items = [
         comments.made(PRODUCT, ulids.new(START + timedelta(seconds=i)), f"reader-{i:06}", body(i))
         for i in range(count)
@@ -108,7 +108,7 @@ def fill(table: Table, count: int) -> Item:
 
 
 def page(table: Table, chosen: Filter) -> tuple[float, Comments]:
-    """Read the first page; answer its RCU too."""
+    """Read the first page; return its RCU too."""
     with Meter(table.client) as meter:
         found = comment_pages.newest(table, PRODUCT, chosen.query, SETTINGS, ADMIN)
     return meter.read_units, found
@@ -123,7 +123,7 @@ def published(chosen: Filter, count: int, size: int) -> tuple[float, float]:
 
 
 def pages(engine: Engine, count: int) -> tuple[Figures, Question, float]:
-    """Measure the first page of every filter of a product with so many comments; answer the dearest too."""
+    """Measure the first page of every filter of a product with so many comments; return the dearest too."""
     question = Question(f"What does a page of {LIMIT} of {count:,} comments cost?", "RCU, by filter")
     figures = Figures(
         f"RCU of a page of {LIMIT}, {count:,} comments of a product",
@@ -140,7 +140,7 @@ def pages(engine: Engine, count: int) -> tuple[Figures, Question, float]:
                 (chosen.name, plan.way, plan.queries, units, theirs[0], chosen.cells(), theirs[1])
             )
             least = read_units(min(LIMIT, round(count * chosen.share())) * size, EVENTUAL)
-            question.answers.append(Answer(chosen.name, units, theirs[1], least))
+            question.results.append(Result(chosen.name, units, theirs[1], least))
             dearest = max(dearest, units)
     return figures, question, dearest
 
@@ -167,7 +167,7 @@ def write_costs(engine: Engine, count: int) -> tuple[float, float]:
 
 
 def writes(engine: Engine, counts: Sequence[int]) -> tuple[Figures, Question]:
-    """Measure what a comment costs to write, beside the published designs."""
+    """Measure the cost of writing a comment, beside the published designs."""
     question = Question("What does a comment cost, with all that it adds to?", "WCU a comment")
     figures = Figures(
         "WCU for each comment", ("comments at once", "the post", "ours, with all sums", "copies", "4 indexes")
@@ -178,14 +178,14 @@ def writes(engine: Engine, counts: Sequence[int]) -> tuple[Figures, Question]:
         post, all_of_it = write_costs(engine, count)
         figures.rows.append((count, post, all_of_it, COPIES * blocks, (1 + INDEXES) * blocks))
         name = "alone" if count == 1 else f"of {count} at once"
-        question.answers.append(Answer(name, all_of_it, (1 + INDEXES) * blocks, blocks))
+        question.results.append(Result(name, all_of_it, (1 + INDEXES) * blocks, blocks))
     return figures, question
 
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure it all on one engine; `quick` leaves the large products out."""
-    written, asked = writes(engine, (1, 10) if quick else (1, 10, 100))
-    report = Report([METHOD], [written], questions=[asked])
+    written, question = writes(engine, (1, 10) if quick else (1, 10, 100))
+    report = Report([METHOD], [written], questions=[question])
     for count in (100, 1_000) if quick else (100, 10_000, 100_000):
         figures, question, dearest = pages(engine, count)
         report.figures.append(figures)

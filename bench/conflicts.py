@@ -1,13 +1,13 @@
-"""Cancels what AWS would cancel for a conflict, for local engines never do.
+"""Refuses the writes that AWS would refuse for a conflict, because local engines never do.
 
 The rule, from "Transaction conflict handling in DynamoDB" (Amazon DynamoDB Developer Guide): while a
 TransactWriteItems is under way, another one that names one of its items is cancelled with the reason
 TransactionConflict, and a plain write of such an item is refused with TransactionConflictException. A plain
 write under way cancels nothing. The guide does not say what becomes of a BatchWriteItem; here it is refused
-whole, the worst case for who uses it.
+whole, the worst case for its sender.
 
-A call is under way from when its client sends it until the client has the answer. AWS's own window is inside
-the service, a little shorter. The SDK tries neither error again.
+A call is under way from when its client sends it until the client has the reply. AWS's own window is inside
+the service, a little shorter. The SDK retries neither error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from botocore.model import OperationModel
     from mypy_boto3_dynamodb import DynamoDBClient
 
-Place = tuple[str, str]
+Target = tuple[str, str]
 """An item: its table, and its key as JSON."""
 
 MESSAGE = "Transaction cancelled, please refer cancellation reasons for specific reasons"
@@ -36,9 +36,9 @@ ONGOING = "Transaction is ongoing for the item"
 class InFlight:
     """The items that transactions under way name, for all clients of this process that are attached.
 
-    Every call takes `latency` seconds longer, answered or refused, and is under way all that time. A refused
-    call takes `refusal` seconds besides, what the engine would have taken: without, its client could send
-    more than any client can.
+    Every call takes `latency` seconds longer, refused or not, and is under way all that time. A refused call
+    takes `refusal` seconds besides, as the engine would: without them its client could send more than any
+    client can.
     """
 
     def __init__(
@@ -48,16 +48,12 @@ class InFlight:
         self._latency = latency
         self._refusal = refusal
         self._key = key
-        self._items: set[Place] = set()
+        self._items: set[Target] = set()
         self._lock = threading.Lock()
 
     @contextmanager
     def attached(self, client: DynamoDBClient) -> Iterator[None]:
-        """Hold the rule for a client's calls.
-
-        The answer is given at `before-call`, before anything is signed or sent, so it stands for the network
-        whatever is behind that.
-        """
+        """Apply the rule to a client's calls, at `before-call`: before anything is signed or sent."""
         events = client.meta.events
         hooks: dict[str, Any] = {
             "before-call.dynamodb": self._begin,
@@ -75,59 +71,59 @@ class InFlight:
     def _begin(
         self, model: OperationModel, params: Mapping[str, Any], context: dict[str, Any], **_: object
     ) -> tuple[AWSResponse, dict[str, Any]] | None:
-        """Answer None, which lets the call go on, or DynamoDB's refusal."""
+        """Return None, which lets the call go on, or DynamoDB's refusal."""
         transaction = model.name == "TransactWriteItems"
-        places = self._places(model.name, json.loads(params["body"]))
+        written = self._written(model.name, json.loads(params["body"]))
         with self._lock:
-            taken = [place in self._items for place in places]
-            refused = any(taken)
+            conflicting = [one in self._items for one in written]
+            refused = any(conflicting)
             self.refused += refused
             if transaction and not refused:
-                self._items.update(places)
-                context["in flight"] = places
+                self._items.update(written)
+                context["in flight"] = written
         time.sleep(self._latency + (self._refusal if refused else 0.0))
         if not refused:
             return None
-        return _cancelled(taken) if transaction else _refused()
+        return _cancelled(conflicting) if transaction else _refused()
 
     def _end(self, context: dict[str, Any], **_: object) -> None:
         with self._lock:
             self._items.difference_update(context.pop("in flight", ()))
 
-    def _places(self, operation: str, request: Mapping[str, Any]) -> list[Place]:
-        """List the items that a call writes, in the order of its actions."""
+    def _written(self, operation: str, request: Mapping[str, Any]) -> list[Target]:
+        """Return the items that a call writes, in the order of its actions."""
         match operation:
             case "PutItem" | "UpdateItem" | "DeleteItem":
-                return [self._place(request["TableName"], request)]
+                return [self._item(request["TableName"], request)]
             case "TransactWriteItems":
                 actions = [action for entry in request["TransactItems"] for action in entry.values()]
-                return [self._place(action["TableName"], action) for action in actions]
+                return [self._item(action["TableName"], action) for action in actions]
             case "BatchWriteItem":
                 return [
-                    self._place(table, action)
+                    self._item(table, action)
                     for table, entries in request["RequestItems"].items()
                     for entry in entries
                     for action in entry.values()
                 ]
         return []
 
-    def _place(self, table: str, action: Mapping[str, Any]) -> Place:
+    def _item(self, table: str, action: Mapping[str, Any]) -> Target:
         item = action.get("Key") or action["Item"]
         return table, json.dumps([item[name] for name in self._key])
 
 
-def _cancelled(taken: list[bool]) -> tuple[AWSResponse, dict[str, Any]]:
+def _cancelled(conflicting: list[bool]) -> tuple[AWSResponse, dict[str, Any]]:
     conflict = {"Code": "TransactionConflict", "Message": ONGOING}
-    reasons = [conflict if one else {"Code": "None"} for one in taken]
+    reasons = [conflict if one else {"Code": "None"} for one in conflicting]
     codes = ", ".join(reason["Code"] for reason in reasons)
-    return _answer("TransactionCanceledException", f"{MESSAGE} [{codes}]", CancellationReasons=reasons)
+    return _reply("TransactionCanceledException", f"{MESSAGE} [{codes}]", CancellationReasons=reasons)
 
 
 def _refused() -> tuple[AWSResponse, dict[str, Any]]:
-    return _answer("TransactionConflictException", ONGOING)
+    return _reply("TransactionConflictException", ONGOING)
 
 
-def _answer(code: str, message: str, **fields: Any) -> tuple[AWSResponse, dict[str, Any]]:
+def _reply(code: str, message: str, **fields: Any) -> tuple[AWSResponse, dict[str, Any]]:
     parsed = {
         "Error": {"Code": code, "Message": message},
         "message": message,

@@ -1,15 +1,489 @@
-"""Leaderboards: what reads and changes cost, beside the published design and a Redis sorted set."""
+"""Leaderboards: the cost of reads and changes, and the time of reads, beside COUNT and a Redis sorted set."""
 
 from __future__ import annotations
 
-from bench import rank_prices, rank_reads, rank_times, rank_writes
-from bench.report import Report
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bench import redis_board
+from bench.boards import BEST, DISTRIBUTIONS, HIGHEST, LEVELS, NOW, POINTS, SEED, SHARDED, LargeBoard
+from bench.boards import name as name_of
+from bench.boards import players as players_of
+from bench.memory import Memory
+from bench.meter import Meter, Write
+from bench.published import ranking as published_ranking
+from bench.report import Cell, Figures, Plot, Question, Report, Result, Target
+from bench.round_trips import RoundTrips
+from bench.tables import Drifted, check, drain, fresh_table
+from chalicelib import aggregates, leaderboards, standings, times
+from chalicelib.auth import Caller
+from chalicelib.board_schemas import BoardBody
+from chalicelib.items import pack, unpack
+from chalicelib.score_schemas import EntriesQuery, ScoreBody, StandingQuery
+from chalicelib.settings import Settings
+from chalicelib.table import BATCH_WRITE, Table
 from local.engine import Engine
+from local.pumps import StreamPump
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+COMPARED, FEW = 1_000, 20  # players of the boards that an engine holds too; in a quick run
+SHARES = (0.001, 0.5, 1.0)  # the positions of the measured players, as shares of the board
+LATENCY = 0.020  # seconds of each call, so that concurrent calls overlap
+TRIES = 2
+NAMES = ("rank", "top 10", "around", "place")
+UNITS, TRIPS = 6, 2
+FLOOR = 0.5  # the RRU of one item
+SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (of cursors nobody reads)
+METHOD = f"""Reads. Read units (RRU) by AWS's published rules, computed from the items and index pages \
+that each call reads, eventually consistent as by default. Round trips are those in sequence: the longest \
+chain of calls each of which began after the one before had its reply, with {1000 * LATENCY:g} ms added to \
+every call; concurrent calls are one, and the fewest of {TRIES} tries count. Each figure is the dearest of \
+the players at the best position, in the middle and at the last. Lists have 10 entries; a place is one in \
+the middle of the board. A table in memory serves the product's own calls, because no engine here takes a \
+million players in reasonable time. At {COMPARED:,} players an engine (dynoxide) holds the same board \
+with the aggregates of a recount; results, units and calls must be equal, or the run fails (quick: {FEW} \
+players). Each rank is compared with the number of better scores. Names are UUIDs, scores lie from 0 to \
+{HIGHEST:,}. Clustered: 90% of the players in 1% of the range. Tied: ten different scores. The boards' \
+operator is increment, whose tree has the most levels; the second table has other kinds. The first request \
+of a process for a board, which also reads the season, is not counted. The published design (COUNT) reads \
+one page and stops; here its pages are followed to the right rank."""
+
+Ask = Callable[[], Any]
+
+
+class Read(NamedTuple):
+    """The cost of a read, and its result."""
+
+    units: float
+    trips: int
+    calls: int
+    result: Any
+
+
+def questions(table: Table, board: LargeBoard, position: int) -> dict[str, Ask]:
+    """Return the reads of a leaderboard, for the player at a position."""
+    player = board.player_at(position)
+
+    def entries(query: EntriesQuery) -> Ask:
+        return lambda: standings.entries(table, board.name, query, SETTINGS, NOW)
+
+    return {
+        "rank": lambda: standings.standing(table, board.name, player, StandingQuery(), NOW),
+        "top 10": entries(EntriesQuery()),
+        "around": entries(EntriesQuery(around=player)),
+        "place": entries(EntriesQuery(place=max(2, len(board.scores) // 2))),
+    }
+
+
+def read(question: Ask, client: DynamoDBClient, reader: DynamoDBClient, latency: float = LATENCY) -> Read:
+    """Ask a question: once unmeasured, once for the units, and some times for the round trips.
+
+    `reader` is another client of the same table. The fewest round trips count: a busy machine may start a
+    call late, and dependent calls never overlap.
+    """
+    question()
+    with Meter(client, reader=reader) as meter:
+        result = question()
+    chains = []
+    for _ in range(TRIES):
+        trips = RoundTrips()
+        with trips.of(client, latency):
+            question()
+        chains.append(trips.in_sequence)
+    return Read(meter.read_units, min(chains), meter.calls, result)
+
+
+def positions(count: int, shares: Sequence[float] = SHARES) -> list[int]:
+    """Return the positions of the measured players."""
+    return [max(1, round(share * count)) for share in shares]
+
+
+def ours(board: LargeBoard, names: Sequence[str] = NAMES) -> dict[str, Read]:
+    """Measure the dearest read of each kind on a board in memory. Raises Drifted for a wrong rank."""
+    dearest: dict[str, Read] = {}
+    with board.memory.client() as client, board.memory.client() as reader:
+        table = Table("memory", client)
+        for position in positions(len(board.scores)):
+            for name in names:
+                one = read(questions(table, board, position)[name], client, reader)
+                if name == "rank" and one.result.rank != (right := board.rank(one.result.player)):
+                    raise Drifted(f"{one.result} and not {right}")
+                before = dearest.get(name, one)
+                units, trips = max(before.units, one.units), max(before.trips, one.trips)
+                dearest[name] = one._replace(units=units, trips=trips)
+    return dearest
+
+
+def compare(engine: Engine, board: LargeBoard) -> None:
+    """Compare the reads of an engine that holds the same board. Raises Drifted for any difference."""
+    with fresh_table(engine) as (table, _), board.memory.client() as client, board.memory.client() as reader:
+        board.define(table)
+        table.batch_put(board.items())
+        memory = Table("memory", client)
+        for position in positions(len(board.scores)):
+            for name in NAMES:
+                there, here = questions(table, board, position), questions(memory, board, position)
+                on_engine = read(there[name], table.client, table.client, latency=0)
+                in_memory = read(here[name], client, reader, latency=0)
+                if on_engine._replace(trips=0) != in_memory._replace(trips=0):
+                    raise Drifted(f"{name}, {position}: {on_engine} and not {in_memory}")
+
+
+@contextmanager
+def _published_table(scores: Mapping[str, int], event: str) -> Iterator[tuple[Any, Any]]:
+    """Create two clients of the published design's table, in memory."""
+    memory = Memory(
+        lambda key: unpack(
+            published_ranking.runner(player := key.pk.removeprefix("USER#"), event, scores[player])
+        )
+    )
+    entries = sorted((score, f"USER#{player}") for player, score in scores.items())
+    memory.put_partition(f"EVENT#{event}", entries, f"EVENT#{event}")
+    with memory.client() as client, memory.client() as reader:
+        yield client, reader
+
+
+def published(board: LargeBoard, position: int) -> Read:
+    """Measure the published rank of the player at a position. Raises Drifted when it is wrong."""
+    player = board.player_at(position)
+    with _published_table(board.scores, board.name) as clients:
+        with Meter(clients[0], reader=clients[1]) as meter:
+            rank = published_ranking.position(clients[0], "memory", player, board.name)
+        if rank != board.rank(player):
+            raise Drifted(f"the published rank {rank} and not {board.rank(player)}")
+        return Read(meter.read_units, meter.calls, meter.calls, rank)
+
+
+KINDS: dict[str, tuple[BoardBody, bool]] = {  # the definition, and whether the scores are settled
+    "increment: sums to 10^15, 8 levels": (POINTS, True),
+    f"best, from 0 to {HIGHEST:,}: 3 levels": (BEST, True),
+    "set, the same": (LEVELS, True),
+    "set, the score has changed in the last minute": (LEVELS, False),
+    "increment, over 8 shards": (SHARDED, True),
+}
+
+
+def reads(engine: Engine, quick: bool) -> Report:
+    """Measure every read for every distribution and size, kinds of boards, and the published rank."""
+    sizes = SIZES[:1] if quick else SIZES
+    columns = [column for name in NAMES for column in (name, "trips")]
+    by_size = Figures(
+        "Reads of increment boards: RRU, and round trips in sequence", ("scores", "players", *columns)
+    )
+    by_kind = Figures(f"A rank among {sizes[-1]:,} players, by kind of board", ("board", "RRU", "trips"))
+    last = Figures("The published rank (COUNT) of the last player", ("players", "RRU", "trips"))
+    cost = Question("What does a rank cost, of a player in the middle?", "RRU, uniform scores")
+    trips = Question("… and how many round trips, one after the other?", "round trips")
+    plot = Plot("ranks", "What a rank costs, by the number of players", "players", "RRU a rank")
+    plot.series = {"ours": [], "published, in the middle": [], "floor": []}
+    ratios: dict[int, float] = {}
+    largest: list[Read] = []
+    for distribution in ("uniform",) if quick else DISTRIBUTIONS:
+        compare(engine, LargeBoard(POINTS, players_of(distribution, FEW if quick else COMPARED)))
+        for size in sizes:
+            board = LargeBoard(POINTS, players_of(distribution, size))
+            found = ours(board)
+            largest += [found["rank"]] if size == sizes[-1] else []
+            cells = [cell for name in NAMES for cell in (found[name].units, found[name].trips)]
+            by_size.rows.append((distribution, size, *cells))
+            if distribution != "uniform":
+                continue
+            rank, middle, final = found["rank"], published(board, size // 2), published(board, size)
+            ratios[size] = middle.units / rank.units
+            cost.results.append(Result(f"{size:,} players", rank.units, middle.units, FLOOR))
+            trips.results.append(Result(f"{size:,} players", rank.trips, middle.trips, 1))
+            last.rows.append((f"{size:,}", final.units, final.trips))
+            for points, units in zip(plot.series.values(), (rank.units, middle.units, FLOOR), strict=True):
+                points.append((size, units))
+    uniform = players_of("uniform", sizes[-1])
+    for kind, (body, is_settled) in KINDS.items():
+        changed = {} if is_settled else {"changed": times.epoch(NOW)}
+        rank = ours(LargeBoard(body, uniform, **changed), ("rank",))["rank"]
+        by_kind.rows.append((kind, rank.units, rank.trips))
+    judged = f"a rank, {sizes[-1]:,} players, the most of any distribution"
+    targets = [
+        Target(f"RRU of {judged}", max(one.units for one in largest), UNITS),
+        Target(f"round trips of {judged}", max(one.trips for one in largest), TRIPS),
+    ]
+    if 100_000 in ratios:
+        name = "times the RRU, COUNT, in the middle of 100,000"
+        targets.append(Target(name, ratios[100_000], 100, at_most=False))
+    return Report([METHOD], [by_size, by_kind, last], targets, [cost, trips], [plot])
+
+
+# -- changes ---------------------------------------------------------------------------------------
+
+CONTRIBUTIONS = (leaderboards.contribution,)
+PLAYERS, FEWER = 1_000, 100  # on the board before; in a quick run
+BATCHES = (1, 10, 100)
+SMALL = 10  # the most that a small gain adds
+WRITES = f"""Writes. Write units (WCU) for each change of score, by the same rules as those of a view: the \
+submission's transaction (score and activity), then the aggregator over the stream, whose batch holds as \
+many changes as the row says, until the stream is empty. {PLAYERS:,} players with uniform scores are on \
+the board, and change at random. A small gain is 1 to {SMALL}. A change costs the same among a million \
+players, except in batches, where fewer nodes are shared. Afterwards all aggregates are compared with a \
+recount. Guard: the page that makes a record count once. Index: an entry that moves. Transactions: of the \
+aggregator, for each change. A submission also reads 3 RRU. Published: one update, which counts a repeated \
+request twice, and no tree."""
+
+
+class Cost(NamedTuple):
+    """WCU for each change of score, by the kind of item; and the aggregator's transactions for each."""
+
+    submission: float
+    guards: float
+    nodes: float
+    entries: float
+    indexes: float
+    transactions: float
+
+    @property
+    def total(self) -> float:
+        """Return all write units."""
+        return sum(self[:-1])
+
+
+Draw = Callable[[random.Random, int], int]
+
+
+def _anywhere(rng: random.Random, _: int) -> int:
+    return rng.randint(0, HIGHEST)
+
+
+def _gain(rng: random.Random, _: int) -> int:
+    return rng.randint(1, SMALL)
+
+
+def _better(rng: random.Random, score: int) -> int:
+    return min(HIGHEST, score + rng.randint(1, SMALL))
+
+
+CHANGES: dict[str, tuple[BoardBody, Draw]] = {
+    "new players, increment": (POINTS, _anywhere),
+    "small gains, increment": (POINTS, _gain),
+    "random moves, increment": (POINTS, _anywhere),
+    "new players, 0 to 999,999": (LEVELS, _anywhere),
+    "small gains, 0 to 999,999": (LEVELS, _better),
+    "random moves, 0 to 999,999": (LEVELS, _anywhere),
+}
+
+
+def change_costs(
+    engine: Engine, name: str, batches: Sequence[int] = BATCHES, players: int = PLAYERS
+) -> dict[int, Cost]:
+    """Measure changes in batches of each size. Raises Drifted when the aggregates are wrong afterwards."""
+    body, draw = CHANGES[name]
+    board = LargeBoard(body, players_of("uniform", players))
+    rng, count = random.Random(SEED), 10 + sum(batches)
+    chosen = rng.sample(sorted(board.scores), count)
+    if name.startswith("new"):
+        chosen = [name_of(players + number) for number in range(count)]
+    values = iter([(player, draw(rng, board.scores.get(player, 0))) for player in chosen])
+    found = {}
+    with fresh_table(engine) as (table, stream_arn):
+        records: list[Any] = []
+        stream = engine.client("dynamodbstreams")
+        pump = StreamPump(stream, stream_arn, lambda event, _: records.extend(event["Records"]))
+        board.define(table)
+        table.batch_put(board.items())
+        drain(pump)
+        second = int(time.time())
+        for size in batches:
+            rounds, transactions = max(1, 10 // size), 0
+            with Meter(table.client) as meter:
+                for _ in range(rounds):
+                    for _ in range(size):
+                        player, value = next(values)
+                        score = ScoreBody(id="change", value=value)  # type: ignore[arg-type]
+                        leaderboards.submit(table, board.name, score, Caller(player), NOW)
+                    records.clear()
+                    drain(pump)
+                    second += 1
+                    for record in records:
+                        record["dynamodb"]["ApproximateCreationDateTime"] = second
+                    transactions += aggregates.apply(table, CONTRIBUTIONS, records).transactions
+            found[size] = _split(meter.writes, rounds * size, transactions)
+        drain(pump)
+        check(CONTRIBUTIONS, table, name)
+    return found
+
+
+def _split(writes: Sequence[Write], changes: int, transactions: int) -> Cost:
+    """Split the cost of some writes by the kind of item, for each change."""
+
+    def by(attribute: str, *prefixes: str) -> float:
+        return sum(one.table for one in writes if one.key[attribute]["S"].startswith(prefixes))
+
+    parts = [by("sk", "BOARD#", "ACTIVITY#"), by("pk", "GUARD#"), by("pk", "RANK#"), by("sk", "RANKED#")]
+    if sum(parts) != sum(one.table for one in writes):
+        raise Drifted("a write of another item")
+    indexes = sum(one.indexes for one in writes)
+    return Cost(*(part / changes for part in (*parts, indexes, transactions)))
+
+
+def published_change(engine: Engine) -> float:
+    """Measure changes in the published design, in WCU for each."""
+    scores = players_of("uniform", 20)
+    with fresh_table(engine) as (table, _):
+        for player, score in scores.items():
+            item = published_ranking.runner(player, "event", score)
+            table.client.put_item(TableName=table.name, Item=item)
+        with Meter(table.client) as meter:
+            for player in scores:
+                published_ranking.run(table.client, table.name, player, "event", SMALL)
+    return meter.write_units / len(scores)
+
+
+def changes(engine: Engine, quick: bool) -> Report:
+    """Measure all changes beside the published design."""
+    columns = ("changes, board", "in a batch", "submission", "guard", "nodes", "entry", "index")
+    figures = Figures(
+        "WCU for each change of score, ours, by the item written", (*columns, "all", "transactions")
+    )
+    question = Question("What does a change of score cost?", "WCU a change")
+    theirs = published_change(engine)
+    for name in [*CHANGES][1:2] if quick else CHANGES:
+        found = change_costs(engine, name, BATCHES[:2], FEWER) if quick else change_costs(engine, name)
+        for size, cost in found.items():
+            figures.rows.append((name, size, *cost[:-1], cost.total, cost.transactions))
+            batch = "alone" if size == 1 else f"{size} at once"
+            question.results.append(Result(f"{name}, {batch}", cost.total, theirs, 1.0))
+    return Report([WRITES], [figures], questions=[question])
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+TIMED, TIMED_FEW = 100_000, 100  # players
+ADDED = 0.010  # seconds added to every round trip of all designs, in a table that says so
+REPEATS = 5
+FASTER = 100
+TIMED_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
+WRITERS = 4
+TIMES = f"""Time. The same players with uniform scores, ours and the published design in one table of one \
+engine, and a Redis sorted set on this machine (its own client, nothing kept on disk). The engine holds \
+each player's item of the published design, each player's entry of ours, and of our scores and nodes those \
+that are read. A figure is the mean over players at 10, 30, 50, 70 and 90% of the board, of ours and Redis \
+the median of {REPEATS} repeats each. All results are compared. Once as the engine responds, for the \
+strict target, and once with {1000 * ADDED:g} ms added to every round trip, which stands for a network and \
+is no figure of AWS's. \
+ministack scans its whole table for each query: there, and in a quick run, {TIMED_FEW:,} players are \
+compared, and no target is strict. Each Redis call is one round trip without a network; rank and around \
+are two."""
+
+
+def load(table: Table, items: Sequence[Mapping[str, Any]]) -> None:
+    """Write items in typed JSON, some batches at a time."""
+
+    def put(some: Sequence[Mapping[str, Any]]) -> None:
+        left: Any = {table.name: [{"PutRequest": {"Item": item}} for item in some]}
+        while left:
+            left = table.client.batch_write_item(RequestItems=left).get("UnprocessedItems")
+
+    with ThreadPoolExecutor(WRITERS) as writers:
+        list(writers.map(put, [items[i : i + BATCH_WRITE] for i in range(0, len(items), BATCH_WRITE)]))
+
+
+def _milliseconds(reads: Sequence[Mapping[str, Ask]], repeats: int = REPEATS) -> dict[str, float]:
+    """Return the mean over players of the median time of each question."""
+
+    def median(question: Ask) -> float:
+        elapsed = []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            question()
+            elapsed.append(1000 * (time.perf_counter() - begin))
+        return statistics.median(elapsed)
+
+    return {name: statistics.mean(median(one[name]) for one in reads) for name in reads[0]}
+
+
+def our_times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) -> list[dict[str, float]]:
+    """Measure our reads without and with latency. Raises Drifted for results that differ from memory's."""
+    with board.memory.client() as client:
+        here = [questions(Table("memory", client), board, position) for position in at]
+        right = [{name: question() for name, question in one.items()} for one in here]
+    entries = [pack(board.entry(player)) for player in board.scores]
+    items = [pack(item) for key in board.memory.read if (item := board.memory.item(key))]
+    written = {entry["pk"]["S"] + entry["sk"]["S"] for entry in entries}
+    load(table, entries + [item for item in items if item["pk"]["S"] + item["sk"]["S"] not in written])
+    there = [questions(table, board, position) for position in at]
+    if [{name: question() for name, question in one.items()} for one in there] != right:
+        raise Drifted("the engine's results are not those of the table in memory")
+    alone = _milliseconds(there, repeats)
+    with RoundTrips().of(table.client, ADDED):
+        return [alone, _milliseconds(there, repeats)]
+
+
+def published_times(table: Table, board: LargeBoard, at: Sequence[int]) -> list[float]:
+    """Measure the published rank without and with latency. Raises Drifted when it is wrong."""
+    load(table, [published_ranking.runner(one, board.name, score) for one, score in board.scores.items()])
+    players = [board.player_at(position) for position in at]
+
+    def mean() -> float:
+        begin = time.perf_counter()
+        ranks = [published_ranking.position(table.client, table.name, one, board.name) for one in players]
+        elapsed = time.perf_counter() - begin
+        if ranks != [board.rank(player) for player in players]:
+            raise Drifted("the published rank is wrong")
+        return 1000 * elapsed / len(players)
+
+    alone = mean()
+    with RoundTrips().of(table.client, ADDED):
+        return [alone, mean()]
+
+
+def redis_times(quick: bool) -> Report:
+    """Fill and measure sorted sets of all sizes; an empty report that says why where there is no Redis."""
+    title = "Redis sorted set, uniform scores: memory, and ms on this machine"
+    figures = Figures(title, ("players", "MB", *NAMES, "change"))
+    try:
+        with redis_board.server() as client:
+            for size in SIZES[:1] if quick else SIZES:
+                board = LargeBoard(BEST, players_of("uniform", size))
+                memory = redis_board.fill(client, board.scores)
+                reads = []
+                for position in positions(size, TIMED_SHARES):
+                    player = board.player_at(position)
+                    if redis_board.rank(client, player) != board.rank(player):
+                        raise Drifted("the rank in Redis is wrong")
+                    reads.append(redis_board.questions(client, player, position))
+                figures.rows.append((f"{size:,}", memory / 1e6, *_milliseconds(reads).values()))
+    except redis_board.RedisUnavailable as reason:
+        return Report([f"Redis is left out: {reason}."])
+    return Report([], [figures])
+
+
+def elapsed(engine: Engine, quick: bool) -> Report:
+    """Measure the times of all three designs."""
+    is_judged = engine.kind == "dynoxide" and not quick
+    size = TIMED if is_judged else TIMED_FEW
+    board, at = LargeBoard(POINTS, players_of("uniform", size)), positions(size, TIMED_SHARES)
+    with fresh_table(engine) as (table, _):
+        theirs = published_times(table, board, at)
+        board.define(table)
+        mine = our_times(table, board, at, REPEATS if is_judged else 1)
+    report = Report([TIMES]) + redis_times(quick)
+    for i, added in enumerate(("no latency added", f"{1000 * ADDED:g} ms added to each round trip")):
+        rows: list[Sequence[Cell]] = [
+            ("ours", *(mine[i][name] for name in NAMES)),
+            ("COUNT", theirs[i], "-", "-", "-"),
+        ]
+        figures = Figures(f"{size:,} players, {engine.kind}, {added}: ms", ("design", *NAMES), rows)
+        report.figures.insert(i, figures)
+        ratio, name = theirs[i] / mine[i]["rank"], f"times faster than COUNT, a rank among {size:,}, {added}"
+        report.targets.append(Target(name, ratio, FASTER, at_most=False, strict=is_judged and not i))
+    return report
 
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure time and units on an engine; `quick` takes small boards and judges no time."""
-    timed, memory = rank_times.report(engine, quick)
-    reads = rank_reads.measure(engine, quick)
-    written, writes = rank_writes.report(engine, quick)
-    return rank_reads.report(reads) + written + timed + rank_prices.report(reads, writes, memory)
+    timed = elapsed(engine, quick)
+    return reads(engine, quick) + changes(engine, quick) + timed

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from botocore.model import OperationModel
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# A condition that is false is billed; any other refused call is not.
+# A false condition is billed; any other refused call is not.
 _BILLED_ERRORS = {"ConditionalCheckFailedException", "TransactionCanceledException"}
 _PARTIQL = {"ExecuteStatement", "BatchExecuteStatement", "ExecuteTransaction"}
 _WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
 _NO_INDEXES = TableDefinition(indexes={})
-# What makes a page show less than it read.
+# The parameters that make a page return less than it read.
 _NARROWING = {"Select", "FilterExpression", "ProjectionExpression"}
 
 Request = Mapping[str, Any]
@@ -76,7 +76,7 @@ class Meter:
     (4.0, 0.0, {'TransactWriteItems': 4.0})
 
     True sizes need whole items, so the meter reads each named item before and after a call: through
-    `reader`, or through the client itself with the meter deaf. Those reads are not counted, but they take
+    `reader`, or through the client itself with the meter muted. Those reads are not counted, but they take
     time: measure time in another run. Several threads may call, unless one writes what another reads. Every
     table is taken to have the one `definition`.
 
@@ -95,7 +95,7 @@ class Meter:
         self._events = client.meta.events
         self._reader = reader or client
         self._definition = definition
-        self._deaf = local()
+        self._muted = local()
         self._adding = Lock()
         self._succeeded: set[str] = set()
         self.reset()
@@ -122,7 +122,7 @@ class Meter:
         self.close()
 
     def _before(self, params: Request, model: OperationModel, context: dict[str, Any], **_: object) -> None:
-        if getattr(self._deaf, "now", False):
+        if getattr(self._muted, "now", False):
             return
         if model.name in _PARTIQL:
             raise ValueError(f"{model.name} has no rule in Meter; use the item operations instead of PartiQL")
@@ -181,7 +181,7 @@ class Meter:
         return repeated
 
     def _page(self, operation: str, params: Request, parsed: Request) -> float:
-        """Return a page's RCU, reading the page again whole when the answer shows less than was read."""
+        """Return a page's RCU, reading the page again whole when the reply returns less than was read."""
         items = parsed.get("Items", [])
         if _NARROWING & params.keys() and parsed["ScannedCount"]:
             items = self._whole_page(operation, params, parsed["ScannedCount"])
@@ -198,23 +198,23 @@ class Meter:
             kept = {name: value for name, value in whole.pop(names, {}).items() if name in used}
             whole |= {names: kept} if kept else {}
         whole["Limit"] = count
-        with self._unheard():
-            answer = self._reader.query(**whole) if operation == "Query" else self._reader.scan(**whole)
-        return list(answer["Items"])
+        with self._muting():
+            reply = self._reader.query(**whole) if operation == "Query" else self._reader.scan(**whole)
+        return list(reply["Items"])
 
     def _image(self, table: str, request: Request) -> Item:
         """Return the item as it is now; empty when there is none."""
-        with self._unheard():
-            answer = self._reader.get_item(TableName=table, Key=self._key(request), ConsistentRead=True)
-        return answer.get("Item", {})
+        with self._muting():
+            reply = self._reader.get_item(TableName=table, Key=self._key(request), ConsistentRead=True)
+        return reply.get("Item", {})
 
     def _key(self, request: Request) -> dict[str, Any]:
         return {name: (request.get("Key") or request["Item"])[name] for name in self._definition.key}
 
     @contextmanager
-    def _unheard(self) -> Iterator[None]:
-        self._deaf.now = True
+    def _muting(self) -> Iterator[None]:
+        self._muted.now = True
         try:
             yield
         finally:
-            self._deaf.now = False
+            self._muted.now = False

@@ -1,4 +1,4 @@
-"""The whole product as a process of its own, which a measurement may kill and start again."""
+"""The whole product as a process of its own, which a measurement may kill and restart, and an HTTP client."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from chalicelib import auth
 from chalicelib.settings import Settings
 from local.engine import ROOT, Engine
 
-SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (of tokens that nobody else takes)
-PATIENCE = 120.0  # seconds that a start, or an answer with all its repeats, may take
-PASSING = {429, 500, 502, 503}
+SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (of tokens that nobody else reads)
+PATIENCE = 120.0  # seconds that a start, or a response with all its retries, may take
+TRANSIENT = {429, 500, 502, 503}
 
 
 class Product:
@@ -31,40 +31,32 @@ class Product:
             found = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
             self.port, self.socket_port = (probe.getsockname()[1] for probe in found)
         options = ["--engine", engine.endpoint, "--data", str(data), "--no-reload"]
-        ports = ["--port", str(self.port), "--socket-port", str(self.socket_port)]
-        self._command = [sys.executable, "-m", "local", *options, *ports, *(["--queue"] if queue else [])]
+        options += ["--port", str(self.port), "--socket-port", str(self.socket_port)]
+        self._command = [sys.executable, "-m", "local", *options, *(["--queue"] if queue else [])]
         self._log = data / "soak.log"
         data.mkdir(parents=True, exist_ok=True)
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
         kept = {n: v for n, v in os.environ.items() if not n.startswith(("AWS_", "HUBBUB_"))}
+        environment, none = kept | {"HUBBUB_SECRET": SETTINGS.secret}, subprocess.DEVNULL
         with self._log.open("ab") as log:
             process = subprocess.Popen(  # noqa: S603 (our own command)
-                self._command,
-                cwd=ROOT,
-                env=kept | {"HUBBUB_SECRET": SETTINGS.secret},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                self._command, cwd=ROOT, env=environment, stdin=none, stdout=log, stderr=log
             )
-        self._wait(process)
-        return process
-
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + PATIENCE
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
                 connection.request("GET", "/health")
                 if connection.getresponse().status == 200:
-                    return
+                    return process
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the product did not start: {self._log.read_text()[-2000:]}")
             time.sleep(0.05)
 
     def kill(self) -> float:
-        """Kill it, pumps and all, and start it again; answer the seconds until it answered."""
+        """Kill the process with its pumps, and restart it; return the seconds until it responds."""
         begun = time.monotonic()
         self.process.kill()
         self.process.wait()
@@ -72,7 +64,7 @@ class Product:
         return time.monotonic() - begun
 
     def memory(self) -> float:
-        """Answer the megabytes that the process holds, 0 where that cannot be read."""
+        """Return the resident megabytes of the process, 0 where they cannot be read."""
         try:
             lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
         except OSError:
@@ -92,17 +84,17 @@ class Product:
 
 
 class Caller:
-    """An HTTP client that sends a request again until it is answered: whatever it sends may come twice."""
+    """An HTTP client that retries each request until there is a response: any request may arrive twice."""
 
     def __init__(self, product: Product) -> None:
-        self.repeats = 0
+        self.retries = 0
         self._product = product
         self._connection: http.client.HTTPConnection | None = None
 
     def call(
         self, method: str, path: str, body: Any = None, sub: str = "", headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Send a request as somebody; answer its status and JSON. Raises TimeoutError after two minutes."""
+        """Send a request as `sub`; return its status and JSON. Raises TimeoutError after two minutes."""
         sent = {"Content-Type": "application/json", "User-Agent": "a browser", **(headers or {})}
         if sub:
             token = auth.mint(SETTINGS, sub, scope="admin" if sub == "admin" else "")
@@ -110,20 +102,16 @@ class Caller:
         data = None if body is None else json.dumps(body)
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError, http.client.HTTPException):
+            try:
                 if self._connection is None:
                     self._connection = http.client.HTTPConnection("127.0.0.1", self._product.port, timeout=30)
                 self._connection.request(method, path, data, sent)
-                answer = self._connection.getresponse()
-                text = answer.read()
-                if answer.status not in PASSING:
-                    return answer.status, json.loads(text) if text[:1] in (b"{", b"[") else None
-                self._again(0.1)
-                continue
-            self._again(0.05)
-            self._connection = None
-        raise TimeoutError(f"{method} {path} was not answered")
-
-    def _again(self, pause: float) -> None:
-        self.repeats += 1
-        time.sleep(pause)
+                response = self._connection.getresponse()
+                text = response.read()
+                if response.status not in TRANSIENT:
+                    return response.status, json.loads(text) if text[:1] in (b"{", b"[") else None
+            except (OSError, http.client.HTTPException):
+                self._connection = None
+            self.retries += 1
+            time.sleep(0.1)
+        raise TimeoutError(f"{method} {path}: no response")

@@ -1,14 +1,199 @@
-"""The hot paths: how long the app takes to import, and each of its handlers to run."""
+"""CPU time: how long the app takes to import, and each of its handlers to run."""
 
 from __future__ import annotations
 
-from bench import cpu_times, import_time
-from bench.report import Report
-from local.engine import Engine
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from botocore.awsrequest import AWSResponse
+
+from bench import operations
+from bench.deployed import Deployed, Invocation
+from bench.report import Cell, Figures, Report, Target
+from local.engine import ROOT, Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+BARE = "import chalice, boto3; boto3.client('dynamodb')"
+APP = "import app"
+CONNECTED = "import app, chalicelib.table; chalicelib.table.connect()"
+TIMED = """
+import sys, time
+begin = time.perf_counter()
+exec(sys.argv[1])
+print(time.perf_counter() - begin)
+"""
+BOUND = 1.25
+IMPORT = f"""Import time. Each run is a new Python process that times one statement, without Python's own \
+start: `{BARE}` (bare), `{APP}`, and `{CONNECTED}` (connected); the three take turns, from compiled files, \
+and the median of each counts. Nothing is sent to an engine. Bare and connected both end with a DynamoDB \
+client, so they are compared."""
+
+
+class ImportTimes(NamedTuple):
+    """Median seconds of each statement."""
+
+    bare: float
+    app: float
+    connected: float
+
+
+def import_times(runs: int) -> ImportTimes:
+    """Time each statement in `runs` processes (about 0.5 s each), after one that does not count."""
+    seconds: dict[str, list[float]] = {BARE: [], APP: [], CONNECTED: []}
+    for _ in range(runs + 1):
+        for statement, times in seconds.items():
+            times.append(_seconds(statement))
+    return ImportTimes(*(statistics.median(times[1:]) for times in seconds.values()))
+
+
+def import_report(times: ImportTimes, runs: int) -> Report:
+    """Return the medians in milliseconds. The target is the ratio of connected to bare, not of one run."""
+    rows = [
+        ("bare: chalice, boto3, client", 1000 * times.bare, 1.0),
+        ("app", 1000 * times.app, times.app / times.bare),
+        ("connected: app and its client", 1000 * times.connected, times.connected / times.bare),
+    ]
+    figures = Figures(f"Import, median of {runs} runs", ("statement", "ms", "times bare"), list(rows))
+    name = "import of the app and its client, times bare"
+    return Report([IMPORT], [figures], [Target(name, times.connected / times.bare, BOUND, strict=runs > 1)])
+
+
+def _seconds(statement: str) -> float:
+    # Credentials in the environment, as on Lambda: without them the client would look for them elsewhere.
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "HUBBUB_STAGE": "local",
+    }
+    command = [sys.executable, "-c", TIMED, statement]
+    options: dict[str, Any] = {"cwd": ROOT, "env": environment, "check": True, "text": True}
+    return float(subprocess.run(command, capture_output=True, **options).stdout)  # noqa: S603 (our statements)
+
+
+# -- handlers --------------------------------------------------------------------------------------
+
+HANDLERS = """Handlers. CPU milliseconds of this process for each invocation, all its threads together: \
+from the event that Lambda passes to what the handler returns, log lines and metrics included. The table \
+replies once; after that its replies are played back in place of the network, byte for byte, so the SDK's \
+own work (to sign, write and read) is included, and sockets, TLS and the engine are not. The least of \
+{runs} runs after one that does not count: other work on the machine only adds. A batch of the stream is \
+also shown for each of its records. Invocations that make random choices (joining or leaving a pair) send \
+other requests each time, and are left out. Views are of one page."""
+
+
+class Changed(Exception):
+    """An invocation made other calls than when its replies were recorded."""
+
+
+class Tape:
+    """The replies that a client received, to be played back in the same order by operation."""
+
+    def __init__(self) -> None:
+        self._replies: dict[str, list[tuple[int, Any, bytes]]] = defaultdict(list)
+        self._played: dict[str, int] = defaultdict(int)
+
+    def rewind(self) -> None:
+        """Start with the first replies again."""
+        self._played.clear()
+
+    def check(self) -> None:
+        """Raise Changed unless each reply was played."""
+        if self._played != {name: len(replies) for name, replies in self._replies.items()}:
+            raise Changed
+
+    @contextmanager
+    def record(self, client: DynamoDBClient) -> Iterator[None]:
+        """Send what the client sends, and keep the replies."""
+
+        def send(request: Any, event_name: str, **_: object) -> AWSResponse:
+            reply: AWSResponse = client._endpoint.http_session.send(request)  # type: ignore[attr-defined]
+            self._replies[event_name].append((reply.status_code, reply.headers, reply.content))
+            return reply
+
+        with _sending(client, send):
+            yield
+
+    @contextmanager
+    def play(self, client: DynamoDBClient) -> Iterator[None]:
+        """Reply in the table's place; nothing is sent."""
+
+        def send(request: Any, event_name: str, **_: object) -> Any:
+            number = self._played[event_name]
+            self._played[event_name] += 1
+            if number >= len(self._replies.get(event_name, ())):
+                raise Changed
+            status, headers, content = self._replies[event_name][number]
+            reply: Any = AWSResponse(request.url, status, headers, None)
+            reply._content = content  # which `content` returns, without a socket to read from
+            return reply
+
+        with _sending(client, send):
+            yield
+
+
+@contextmanager
+def _sending(client: DynamoDBClient, send: Any) -> Iterator[None]:
+    client.meta.events.register_first("before-send.dynamodb", send)
+    try:
+        yield
+    finally:
+        client.meta.events.unregister("before-send.dynamodb", send)
+
+
+def milliseconds(client: DynamoDBClient, invocation: Invocation, runs: int) -> float:
+    """Run an invocation, then play it back so many times; return the least time. Raises Changed."""
+    tape = Tape()
+    with tape.record(client):
+        invocation.run()
+    times = []
+    with tape.play(client):
+        for _ in range(runs + 1):
+            tape.rewind()
+            begun = time.process_time()
+            try:
+                invocation.run()
+            except Exception as error:  # a reply to another call makes no sense to it
+                raise Changed from error
+            times.append(time.process_time() - begun)
+            tape.check()
+    return 1000 * min(times[1:])
+
+
+def handler_report(engine: Engine, runs: int) -> Report:
+    """Measure every operation."""
+    columns = ("operation", "", "ms", "records", "ms a record")
+    figures = Figures(f"CPU of a handler, least of {runs} runs", columns)
+
+    def run(site: Deployed, invocation: Invocation) -> None:
+        try:
+            elapsed = milliseconds(site.table.client, invocation, runs)
+        except Changed:
+            return
+        count = len(invocation.event["Records"]) if invocation.operation == "stream" else 0
+        each: Sequence[Cell] = (count, elapsed / count) if count else ("", "")
+        figures.rows.append((invocation.operation, invocation.name, elapsed, *each))
+
+    operations.play(engine, run)
+    return Report([HANDLERS.format(runs=runs)], [figures])
 
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure both; `quick` makes fewer runs."""
     runs = 1 if quick else 21
-    imports = import_time.report(import_time.measure(runs), runs)  # first: while the engine is idle
-    return imports + cpu_times.report(engine, 1 if quick else 50)
+    imports = import_report(import_times(runs), runs)  # first: while the engine is idle
+    return imports + handler_report(engine, 1 if quick else 50)

@@ -1,9 +1,9 @@
-"""What a measurement has to say: its method, its tables, and whether its targets are met."""
+"""The report of a measurement: its method, its tables, its plots, and whether its targets are met."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ Cell = str | int | float
 
 
 class Target(NamedTuple):
-    """A figure and its bound. One that is not strict is shown and does not decide the exit code."""
+    """A figure and its bound. One that is not strict is shown, and does not decide the exit code."""
 
     name: str
     measured: float
@@ -24,8 +24,13 @@ class Target(NamedTuple):
 
     @property
     def met(self) -> bool:
-        """Tell whether the figure is within its bound, the bound included."""
+        """Return whether the figure is within its bound, the bound included."""
         return self.measured <= self.bound if self.at_most else self.measured >= self.bound
+
+    def row(self) -> tuple[str, str, str, str]:
+        """Return the target as a row of a table."""
+        word = ("met" if self.met else "**missed**") + ("" if self.strict else ", for information")
+        return self.name, text(self.measured), f"{'≤' if self.at_most else '≥'} {text(self.bound)}", word
 
 
 @dataclass
@@ -36,11 +41,17 @@ class Figures:
     columns: Sequence[str]
     rows: list[Sequence[Cell]] = field(default_factory=list)
 
+    def markdown(self) -> Iterator[str]:
+        """Yield the lines of the table in Markdown."""
+        yield f"| {' | '.join(self.columns)} |"
+        yield f"|---|{'---:|' * (len(self.columns) - 1)}"
+        yield from (f"| {' | '.join(text(cell).replace('|', '¦') for cell in row)} |" for row in self.rows)
 
-class Answer(NamedTuple):
+
+class Result(NamedTuple):
     """One case of a question: our figure, the published design's, and the least that DynamoDB could charge.
 
-    None where there is no such thing.
+    None where there is no such figure.
     """
 
     case: str
@@ -51,26 +62,26 @@ class Answer(NamedTuple):
 
 @dataclass
 class Question:
-    """What somebody would ask of the two designs, with the answers side by side; `unit` is that of each."""
+    """A question about the designs, with the results side by side in one `unit`."""
 
     title: str
     unit: str
-    answers: list[Answer] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
 
     @property
     def figures(self) -> Figures:
-        """Write the answers as a table, with the ratios."""
+        """Return the results as a table, with the ratios."""
         columns = (self.unit, "ours", "published", "floor", "ours : published", "ours : floor")
-        rows = [
-            (one.case, *(_or_none(n) for n in one[1:]), _ratio(one, one.published), _ratio(one, one.floor))
-            for one in self.answers
-        ]
-        return Figures(self.title, columns, list(rows))
+        rows: list[Sequence[Cell]] = []
+        for one in self.results:
+            cells = ["–" if number is None else number for number in one[1:]]
+            rows.append((one.case, *cells, _ratio(one, one.published), _ratio(one, one.floor)))
+        return Figures(self.title, columns, rows)
 
 
 @dataclass
 class Plot:
-    """Some series of points; `name` is that of its file, both axes are logarithmic."""
+    """Series of points on two logarithmic axes; `name` is that of its file."""
 
     name: str
     title: str
@@ -81,7 +92,7 @@ class Plot:
 
 @dataclass
 class Report:
-    """Some measurements made in one run; `method` says how, a paragraph each."""
+    """Measurements of one run; `method` has a paragraph for each."""
 
     method: list[str] = field(default_factory=list)
     figures: list[Figures] = field(default_factory=list)
@@ -90,58 +101,41 @@ class Report:
     plots: list[Plot] = field(default_factory=list)
 
     def __add__(self, other: Report) -> Report:
-        """Put two reports one behind the other."""
+        """Return both reports as one."""
         return Report(
-            self.method + other.method,
-            self.figures + other.figures,
-            self.targets + other.targets,
-            self.questions + other.questions,
-            self.plots + other.plots,
+            *(mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True))
         )
 
     @property
     def met(self) -> bool:
-        """Tell whether every strict target is met."""
+        """Return whether every strict target is met."""
         return all(target.met for target in self.targets if target.strict)
 
     def as_json(self) -> str:
-        """Write the report as one JSON object."""
+        """Return the report as one JSON object."""
         targets = [{**target._asdict(), "met": target.met} for target in self.targets]
         return json.dumps({**asdict(self), "targets": targets, "met": self.met}, indent=2)
 
     def show(self, console: Console) -> None:
-        """Print the method first, then the tables, then the targets."""
+        """Print the method, then the tables, then the targets."""
         for paragraph in self.method:
-            console.print(paragraph, markup=False, highlight=False)
-            console.print()
-        for figures in (*(question.figures for question in self.questions), *self.figures):
+            console.print(f"{paragraph}\n", markup=False, highlight=False)
+        targets = Figures("Targets", ("target", "measured", "bound", ""), [one.row() for one in self.targets])
+        for figures in (*(question.figures for question in self.questions), *self.figures, targets):
             table = Table(*figures.columns, title=figures.title, title_justify="left")
             for column in table.columns[1:]:
                 column.justify = "right"
             for row in figures.rows:
                 table.add_row(*map(text, row))
             console.print(table)
-        for target in self.targets:
-            word = "met" if target.met else "MISSED"
-            sign = "<=" if target.at_most else ">="
-            loose = "" if target.strict else " (for information)"
-            console.print(
-                f"{word:6} {target.name}: {text(target.measured)} {sign} {text(target.bound)}{loose}",
-                markup=False,
-                highlight=False,
-            )
 
 
-def _or_none(number: float | None) -> Cell:
-    return "–" if number is None else number
-
-
-def _ratio(one: Answer, other: float | None) -> Cell:
+def _ratio(one: Result, other: float | None) -> Cell:
     return "–" if not other else one.ours / other
 
 
 def text(cell: Cell) -> str:
-    """Write a cell as people read it."""
+    """Return a cell as text."""
     if isinstance(cell, float):
         return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}" if abs(cell) < 0.1 else f"{cell:.2f}"
     return f"{cell:,}" if isinstance(cell, int) else cell

@@ -1,34 +1,69 @@
-"""Writes what was measured as one document: machine, a table for each question, plots, methods, details."""
+"""All measurements in one run, written as one document with tables, plots and methods."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
+import platform
+import shutil
+import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
-from bench.plots import svg
-from bench.report import Figures, Report, text
+from rich.console import Console
 
-FILE = "RESULTS.md"
-PLOTS = "plots"
-HEAD = """# What it costs, and how fast it is
+from bench import plots
+from bench.report import Figures, Report
+from local.engine import ROOT, start
+
+FILE, PLOTS = "RESULTS.md", "plots"
+PACKAGES = ("boto3", "botocore", "chalice", "msgspec", "ministack", "redis")
+IDLE = 0.25  # the load of a core up to which the machine counts as idle
+ENGINE = "dynoxide"
+MEASUREMENTS = ("profile", "views", "volume", "leaderboards", "challenges", "comments", "chat")  # idle first
+HEAD = """# Costs and times
 
 Written by `make bench` on {date}, in {minutes:.0f} minutes; nothing in it is written by hand. \
-*Ours* is this repository, *published* the design that was published for the same question, in the \
-least form that does what its description says (`bench/published_*.py`), *floor* the least that \
-DynamoDB could charge anybody for the same: storing the fact once, or reading the answer once. All \
-three are of this one run. Units are write and read units (WCU, RCU; on demand WRU, RRU), computed \
-from the items by the rules that AWS publishes (`bench/capacity.py`); times are this machine's, and \
-no figure of AWS's.
+*Ours* is this repository, *published* the published design for the same question, in the least form \
+that does what its description says (`bench/published/`), *floor* the least that DynamoDB could charge \
+for the same: storing the fact once, or reading the result once. All three are of this one run. Units are \
+write and read units (WCU, RCU; on demand WRU, RRU), computed from the items by AWS's published rules \
+(`bench/capacity.py`); times are those of this machine, and not of AWS.
 """
 
 
+def run(folder: Path, quick: bool, console: Console) -> bool:
+    """Measure everything and write the document. Return whether every strict target is met.
+
+    `quick` measures small numbers, all on one embedded engine. Raises EngineUnavailable.
+    """
+    numbers = "**small**, of `make bench ARGS=--quick`: times say little" if quick else "full"
+    facts, begun = machine() | {"numbers": numbers}, time.monotonic()
+    reports: dict[str, Report] = {}
+    with contextlib.ExitStack() as stack:
+        shared = stack.enter_context(start(ENGINE, data=None)) if quick else None
+        for name in MEASUREMENTS:
+            console.print(f"{time.monotonic() - begun:5.0f} s  {name}")
+            measure = importlib.import_module(f"bench.{name}").measure
+            with contextlib.nullcontext(shared) if shared else start(ENGINE, data=None) as engine:
+                reports[name] = measure(engine, quick)
+    console.print(f"written: {write(folder, facts, reports, time.monotonic() - begun)}")
+    for target in (
+        one for report in reports.values() for one in report.targets if one.strict and not one.met
+    ):
+        console.print(" ".join(target.row()))
+    return all(report.met for report in reports.values())
+
+
 def write(folder: Path, facts: Mapping[str, str], reports: Mapping[str, Report], seconds: float) -> Path:
-    """Write the document and its plots into a folder; answer the document's path."""
+    """Write the document and its plots into a folder, and return the document's path."""
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
-    for report in reports.values():
-        for plot in report.plots:
-            (folder / PLOTS / f"{plot.name}.svg").write_text(svg(plot), encoding="utf-8")
+    for plot in (one for report in reports.values() for one in report.plots):
+        (folder / PLOTS / f"{plot.name}.svg").write_text(plots.svg(plot), encoding="utf-8")
     file = folder / FILE
     file.write_text("\n".join(_lines(facts, reports, seconds)), encoding="utf-8")
     return file
@@ -41,27 +76,51 @@ def _lines(facts: Mapping[str, str], reports: Mapping[str, Report], seconds: flo
     for report in reports.values():
         for question in report.questions:
             yield f"\n## {question.title}\n"
-            yield from _table(question.figures)
+            yield from question.figures.markdown()
         yield from (f"\n![{plot.title}]({PLOTS}/{plot.name}.svg)" for plot in report.plots)
-    yield "\n## Targets\n\n| target | measured | bound | |\n|---|---:|---:|---|"
-    for report in reports.values():
-        for one in report.targets:
-            bound = f"{'≤' if one.at_most else '≥'} {text(one.bound)}"
-            word = ("met" if one.met else "**missed**") + ("" if one.strict else ", for information")
-            yield f"| {one.name} | {text(one.measured)} | {bound} | {word} |"
+    yield "\n## Targets\n"
+    targets = [one.row() for report in reports.values() for one in report.targets]
+    yield from Figures("", ("target", "measured", "bound", ""), list(targets)).markdown()
     yield "\n# Methods and details"
     for name, report in reports.items():
         yield f"\n## {name}\n"
-        yield from (
-            f"{paragraph.replace(chr(10) + '  ', chr(10) + chr(10))}\n" for paragraph in report.method
-        )
+        yield from (f"{paragraph}\n" for paragraph in report.method)
         for figures in report.figures:
             yield f"**{figures.title}**\n"
-            yield from _table(figures)
+            yield from figures.markdown()
             yield ""
 
 
-def _table(figures: Figures) -> Iterator[str]:
-    yield f"| {' | '.join(figures.columns)} |"
-    yield f"|---|{'---:|' * (len(figures.columns) - 1)}"
-    yield from (f"| {' | '.join(text(cell).replace('|', '¦') for cell in row)} |" for row in figures.rows)
+def machine() -> dict[str, str]:
+    """Return the processor, the versions, the commit and the load of this machine; never its name."""
+    load, commit = os.getloadavg()[0], _output("git", "rev-parse", "--short", "HEAD")
+    is_idle = load / (os.cpu_count() or 1) < IDLE
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processor": f"{_processor()}, {os.cpu_count()} cores, {gigabytes:.0f} GB",
+        "system": f"{platform.system()} {platform.release().split('-')[0]}, {platform.machine()}",
+        "Python": platform.python_version(),
+        "packages": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+        "redis-server": _output("redis-server", "--version").partition(" sha=")[0],
+        "commit": commit + (" with changes" if _output("git", "status", "--porcelain") != "none" else ""),
+        "other work": ("none" if is_idle else "**some**: times are too long")
+        + f" (load {load:.1f} at the start)",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown"
+    )
+
+
+def _output(*command: str) -> str:
+    """Return the first line that a command prints, "none" when there is none."""
+    if not shutil.which(command[0]):
+        return "none"
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 (ours)
+    return ((done.stdout or done.stderr).strip().splitlines() or ["none"])[0].strip()

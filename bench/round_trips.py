@@ -1,4 +1,4 @@
-"""Counts the round trips that somebody waits for: calls that are under way at the same time are one."""
+"""Counts the round trips in sequence: concurrent calls are one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RoundTrips:
-    """When each call of a client began and ended."""
+    """The start and end of each call of a client."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[float, float]] = []
@@ -21,10 +21,9 @@ class RoundTrips:
 
     @property
     def in_sequence(self) -> int:
-        """Count the longest chain of calls each of which began after the one before had its answer.
+        """Return the length of the longest chain of calls each of which began after the one before ended.
 
-        Calls that follow each other never overlap, so it is the most calls of which no two do: always take
-        the one that ends first.
+        It is the greatest number of calls of which no two overlap: always take the one that ends first.
         """
         count, ended = 0, float("-inf")
         for begun, end in sorted(self.calls, key=lambda call: call[1]):
@@ -34,7 +33,7 @@ class RoundTrips:
 
     @contextmanager
     def of(self, client: DynamoDBClient, latency: float) -> Iterator[None]:
-        """Listen to a client, whose every call takes `latency` seconds longer."""
+        """Record the calls of a client, each of which takes `latency` seconds longer."""
         hooks: dict[str, Any] = {"before-parameter-build.dynamodb": self._begin}
 
         def end(context: dict[str, Any], **_: object) -> None:

@@ -20,9 +20,8 @@ from greenlet import getcurrent, greenlet
 from bench import conflicts
 from bench.conflicts import InFlight
 from bench.meter import Meter
-from bench.network import client_of
 from bench.report import Figures, Report, Target
-from bench.view_costs import Drifted, fresh_table
+from bench.tables import Drifted, fresh_table
 from chalicelib import aggregates, boards, leaderboards, views
 from chalicelib.auth import Caller
 from chalicelib.board_schemas import BoardBody
@@ -34,6 +33,7 @@ from chalicelib.table import Table
 from local.engine import Engine
 from local.pumps import StreamPump
 from ops.recount import drift, scan
+from proof.network import client_of
 
 CONTRIBUTIONS = (views.contribution, leaderboards.contribution)
 SHARDS = 4

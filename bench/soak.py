@@ -1,4 +1,4 @@
-"""The whole product under mixed load, its process killed at random, and an audit of all that it took."""
+"""The whole product under mixed load and random kills, and an audit of everything it accepted."""
 
 from __future__ import annotations
 
@@ -9,120 +9,130 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.product import SETTINGS, Product
 from bench.report import Figures, Report, Target
-from bench.soak_audit import compared, settled
-from bench.soak_clients import Pair, Probe, Taken, Visitor, prepare
+from bench.soak_clients import BOARD, CHALLENGE, Accepted, Pair, Probe, Visitor, define
+from chalicelib import challenges, comments, leaderboards, times, urls, views
+from chalicelib.events import View
+from chalicelib.items import Key
 from chalicelib.table import Table
 from local.engine import Engine
+from ops import audit
+from ops.recount import scan
+from ops.streams import follow
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
 
 VISITORS, PAIRS = 4, 2
-KILLS = 0.6  # the part of the time in which it is killed; in the rest its memory is watched
+KILLED = 0.6  # the share of the time in which the process is killed; in the rest its memory is watched
 BETWEEN = 20.0  # seconds between two kills, on average
-LAG, HIDDEN = 60.0, 180.0  # seconds: a restart in them; and those in which a killed pump's messages stay away
+LAG, HIDDEN = (
+    60.0,
+    180.0,
+)  # seconds, a restart included; and those in which a killed pump's messages are hidden
 SLOPE = 2.0  # megabytes a minute
-LONG = 5.0  # minutes from which on the slope of the memory is judged
+LONG = 5.0  # minutes from which on the slope of the memory decides
+SETTLED, SETTLE = 300.0, 3.0  # seconds that counting may take, and between two audits
 METHOD = """Soak. `python -m local` in a process of its own, on an engine that outlives it{queue}; \
 {visitors} HTTP clients send {rate:g} requests a second in all (views, scores, paths, comments, edits, \
-deletions, reads; one in twenty twice), {pairs} pairs chat over sockets and listen to a page. In the first \
-{part:.0%} of {minutes:g} minutes the process, and with it REST, sockets and both pumps in the middle of \
-whatever they do, is killed (SIGKILL) every {between:g} seconds on average and started again at once. \
-Clients send again what was not answered. A probe posts views and looks until each is counted: that is the \
-lag, restarts included{hidden}. Memory is the process's resident set, each second; its slope is that of a \
-line through the last life's second half. In the end every write that was acknowledged must be in the \
-table once and nothing else, and `ops audit` must find every sum right."""
+deletions, reads; one in twenty twice), {pairs} pairs chat over sockets and subscribe to a page. In the \
+first {part:.0%} of {minutes:g} minutes the process, with REST, sockets and both pumps, is killed \
+(SIGKILL) every {between:g} seconds on average and restarted at once. Clients retry every request without \
+a response. A probe posts views and polls until each is counted: that is the lag, restarts \
+included{hidden}. Memory is the process's resident set, each second; its slope is that of a line through \
+the last life's second half. In the end every acknowledged write must be in the table once and nothing \
+else, and `ops audit` must find every sum right."""
 
 
 class Memory(threading.Thread):
-    """Looks each second how much memory the product has."""
+    """Samples the product's memory each second."""
 
     def __init__(self, product: Product, stop: threading.Event) -> None:
         super().__init__(name="memory", daemon=True)
-        self.life: list[tuple[float, float]] = []
+        self.samples: list[tuple[float, float]] = []  # of the present life
         self._product, self._stopping = product, stop
 
     def run(self) -> None:
-        """Take a sample a second until told to stop."""
+        """Sample until told to stop."""
         while not self._stopping.wait(1):
-            self.life.append((time.monotonic(), self._product.memory()))
+            self.samples.append((time.monotonic(), self._product.memory()))
 
     def slope(self) -> float:
-        """Answer megabytes a minute of the second half of the life that is being watched."""
-        half = [one for one in self.life[len(self.life) // 2 :] if one[1]]
-        if len(half) < 3:
-            return 0.0
-        return 60 * statistics.linear_regression(*zip(*half, strict=True)).slope
+        """Return megabytes a minute in the second half of the present life."""
+        half = [one for one in self.samples[len(self.samples) // 2 :] if one[1]]
+        return 60 * statistics.linear_regression(*zip(*half, strict=True)).slope if len(half) > 2 else 0.0
+
+    def ends(self) -> str:
+        """Return the first and the last sample as text."""
+        known = [size for _, size in self.samples if size]
+        return f"{known[0]:.0f}, {known[-1]:.0f} of {len(known)}" if known else "unknown"
 
 
 def soak(engine: Engine, minutes: float, rate: float, seed: int, tell: Callable[[str], None]) -> Report:
-    """Run it all. Raises what a client could not help."""
-    chance, taken, stop = random.Random(seed), Taken(), threading.Event()
+    """Run it all. Raises what stopped a client."""
+    rng, accepted, stop = random.Random(seed), Accepted(), threading.Event()
     uses_queue = engine.has_queues and minutes >= 1
-    between = min(BETWEEN, max(1.0, KILLS * 60 * minutes / 2))
+    between = min(BETWEEN, max(1.0, KILLED * 60 * minutes / 2))
     data = tempfile.TemporaryDirectory()
     with data, Product(engine, Path(data.name) / "data", uses_queue) as product:
-        prepare(product)
-        visitors = [Visitor(product, taken, n, rate / VISITORS, stop) for n in range(VISITORS)]
+        define(product)
+        visitors = [Visitor(product, accepted, n, rate / VISITORS, stop) for n in range(VISITORS)]
         pairs = [Pair(product, n, stop) for n in range(PAIRS)]
         memory = Memory(product, stop)
         begun = time.monotonic()
-        clients = [*visitors, *pairs, Probe(product, taken, stop), memory]
+        clients = [*visitors, *pairs, Probe(product, accepted, stop), memory]
         for client in clients:
             client.start()
-        restarts = _kill(product, memory, begun + KILLS * 60 * minutes, between, chance, tell)
-        while (left := begun + 60 * minutes - time.monotonic()) > 0:
-            tell(f"{len(restarts)} kills, {sum(taken.requests.values()):,} requests, {left:.0f} s to go")
-            time.sleep(min(1.0, left))
+        restarts = _kill(product, memory, begun + KILLED * 60 * minutes, between, rng, tell)
+        tell(f"{len(restarts)} kills, {sum(accepted.requests.values()):,} requests")
+        stop.wait(max(0.0, begun + 60 * minutes - time.monotonic()))
         stop.set()
         for client in clients:
             client.join(150)
-        taken.wrong += [f"{client.name} did not end" for client in clients if client.is_alive()]
-        tell("counting what is left")
+        accepted.wrong += [f"{client.name} did not end" for client in clients if client.is_alive()]
         table = Table(SETTINGS.table, engine.client("dynamodb"))
-        waited, found = settled(table, engine.client("dynamodbstreams"), lambda: _queued(engine), tell)
-    missing, surplus = compared(table, taken)
+        waited, found = _settle(table, engine.client("dynamodbstreams"), lambda: _queued(engine), tell)
+    missing, surplus = compare(table, accepted)
     method = METHOD.format(
         queue=", views through the queue" if uses_queue else "",
-        hidden=f" (what a killed pump has received comes again after {HIDDEN:.0f} s)" if uses_queue else "",
-        visitors=VISITORS,
-        rate=rate,
-        pairs=PAIRS,
-        part=KILLS,
-        minutes=minutes,
-        between=between,
+        hidden=f" (messages of a killed pump come again after {HIDDEN:.0f} s)" if uses_queue else "",
+        **{"visitors": VISITORS, "rate": rate, "pairs": PAIRS, "part": KILLED},
+        **{"minutes": minutes, "between": between},
     )
-    lags = sorted(taken.lags) or [0.0]
-    figures = Figures(f"A soak of {minutes:g} minutes", ("what", "measured"))
+    lags = sorted(accepted.lags) or [0.0]
+    figures = Figures(f"A soak of {minutes:g} minutes", ("figure", "measured"))
     figures.rows = [
-        *((f"requests: {kind}", count) for kind, count in sorted(taken.requests.items())),
-        ("sent again, for there was no answer", sum(visitor.caller.repeats for visitor in visitors)),
+        *((f"requests: {kind}", count) for kind, count in sorted(accepted.requests.items())),
+        ("retries", sum(visitor.caller.retries for visitor in visitors)),
         ("kills", len(restarts)),
         ("the longest restart, seconds", max(restarts)),
         ("chat messages sent, received", f"{sum(p.sent for p in pairs)}, {sum(p.received for p in pairs)}"),
         ("pushes of a page", sum(pair.updates for pair in pairs)),
-        ("connections that broke", sum(pair.breaks for pair in pairs)),
+        ("broken connections", sum(pair.breaks for pair in pairs)),
         ("lag, median and longest, seconds", f"{statistics.median(lags):.2f}, {lags[-1]:.2f} of {len(lags)}"),
-        ("memory of the last life, first and last, MB", _ends(memory)),
+        ("memory of the last life, first and last, MB", memory.ends()),
         ("its slope, MB a minute", memory.slope()),
-        ("seconds until all was counted, after the last request", waited),
+        ("seconds from the last request until all was counted", waited),
         ("items in the table", found.items),
     ]
-    said = Report([method], [figures])
-    said.targets = [
+    report = Report([method], [figures])
+    report.targets = [
         Target("acknowledged writes that are lost", len(missing), 0),
-        Target("writes that are there and were not acknowledged", len(surplus), 0),
-        Target("sums that have drifted", len(found.drifted) + len(found.unsettled), 0),
+        Target("stored writes that were not acknowledged", len(surplus), 0),
+        Target("wrong sums", len(found.drifted) + len(found.unsettled), 0),
         Target("malformed items", found.malformed, 0),
-        Target("answers that were not right", len(taken.wrong), 0),
+        Target("wrong responses", len(accepted.wrong), 0),
         Target("chat messages received twice", sum(pair.twice for pair in pairs), 0),
-        Target("lags that were measured", len(taken.lags), 1, at_most=False),
+        Target("measured lags", len(accepted.lags), 1, at_most=False),
         Target("the longest lag, seconds", lags[-1], LAG + HIDDEN * uses_queue),
         Target("memory, MB a minute", memory.slope(), SLOPE, strict=minutes >= LONG),
     ]
-    if wrong := [*taken.wrong, *map(str, sorted(missing)), *map(str, sorted(surplus))]:
-        said.figures.append(Figures("What went wrong", ("what",), [(line,) for line in wrong[:20]]))
-    return said
+    if wrong := [*accepted.wrong, *map(str, sorted(missing)), *map(str, sorted(surplus))]:
+        report.figures.append(Figures("Errors", ("error",), [(line,) for line in wrong[:20]]))
+    return report
 
 
 def _kill(
@@ -130,30 +140,67 @@ def _kill(
     memory: Memory,
     until: float,
     between: float,
-    chance: random.Random,
+    rng: random.Random,
     tell: Callable[[str], None],
 ) -> list[float]:
-    """Kill the product at random until then, at least once; answer how long each restart took."""
-    taken: list[float] = []
+    """Kill the product at random until then, at least once; return the seconds of each restart."""
+    restarts: list[float] = []
     while True:
-        time.sleep(min(chance.expovariate(1 / between), 2 * between))
-        if taken and time.monotonic() > until:
-            return taken
-        tell(f"kill {len(taken) + 1}")
-        taken.append(product.kill())
-        memory.life.clear()
+        time.sleep(min(rng.expovariate(1 / between), 2 * between))
+        if restarts and time.monotonic() > until:
+            return restarts
+        tell(f"kill {len(restarts) + 1}")
+        restarts.append(product.kill())
+        memory.samples.clear()
+
+
+# -- the audit -------------------------------------------------------------------------------------
 
 
 def _queued(engine: Engine) -> int:
-    """Count the messages that wait in the product's queue, those that somebody has received included."""
+    """Return the number of messages in the product's queue, the received ones included."""
     if not engine.has_queues:
         return 0
     sqs = engine.client("sqs")
     url = sqs.get_queue_url(QueueName=SETTINGS.queue_name)["QueueUrl"]
-    told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    return int(told["ApproximateNumberOfMessages"]) + int(told["ApproximateNumberOfMessagesNotVisible"])
+    counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    return int(counts["ApproximateNumberOfMessages"]) + int(counts["ApproximateNumberOfMessagesNotVisible"])
 
 
-def _ends(memory: Memory) -> str:
-    known = [size for _, size in memory.life if size]
-    return f"{known[0]:.0f}, {known[-1]:.0f} of {len(known)}" if known else "cannot be read here"
+def _settle(
+    table: Table, streams: DynamoDBStreamsClient, queued: Callable[[], int], tell: Callable[[str], None]
+) -> tuple[float, audit.Audit]:
+    """Wait until the queue is empty and every sum is right; return the seconds and the last audit."""
+    from app import CONTRIBUTIONS
+
+    begun = time.monotonic()
+    while True:
+        waiting = queued()
+        found = audit.audit(table, CONTRIBUTIONS, follow(table, streams), SETTLE, lambda _: None)
+        seconds, wrong = time.monotonic() - begun, len(found.drifted) + len(found.unsettled)
+        if not (waiting or wrong) or seconds > SETTLED:
+            return seconds, found
+        tell(f"counting: {waiting} messages wait, {wrong} sums differ")
+
+
+def compare(table: Table, accepted: Accepted) -> tuple[set[Key], set[Key]]:
+    """Return the acknowledged items that are missing or wrong, and the stored ones nobody acknowledged."""
+    expected = {
+        views.event_key(View(urls.canonical(url), times.instant(time), client))
+        for url, events in accepted.views.items()
+        for time, client in events
+    }
+    for player, scores in accepted.scores.items():
+        expected |= {leaderboards.activity_key(BOARD, player, id) for id in scores}
+    for player, paths in accepted.paths.items():
+        expected |= {challenges.path_key(CHALLENGE, player, path) for path in paths}
+    for product, ids in accepted.comments.items():
+        expected |= {comments.comment_key(product, id) for id in ids}
+    items = {Key(item["pk"], item["sk"]): item for item in scan(table.client, table.name)}
+    stored = {key for key in items if key.sk.startswith(("T#", "ACTIVITY#", "PATH#", "COMMENT#"))}
+    wrong_scores = {
+        key
+        for player, ids in accepted.scores.items()
+        if items.get(key := leaderboards.score_key(BOARD, 1, player), {}).get("score") != sum(ids.values())
+    }
+    return (expected - stored) | wrong_scores, stored - expected

@@ -1,4 +1,4 @@
-"""The clients of a soak: what they send, and what they were told has been taken."""
+"""The clients of a soak: what they send, and which writes were acknowledged."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from bench.product import Caller, Product
 
 PAGES = [f"https://www.example.org/{n}" for n in range(5)]
 PRODUCTS = [f"lamp-{n}" for n in range(3)]
-ANSWERS = [f"door {n}" for n in range(12)]
+PATHS = [f"door {n}" for n in range(12)]
 LANGUAGES = ("en", "de", "fi")
 BOARD, CHALLENGE = "soak", "soak"
 
 
 @dataclass
-class Taken:
-    """What was acknowledged: each write once, by what makes it unique; clients share it, under its lock."""
+class Accepted:
+    """The acknowledged writes, each once by its key. Clients share it under its lock."""
 
     views: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
     scores: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -38,119 +38,104 @@ class Taken:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-def prepare(product: Product) -> None:
-    """Make the board and the challenge that the clients play."""
+def define(product: Product) -> None:
+    """Define the board and the challenge."""
     caller = Caller(product)
     board = {"title": "Soak", "operator": "increment"}
-    hunt = {"title": "Soak", "paths": ANSWERS, "limit": len(ANSWERS), "ranked": True}
+    hunt = {"title": "Soak", "paths": PATHS, "limit": len(PATHS), "ranked": True}
     for path, body in ((f"/leaderboards/{BOARD}", board), (f"/challenges/{CHALLENGE}", hunt)):
-        status, answer = caller.call("PUT", path, body, "admin")
+        status, response = caller.call("PUT", path, body, "admin")
         if status not in (200, 201):
-            raise RuntimeError(f"PUT {path}: {status} {answer}")
+            raise RuntimeError(f"PUT {path}: {status} {response}")
 
 
 class Visitor(threading.Thread):
-    """One client over HTTP, who is several people: sends, now and then twice, and notes what was taken."""
+    """An HTTP client that acts for ten people and notes the acknowledged requests; some it sends twice."""
 
     def __init__(
-        self, product: Product, taken: Taken, number: int, rate: float, stop: threading.Event
+        self, product: Product, accepted: Accepted, number: int, rate: float, stop: threading.Event
     ) -> None:
         super().__init__(name=f"visitor-{number}", daemon=True)
         self.caller = Caller(product)
-        self._taken, self._stopping, self._pause = taken, stop, 1 / rate
-        self._chance = random.Random(number)
+        self._accepted, self._stopping, self._pause = accepted, stop, 1 / rate
+        self._rng = random.Random(number)
         self._number, self._sent = number, 0
 
     def run(self) -> None:
-        """Send until told to stop; a request under way is sent to its end."""
+        """Send until told to stop. A started request is sent to its end."""
         kinds = (self._view, self._view, self._score, self._path, self._comment, self._change, self._read)
-        while not self._stopping.wait(self._pause * self._chance.uniform(0.5, 1.5)):
+        while not self._stopping.wait(self._pause * self._rng.uniform(0.5, 1.5)):
             self._sent += 1
             try:
-                self._chance.choice(kinds)()
+                self._rng.choice(kinds)()
             except Exception as error:
                 self._note("failed", f"{type(error).__name__}: {error}")
                 return
 
     def _send(self, kind: str, right: set[int], method: str, path: str, *rest: Any, **more: Any) -> Any:
-        """Send a request, one in twenty twice; note an answer that is not right."""
-        for _ in range(2 if method != "GET" and self._chance.random() < 0.05 else 1):
-            status, answer = self.caller.call(method, path, *rest, **more)
-            self._note(kind, "" if status in right else f"{method} {path}: {status} {answer}")
-        return answer
+        """Send a request, one in twenty twice, and note a wrong status."""
+        for _ in range(2 if method != "GET" and self._rng.random() < 0.05 else 1):
+            status, response = self.caller.call(method, path, *rest, **more)
+            self._note(kind, "" if status in right else f"{method} {path}: {status} {response}")
+        return response
 
     def _note(self, kind: str, wrong: str) -> None:
-        with self._taken.lock:
-            self._taken.requests[kind] += 1
+        with self._accepted.lock:
+            self._accepted.requests[kind] += 1
             if wrong:
-                self._taken.wrong.append(wrong[:300])
+                self._accepted.wrong.append(wrong[:300])
 
-    def _somebody(self) -> str:
-        return f"p{self._number}-{self._chance.randint(0, 9)}"
+    def _person(self) -> str:
+        return f"p{self._number}-{self._rng.randint(0, 9)}"
 
     def _view(self) -> None:
-        page = self._chance.choice(PAGES)
-        events = [
-            {
-                "url": page,
-                "time": datetime.now(UTC).isoformat(),
-                "clientId": f"{self._somebody()}-{self._sent}-{i}",
-            }
-            for i in range(self._chance.randint(1, 5))
-        ]
+        page, now = self._rng.choice(PAGES), datetime.now(UTC).isoformat()
+        clients = [f"{self._person()}-{self._sent}-{i}" for i in range(self._rng.randint(1, 5))]
+        events = [{"url": page, "time": now, "clientId": client} for client in clients]
         self._send("views", {202}, "POST", "/views", {"events": events})
-        with self._taken.lock:
-            self._taken.views[page] |= {(one["time"], one["clientId"]) for one in events}
+        with self._accepted.lock:
+            self._accepted.views[page] |= {(now, client) for client in clients}
 
     def _score(self) -> None:
-        who, id, value = self._somebody(), f"game-{self._sent}", self._chance.randint(1, 100)
-        self._send(
-            "scores", {200, 201}, "POST", f"/leaderboards/{BOARD}/scores", {"id": id, "value": value}, who
-        )
-        with self._taken.lock:
-            self._taken.scores[who][id] = value
+        person, id, value = self._person(), f"game-{self._sent}", self._rng.randint(1, 100)
+        body = {"id": id, "value": value}
+        self._send("scores", {200, 201}, "POST", f"/leaderboards/{BOARD}/scores", body, person)
+        with self._accepted.lock:
+            self._accepted.scores[person][id] = value
 
     def _path(self) -> None:
-        who, path = self._somebody(), self._chance.choice(ANSWERS)
-        self._send("paths", {200, 201}, "POST", f"/challenges/{CHALLENGE}/paths", {"path": path}, who)
-        with self._taken.lock:
-            self._taken.paths[who].add(path)
+        person, path = self._person(), self._rng.choice(PATHS)
+        self._send("paths", {200, 201}, "POST", f"/challenges/{CHALLENGE}/paths", {"path": path}, person)
+        with self._accepted.lock:
+            self._accepted.paths[person].add(path)
 
     def _comment(self) -> None:
-        product, who = self._chance.choice(PRODUCTS), f"{self._somebody()}-{self._sent}"
-        body = {
-            "rating": self._chance.randint(1, 5),
-            "language": self._chance.choice(LANGUAGES),
-            "text": f"Comment {self._sent}.",
-        }
-        once = {"Idempotency-Key": who}
+        product, author = self._rng.choice(PRODUCTS), f"{self._person()}-{self._sent}"
+        body: dict[str, Any] = {"rating": self._rng.randint(1, 5), "language": self._rng.choice(LANGUAGES)}
+        body["text"] = f"Comment {self._sent}."
+        key = {"Idempotency-Key": author}
         route = f"/products/{product}/comments"
-        answer = self._send("comments", {201}, "POST", route, body, who, headers=once)
-        if answer and "id" in answer:
-            with self._taken.lock:
-                self._taken.comments[product][answer["id"]] = who
+        response = self._send("comments", {201}, "POST", route, body, author, headers=key)
+        if response and "id" in response:
+            with self._accepted.lock:
+                self._accepted.comments[product][response["id"]] = author
 
     def _change(self) -> None:
-        """Edit one of one's own comments, or delete it."""
-        product = self._chance.choice(PRODUCTS)
-        with self._taken.lock:
-            mine = [
-                (id, who)
-                for id, who in self._taken.comments[product].items()
-                if who.startswith(f"p{self._number}-")
-            ]
-        if not mine:
+        """Edit or delete one of this client's own comments."""
+        product, prefix = self._rng.choice(PRODUCTS), f"p{self._number}-"
+        with self._accepted.lock:
+            known = self._accepted.comments[product].items()
+            own = [(id, author) for id, author in known if author.startswith(prefix)]
+        if not own:
             return
-        id, who = self._chance.choice(mine)
+        id, author = self._rng.choice(own)
         path = f"/products/{product}/comments/{id}"
-        if self._chance.random() < 0.7:
-            self._send("edits", {200}, "PATCH", path, {"rating": self._chance.randint(1, 5)}, who)
+        if self._rng.random() < 0.7:
+            self._send("edits", {200}, "PATCH", path, {"rating": self._rng.randint(1, 5)}, author)
             return
-        self._send(
-            "deletions", {204, 404}, "DELETE", path, None, who
-        )  # 404: it was deleted by the first of two
-        with self._taken.lock:
-            del self._taken.comments[product][id]
+        self._send("deletions", {204, 404}, "DELETE", path, None, author)  # 404: the first of two deleted it
+        with self._accepted.lock:
+            del self._accepted.comments[product][id]
 
     def _read(self) -> None:
         paths = (
@@ -160,45 +145,43 @@ class Visitor(threading.Thread):
             f"/challenges/{CHALLENGE}/statistics",
             "/products/leaders",
         )
-        self._send("reads", {200}, "GET", self._chance.choice(paths))
+        self._send("reads", {200}, "GET", self._rng.choice(paths))
 
 
 class Probe(threading.Thread):
-    """Measures the lag: how long a view that was taken is not yet counted."""
+    """Measures the lag: the time from an accepted view until it is counted."""
 
-    def __init__(self, product: Product, taken: Taken, stop: threading.Event) -> None:
+    def __init__(self, product: Product, accepted: Accepted, stop: threading.Event) -> None:
         super().__init__(name="probe", daemon=True)
-        self._caller, self._taken, self._stopping = Caller(product), taken, stop
+        self._caller, self._accepted, self._stopping = Caller(product), accepted, stop
 
     def run(self) -> None:
-        """Send a view of a page of its own, and look until it is counted; again and again."""
+        """Send a view of a page of its own, and poll until it is counted; repeat."""
         number = 0
         while not self._stopping.wait(0.5):
             number += 1
-            page = f"https://www.example.org/probe/{number}"
-            event = {"url": page, "time": datetime.now(UTC).isoformat(), "clientId": "probe"}
-            self._caller.call("POST", "/views", event)
-            with self._taken.lock:
-                self._taken.views[page].add((event["time"], "probe"))
+            page, now = f"https://www.example.org/probe/{number}", datetime.now(UTC).isoformat()
+            self._caller.call("POST", "/views", {"url": page, "time": now, "clientId": "probe"})
+            with self._accepted.lock:
+                self._accepted.views[page].add((now, "probe"))
             begun = time.monotonic()
             while self._caller.call("GET", f"/views?url={quote(page, safe='')}")[1]["views"] != 1:
                 if self._stopping.wait(0.05):
-                    break  # so long at least
-            self._taken.lags.append(time.monotonic() - begun)
+                    break  # the lag is at least this
+            self._accepted.lags.append(time.monotonic() - begun)
 
 
 class Pair(threading.Thread):
-    """Two who chat and listen to a page, and come again whenever their connection breaks."""
+    """Two sockets that chat and subscribe to a page, and reconnect when a connection breaks."""
 
     def __init__(self, product: Product, number: int, stop: threading.Event) -> None:
         super().__init__(name=f"pair-{number}", daemon=True)
         self.sent = self.received = self.twice = self.updates = self.breaks = 0
         self._url = f"ws://127.0.0.1:{product.socket_port}/?lobby=soak-{number}"
-        self._stopping = stop
-        self._number = number
+        self._stopping, self._number = stop, number
 
     def run(self) -> None:
-        """Meet, talk and listen until told to stop."""
+        """Meet and talk until told to stop."""
         while not self._stopping.is_set():
             try:
                 with connect(self._url, open_timeout=10) as one, connect(self._url, open_timeout=10) as other:
@@ -213,18 +196,17 @@ class Pair(threading.Thread):
         one.send(json.dumps({"action": "subscribe", "topic": f"views:{PAGES[0]}"}))
         seen: set[str] = set()
         while not self._stopping.wait(0.3):
-            text = f"{self._number}-{self.sent}"
-            other.send(json.dumps({"action": "message", "text": text}))
+            other.send(json.dumps({"action": "message", "text": f"{self._number}-{self.sent}"}))
             self.sent += 1
-            for frame in self._heard(one):
+            for frame in self._receive(one):
                 self.updates += frame["type"] == "update"
                 if frame["type"] == "message":
                     self.twice += frame["text"] in seen
                     self.received += 1
                     seen.add(frame["text"])
-            self._heard(other)
+            self._receive(other)
 
-    def _heard(self, socket: ClientConnection) -> list[dict[str, Any]]:
+    def _receive(self, socket: ClientConnection) -> list[dict[str, Any]]:
         frames = []
         try:
             while True:

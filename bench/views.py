@@ -1,12 +1,350 @@
-"""Views: what they cost and how fast they are counted, beside the published design."""
+"""Views: the cost of a counted view, and the throughput on one page, beside the published design."""
 
 from __future__ import annotations
 
-from bench import view_costs, view_rates
-from bench.report import Report
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from bench.conflicts import InFlight
+from bench.meter import Meter, Write
+from bench.published import views as published_views
+from bench.report import Figures, Plot, Question, Report, Result, Target
+from bench.tables import check, drain, fresh_table
+from chalicelib import aggregates, views
+from chalicelib.events import View
+from chalicelib.settings import Settings
+from chalicelib.table import Table
 from local.engine import Engine
+from local.pumps import StreamPump
+
+CONTRIBUTIONS = (views.contribution,)
+BATCH = 100  # records that Lambda delivers to the aggregator at a time
+HOUR = datetime(2100, 1, 1, 12, tzinfo=UTC)  # of every view: one day's series, and no TTL has passed
+SIZES = (1, 2, 5, 10, 20, 50, 100)
+FLOOR = 1.0  # the WCU of a view that is stored
+BOUND = 1.3
+TTL = 4_102_444_800
+METHOD = f"""Capacity. Write units (WCU) for each counted view, computed from the items before and after \
+every call by AWS's published rules. Ours is everything: the events' puts, then the aggregator over the \
+stream in batches of {BATCH} records until the stream is empty, its own changes included. Records have the \
+creation time of the scenario, and the aggregator's own changes a second of their own. Every page has been \
+viewed before, so that its index entry moves; a returning visitor has viewed the page in the same hour. \
+Afterwards all aggregates are compared with a recount of the items. The floor is a design that stores a \
+view and counts nothing. The published design has no series, no uniques and no top pages."""
+
+
+class Scenario(NamedTuple):
+    """Distinct views, spread evenly over pages and over seconds of creation."""
+
+    name: str
+    views: int = 100
+    pages: int = 1
+    seconds: int = 1
+    series: bool = False
+    uniques: bool = False
+    returning: bool = False
+
+    def events(self, time: datetime = HOUR, *, others: bool = False) -> list[View]:
+        """Return the views; with `others`, one view of each page by another visitor."""
+        visitor, count = ("somebody-else", self.pages) if others else ("visitor", self.views)
+        pages = [f"https://www.example.org/articles/{i % self.pages:04}" for i in range(count)]
+        return [
+            View(page, time + timedelta(milliseconds=i), f"{visitor}-{i:06}") for i, page in enumerate(pages)
+        ]
+
+
+HOT = Scenario("100 views of a page: totals")
+COLD = Scenario("100 views of 100 pages: totals", pages=100)
+SCENARIOS = (
+    HOT,
+    HOT._replace(name="  and series", series=True),
+    HOT._replace(name="  and series, uniques; new visitors", series=True, uniques=True),
+    HOT._replace(name="  and series, uniques; returning", series=True, uniques=True, returning=True),
+    COLD,
+    COLD._replace(name="  and series", series=True),
+    COLD._replace(name="  and series, uniques; new visitors", series=True, uniques=True),
+    COLD._replace(name="  and series, uniques; returning", series=True, uniques=True, returning=True),
+    Scenario("100 views of a page over 100 seconds, in a batch: totals", seconds=100),
+    Scenario("1 view of a page, alone: totals", views=1),
+)
+BUSY = Scenario("1,000 views of a page in a second, 10 batches: totals", views=1000)
+
+
+class Cost(NamedTuple):
+    """WCU for each view: of the events, the guard pages, and the aggregates without and of their index."""
+
+    events: float
+    guards: float
+    aggregates: float
+    indexes: float
+
+    @property
+    def total(self) -> float:
+        """Return the sum."""
+        return sum(self)
+
+
+def cost(engine: Engine, scenario: Scenario) -> Cost:
+    """Measure a scenario. Raises Drifted when the aggregates are wrong afterwards."""
+    start, seen = int(time.time()), 0
+    settings = Settings(views_series=scenario.series, views_uniques=scenario.uniques)
+    with fresh_table(engine) as (table, stream_arn):
+
+        def apply(event: dict[str, Any], _: object) -> None:
+            nonlocal seen
+            for record in event["Records"]:
+                change = record["dynamodb"]
+                is_event = change["Keys"]["sk"]["S"].startswith("T#")
+                place = seen * scenario.seconds // scenario.views if is_event else scenario.seconds
+                seen += is_event
+                change["ApproximateCreationDateTime"] = start + place
+            aggregates.apply(table, CONTRIBUTIONS, event["Records"])
+
+        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH)
+        before = scenario.events(HOUR - timedelta(minutes=10), others=not scenario.returning)
+        views.write(table, before, settings, datetime.now(UTC))
+        drain(pump)
+        start, seen = start + 1_000_000, 0  # so that the guard pages are not those of the views before
+        with Meter(table.client) as meter:
+            views.write(table, scenario.events(), settings, datetime.now(UTC))
+            drain(pump)
+        check(CONTRIBUTIONS, table, scenario.name)
+    return _split(meter.writes, scenario.views)
+
+
+def _split(writes: Sequence[Write], count: int) -> Cost:
+    """Split the cost of some writes by the kind of item, for each view."""
+    events = sum(one.table for one in writes if one.key["sk"]["S"].startswith("T#"))
+    guards = sum(one.table for one in writes if one.key["pk"]["S"].startswith("GUARD#"))
+    indexes = sum(one.indexes for one in writes)
+    rest = sum(one.table for one in writes) - events - guards
+    return Cost(events / count, guards / count, rest / count, indexes / count)
+
+
+def published_cost(engine: Engine, scenario: Scenario) -> float:
+    """Measure the same views in the published design, in WCU for each, without duplicates and conflicts."""
+    with fresh_table(engine) as (table, _), Meter(table.client) as meter:
+        for view in scenario.events():
+            event = (view.url, view.time.isoformat(), view.client)
+            published_views.count_view(table.client, table.name, *event, TTL)
+    return meter.write_units / scenario.views
+
+
+def costs(engine: Engine, quick: bool) -> Report:
+    """Measure the cost of every scenario, beside the published design and the floor."""
+    theirs = {pages: published_cost(engine, HOT._replace(pages=pages)) for pages in (1, 100)}
+    found = {one: cost(engine, one) for one in ((HOT, SCENARIOS[-1]) if quick else (*SCENARIOS, BUSY))}
+    columns = ("views", "events", "guard pages", "aggregates", "index", "all")
+    figures = Figures("WCU for each counted view, ours, by the item written", columns)
+    question = Question("What does a counted view cost?", "WCU a view")
+    for scenario, one in found.items():
+        figures.rows.append((scenario.name, *one, one.total))
+        question.results.append(Result(scenario.name, one.total, theirs[scenario.pages], FLOOR))
+    title = "What a counted view costs, by the size of its batch"
+    plot = Plot("views", title, "views of one page in a batch", "WCU a view")
+    sizes = [float(size) for size in (SIZES[::3] if quick else SIZES)]
+    batches = [cost(engine, Scenario(f"{size}", views=int(size))).total for size in sizes]
+    plot.series = {
+        "ours, totals": list(zip(sizes, batches, strict=True)),
+        "published": [(size, theirs[1]) for size in sizes],
+        "floor": [(size, FLOOR) for size in sizes],
+    }
+    target = Target("WCU a view, 100 views of a page in a second, totals", found[HOT].total, BOUND)
+    return Report([METHOD], [figures], [target], [question], [plot])
+
+
+# -- throughput ------------------------------------------------------------------------------------
+
+WRITERS = 16
+REQUEST = 25  # views in the larger request: the size of one BatchWriteItem
+LATENCY = 0.010  # seconds added to every call of both designs
+FASTER = 5.0
+PATIENCE = 120.0  # seconds for the aggregates to catch up
+PAGE = "https://www.example.org/hot"
+TOTALS = Settings(views_series=False, views_uniques=False)
+THROUGHPUT = f"""Throughput. {WRITERS} threads of one process write distinct views of one page for some \
+seconds; only totals are kept, as in the published design. Published: a transaction for each view. Ours: \
+one BatchWriteItem a request, while the aggregator applies the stream in batches of {BATCH} in the same \
+process. The time ends when the page's total is the number of views sent, and a recount confirms it. No \
+local engine raises TransactionConflict, so AWS's rule is emulated for both: a write that names an item of \
+a running transaction is refused. The published design takes every refusal for a duplicate, and loses the \
+view. A refusal takes as long as its transaction alone, {{milliseconds:.1f}} ms here. Engine, writers and \
+aggregator share the {os.cpu_count()} cores of this machine and one interpreter, while AWS serves requests \
+in parallel. The strict targets are therefore measured with {1000 * LATENCY:g} ms added to every call of \
+both designs, which stands for a network and is no figure of AWS's. Without it, ours is compared with one \
+writer of the published design, which meets no conflicts."""
+
+
+class Rate(NamedTuple):
+    """The outcome of distinct views that were sent."""
+
+    sent: int
+    counted: int
+    refused: int
+    writing: float
+    until_counted: float
+    cpu: float
+
+    @property
+    def lost(self) -> int:
+        """Return the number of views that were sent and are never counted."""
+        return self.sent - self.counted
+
+    @property
+    def a_second(self) -> float:
+        """Return the views counted in a second, until the last of them is in the page's total."""
+        return self.counted / self.until_counted
+
+
+def published_rate(engine: Engine, seconds: float, in_flight: InFlight, writers: int = WRITERS) -> Rate:
+    """Count views of one page in the published design, in a transaction each."""
+    with fresh_table(engine) as (table, _):
+        client, name = table.client, table.name
+
+        def send(writer: int, number: int) -> int:
+            published_views.count_view(client, name, PAGE, _time(number).isoformat(), f"writer-{writer}", TTL)
+            return 1
+
+        cpu, begin = time.process_time(), time.perf_counter()
+        with in_flight.attached(client):
+            sent = _write(send, seconds, writers)
+        elapsed = time.perf_counter() - begin
+        cpu = time.process_time() - cpu
+        counted = published_views.views(client, name, PAGE)
+    return Rate(sent, counted, in_flight.refused, elapsed, elapsed, cpu / elapsed)
+
+
+def rate(
+    engine: Engine, seconds: float, in_flight: InFlight, per_request: int, writers: int = WRITERS
+) -> Rate:
+    """Put views of one page while the aggregator applies the stream, as on Lambda.
+
+    Ends when the page's total is the number of views sent, or after two minutes. Raises Drifted.
+    """
+    with fresh_table(engine) as (table, stream_arn):
+
+        def send(writer: int, number: int) -> int:
+            first = number * per_request
+            some = [View(PAGE, _time(first + i), f"writer-{writer}") for i in range(per_request)]
+            return views.write(table, some, TOTALS, datetime.now(UTC))
+
+        def apply(event: dict[str, Any], _: object) -> None:
+            aggregates.apply(table, CONTRIBUTIONS, event["Records"])
+
+        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH)
+        cpu, begin = time.process_time(), time.perf_counter()
+        with in_flight.attached(table.client):
+            pump.start()
+            sent = _write(send, seconds, writers)
+            writing = time.perf_counter() - begin
+            counted = _wait_for(sent, table)
+            elapsed = time.perf_counter() - begin
+            cpu = time.process_time() - cpu
+            pump.stop(PATIENCE)
+        if counted == sent:
+            check(CONTRIBUTIONS, table)
+    return Rate(sent, counted, in_flight.refused, writing, elapsed, cpu / elapsed)
+
+
+def _transaction_seconds(engine: Engine, tries: int = 50) -> float:
+    """Return the median time of the published transaction alone, as its client sees it."""
+    times = []
+    with fresh_table(engine) as (table, _):
+        for number in range(tries):
+            begin = time.perf_counter()
+            event = (PAGE, _time(number).isoformat(), "alone")
+            published_views.count_view(table.client, table.name, *event, TTL)
+            times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def _wait_for(count: int, table: Table) -> int:
+    """Wait until the page's total is `count`, or until the patience ends; return the total."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        page = table.get(views.page_key(PAGE), consistent=True) or {}
+        counted = int(page.get("gsi1sk", 0))
+        if counted >= count or time.monotonic() > deadline:
+            return counted
+        time.sleep(0.01)
+
+
+def _write(send: Callable[[int, int], int], seconds: float, count: int) -> int:
+    """Let each writer send requests one after the other for some seconds; return the views sent."""
+    sent = [0] * count
+    errors: list[BaseException] = []
+    deadline = time.monotonic() + seconds
+
+    def write(writer: int) -> None:
+        number = 0
+        try:
+            while time.monotonic() < deadline:
+                sent[writer] += send(writer, number)
+                number += 1
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return sum(sent)
+
+
+def _time(number: int) -> datetime:
+    return HOUR + timedelta(microseconds=number)
+
+
+def rates(engine: Engine, quick: bool) -> Report:
+    """Measure the throughput of both designs, with the added latency and without."""
+    seconds = 0.2 if quick else 8.0
+    alone = _transaction_seconds(engine)
+    report = Report([THROUGHPUT.format(milliseconds=1000 * alone)])
+    for latency in (LATENCY, 0.0):
+        added = f"{1000 * latency:g} ms added to each call" if latency else "no latency added"
+        theirs = {"published": published_rate(engine, seconds, InFlight(latency, alone))}
+        if not latency:
+            theirs["published, 1 writer"] = published_rate(engine, seconds, InFlight(), writers=1)
+        ours = {
+            "ours, 1 view a request": rate(engine, seconds, InFlight(latency), 1),
+            f"ours, {REQUEST} views a request": rate(engine, seconds, InFlight(latency), REQUEST),
+        }
+        best = max(one.a_second for one in theirs.values())
+        question = Question(f"How many views of one page are counted, {added}?", "views a second")
+        title = f"{WRITERS} writers on one page, {seconds:g} s of writing, {engine.kind}, {added}"
+        columns = ("design", "sent", "sent/s", "counted", "lost", "counted/s", "times", "refused", "CPU")
+        figures = Figures(title, columns)
+        for name, one in (theirs | ours).items():
+            counts = (one.sent, one.sent / one.writing, one.counted, one.lost, one.a_second)
+            figures.rows.append((name, *counts, one.a_second / best, one.refused, f"{one.cpu:.0%}"))
+        for name, one in ours.items():
+            times, strict = one.a_second / best, bool(latency) and not quick
+            question.results.append(Result(name.removeprefix("ours, "), one.a_second, best))
+            report.targets += [
+                Target(f"views lost, {name}, {added}", one.lost, 0),
+                Target(f"times published, {name}, {added}", times, FASTER, at_most=False, strict=strict),
+            ]
+        report.questions.append(question)
+        report.figures.append(figures)
+    title = f"Views of one page that are counted, {1000 * LATENCY:g} ms added to each call"
+    plot = Plot("throughput", title, "writers", "views a second")
+    plot.series = {"ours, 1 view a request": [], f"ours, {REQUEST} views a request": [], "published": []}
+    for count in (1, 4) if quick else (1, 2, 4, 8, 16, 32):
+        found = [rate(engine, seconds / 2, InFlight(LATENCY), size, count) for size in (1, REQUEST)]
+        found.append(published_rate(engine, seconds / 2, InFlight(LATENCY, alone), count))
+        for points, one in zip(plot.series.values(), found, strict=True):
+            points.append((count, one.a_second))
+    return report + Report(plots=[plot])
 
 
 def measure(engine: Engine, quick: bool) -> Report:
-    """Measure it all on one engine; `quick` takes seconds rather than minutes, and judges no rate."""
-    return view_costs.report(engine, quick) + view_rates.report(engine, quick)
+    """Measure both on one engine; `quick` takes seconds rather than minutes, and judges no rate."""
+    return costs(engine, quick) + rates(engine, quick)

@@ -7,13 +7,13 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from bench.connections import Wire, context
-from bench.simulation import BEGIN
 from chalicelib import chat, connections, lobby, times, topics
 from chalicelib.items import Item
 from chalicelib.posts import Posts
 from chalicelib.settings import Settings
 from chalicelib.table import Table
+from proof.gateway import Gateway, context
+from proof.world import BEGIN
 from tests.permissions import run_as, see
 
 SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")
@@ -22,7 +22,7 @@ DISCONNECTED = {"type": "system", "code": "partner_disconnected"}
 NOT_MATCHED = {"type": "error", "code": "not_matched"}
 
 
-class SeenWire(Wire):
+class SeenWire(Gateway):
     """Connections whose every call is seen, and held against the policy of the function that makes it."""
 
     def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)

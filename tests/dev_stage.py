@@ -1,7 +1,7 @@
 """The dev stage on an engine that enforces the policies as they are in `.chalice`, every handler as itself.
 
 Nothing here is a substitute but the sockets: the engine says whether a function may post, ask or close, and
-answers that nobody is connected; a `Wire` knows better.
+answers that nobody is connected; a `Gateway` knows better.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import pytest
 from chalice.test import Client
 
 import app
-from bench.connections import context
 from chalicelib import auth
 from chalicelib.settings import Settings, read
 from chalicelib.table import Table, connect
@@ -27,6 +26,7 @@ from local.pumps import QueuePump, StreamPump
 from ops import provision
 from ops.definition import create_queue, create_table
 from ops.stage import variables
+from proof.gateway import context
 from tests.chatting import SeenWire
 from tests.permissions import enforce
 

@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 
 from bench.conflicts import InFlight
-from bench.simulation import Killed
 from chalicelib import aggregates, quarantine, views
 from chalicelib.aggregates import Report
 from chalicelib.errors import Busy
@@ -22,6 +21,7 @@ from chalicelib.settings import Settings
 from chalicelib.sums import Amount, Constant
 from chalicelib.table import Table
 from local.engine import Engine
+from proof.world import Killed
 from tests.faults import after, cancelled, instead, refused, timed_out
 from tests.records import Reader, drift, record, scan
 from tests.tables import store_on

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench import acts, units
+from bench import units
+from bench.operations import UNITS
 from local.engine import Engine
 from ops import costs
 from ops.__main__ import main
+
+pytestmark = pytest.mark.usefixtures("unwatched")
 
 WRITTEN = json.loads((costs.HERE / "units.json").read_text())
 QUICK = {"count of a page", "top ten", "statistics of a product"}
@@ -34,7 +37,7 @@ def lines(found: Any, feature: str) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in acts.OPERATIONS],
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in UNITS],
 )
 def test_an_operation_costs_what_is_written_down(engine: Engine, name: str) -> None:
     measured = units.measure(engine, name)
@@ -50,7 +53,7 @@ def flat(figures: dict[str, Any]) -> dict[str, float]:
 
 
 def test_every_operation_is_written_down_and_no_other() -> None:
-    assert list(WRITTEN) == list(acts.OPERATIONS)
+    assert list(WRITTEN) == list(UNITS)
 
 
 def test_the_writes_of_the_table_of_access_patterns_are_those_that_are_measured() -> None:

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 import app
 from bench.meter import Meter
-from bench.simulation import Killed
 from chalicelib import answers, auth, challenges, placing, progress, ranking, ranktree, submissions, times
 from chalicelib.challenge_schemas import BLANKS, FoundPath, Normalization
 from chalicelib.errors import NotOpen
@@ -31,6 +30,7 @@ from chalicelib.items import Item, Key
 from chalicelib.settings import current
 from chalicelib.table import Table
 from local.engine import Engine
+from proof.world import Killed
 from tests.faults import instead, refused
 from tests.records import Reader, drift, scan
 from tests.tables import store_on

@@ -15,13 +15,13 @@ from chalice.test import Client
 
 import app
 from bench.meter import Meter
-from bench.simulation import BEGIN
 from chalicelib import auth, lobby, logs, notes, pairs, pool, reports, resume, settings, times
 from chalicelib.connections import QUOTED, Refusals, arrived, key
 from chalicelib.errors import Busy
 from chalicelib.items import Item
 from chalicelib.table import Table, connect
 from ops import definition
+from proof.world import BEGIN
 from tests.chatting import (
     CONNECTED,
     DISCONNECTED,

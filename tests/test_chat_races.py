@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from bench.conflicts import InFlight
-from bench.pairings import pairs, states
-from bench.simulation import Killed
 from chalicelib.errors import Busy
 from chalicelib.items import Item
 from chalicelib.table import Table
+from proof.invariants.chat import pairs, states
+from proof.world import Killed
 from tests.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat
 from tests.conftest import EngineTable
 from tests.records import Reader

@@ -19,7 +19,6 @@ import pytest
 from click.testing import CliRunner
 
 import app
-from bench.simulation import Killed
 from chalicelib import (
     boards,
     challenges,
@@ -45,6 +44,7 @@ from ops import definition, redrive, segments
 from ops import erase as work
 from ops.__main__ import main
 from ops.erase import Erased, Person
+from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.faults import instead
 from tests.live import Live

@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 import app
-from bench.simulation import Killed
 from chalicelib import aggregates, times, traffic, views
 from chalicelib.events import View
 from chalicelib.items import Item, Key
@@ -25,6 +24,7 @@ from local.engine import Engine
 from ops import definition, forget
 from ops.__main__ import main
 from ops.forget import Forgotten
+from proof.world import Killed
 from tests.faults import after, instead
 from tests.live import Live
 from tests.records import Reader, drift, record, scan

@@ -22,7 +22,6 @@ from click.testing import CliRunner, Result
 
 import app
 from bench.meter import Meter
-from bench.simulation import Killed
 from chalicelib import boards, leaderboards
 from chalicelib.auth import Caller
 from chalicelib.board_schemas import BoardBody, SeasonBody
@@ -34,6 +33,7 @@ from ops import definition, import_scores
 from ops.__main__ import main
 from ops.import_scores import GROUP, Became, is_counted, wait, write, write_group
 from ops.score_rows import Columns, Skip, read
+from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.faults import after, cancelled, instead
 from tests.records import Reader, drift, scan

@@ -257,7 +257,7 @@ def copied(tmp_path: Path) -> Path:
     copy = tmp_path / "copy"
     copy.mkdir()
     shutil.copy(ROOT / "app.py", copy)
-    for folder in ("chalicelib", "local", "ops", "bench", ".chalice", "web"):
+    for folder in ("chalicelib", "local", "ops", "bench", "proof", ".chalice", "web"):
         if (ROOT / folder).exists():
             shutil.copytree(
                 ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "deploy*")

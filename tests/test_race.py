@@ -19,7 +19,6 @@ from uuid import uuid4
 import pytest
 
 import app
-from bench.simulation import Killed
 from chalicelib import boards, leaderboards, ranking, settings, standings, sums
 from chalicelib.board_schemas import BoardBody
 from chalicelib.boards import Board
@@ -31,6 +30,7 @@ from local.engine import Engine
 from ops.definition import create_table
 from ops.import_scores import Became, wait, write
 from ops.score_rows import Columns, read
+from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.faults import instead
 from tests.records import Reader, drift

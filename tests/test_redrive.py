@@ -14,7 +14,6 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 
-from bench.simulation import Killed
 from chalicelib import aggregates, challenges, quarantine, sums
 from chalicelib.items import Item, Key
 from chalicelib.sums import Amount
@@ -22,6 +21,7 @@ from chalicelib.table import Table
 from local.engine import Engine
 from ops.__main__ import main
 from ops.redrive import Summary, redrive
+from proof.world import Killed
 from tests.faults import after, instead, timed_out
 from tests.records import record, scan
 from tests.tables import store_on

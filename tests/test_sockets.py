@@ -10,9 +10,9 @@ from botocore.loaders import create_loader
 from botocore.model import ServiceModel
 
 import app
-from bench.connections import context
 from chalicelib import sockets
 from chalicelib.settings import Settings
+from proof.gateway import context
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from botocore.exceptions import EndpointConnectionError
 import app
 from bench.capacity import item_size
 from bench.meter import Meter
-from bench.simulation import BEGIN
 from chalicelib import aggregates, lobby, topics, views
 from chalicelib.events import View
 from chalicelib.items import pack
@@ -23,6 +22,7 @@ from chalicelib.settings import Settings
 from chalicelib.table import connect
 from local.filters import passes
 from ops import definition
+from proof.world import BEGIN
 from tests.chatting import Chat
 from tests.records import Reader, record, scan
 from tests.site import Site as Clients

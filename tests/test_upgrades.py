@@ -13,7 +13,7 @@ import pytest
 from chalice.test import Client
 
 import app
-from bench.chat import Line
+from bench.deployed import OpenGateway
 from chalicelib import (
     boards,
     comment_changes,
@@ -125,7 +125,7 @@ def test_items_of_an_earlier_version_are_changed_and_the_sums_follow(older: Olde
         comment_changes.patch(table, "shoe-1", comment.id, patch, Caller(comment.author), None, NOW)
     views.write(table, [View(PAGE, NOW, "somebody")], Settings(), NOW)
     boards.reset(table, "kart", SeasonBody(season=1), NOW + timedelta(seconds=1))
-    lobby.sweep(table, Posts(lambda: Line()), Settings(), lambda: NOW + timedelta(hours=9), seconds=0)
+    lobby.sweep(table, Posts(lambda: OpenGateway()), Settings(), lambda: NOW + timedelta(hours=9), seconds=0)
     older.drain()
     assert drift(table, app.CONTRIBUTIONS) == {}
     standing = standings.standing(table, "kart", "ben", StandingQuery(season=1), NOW)

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench.simulation import Killed
 from chalicelib import comment_changes, comment_pages, comments, ulids, views
 from chalicelib.auth import Caller
 from chalicelib.comment_schemas import CommentBody, CommentPatch, CommentsQuery
@@ -28,6 +27,7 @@ from local.engine import ROOT
 from ops import audit as audits
 from ops import backfill, segments, streams
 from ops.__main__ import main
+from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.faults import instead
 from tests.live import FEATURES, Live, following

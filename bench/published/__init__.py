@@ -1,0 +1,1 @@
+"""Minimal versions of the published designs, written from their descriptions, faults included."""

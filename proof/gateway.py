@@ -1,0 +1,109 @@
+"""API Gateway's management API in memory: which connections are open, and the frames sent to each."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from proof.world import World
+
+AGENT = {"identity": {"sourceIp": "192.0.2.7", "userAgent": "Mozilla/5.0"}}
+
+
+class Gateway:
+    """The session and the client that chalicelib/posts.py uses, with the connections behind them.
+
+    A test may set `before_post`, which is called with the connection's id before each post and may raise.
+    """
+
+    region_name = "local"
+
+    def __init__(self) -> None:
+        self.open: set[str] = set()
+        self.closed: list[str] = []
+        self.frames: dict[str, list[Any]] = defaultdict(list)
+        self.posts = 0
+        self.before_post: Callable[[str], None] = lambda id: None
+        self._lock = threading.Lock()
+
+    def client(self, *_: Any, **__: Any) -> Gateway:
+        """Return itself: there is one client."""
+        return self
+
+    def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
+        """Send a frame to an open connection."""
+        self._before(ConnectionId)
+        with self._lock:
+            self.posts += 1
+            if ConnectionId not in self.open:
+                raise gone()
+            self.frames[ConnectionId].append(json.loads(Data))
+
+    def get_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        """Raise GoneException for a connection that is not open."""
+        if ConnectionId not in self.open:
+            raise gone()
+
+    def delete_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        """Close a connection."""
+        with self._lock:
+            self.open.discard(ConnectionId)
+            self.closed.append(ConnectionId)
+
+    def _before(self, id: str) -> None:
+        self.before_post(id)
+
+    def read(self, id: str) -> list[Any]:
+        """Remove and return the frames sent to a connection."""
+        with self._lock:
+            return self.frames.pop(id, [])
+
+
+class FaultyGateway(Gateway):
+    """A gateway in a simulated world, which injects faults into posts."""
+
+    FAULTS = ("killed before a post", "killed after a post", "post throttled", "post lost", "post unheard")
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803
+        """Send a frame, or lose it, or send it and report a failure, or kill the handler."""
+        world = self._world
+        world.switch()
+        fault = ""
+        if world.current and world.occurs(world.rates.call):
+            fault = world.rng.choice(self.FAULTS)
+            world.fault(fault)
+        if fault == "killed before a post":
+            world.kill()
+        if fault == "post throttled":
+            raise _error("LimitExceededException")
+        if fault == "post lost":
+            raise ReadTimeoutError(endpoint_url="http://gateway.invalid")
+        super().post_to_connection(ConnectionId, Data)
+        if fault == "post unheard":
+            raise ReadTimeoutError(endpoint_url="http://gateway.invalid")
+        if fault == "killed after a post":
+            world.kill()
+        world.switch()
+
+
+def _error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": ""}}, "PostToConnection")
+
+
+def gone() -> ClientError:
+    """Return the error of a post to a connection that is closed, or not open yet."""
+    return _error("GoneException")
+
+
+def context(id: str, **more: Any) -> dict[str, Any]:
+    """Return the request context of a socket event."""
+    return {"connectionId": id, "apiId": "local", "stage": "local", "domainName": "d", **AGENT, **more}

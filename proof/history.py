@@ -1,0 +1,272 @@
+"""One history: clients on one table while faults are injected, and then the check of every invariant."""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import app
+from chalicelib import boards, challenges, connections, lobby, notes, queue, threads
+from chalicelib.board_schemas import BoardBody, Order
+from chalicelib.challenge_schemas import ChallengeBody
+from chalicelib.items import Item, unpack
+from chalicelib.posts import Posts
+from chalicelib.settings import Settings
+from chalicelib.table import Table
+from local.engine import Engine
+from ops.definition import definition
+from ops.recount import scan
+from proof.clients import Admin, Chatter, Known, Visitor
+from proof.event_sources import Queue, Stream, check_error
+from proof.gateway import FaultyGateway
+from proof.network import Network, client_of
+from proof.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
+from proof.world import Rates, Sequential, Stuck, World
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from proof.mutants import Mutant
+
+QUIET = timedelta(seconds=130)  # after which no partner is kept and every claim has expired
+LENGTH = 400  # characters of a difference
+TICK = dict.fromkeys(("version", "account", "region", "detail", "source", "time", "id", "resources"), "")
+TICK["detail-type"] = "Scheduled Event"
+
+
+@dataclass
+class Outcome:
+    """The outcome of a history. `differences` are `invariant: text`, none when every invariant holds."""
+
+    seed: int
+    differences: list[str] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)
+    calls: int = 0
+    invocations: int = 0
+    records: int = 0
+    seconds: float = 0.0
+    trace: str = ""
+
+
+@dataclass
+class History:
+    """A running history: the world, the clients, and afterwards the items of the table."""
+
+    world: World
+    table: Table
+    stream: Stream
+    queue: Queue
+    gateway: FaultyGateway
+    known: Known
+    visitors: list[Visitor]
+    admin: Admin
+    chatters: list[Chatter]
+    settings: Settings
+    scenario: Scenario
+    expired: list[Item] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+
+    @property
+    def clients(self) -> tuple[Visitor | Chatter, ...]:
+        """Return all clients."""
+        return (*self.visitors, self.admin, *self.chatters)
+
+    def run(self) -> None:
+        """Let the clients take their actions while deliveries arrive at random."""
+        rng = self.world.rng
+        acts = 0.6 if self.scenario.theme.is_rush else 0.1  # the share of moments in which a client acts
+        while self.world.tasks or not all(one.is_done for one in self.clients):
+            draw = rng.random()
+            if draw < 0.9 - acts:
+                self.world.step()
+            elif draw < 0.9:
+                rng.choice(self.clients).act()
+            elif draw < 0.955:
+                self.stream.deliver()
+            elif draw < 0.97:
+                self.queue.deliver()
+            elif draw < 0.985:
+                self.stream.poll()
+            elif draw < 0.988:
+                self.sweep()
+            elif draw > 0.995:
+                self.world.advance(rng.choice((0.2, 1, 3, 8)))
+
+    def drain(self) -> None:
+        """Deliver until nothing is left, including the changes that deliveries cause."""
+        while self.stream.poll() or not self.stream.is_empty or self.queue.waiting or self.world.tasks:
+            if self.world.rng.random() < 0.15:
+                self.stream.deliver()
+                self.queue.deliver()
+            if not self.world.step():
+                self.stream.deliver()
+                self.world.advance(0.5)
+            for _ in range(20):
+                if not self.world.step():
+                    break
+
+    def sweep(self) -> None:
+        """Start a sweep, as the schedule does each minute."""
+        self.world.start(
+            "sweep",
+            lambda: app.sweep(TICK, None),
+            failed=lambda error: check_error(self.world, "sweep", error),
+            seconds=60,
+        )
+
+    def recover(self) -> None:
+        """Stop all faults and let the chat recover: in half of the histories through sweeps alone.
+
+        In the others each open connection sends a ping first. A connection that was taken for dead sends one
+        in all histories.
+        """
+        self.world.is_calm = True
+        for _ in range(3):  # sweeps: find the dead, release the kept partners, match
+            self.world.advance(QUIET.total_seconds())
+            if self.world.seed % 2:
+                self._ping(self.gateway.open)
+            self.sweep()
+            self.world.run()
+        self._ping({id for id in self.gateway.open if connections.find(self.table, id) is None})
+        self.world.advance(1)
+
+    def _ping(self, ids: set[str]) -> None:
+        for id in sorted(ids):
+            self.chatters[0].send("ping", id=id)
+            self.world.run()
+
+    def expire(self, client: DynamoDBClient) -> None:
+        """Let TTL remove some views, long after they were counted."""
+        pages = client.get_paginator("scan").paginate(TableName=self.table.name, ConsistentRead=True)
+        for typed in [item for page in pages for item in page["Items"]]:
+            if typed["sk"]["S"].startswith("T#2") and self.world.rng.random() < 0.2:
+                key = {"pk": typed["pk"], "sk": typed["sk"]}
+                self.stream.expiring.add((key["pk"]["S"], key["sk"]["S"]))
+                self.expired.append(unpack(typed))
+                client.delete_item(TableName=self.table.name, Key=key)
+                self.world.fault("a view expired")
+
+
+def run(engine: Engine, seed: int, rates: Rates | None = None, mutant: Mutant | None = None) -> Outcome:
+    """Run one history and check every invariant. An error raised on the way is a difference too."""
+    from proof.invariants import CHECKS, unmatched
+
+    began = time.perf_counter()
+    client = client_of(engine)
+    world = World(seed, rates or Rates())
+    outcome = Outcome(seed)
+    random.seed(seed)  # the product's own generator: a random partner, the jitter of a retry
+    with started(engine, client, world, mutant) as (history, network):
+        try:
+            world.is_calm = True
+            create_definitions(history.table, world.now)
+            world.is_calm = history.scenario.is_calm
+            history.run()
+            history.drain()
+            history.items = scan(client, history.table.name)
+            outcome.differences += [f"chat: {difference}" for difference in unmatched(history)]
+            history.recover()
+            history.expire(client)
+            world.is_calm = history.scenario.is_calm
+            history.drain()
+            world.is_calm = True
+            history.items = scan(client, history.table.name)
+            for name, check in CHECKS.items():
+                outcome.differences += [f"{name}: {difference}"[:LENGTH] for difference in check(history)]
+        except Stuck as error:
+            outcome.differences += [f"handlers: {one}"[:LENGTH] for one in (*world.unexpected[:3], error)]
+        except Exception:
+            outcome.differences.append(f"handlers: {traceback.format_exc()[-1500:]}")
+        outcome.faults, outcome.calls = world.faults, network.calls
+        outcome.records, outcome.invocations = len(history.stream.records), world.invocations
+    outcome.seconds = time.perf_counter() - began
+    outcome.trace = world.trace
+    return outcome
+
+
+def _consume(event: Any, context: Any) -> None:
+    """Deliver a batch to both consumers of the stream; a failure of either delivers it again to both."""
+    app.apply(event, context)
+    app.push(event, context)
+
+
+@contextmanager
+def started(
+    engine: Engine, client: DynamoDBClient, world: World, mutant: Mutant | None = None
+) -> Iterator[tuple[History, Network]]:
+    """Create the table and the clients of a history, and run the app in the history's world."""
+    network = Network(world, engine, mutant)
+    boards._met.cache_clear()  # each history begins in a new process, as far as it can tell
+    with created_table(client) as (name, arn), ExitStack() as stack:
+        stack.enter_context(network.attached(client))
+        table = Table(name, client, pause=world.sleep, clock=world.monotonic)
+        gateway, known, plan = FaultyGateway(world), Known(), scenario(world.seed)
+        messages = Queue(world, lambda event, context: app.write_views(event, context))
+        arguments = (world, engine.client("dynamodbstreams"), arn)
+        stream = Stream(*arguments, _consume)
+        stage = app.stage._replace(queue_url="simulated" if plan.has_queue else "")
+        for patch in (
+            mock.patch.object(app, "connect", return_value=table),
+            mock.patch.object(app, "posts", Posts(lambda: gateway, pause=world.sleep)),
+            mock.patch.object(app, "datetime", SimpleNamespace(now=world.clock)),
+            mock.patch.object(app, "stage", stage),
+            mock.patch.object(queue, "_client", return_value=messages),
+            mock.patch.object(app, "refusals", connections.Refusals()),
+            mock.patch.object(threads, "_threads", return_value=Sequential()),
+            mock.patch.object(lobby, "time", SimpleNamespace(monotonic=world.monotonic)),
+            mock.patch.dict(lobby.sweep.__kwdefaults__, pause=world.sleep),
+            mock.patch.object(notes.wait_until_told, "__defaults__", (world.sleep,)),
+            *(mutant.patches() if mutant else ()),
+        ):
+            stack.enter_context(patch)
+        visitors = [
+            Visitor(world, known, f"person-{0 if plan.theme.is_one_player else i}", actions)
+            for i, actions in enumerate(plan.visitors)
+        ]
+        chatters = [
+            Chatter(world, gateway, f"chatter-{i}", actions, asks_status=not plan.theme.is_rush)
+            for i, actions in enumerate(plan.chatters)
+        ]
+        admin = Admin(world, known, plan.admin, table, messages)
+        parts = (world, table, stream, messages, gateway, known, visitors, admin, chatters, stage, plan)
+        yield History(*parts), network
+
+
+@cache
+def _table_request() -> Any:
+    """Return the request that creates a table like a stage's, without its name."""
+    properties = definition("local").table
+    request = {n: v for n, v in properties.items() if not n.endswith("Specification")}
+    return request | {"StreamSpecification": {"StreamEnabled": True, **properties["StreamSpecification"]}}
+
+
+@contextmanager
+def created_table(client: DynamoDBClient) -> Iterator[tuple[str, str]]:
+    """Create a table for one history and delete it afterwards; yield its name and its stream's ARN."""
+    name = f"history-{uuid.uuid4().hex}"
+    created = client.create_table(**_table_request() | {"TableName": name})["TableDescription"]
+    try:
+        yield name, created["LatestStreamArn"]
+    finally:
+        client.delete_table(TableName=name)
+
+
+def create_definitions(table: Table, now: datetime) -> None:
+    """Create the boards and the challenge of a history."""
+    for name, operator in BOARDS.items():
+        order: Order = "asc" if name == "best" else "desc"
+        body = BoardBody(title=name, operator=operator, min=Decimal(-100), max=Decimal(100), order=order)
+        boards.define(table, name, body, now)
+    challenges.define(table, "hunt", ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True))

@@ -1,0 +1,253 @@
+"""Faults planted in the product on purpose, one at a time, to show that the invariants catch them.
+
+A mutant rewrites the requests and replies of the handlers on the network, or wraps functions. It knows keys
+of the table and public names, and no source text. One that never takes effect raises Unfit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import app
+from chalicelib.auth import Caller
+from chalicelib.errors import Busy
+from chalicelib.table import Table
+from proof.event_sources import Queue
+from proof.gateway import FaultyGateway
+
+Body = dict[str, Any]
+Change = Callable[[str, Body], bool]
+ChangeReply = Callable[[str, Body, Body], bool]
+Wrapper = Callable[..., Any]
+ALWAYS = "attribute_exists(pk) OR attribute_not_exists(pk)"
+
+
+class Unfit(Exception):
+    """A mutant took no effect: the request or the function that it changes is not used any more."""
+
+
+@dataclass
+class Mutant:
+    """A planted fault. `applied` counts how often it took effect."""
+
+    name: str
+    change: Change = lambda operation, body: False  # changes a request in place
+    change_reply: ChangeReply = lambda operation, request, reply: False  # changes a reply in place
+    target: Any = None  # the owner of the functions that are wrapped
+    functions: str = ""
+    wrapper: Wrapper = lambda function, *arguments: None
+    applied: int = 0
+
+    def rewrite_request(self, operation: str, body: Body) -> bool:
+        """Change a request in place. Return whether anything was changed."""
+        is_changed = self.change(operation, body)
+        self.applied += is_changed
+        return is_changed
+
+    def rewrite_reply(self, operation: str, request: Body, reply: Body) -> bool:
+        """Change a reply in place, which makes it a success. Return whether anything was changed."""
+        is_changed = self.change_reply(operation, request, reply)
+        self.applied += is_changed
+        return is_changed
+
+    def patches(self) -> list[AbstractContextManager[Any]]:
+        """Return the patches of a history. Raises AttributeError for an unknown function."""
+        return [mock.patch.object(self.target, name, self._wrap(name)) for name in self.functions.split()]
+
+    def _wrap(self, name: str) -> Wrapper:
+        function = getattr(self.target, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.applied += 1
+            return self.wrapper(function, *arguments, **named)
+
+        return call
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+def _writes(operation: str, body: Body) -> Iterator[tuple[str, Body]]:
+    """Yield the verb and the action of each single write of a request."""
+    if operation == "TransactWriteItems":
+        yield from (one for entry in body["TransactItems"] for one in entry.items())
+    elif operation in ("PutItem", "UpdateItem", "DeleteItem"):
+        yield operation.removesuffix("Item"), body
+
+
+def _has_key(action: Body, pk: str, sk: str) -> bool:
+    """Return whether an action writes an item whose keys begin like this, in typed or plain JSON."""
+    key: Any = action.get("Key") or action["Item"]
+    found = [key[name]["S"] if isinstance(key[name], dict) else key[name] for name in ("pk", "sk")]
+    return bool(found[0].startswith(pk) and found[1].startswith(sk))
+
+
+def _rewriting(pk: str, sk: str, change: Change) -> Change:
+    def rewrite(operation: str, body: Body) -> bool:
+        matching = [(verb, one) for verb, one in _writes(operation, body) if _has_key(one, pk, sk)]
+        return sum(change(verb, one) for verb, one in matching) > 0
+
+    return rewrite
+
+
+def unconditional(name: str, pk: str, sk: str = "", verb: str = "") -> Mutant:
+    """Return a mutant that makes the condition of matching writes always true."""
+
+    def change(found: str, action: Body) -> bool:
+        if "ConditionExpression" not in action or verb not in ("", found):
+            return False
+        action["ConditionExpression"] = f"({action['ConditionExpression']}) OR {ALWAYS}"
+        return True
+
+    return Mutant(name, _rewriting(pk, sk, change))
+
+
+def with_value(name: str, pk: str, sk: str, value: str, replacement: Body) -> Mutant:
+    """Return a mutant that replaces a value in the expressions of matching updates."""
+
+    def change(_: str, action: Body) -> bool:
+        values = action.get("ExpressionAttributeValues", {})
+        is_there = value in values
+        values |= {value: replacement} if is_there else {}
+        return is_there
+
+    return Mutant(name, _rewriting(pk, sk, change))
+
+
+def without(name: str, pk: str, sk: str, verb: str) -> Mutant:
+    """Return a mutant that replaces matching actions of a transaction by one that writes nothing."""
+
+    def change(operation: str, body: Body) -> bool:
+        entries = body["TransactItems"] if operation == "TransactWriteItems" else ()
+        matching = [one for one in entries if verb in one and _has_key(one[verb], pk, sk)]
+        for entry in matching:
+            action = entry.pop(verb)
+            key = action.get("Key") or {name: action["Item"][name] for name in ("pk", "sk")}
+            check = {"TableName": action["TableName"], "Key": key, "ConditionExpression": ALWAYS}
+            entry["ConditionCheck"] = check
+        return bool(matching)
+
+    return Mutant(name, change)
+
+
+def split(name: str, pk: str, sk: str = "", *, is_first: bool = True) -> Mutant:
+    """Return a mutant that writes the matching actions of a transaction in one of their own."""
+
+    def transact(function: Wrapper, table: Table, actions: Sequence[Any]) -> tuple[int, ...]:
+        matching = [i for i, one in enumerate(actions) if _has_key(next(iter(one.values())), pk, sk)]
+        others = [i for i in range(len(actions)) if i not in matching]
+        for some in (matching, others) if is_first else (others, matching):
+            if some and (refused := function(table, [actions[i] for i in some])):
+                return tuple(some[i] for i in refused)
+        return ()
+
+    return wrapped(name, Table, "transact", transact)
+
+
+# -- replies ---------------------------------------------------------------------------------------
+
+
+def _drop(*names: str) -> ChangeReply:
+    return lambda operation, request, reply: bool([name for name in names if reply.pop(name, None)])
+
+
+def _accept_conflict(operation: str, request: Body, reply: Body) -> bool:
+    """Turn a conflict on a guard page into a success."""
+    codes = {one["Code"] for one in reply.get("CancellationReasons", ())}
+    on_guard = any(_has_key(one, "GUARD#", "") for _, one in _writes(operation, request))
+    return on_guard and "TransactionConflict" in codes
+
+
+def _empty_pool(operation: str, request: Body, reply: Body) -> bool:
+    partition = request.get("ExpressionAttributeValues", {}).get(":pk", {}).get("S", "")
+    is_pool = operation == "Query" and partition.startswith("WAITING#")
+    reply |= {"Items": []} if is_pool else {}
+    return is_pool
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+def wrapped(name: str, target: Any, functions: str, wrapper: Wrapper) -> Mutant:
+    """Return a mutant that replaces functions. The wrapper is called with the function and its arguments."""
+    return Mutant(name, target=target, functions=functions, wrapper=wrapper)
+
+
+def _strip(name: str) -> Wrapper:
+    """Return a wrapper that removes a field from a batch of stream records."""
+
+    def call(function: Wrapper, event: Body, context: Any) -> Any:
+        def strip(record: Body) -> Body:
+            body = {n: value for n, value in record["dynamodb"].items() if n != name}
+            return {n: value for n, value in record.items() if n != name} | {"dynamodb": body}
+
+        return function({"Records": [strip(record) for record in event["Records"]]}, context)
+
+    return call
+
+
+def _despite_busy(function: Wrapper, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except Busy:
+        return ()
+
+
+def _as_admin(function: Wrapper, *arguments: Any) -> Any:
+    return function(*(one._replace(admin=True) if isinstance(one, Caller) else one for one in arguments))
+
+
+def _nothing(function: Wrapper, *arguments: Any, **named: Any) -> Any:
+    function(*arguments, **named)
+    return {}
+
+
+NOBODY: Body = {"SS": ["nobody"]}
+NOTHING: Body = {"L": []}
+LATER: Body = {"N": "9999999999"}
+ALL = (
+    # Exactly once: the stream
+    unconditional("the guard page has no condition", "GUARD#"),
+    split("the guard page is written before the sums", "GUARD#"),
+    split("the guard page is written after the sums", "GUARD#", is_first=False),
+    wrapped("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
+    wrapped("an unreachable table is taken for written", Table, "transact", _despite_busy),
+    wrapped("a batch is acknowledged before it is counted", app, "apply", _despite_busy),
+    Mutant("a conflict is taken for a success", change_reply=_accept_conflict),
+    Mutant("a query ends with its first page", change_reply=_drop("LastEvaluatedKey")),
+    Mutant("the rest of a batch is dropped", change_reply=_drop("UnprocessedItems", "UnprocessedKeys")),
+    wrapped("a transaction is tried once", Table, "_try", lambda f, table, call: call()),
+    wrapped("the old image is ignored", app, "apply", _strip("OldImage")),
+    wrapped("an expired item is subtracted", app, "apply", _strip("userIdentity")),
+    without("an image that cannot be computed is dropped", "QUARANTINE#", "", "Put"),
+    # Exactly once: the queue and the requests
+    wrapped("a refused part of a queue request is dropped", Queue, "send_message_batch", _nothing),
+    wrapped("a failed queue message is acknowledged", app, "write_views", _nothing),
+    unconditional("a repeated submission counts again", "PLAYER#", "ACTIVITY#", "Put"),
+    split("score and submission are written separately", "PLAYER#", "ACTIVITY#"),
+    unconditional("a score is written whatever it has become", "PLAYER#", "BOARD#", "Update"),
+    unconditional("a path is found twice", "CHALLENGE#", "PATH#", "Put"),
+    unconditional("a progress is written whatever it has become", "CHALLENGE#", "PROGRESS"),
+    unconditional("an author has two comments", "PRODUCT#", "AUTHOR#", "Put"),
+    wrapped("the idempotency key is ignored", app, "post_comment", lambda f, *a: f(*a[:3], None)),
+    unconditional("a comment is written whatever it has become", "PRODUCT#", "COMMENT#"),
+    without("a deleted comment keeps its author's place", "PRODUCT#", "AUTHOR#", "Delete"),
+    # Matching
+    unconditional("a pair is matched whatever its two have become", "CONN#", "STATE", "Update"),
+    split("the entry in the pool is written separately", "WAITING#", is_first=False),
+    with_value("a change of state leaves no notice", "CONN#", "STATE", ":note", NOTHING),
+    with_value("a claim to deliver is ignored", "CONN#", "STATE", ":now", LATER),
+    Mutant("nobody is found in the pool", change_reply=_empty_pool),
+    wrapped("the sweep finds nobody dead", FaultyGateway, "get_connection", lambda f, *a, **n: None),
+    wrapped("the sweep does nothing", app, "sweep", lambda f, *a: None),
+    # Permissions
+    with_value("a reported partner is not blocked", "CONN#", "STATE", ":block", NOBODY),
+    wrapped("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),
+    wrapped("a stranger may read what is hidden", app, "get_comment get_challenge_player", _as_admin),
+    wrapped("a stranger may change scores", app, "post_score delete_player", _as_admin),
+)
+MUTANTS = {one.name: one for one in ALL}

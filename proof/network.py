@@ -1,0 +1,294 @@
+"""The network between a handler and the table, where faults are injected through botocore's event hooks.
+
+A call may be refused (a conflict, a throttle, a 500), be applied and its reply lost (a 500, a time-out), be
+lost, or be applied in part (a batch, a page of a query). The handler may die before it sends, between
+request and reply, and after the reply. The SDK's own retries run as in the product.
+"""
+
+from __future__ import annotations
+
+import decimal
+import io
+import json
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import botocore.endpoint
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
+from botocore.httpsession import URLLib3Session
+from botocore.retries import standard
+
+from chalicelib.settings import Settings
+from chalicelib.table import connect
+from local.engine import Engine
+from proof.runner import IN_PROCESS
+from proof.world import World
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from proof.mutants import Mutant
+
+WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
+PREFIX = "com.amazonaws.dynamodb.v20120810#"
+THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException")
+TRANSIENT = ("TransactionConflict", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded")
+NO_DELAY: Any = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]  # without it each call waits 40 ms
+Body = dict[str, Any]
+
+
+class InProcessEngine(Engine):
+    """ministack's tables and streams, called as functions: clients of this engine never use the network.
+
+    A history makes some hundred calls in sequence. Two processes would mostly wait for each other.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(IN_PROCESS, "http://127.0.0.1:1", has_queues=False)
+
+    def client(self, service: str) -> Any:
+        """Return the engine's client for a service."""
+        return self.attach(super().client(service))
+
+    def attach(self, client: Any) -> Any:
+        """Serve a client's calls from now on."""
+        client.meta.events.register(
+            "before-send", lambda request, **_: self.send(request), unique_id=IN_PROCESS
+        )
+        return client
+
+    def detach(self, client: Any) -> None:
+        """Stop serving a client's calls: with two servers a call is applied twice."""
+        client.meta.events.unregister("before-send", unique_id=IN_PROCESS)
+
+    def send(self, request: AWSPreparedRequest) -> AWSResponse:
+        """Apply a request and return the response."""
+        from ministack.services import dynamodb, dynamodb_streams
+
+        headers = {name.lower(): _text(value) for name, value in request.headers.items()}
+        service = dynamodb_streams if "Streams" in headers["x-amz-target"] else dynamodb
+        call: Any = service.handle_request("POST", "/", headers, request.body, {})
+        with decimal.localcontext(decimal.Context(prec=38)):  # as local/launcher.py does
+            try:
+                call.send(None)
+            except StopIteration as end:
+                status, _, body = end.value
+                return _response(request.url, status, body if isinstance(body, bytes) else body.encode())
+        raise RuntimeError("the engine awaited something")
+
+
+def client_of(engine: Engine) -> DynamoDBClient:
+    """Return the product's own client of an engine."""
+    client = connect(Settings(endpoint=engine.endpoint)).client
+    return engine.attach(client) if isinstance(engine, InProcessEngine) else client
+
+
+class Network:
+    """Stands between a client and its engine. A `mutant` rewrites the handlers' requests and responses."""
+
+    def __init__(self, world: World, engine: Engine, mutant: Mutant | None = None) -> None:
+        self.world = world
+        self.calls = 0
+        self._engine, self._mutant = engine, mutant
+        session = URLLib3Session(timeout=60, proxies={}, socket_options=NO_DELAY)
+        self._deliver = engine.send if isinstance(engine, InProcessEngine) else session.send
+
+    @contextmanager
+    def attached(self, client: DynamoDBClient) -> Iterator[None]:
+        """Intercept a client's calls. Its retries wait in simulated time and start with a full quota."""
+        events = client.meta.events
+        hooks: dict[str, Any] = {"before-send.dynamodb": self._send, "after-call.dynamodb": self._replied}
+        if isinstance(self._engine, InProcessEngine):
+            self._engine.detach(client)
+        for event, hook in hooks.items():
+            events.register(event, hook)
+        events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
+        standard.register_retry_handler(client, max_attempts=1)
+        with mock.patch.object(botocore.endpoint, "time", SimpleNamespace(sleep=self.world.sleep)):
+            try:
+                yield
+            finally:
+                for event, hook in hooks.items():
+                    events.unregister(event, hook)
+                if isinstance(self._engine, InProcessEngine):
+                    self._engine.attach(client)
+
+    def _send(self, request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse:
+        """Send a request, or inject a fault; return what the handler receives."""
+        operation = event_name.rpartition(".")[2]
+        self.calls += 1
+        world = self.world
+        world.switch()
+        world.note(operation)
+        if world.current and world.occurs(world.rates.cut):
+            world.current.is_cut_off = True
+            world.fault("the table out of reach")
+        fault = self._draw(operation) if world.current and world.occurs(world.rates.call) else None
+        if world.current and world.current.is_cut_off and not world.is_calm:
+            raise ConnectTimeoutError(endpoint_url=request.url)
+        if operation == "Query" and world.rng.random() < world.rates.page:
+            world.fault("a page cut short")
+            _rewrite(request, _body(request) | {"Limit": 1})
+        body = _body(request)
+        if self._mutant and world.current and self._mutant.rewrite_request(operation, body):
+            _rewrite(request, body)
+        response = fault(operation, request) if fault else None
+        if response is None:
+            response = self._deliver(request)
+            if operation == "TransactWriteItems" and world.occurs(0.3):
+                response = self._add_conflict(response)
+        response = self._mutate(operation, body, response)
+        world.switch()
+        return response
+
+    def _mutate(self, operation: str, body: Body, response: AWSResponse) -> AWSResponse:
+        """Return a reply as the mutant changes it."""
+        if self._mutant is None or self.world.current is None:
+            return response
+        reply: Body = json.loads(response.content)
+        is_changed = self._mutant.rewrite_reply(operation, body, reply)
+        return _reply(response.url, 200 if is_changed else response.status_code, reply)
+
+    def _replied(self, **_: Any) -> None:
+        """Kill a handler that dies after its reply."""
+        if self.world.current and self.world.current.dies_after_reply:
+            self.world.fault("killed after the reply")
+            self.world.kill()
+
+    def _draw(self, operation: str) -> Callable[[str, AWSPreparedRequest], AWSResponse | None]:
+        kinds: list[Callable[[str, AWSPreparedRequest], AWSResponse | None]] = [
+            *(self._kill_before, self._kill_between, self._kill_after),
+            *(self._throttle, self._fail, self._lose),
+        ]
+        if operation == "TransactWriteItems" or operation in WRITES:
+            kinds += [self._conflict] * 3
+        if operation in ("BatchGetItem", "BatchWriteItem"):
+            kinds += [self._apply_part] * 4
+        return self.world.rng.choice(kinds)
+
+    # -- the faults --------------------------------------------------------------------------------
+
+    def _kill_before(self, operation: str, request: AWSPreparedRequest) -> None:
+        self.world.fault("killed before sending")
+        self.world.kill()
+
+    def _kill_between(self, operation: str, request: AWSPreparedRequest) -> None:
+        self.world.fault("killed after sending, before the reply")
+        self._deliver(request)
+        self.world.kill()
+
+    def _kill_after(self, operation: str, request: AWSPreparedRequest) -> None:
+        if self.world.current:
+            self.world.current.dies_after_reply = True
+
+    def _throttle(self, operation: str, request: AWSPreparedRequest) -> AWSResponse:
+        self.world.fault("throttled")
+        return _refusal(request, self.world.rng.choice(THROTTLES))
+
+    def _fail(self, operation: str, request: AWSPreparedRequest) -> AWSResponse:
+        self._apply_or_not("500", operation, request)
+        return _refusal(request, "InternalServerError", 500)
+
+    def _lose(self, operation: str, request: AWSPreparedRequest) -> AWSResponse:
+        self._apply_or_not("time-out", operation, request)
+        self.world.advance(1)
+        raise ReadTimeoutError(endpoint_url=request.url)
+
+    def _apply_or_not(self, kind: str, operation: str, request: AWSPreparedRequest) -> None:
+        if self.world.rng.random() < 0.5:
+            self.world.fault(f"{kind}, not applied")
+        else:
+            self.world.fault(f"{kind}, applied")
+            self._deliver(request)
+
+    def _conflict(self, operation: str, request: AWSPreparedRequest) -> AWSResponse:
+        if operation != "TransactWriteItems":
+            self.world.fault("TransactionConflict, of a plain write")
+            return _refusal(request, "TransactionConflictException")
+        rng, count = self.world.rng, len(_body(request)["TransactItems"])
+        hit, code = rng.randrange(count), rng.choice(TRANSIENT)
+        self.world.fault("TransactionConflict" if code == "TransactionConflict" else "transaction throttled")
+        codes = [code if i == hit or rng.random() < 0.2 else "None" for i in range(count)]
+        reasons = [{"Code": one} for one in codes]
+        return _refusal(request, "TransactionCanceledException", CancellationReasons=reasons)
+
+    def _add_conflict(self, response: AWSResponse) -> AWSResponse:
+        """Add a conflict to the reasons of a transaction that was cancelled for a false condition."""
+        if response.status_code != 400:
+            return response
+        body: Body = json.loads(response.content)
+        reasons = body.get("CancellationReasons", [])
+        free = [reason for reason in reasons if reason.get("Code") == "None"]
+        if not free or not any(r.get("Code") == "ConditionalCheckFailed" for r in reasons):
+            return response
+        self.world.fault("TransactionConflict beside a false condition")
+        self.world.rng.choice(free)["Code"] = "TransactionConflict"
+        return _reply(response.url, 400, body)
+
+    def _apply_part(self, operation: str, request: AWSPreparedRequest) -> AWSResponse:
+        """Apply the first part of a batch, and return the rest as unprocessed."""
+        body = _body(request)
+        [(table, batch)] = body["RequestItems"].items()
+        is_get = operation == "BatchGetItem"
+        entries = batch["Keys"] if is_get else batch
+        done = self.world.rng.randrange(len(entries))
+        left = "UnprocessedKeys" if is_get else "UnprocessedItems"
+        self.world.fault("a batch done in part")
+
+        def part(some: list[Any]) -> Any:
+            return {table: batch | {"Keys": some} if is_get else some}
+
+        if not done:
+            empty: Body = {"Responses": {table: []}} if is_get else {}
+            return _reply(request.url, 200, empty | {left: part(entries)})
+        _rewrite(request, body | {"RequestItems": part(entries[:done])})
+        response = self._deliver(request)
+        if response.status_code != 200:
+            return response
+        return _reply(request.url, 200, json.loads(response.content) | {left: part(entries[done:])})
+
+
+# -- requests and responses ------------------------------------------------------------------------
+
+
+class _Raw(io.BytesIO):
+    """A body as an HTTP connection yields it."""
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        while part := self.read():
+            yield part
+
+
+def _body(request: AWSPreparedRequest) -> Body:
+    sent: Any = request.body
+    body: Body = json.loads(sent)
+    return body
+
+
+def _rewrite(request: AWSPreparedRequest, body: Mapping[str, Any]) -> None:
+    """Replace a request's body. Local engines do not verify its signature."""
+    request.body = json.dumps(body).encode()
+    request.headers["Content-Length"] = str(len(request.body))
+
+
+def _refusal(request: AWSPreparedRequest, code: str, status: int = 400, **fields: Any) -> AWSResponse:
+    return _reply(request.url, status, {"__type": PREFIX + code, "message": code, **fields})
+
+
+def _reply(url: str, status: int, body: Mapping[str, Any]) -> AWSResponse:
+    return _response(url, status, json.dumps(body).encode())
+
+
+def _response(url: str, status: int, body: bytes) -> AWSResponse:
+    raw: Any = _Raw(body)
+    headers: Any = {"Content-Type": "application/x-amz-json-1.0"}
+    return AWSResponse(url, status, headers, raw)
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

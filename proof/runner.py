@@ -1,0 +1,86 @@
+"""Runs histories in worker processes, each with an engine of its own or with one that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from local.engine import Engine
+    from proof.history import Outcome
+
+IN_PROCESS = "in-process"  # the engine kind: ministack called in the worker itself
+ENVIRONMENT = {
+    "HUBBUB_STAGE": "local",
+    "HUBBUB_SECRET": "0123456789abcdef0123456789abcdef",
+    "POWERTOOLS_METRICS_DISABLED": "true",
+    "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+}
+HISTORIES = 150  # of a process: an engine keeps some of each deleted table
+
+
+class Caught(NamedTuple):
+    """The result of a hunt: the number of histories, and the first difference, "" when there was none."""
+
+    name: str
+    histories: int
+    difference: str = ""
+
+
+def set_environment() -> None:
+    """Set the environment of histories in this process, before app.py is imported."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_"))]:
+        del os.environ[name]
+    os.environ.update(ENVIRONMENT)
+
+
+def begin() -> None:
+    """Begin a worker. Ctrl-C reaches the command alone, which then ends its workers."""
+    os.setsid()
+    set_environment()
+
+
+@cache
+def engine(kind: str) -> Engine:
+    """Start an engine, or connect to one, for the life of this process."""
+    from local.engine import start
+    from proof.network import InProcessEngine
+
+    return InProcessEngine() if kind == IN_PROCESS else start(kind, data=None)
+
+
+def run_one(kind: str, seed: int) -> Outcome:
+    """Run one history in this process."""
+    from proof.history import run
+
+    return run(engine(kind), seed)
+
+
+def histories(kind: str, seeds: Iterable[int], processes: int) -> Iterator[Outcome]:
+    """Run histories in worker processes, and yield their outcomes as they end."""
+    with get_context("spawn").Pool(processes, begin, maxtasksperchild=HISTORIES) as pool:
+        yield from pool.imap_unordered(partial(run_one, kind), seeds)
+
+
+def hunt(kind: str, name: str, *, seeds: range) -> Caught:
+    """Run histories with a mutant until one has a difference. Raises Unfit when it never took effect."""
+    from proof.history import run
+    from proof.mutants import MUTANTS, Unfit
+
+    mutant = MUTANTS[name]
+    for number, seed in enumerate(seeds, 1):
+        outcome = run(engine(kind), seed, mutant=mutant)
+        if outcome.differences and mutant.applied:
+            return Caught(name, number, outcome.differences[0])
+    if not mutant.applied:
+        raise Unfit(f"{name}: took no effect in {len(seeds)} histories")
+    return Caught(name, len(seeds))
+
+
+def hunts(kind: str, names: Iterable[str], seeds: range, processes: int) -> Iterator[Caught]:
+    """Hunt mutants in worker processes, and yield the results as they end."""
+    with get_context("spawn").Pool(processes, begin, maxtasksperchild=5) as pool:
+        yield from pool.imap_unordered(partial(hunt, kind, seeds=seeds), names)

@@ -1,0 +1,113 @@
+"""What the bench says of leaderboards: a table in memory that is as good as an engine, and exact costs."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from bench import leaderboards, memory
+from bench.boards import BEST, DISTRIBUTIONS, POINTS, SHARDED, LargeBoard, players
+from bench.leaderboards import Cost
+from bench.published import ranking as published_ranking
+from bench.round_trips import RoundTrips
+from bench.tables import Drifted
+from chalicelib import ranking, ranktree
+from chalicelib.board_schemas import BoardBody
+from chalicelib.items import Key
+from local.engine import Engine
+
+# --- the table in memory ---
+
+
+@pytest.mark.parametrize("body", [POINTS, BEST, SHARDED], ids=["points", "best", "sharded"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_the_items_in_memory_are_those_of_a_recount(body: BoardBody, distribution: str) -> None:
+    board = LargeBoard(body, players(distribution, 150))
+    items = list(board.items())
+    assert len(items) > 2 * 150
+    for item in items:
+        assert board.memory.item(Key(item["pk"], item["sk"])) == item
+    ranktree.check(board.board.scale, ranking.nodes(board.board.ranking, items))
+
+
+def test_an_engine_that_holds_another_board_fails_the_run(
+    ministack: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = LargeBoard(BEST, players("uniform", 30))
+    leaderboards.compare(ministack, board)
+    fewer = [item for item in board.items() if item["sk"] != "NODE" or item["pk"][-1] != "#"]
+    monkeypatch.setattr(board, "items", lambda: fewer)  # without the tree's root
+    with pytest.raises(Drifted):
+        leaderboards.compare(ministack, board)
+
+
+def test_the_published_rank_is_right_because_its_pages_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "PAGE", 4096)
+    board = LargeBoard(BEST, players("uniform", 100))
+    read = leaderboards.published(board, 100)
+    assert (read.result, read.trips) == (board.rank(board.player_at(100)), 5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_rank_costs_the_same_whatever_the_scores(distribution: str) -> None:
+    reads = leaderboards.ours(LargeBoard(POINTS, players(distribution, 300)))
+    assert [(reads[name].units, reads[name].trips) for name in ("rank", "top 10")] == [(5.5, 2), (1, 2)]
+
+
+# --- round trips ---
+
+
+def test_calls_at_the_same_time_are_one_round_trip() -> None:
+    board = LargeBoard(BEST, players("uniform", 10))
+    with board.memory.client() as client:
+        trips = RoundTrips()
+        gate = threading.Barrier(2)
+
+        def get() -> None:
+            gate.wait()
+            client.get_item(TableName="memory", Key={"pk": {"S": "a"}, "sk": {"S": "b"}})
+
+        with trips.of(client, 0.05):
+            for _ in range(2):
+                threads = [threading.Thread(target=get) for _ in range(2)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+    assert (len(trips.calls), trips.in_sequence) == (4, 2)
+
+
+def test_a_call_that_outlasts_two_others_hides_neither() -> None:
+    trips = RoundTrips()
+    trips.calls = [(0, 10), (1, 4), (5, 9), (9, 12)]
+    assert trips.in_sequence == 3
+
+
+# --- changes ---
+
+
+@pytest.mark.long
+def test_a_small_gain_alone_costs_18_write_units_and_a_new_player_28(ministack: Engine) -> None:
+    new, gains = "new players, increment", "small gains, increment"
+    assert leaderboards.change_costs(ministack, gains, (1,), 30)[1] == Cost(4, 2, 6, 2, 4, 1)
+    assert leaderboards.change_costs(ministack, new, (1,), 30)[1] == Cost(4, 2, 18, 2, 2, 1)
+
+
+def test_the_published_change_costs_3_write_units(ministack: Engine) -> None:
+    assert leaderboards.published_change(ministack) == 3
+
+
+# --- Redis, and the published design ---
+
+
+def test_without_a_redis_its_rows_are_left_out_for_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    report = leaderboards.redis_times(quick=True)
+    assert report.figures == []
+    assert "no redis-server on the PATH" in report.method[0]
+
+
+def test_the_published_key_of_a_user_in_an_event_is_as_published() -> None:
+    assert published_ranking.runner_key("u", "e") == {"pk": {"S": "USER#u"}, "sk": {"S": "EVENT#e"}}

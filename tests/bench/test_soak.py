@@ -1,0 +1,45 @@
+"""A soak kills the product and loses nothing; its audit sees what is missing and what is too much."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from bench.__main__ import main
+from bench.soak import compare
+from bench.soak_clients import Accepted
+from bench.tables import fresh_table
+from chalicelib import leaderboards, times, views
+from chalicelib.events import View
+from local.engine import Engine
+
+PAGE, TIME = "https://www.example.org/0", "2026-11-21T10:00:00+00:00"
+
+
+@pytest.mark.parametrize("minutes", [0.1, pytest.param(1, marks=pytest.mark.long)])
+def test_nothing_is_lost_when_the_product_is_killed_under_load(minutes: float) -> None:
+    ran = CliRunner().invoke(main, ["soak", "--minutes", str(minutes), "--rate", "10", "--json"])
+    assert ran.exit_code == 0, ran.output
+    said = json.loads(ran.stdout)
+    assert said["met"]
+    rows = {row[0]: row[1] for row in said["figures"][0]["rows"]}
+    assert rows["kills"] >= 1
+    assert rows["requests: views"] > 0
+
+
+def test_the_audit_of_a_soak_names_what_is_lost_and_what_is_too_much(ministack: Engine) -> None:
+    kept = View(PAGE, times.instant(TIME), "kept")
+    accepted = Accepted(views={PAGE: {(TIME, "kept"), (TIME, "lost")}}, scores={"ann": {"1": 7}})
+    with fresh_table(ministack) as (table, _):
+        table.put(dict(views.event_key(kept)._asdict()))
+        table.put(dict(views.event_key(kept._replace(client="nobody sent it"))._asdict()))
+        table.put(leaderboards.activity_key("soak", "ann", "1")._asdict())
+        table.put(leaderboards.score_key("soak", 1, "ann")._asdict() | {"score": 14})
+        missing, surplus = compare(table, accepted)
+    assert missing == {
+        views.event_key(kept._replace(client="lost")),
+        leaderboards.score_key("soak", 1, "ann"),  # 7, and not 14
+    }
+    assert surplus == {views.event_key(kept._replace(client="nobody sent it"))}
