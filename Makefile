@@ -44,7 +44,7 @@ openapi: setup  ## Write docs/openapi.json from the code
 	@$(VENV)/bin/python -m ops openapi --output docs/openapi.json
 
 screenshots: setup  ## Take the pictures of the page in docs
-	@$(VENV)/bin/python -m local.screens $(ARGS)
+	@$(VENV)/bin/python -m local.screenshots $(ARGS)
 
 vendor:  ## Make the page's libraries in web/vendor from their npm packages (needs Node)
 	@cd web/vendor && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
@@ -77,7 +77,7 @@ package: setup stage  ## Write a stage as one stack, for a pipeline, to out/
 	@$(VENV)/bin/python -m ops package --stage $(STAGE) $(ARGS)
 
 rehearse: setup  ## Deploy to an engine on this machine with Chalice's own CLI, use it, destroy it
-	@$(VENV)/bin/python -m local.rehearse $(ARGS)
+	@$(VENV)/bin/python -m local.rehearsal $(ARGS)
 
 clean:  ## Remove the environment and all local data
 	@rm -rf $(VENV) .local

@@ -6,49 +6,24 @@ from typing import Any
 
 from chalice.app import AuthResponse, Chalice, Rate
 
-from chalicelib import (
-    aggregates,
-    attempts,
-    auth,
-    badge,
-    board_schemas,
-    boards,
-    challenge_schemas,
-    challenges,
-    chat,
-    chat_schemas,
-    comment_changes,
-    comment_pages,
-    comment_schemas,
-    comments,
-    connections,
-    finders,
-    leaderboards,
-    lobby,
-    page,
-    progress,
-    pulse,
-    quarantine_pages,
-    queue,
-    ratings,
-    reports,
-    schemas,
-    score_schemas,
-    settings,
-    sockets,
-    standings,
-    stream_schemas,
-    submissions,
-    telemetry,
-    topics,
-    traffic,
-    view_schemas,
-    viewer,
-    views,
-)
-from chalicelib.auth import Caller
-from chalicelib.calls import Answer
-from chalicelib.door import Door
+from chalicelib import settings
+from chalicelib.aggregates import engine, lag
+from chalicelib.aggregates import queries as stream_queries
+from chalicelib.aggregates import schemas as stream_schemas
+from chalicelib.api import auth, schemas, static, viewer
+from chalicelib.api.auth import Caller
+from chalicelib.api.responses import Answer
+from chalicelib.api.router import Door
+from chalicelib.challenges import definitions, progress, submissions
+from chalicelib.challenges import queries as challenge_queries
+from chalicelib.challenges import schemas as challenge_schemas
+from chalicelib.chat import connections, handlers, matchmaker, protocol, reports, subscriptions
+from chalicelib.chat import schemas as chat_schemas
+from chalicelib.chat.gateway import Posts
+from chalicelib.comments import changes, comments, pages, statistics
+from chalicelib.comments import schemas as comment_schemas
+from chalicelib.dynamo import retries
+from chalicelib.dynamo.table import connect
 from chalicelib.errors import (
     BadCursor,
     Bot,
@@ -66,37 +41,42 @@ from chalicelib.errors import (
     TooOld,
     Unprocessable,
 )
-from chalicelib.posts import Posts
-from chalicelib.table import connect
+from chalicelib.leaderboards import boards, score_schemas, scores
+from chalicelib.leaderboards import queries as board_queries
+from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.telemetry import middleware
+from chalicelib.views import badge, events, queue
+from chalicelib.views import queries as view_queries
+from chalicelib.views import schemas as view_schemas
 
 VERSION = "0.1.0"
 
 app = Chalice(app_name="hubbub", configure_logs=False)  # telemetry.py logs
 app.experimental_feature_flags.add("WEBSOCKETS")
-app.websocket_api.session = sockets.Session()
+app.websocket_api.session = protocol.Session()
 stage = settings.current()
 posts = Posts(lambda: app.websocket_api.session)
 refusals = connections.Refusals()
-app.register_middleware(telemetry.around)  # of every handler
-app.register_middleware(attempts.around)
+app.register_middleware(middleware.around)  # of every handler
+app.register_middleware(retries.around)
 door = Door(app, stage.origins, stage.capacity)
 app.api.cors = door.cors()
 
 # One function a feature: what an item adds to which aggregates.
 CONTRIBUTIONS = (
-    views.contribution,
-    leaderboards.contribution,
-    challenges.contribution,
+    events.contribution,
+    scores.contribution,
+    definitions.contribution,
     comments.contribution,
-    pulse.contribution,
+    lag.contribution,
 )
 
 # One source a feature: what is pushed to those who listen to it.
 TOPICS = {
-    "views": topics.Source(views.topic, views.address, views.live),
-    "leaderboard": topics.Source(standings.topic, topics.identifier, standings.live),
-    "challenge": topics.Source(challenges.topic, topics.identifier, challenges.live),
-    "product": topics.Source(ratings.topic, topics.identifier, ratings.live),
+    "views": subscriptions.Source(events.topic, events.address, events.live),
+    "leaderboard": subscriptions.Source(board_queries.topic, subscriptions.identifier, board_queries.live),
+    "challenge": subscriptions.Source(definitions.topic, subscriptions.identifier, definitions.live),
+    "product": subscriptions.Source(statistics.topic, subscriptions.identifier, statistics.live),
 }
 
 
@@ -134,37 +114,37 @@ def post_views(
     `Code`. The events of a list are judged one by one: those that are not counted are in `rejected`. A list
     of more than 25 events without a valid token of a user or an admin, or of more than 500, is 413.
     """
-    return views.take(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
+    return events.take(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
 
 @door("GET", "/views")
 def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
     """Answer a page's views and uniques."""
-    return views.count(connect(), query)
+    return events.count(connect(), query)
 
 
 @door("GET", "/views/series")
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
     """Answer a page's views by hour or by day."""
-    return traffic.series(connect(), query, datetime.now(UTC))
+    return view_queries.series(connect(), query, datetime.now(UTC))
 
 
 @door("GET", "/views/events", who="admin", errors=(BadCursor,))
 def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents:
     """Answer a page's view events in a time frame."""
-    return traffic.events(connect(), query, stage, datetime.now(UTC))
+    return view_queries.events(connect(), query, stage, datetime.now(UTC))
 
 
 @door("GET", "/views/top")
 def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
     """Answer a site's most viewed pages."""
-    return traffic.top(connect(), query)
+    return view_queries.top(connect(), query)
 
 
 @door("GET", "/views/badge.svg", produces="image/svg+xml")
 def get_views_badge(query: view_schemas.PageQuery) -> Answer[str]:
     """Draw a page's views as a badge."""
-    return Answer(badge.svg("views", views.count(connect(), query).views), headers=badge.HEADERS)
+    return Answer(badge.svg("views", events.count(connect(), query).views), headers=badge.HEADERS)
 
 
 # Both paths, with the queue and without, end in views.write. Only the messages that failed come again.
@@ -172,7 +152,7 @@ def get_views_badge(query: view_schemas.PageQuery) -> Answer[str]:
 def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     """Write the view events that wait in the queue."""
     return queue.consume(
-        event.to_dict(), lambda body: views.write_queued(connect(), body, stage, datetime.now(UTC))
+        event.to_dict(), lambda body: events.write_queued(connect(), body, stage, datetime.now(UTC))
     )
 
 
@@ -212,13 +192,13 @@ def post_score(
     path: board_schemas.BoardPath, body: score_schemas.ScoreBody, caller: Caller
 ) -> Answer[score_schemas.ScoreAnswer]:
     """Take a value for a player; the same id counts once."""
-    return leaderboards.submit(connect(), path.board, body, caller, datetime.now(UTC))
+    return scores.submit(connect(), path.board, body, caller, datetime.now(UTC))
 
 
 @door("GET", "/leaderboards/{board}/players/{player}", errors=(NotFound,))
 def get_player(path: board_schemas.PlayerPath, query: score_schemas.StandingQuery) -> score_schemas.Standing:
     """Answer a player's score and rank."""
-    return standings.standing(connect(), path.board, path.player, query, datetime.now(UTC))
+    return board_queries.standing(connect(), path.board, path.player, query, datetime.now(UTC))
 
 
 @door(
@@ -226,7 +206,7 @@ def get_player(path: board_schemas.PlayerPath, query: score_schemas.StandingQuer
 )
 def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
     """Take a player off a leaderboard, in all its seasons."""
-    leaderboards.remove(connect(), path.board, path.player, caller, datetime.now(UTC))
+    scores.remove(connect(), path.board, path.player, caller, datetime.now(UTC))
 
 
 @door(
@@ -239,15 +219,13 @@ def get_activities(
     path: board_schemas.PlayerPath, query: score_schemas.ActivitiesQuery, caller: Caller
 ) -> score_schemas.Activities:
     """Answer a player's submissions."""
-    return leaderboards.activities(
-        connect(), path.board, path.player, query, caller, stage, datetime.now(UTC)
-    )
+    return scores.activities(connect(), path.board, path.player, query, caller, stage, datetime.now(UTC))
 
 
 @door("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor))
 def get_entries(path: board_schemas.BoardPath, query: score_schemas.EntriesQuery) -> score_schemas.Entries:
     """Answer a part of a leaderboard, best first."""
-    return standings.entries(connect(), path.board, query, stage, datetime.now(UTC))
+    return board_queries.entries(connect(), path.board, query, stage, datetime.now(UTC))
 
 
 @door("GET", "/leaderboards/{board}/distribution", errors=(NotFound,))
@@ -255,7 +233,7 @@ def get_distribution(
     path: board_schemas.BoardPath, query: board_schemas.BoardQuery
 ) -> score_schemas.Distribution:
     """Count a leaderboard's players by ranges of scores."""
-    return standings.distribution(connect(), path.board, query, datetime.now(UTC))
+    return board_queries.distribution(connect(), path.board, query, datetime.now(UTC))
 
 
 # -- challenges ----------------------------------------------------------------------------------------
@@ -266,13 +244,13 @@ def put_challenge(
     path: challenge_schemas.NewChallengePath, body: challenge_schemas.ChallengeBody
 ) -> Answer[challenge_schemas.Challenge]:
     """Make a challenge, or replace it: what players have found stays found."""
-    return challenges.define(connect(), path.challenge, body)
+    return definitions.define(connect(), path.challenge, body)
 
 
 @door("GET", "/challenges/{challenge}", errors=(NotFound,))
 def get_challenge(path: challenge_schemas.ChallengePath) -> challenge_schemas.Challenge:
     """Answer a challenge without its valid paths."""
-    return challenges.find(connect(), path.challenge)
+    return definitions.find(connect(), path.challenge)
 
 
 @door(
@@ -318,13 +296,13 @@ def get_challenge_leaders(
     path: challenge_schemas.ChallengePath, query: challenge_schemas.FindersQuery
 ) -> challenge_schemas.Finders:
     """Answer a part of a ranked challenge's players, most paths first, then earliest."""
-    return finders.list_finders(connect(), path.challenge, query, stage)
+    return challenge_queries.list_finders(connect(), path.challenge, query, stage)
 
 
 @door("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
 def get_challenge_statistics(path: challenge_schemas.ChallengePath) -> challenge_schemas.ChallengeStatistics:
     """Answer how many play, and how many of them found how many paths."""
-    return challenges.statistics(connect(), path.challenge)
+    return definitions.statistics(connect(), path.challenge)
 
 
 # -- comments ------------------------------------------------------------------------------------------
@@ -346,7 +324,7 @@ def get_comments(
     path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
 ) -> comment_schemas.Comments:
     """Answer a product's comments, newest first; of some ratings, in one language, or all."""
-    return comment_pages.newest(connect(), path.product, query, stage, caller)
+    return pages.newest(connect(), path.product, query, stage, caller)
 
 
 @door("GET", "/products/{product}/hidden", who="admin", errors=(BadCursor,))
@@ -354,7 +332,7 @@ def get_hidden(
     path: comment_schemas.ProductPath, query: comment_schemas.HiddenQuery
 ) -> comment_schemas.Comments:
     """Answer the comments on a product that an admin has hidden."""
-    return comment_pages.hidden(connect(), path.product, query, stage)
+    return pages.hidden(connect(), path.product, query, stage)
 
 
 @door("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
@@ -377,13 +355,13 @@ def patch_comment(
 ) -> Answer[comment_schemas.Comment]:
     """Change a comment: its author its rating, language or text, an admin whether it is hidden."""
     now = datetime.now(UTC)
-    return comment_changes.patch(connect(), path.product, path.id, body, caller, if_match, now)
+    return changes.patch(connect(), path.product, path.id, body, caller, if_match, now)
 
 
 @door("DELETE", "/products/{product}/comments/{id}", who="user", status=204, errors=(Forbidden, NotFound))
 def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
     """Delete a comment: its author, or an admin."""
-    comment_changes.delete(connect(), path.product, path.id, caller)
+    changes.delete(connect(), path.product, path.id, caller)
 
 
 @door("GET", "/products/{product}/statistics")
@@ -391,7 +369,7 @@ def get_statistics(
     path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
 ) -> comment_schemas.RatingStatistics:
     """Answer a product's counts by rating and its averages, in one language or in all."""
-    return ratings.statistics(connect(), path.product, query)
+    return statistics.statistics(connect(), path.product, query)
 
 
 @door("GET", "/products/leaders")
@@ -400,7 +378,7 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 
     A stage may name the products that are listed, and how many ratings of 5 a product needs.
     """
-    return ratings.leaders(connect(), query, stage)
+    return statistics.leaders(connect(), query, stage)
 
 
 # -- the stream ----------------------------------------------------------------------------------------
@@ -417,11 +395,11 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
     records = event.to_dict()["Records"]
-    telemetry.publish(aggregates.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
+    middleware.publish(engine.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
 
 
 # A consumer of its own, so that no listener can delay counting; a shard may have two of them
-# (tests/test_mappings.py). A new mapping begins with the changes to come: nobody listens to the past.
+# (tests/ops/test_mappings.py). A new mapping begins with the changes to come: nobody listens to the past.
 @app.on_dynamodb_record(
     stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
     batch_size=100,
@@ -430,19 +408,19 @@ def apply(event: Any) -> None:
 )
 def push(event: Any) -> None:
     """Push a batch of changed aggregates to the connections that listen to them."""
-    topics.push(connect(), posts, TOPICS, event.to_dict()["Records"], datetime.now(UTC))
+    subscriptions.push(connect(), posts, TOPICS, event.to_dict()["Records"], datetime.now(UTC))
 
 
 @door("GET", "/lag", who="admin")
 def get_lag() -> stream_schemas.Lag:
     """Measure how far the sums are behind what is written."""
-    return pulse.lag(connect(), lambda: datetime.now(UTC))
+    return lag.lag(connect(), lambda: datetime.now(UTC))
 
 
 @door("GET", "/quarantine", who="admin", errors=(BadCursor,))
 def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quarantine:
     """Answer the images of items that no contribution could be computed of, newest first."""
-    return quarantine_pages.newest(connect(), query, stage)
+    return stream_queries.newest(connect(), query, stage)
 
 
 # -- chat ----------------------------------------------------------------------------------------------
@@ -452,26 +430,26 @@ def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quar
 @app.on_ws_connect()
 def socket_connect(event: Any) -> dict[str, int]:
     """Let a client into its lobby, and match it."""
-    return chat.connect(connect(), posts, event.to_dict(), datetime.now(UTC), stage)
+    return handlers.connect(connect(), posts, event.to_dict(), datetime.now(UTC), stage)
 
 
 @app.on_ws_message()
 def socket_message(event: Any) -> None:
     """Take a frame."""
-    chat.hear(connect(), posts, TOPICS, event.to_dict(), datetime.now(UTC), stage, refusals)
+    handlers.hear(connect(), posts, TOPICS, event.to_dict(), datetime.now(UTC), stage, refusals)
 
 
 # Best effort: where it never comes, a post that fails or the sweep finds out.
 @app.on_ws_disconnect()
 def socket_disconnect(event: Any) -> None:
     """Free whoever was with a client that left."""
-    chat.disconnect(connect(), posts, event.to_dict(), datetime.now(UTC), stage)
+    handlers.disconnect(connect(), posts, event.to_dict(), datetime.now(UTC), stage)
 
 
 @app.schedule(Rate(1, unit=Rate.MINUTES), name="sweep")
 def sweep(event: Any) -> None:
     """Free whoever's partner died in silence; match and tell whom a crash has forgotten."""
-    lobby.sweep(connect(), posts, stage, lambda: datetime.now(UTC))
+    matchmaker.sweep(connect(), posts, stage, lambda: datetime.now(UTC))
 
 
 @door("GET", "/chat/reports", who="admin", errors=(BadCursor,))
@@ -497,7 +475,7 @@ def get_page() -> Answer[str]:
     A stage's path without its last slash is redirected to the path with it.
     """
     request: Any = app.current_request
-    return page.front(stage, request.context.get("path", "/"), request.query_params)
+    return static.front(stage, request.context.get("path", "/"), request.query_params)
 
 
 @door("GET", "/web/config.json")
@@ -509,19 +487,19 @@ def get_page_config() -> schemas.PageConfig:
 @door("GET", "/web/{name}", produces="text/plain", errors=(NotFound,))
 def get_page_file(path: schemas.PagePath) -> Answer[str]:
     """Answer one of the files that the page and its widgets are made of."""
-    return page.file(stage, path.name)
+    return static.file(stage, path.name)
 
 
 @door("GET", "/web/{name}/{file}", produces="text/plain", errors=(NotFound,))
 def get_page_part(path: schemas.PagePartPath) -> Answer[str]:
     """Answer a file of one of the page's folders."""
-    return page.file(stage, path.file, path.name)
+    return static.file(stage, path.file, path.name)
 
 
 @door("GET", "/openapi.json")
 def get_openapi() -> Answer[Any]:
     """Describe every call, as OpenAPI 3.1."""
-    from chalicelib.openapi import describe  # only this call needs it
+    from chalicelib.api.openapi import describe  # only this call needs it
 
     return Answer(describe(door.calls, VERSION), headers={"Cache-Control": "public, max-age=300"})
 

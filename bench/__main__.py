@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench.report import Report
-    from local.engine import Engine
+    from local.engines.engine import Engine
 
 ENGINES = "dynoxide|ministack|URL"
 MEASUREMENTS = {
@@ -95,7 +95,7 @@ def everything(quick: bool, output: Path) -> None:
     from rich.console import Console
 
     from bench.results import run
-    from local.engine import EngineUnavailable
+    from local.engines.engine import EngineUnavailable
 
     try:
         is_met = run(output, quick, Console())
@@ -142,7 +142,7 @@ def published(seed: int, count: int, page: Path | None) -> None:
 @contextmanager
 def _engine(kind: str) -> Iterator[Engine]:
     """Start an engine without data on a free port."""
-    from local.engine import EngineUnavailable, start
+    from local.engines.engine import EngineUnavailable, start
 
     try:
         engine = start(kind, data=None)

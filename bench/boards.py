@@ -13,13 +13,16 @@ from functools import cached_property
 from uuid import UUID
 
 from bench.memory import Memory
-from chalicelib import boards, leaderboards, ranking, sums
-from chalicelib.board_schemas import BoardBody
-from chalicelib.boards import Board
-from chalicelib.items import Item, Key
-from chalicelib.ranktree import DIGITS, TIE
-from chalicelib.sums import Constant
-from chalicelib.table import Table
+from chalicelib.aggregates import sums
+from chalicelib.aggregates.sums import Constant
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
+from chalicelib.leaderboards import boards
+from chalicelib.leaderboards import scores as leaderboards
+from chalicelib.leaderboards.boards import Board
+from chalicelib.leaderboards.schemas import BoardBody
+from chalicelib.ranking import ranking
+from chalicelib.ranking.tree import DIGITS, TIE
 
 HIGHEST = 999_999  # scores lie from 0 to here
 SEED = 20261121

@@ -15,14 +15,15 @@ from bench.meter import Meter
 from bench.published import challenges as published_challenges
 from bench.report import Figures, Question, Report, Result, Target
 from bench.tables import check, drain, fresh_table
-from chalicelib import aggregates, answers, challenges, submissions
-from chalicelib.challenge_schemas import ChallengeBody
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.challenges import answers, definitions, submissions
+from chalicelib.challenges.schemas import ChallengeBody
+from chalicelib.dynamo.table import Table
 from chalicelib.errors import InvalidPath, LimitReached
-from chalicelib.table import Table
-from local.engine import Engine
-from local.pumps import StreamPump
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
 
-CONTRIBUTIONS = (challenges.contribution,)
+CONTRIBUTIONS = (definitions.contribution,)
 LIMIT = published_challenges.LIMIT
 NUMBERS = LIMIT + 2  # players, paths, and how many players reached 1 … 12
 SHOWN = ("players", "paths", "1", "2")
@@ -123,7 +124,7 @@ def _define(table: Table, paths: Sequence[str]) -> None:
     """Define the challenge, with cheap digests: hashing is not measured here."""
     cost, answers.COST = answers.COST, 2
     try:
-        challenges.define(table, "hunt", ChallengeBody(title="Hunt", paths=list(paths), limit=LIMIT))
+        definitions.define(table, "hunt", ChallengeBody(title="Hunt", paths=list(paths), limit=LIMIT))
     finally:
         answers.COST = cost
 
@@ -139,7 +140,7 @@ def ours(engine: Engine, play: Play) -> Numbers:
         _define(table, sorted({path for submitted, _ in play.steps for _, path in submitted}))
         apply = partial(aggregates.apply, table, CONTRIBUTIONS)
         _play(engine, stream_arn, play, partial(_submit, table), apply)
-        found = challenges.statistics(table, "hunt")
+        found = definitions.statistics(table, "hunt")
         return {"players": found.players, "paths": found.paths, **found.reached}
 
 

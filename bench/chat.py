@@ -17,11 +17,11 @@ from bench.meter import Meter
 from bench.published.chat import PublishedChat
 from bench.report import Figures, Question, Report, Result, Target
 from bench.tables import fresh_table
-from chalicelib import chat
-from chalicelib.posts import Posts
+from chalicelib.chat import handlers
+from chalicelib.chat.gateway import Posts
+from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.table import Table
-from local.engine import Engine
+from local.engines.engine import Engine
 
 # A newcomer is stored, a pair is two items that change together, and a message need not be stored at all.
 FLOORS = {"connect, nobody waits": 1.0, "connect, a match": 4.0, "disconnect, while waiting": 1.0}
@@ -48,15 +48,15 @@ class OurChat:
 
     def connect(self, id: str) -> None:
         """Run `$connect`."""
-        chat.connect(self.table, self.posts, _event(id), datetime.now(UTC), SETTINGS)
+        handlers.connect(self.table, self.posts, _event(id), datetime.now(UTC), SETTINGS)
 
     def say(self, id: str, body: str) -> None:
         """Run the handler of a frame."""
-        chat.hear(self.table, self.posts, {}, _event(id) | {"body": body}, datetime.now(UTC), SETTINGS)
+        handlers.hear(self.table, self.posts, {}, _event(id) | {"body": body}, datetime.now(UTC), SETTINGS)
 
     def disconnect(self, id: str) -> None:
         """Run `$disconnect`."""
-        chat.disconnect(self.table, self.posts, _event(id), datetime.now(UTC), SETTINGS)
+        handlers.disconnect(self.table, self.posts, _event(id), datetime.now(UTC), SETTINGS)
 
 
 def _event(id: str) -> dict[str, Any]:

@@ -12,15 +12,19 @@ from bench.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
 from bench.meter import Meter
 from bench.report import Figures, Question, Report, Result, Target
 from bench.tables import drain, fresh_table
-from chalicelib import aggregates, comment_pages, comments, sums, ulids
-from chalicelib.auth import Caller
-from chalicelib.comment_schemas import CommentBody, Comments, CommentsQuery
-from chalicelib.items import Item, Key, pack
+from chalicelib import ulids
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.aggregates import sums
+from chalicelib.aggregates.sums import Constant
+from chalicelib.api.auth import Caller
+from chalicelib.comments import comments
+from chalicelib.comments import pages as comment_pages
+from chalicelib.comments.schemas import CommentBody, Comments, CommentsQuery
+from chalicelib.dynamo.items import Item, Key, pack
+from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.sums import Constant
-from chalicelib.table import Table
-from local.engine import Engine
-from local.pumps import StreamPump
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
 
 PRODUCT = "garment-1078"
 LIMIT = 20

@@ -12,11 +12,11 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 from bench.tables import fresh_table
-from chalicelib import boards
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.leaderboards import boards
 from chalicelib.settings import Settings
-from chalicelib.table import Table, connect
-from local.engine import Engine
-from local.pumps import StreamPump
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
 
 IDENTITY = {"sourceIp": "192.0.2.7", "userAgent": "a browser"}
 

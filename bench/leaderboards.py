@@ -20,15 +20,18 @@ from bench.published import ranking as published_ranking
 from bench.report import Cell, Figures, Plot, Question, Report, Result, Target
 from bench.round_trips import RoundTrips
 from bench.tables import Drifted, check, drain, fresh_table
-from chalicelib import aggregates, leaderboards, standings, times
-from chalicelib.auth import Caller
-from chalicelib.board_schemas import BoardBody
-from chalicelib.items import pack, unpack
-from chalicelib.score_schemas import EntriesQuery, ScoreBody, StandingQuery
+from chalicelib import times
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.api.auth import Caller
+from chalicelib.dynamo.items import pack, unpack
+from chalicelib.dynamo.table import BATCH_WRITE, Table
+from chalicelib.leaderboards import queries as board_queries
+from chalicelib.leaderboards import scores as leaderboards
+from chalicelib.leaderboards.schemas import BoardBody
+from chalicelib.leaderboards.score_schemas import EntriesQuery, ScoreBody, StandingQuery
 from chalicelib.settings import Settings
-from chalicelib.table import BATCH_WRITE, Table
-from local.engine import Engine
-from local.pumps import StreamPump
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -73,10 +76,10 @@ def questions(table: Table, board: LargeBoard, position: int) -> dict[str, Ask]:
     player = board.player_at(position)
 
     def entries(query: EntriesQuery) -> Ask:
-        return lambda: standings.entries(table, board.name, query, SETTINGS, NOW)
+        return lambda: board_queries.entries(table, board.name, query, SETTINGS, NOW)
 
     return {
-        "rank": lambda: standings.standing(table, board.name, player, StandingQuery(), NOW),
+        "rank": lambda: board_queries.standing(table, board.name, player, StandingQuery(), NOW),
         "top 10": entries(EntriesQuery()),
         "around": entries(EntriesQuery(around=player)),
         "place": entries(EntriesQuery(place=max(2, len(board.scores) // 2))),

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from bench.report import Figures, Report, Target
-from local.engine import ROOT, start
-from ops.definition import create_table
+from local.engines.engine import ROOT, start
+from ops.aws.template import create_table
 
 DATA = ROOT / "tests" / "data"
 PAGE = "https://example.org/bench"

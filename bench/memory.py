@@ -19,7 +19,7 @@ from botocore.compat import HTTPHeaders
 from botocore.config import Config
 
 from bench.capacity import item_size
-from chalicelib.items import Item, Key, pack, unpack
+from chalicelib.dynamo.items import Item, Key, pack, unpack
 
 if TYPE_CHECKING:
     from botocore.model import OperationModel

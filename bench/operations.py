@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from bench.deployed import Deployed, Invocation, deployed
 from bench.meter import Meter
-from chalicelib import auth, settings
-from chalicelib import views as views_of
-from chalicelib.events import View
-from local.engine import Engine
+from chalicelib import settings
+from chalicelib.api import auth
+from chalicelib.views import events as views_of
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
 
 PAGE = "https://www.example.org/articles/0001"
 VIEWS = 25  # in one request: the size of one BatchWriteItem

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from chalicelib import auth
+from chalicelib.api import auth
 from chalicelib.settings import Settings
-from local.engine import ROOT, Engine
+from local.engines.engine import ROOT, Engine
 
 SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (of tokens that nobody else reads)
 PATIENCE = 120.0  # seconds that a start, or a response with all its retries, may take

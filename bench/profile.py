@@ -17,7 +17,7 @@ from botocore.awsrequest import AWSResponse
 from bench import operations
 from bench.deployed import Deployed, Invocation
 from bench.report import Cell, Figures, Report, Target
-from local.engine import ROOT, Engine
+from local.engines.engine import ROOT, Engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

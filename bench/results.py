@@ -18,7 +18,7 @@ from rich.console import Console
 
 from bench import plots
 from bench.report import Figures, Report
-from local.engine import ROOT, start
+from local.engines.engine import ROOT, start
 
 FILE, PLOTS = "RESULTS.md", "plots"
 PACKAGES = ("boto3", "botocore", "chalice", "msgspec", "ministack", "redis")

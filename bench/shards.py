@@ -22,20 +22,22 @@ from bench.conflicts import InFlight
 from bench.meter import Meter
 from bench.report import Figures, Report, Target
 from bench.tables import Drifted, fresh_table
-from chalicelib import aggregates, boards, leaderboards, views
-from chalicelib.auth import Caller
-from chalicelib.board_schemas import BoardBody
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.api.auth import Caller
+from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
-from chalicelib.events import View
-from chalicelib.score_schemas import ScoreBody
+from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards.schemas import BoardBody
+from chalicelib.leaderboards.score_schemas import ScoreBody
 from chalicelib.settings import Settings
-from chalicelib.table import Table
-from local.engine import Engine
-from local.pumps import StreamPump
-from ops.recount import drift, scan
+from chalicelib.views import events as views
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
+from ops.maintenance.recount import drift, scan
 from proof.network import client_of
 
-CONTRIBUTIONS = (views.contribution, leaderboards.contribution)
+CONTRIBUTIONS = (views.contribution, scores.contribution)
 SHARDS = 4
 BATCH = 100  # records that Lambda hands over at a time
 PER_SECOND = 1_000  # records that are made in a second, by all shards together
@@ -181,7 +183,7 @@ def _scores(table: Table, changes: int) -> None:
     boards.define(table, "race", BOARD, NOW)
     for i in range(changes):
         one = ScoreBody(id=str(i), value=Decimal(i * 7919 % 9973))
-        leaderboards.submit(table, "race", one, Caller(f"player-{i}"), NOW)
+        scores.submit(table, "race", one, Caller(f"player-{i}"), NOW)
 
 
 SCENARIOS = (
@@ -227,7 +229,9 @@ def applied(engine: Engine, scenario: Scenario, shards: int, changes: int, seed:
         on.enter_context(mock.patch.object(conflicts, "time", SimpleNamespace(sleep=clock.call)))
         on.enter_context(InFlight().attached(client))
         on.enter_context(tally.attached(client))
-        on.enter_context(mock.patch("chalicelib.attempts.random", clock.chance))  # a run repeats exactly
+        on.enter_context(
+            mock.patch("chalicelib.dynamo.retries.random", clock.chance)
+        )  # a run repeats exactly
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, part, BATCH)
         while pump.step():
             clock.run([lambda log=log: worker(log) for log in logs])  # type: ignore[misc]

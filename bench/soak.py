@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING
 from bench.product import SETTINGS, Product
 from bench.report import Figures, Report, Target
 from bench.soak_clients import BOARD, CHALLENGE, Accepted, Pair, Probe, Visitor, define
-from chalicelib import challenges, comments, leaderboards, times, urls, views
-from chalicelib.events import View
-from chalicelib.items import Key
-from chalicelib.table import Table
-from local.engine import Engine
-from ops import audit
-from ops.recount import scan
-from ops.streams import follow
+from chalicelib import times, urls
+from chalicelib.challenges import definitions
+from chalicelib.comments import comments
+from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.table import Table
+from chalicelib.leaderboards import scores as leaderboards
+from chalicelib.views import events as views
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
+from ops.maintenance import audit
+from ops.maintenance.recount import scan
+from ops.maintenance.streams import follow
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -193,7 +197,7 @@ def compare(table: Table, accepted: Accepted) -> tuple[set[Key], set[Key]]:
     for player, scores in accepted.scores.items():
         expected |= {leaderboards.activity_key(BOARD, player, id) for id in scores}
     for player, paths in accepted.paths.items():
-        expected |= {challenges.path_key(CHALLENGE, player, path) for path in paths}
+        expected |= {definitions.path_key(CHALLENGE, player, path) for path in paths}
     for product, ids in accepted.comments.items():
         expected |= {comments.comment_key(product, id) for id in ids}
     items = {Key(item["pk"], item["sk"]): item for item in scan(table.client, table.name)}

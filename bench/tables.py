@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from chalicelib.table import Table
-from local.engine import Engine
-from local.pumps import StreamPump
-from ops.definition import create_table
-from ops.recount import drift, scan
+from chalicelib.dynamo.table import Table
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
+from ops.aws.template import create_table
+from ops.maintenance.recount import drift, scan
 
 
 class Drifted(Exception):

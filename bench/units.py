@@ -13,11 +13,12 @@ from bench.capacity import HUBBUB, item_size
 from bench.deployed import Deployed, Invocation, deployed
 from bench.meter import Meter
 from bench.operations import UNITS, Unit
-from chalicelib import aggregates, topics
-from chalicelib.items import pack
-from local.engine import Engine
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.chat import subscriptions
+from chalicelib.dynamo.items import pack
+from local.engines.engine import Engine
 from local.filters import passes
-from ops.recount import scan
+from ops.maintenance.recount import scan
 
 BATCHES = {1: 10, 10: 20, 100: 100}  # records in a batch: repetitions that are measured
 OVERHEAD = 100  # bytes that DynamoDB bills for each item and index entry beside its size
@@ -71,7 +72,9 @@ def _run(invocations: Iterable[Invocation]) -> None:
 
 def _is_relevant(app: Any, record: Any) -> bool:
     """Return whether a record changes an aggregate or a topic: the filter of the stream drops the others."""
-    return bool(aggregates.compute(app.CONTRIBUTIONS, record).sums or topics.changes(app.TOPICS, [record]))
+    return bool(
+        aggregates.compute(app.CONTRIBUTIONS, record).sums or subscriptions.changes(app.TOPICS, [record])
+    )
 
 
 def _expiring(site: Deployed) -> int:

@@ -15,12 +15,13 @@ from bench.meter import Meter, Write
 from bench.published import views as published_views
 from bench.report import Figures, Plot, Question, Report, Result, Target
 from bench.tables import check, drain, fresh_table
-from chalicelib import aggregates, views
-from chalicelib.events import View
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.table import Table
-from local.engine import Engine
-from local.pumps import StreamPump
+from chalicelib.views import events as views
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
 
 CONTRIBUTIONS = (views.contribution,)
 BATCH = 100  # records that Lambda delivers to the aggregator at a time

@@ -13,13 +13,14 @@ from bench.meter import Meter
 from bench.report import Figures, Question, Report, Result, Target
 from bench.tables import fresh_table
 from bench.views import BATCH, CONTRIBUTIONS, FLOOR, HOT, published_cost
-from chalicelib import aggregates, views
-from chalicelib.events import View
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.table import Table
-from local.engine import Engine
-from local.pumps import StreamPump
-from ops.recount import scan
+from chalicelib.views import events as views
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
+from ops.maintenance.recount import scan
 
 VIEWS, FEW = 20_000, 1_000
 PAGES = 1_000

@@ -17,8 +17,8 @@ try:
 except ModuleNotFoundError:  # another Python than the environment's
     sys.exit("Hubbub's environment is in .venv: use `make run`, or .venv/bin/python -m local")
 
-from local.engine import KINDS, ROOT, EngineUnavailable, default_kind, start
-from local.locks import InUse, Lock
+from local.engines.engine import KINDS, ROOT, EngineUnavailable, default_kind, start
+from local.engines.locks import InUse, Lock
 
 ENGINE_PORT = 8002  # where `chalice local --stage local` looks for it (.chalice/config.json)
 SOURCES = [ROOT / name for name in ("app.py", "chalicelib", "local", "ops", ".chalice")]

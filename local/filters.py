@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from local.engine import ROOT
+from local.engines.engine import ROOT
 
 Handler = Callable[[dict[str, Any], Any], Any]
 

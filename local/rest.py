@@ -26,7 +26,7 @@ from chalice.local import (
 )
 
 from local.bodies import Refusal, read_body
-from local.desk import Desk
+from local.page_api import Desk
 
 LOGGER = logging.getLogger("hubbub.local")
 HOST = "127.0.0.1"

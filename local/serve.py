@@ -8,16 +8,16 @@ import sys
 import threading
 from pathlib import Path
 
-from chalicelib import auth
+from chalicelib.api import auth
 from local.demo import Demo
-from local.desk import Desk
-from local.engine import Engine
+from local.engines.engine import Engine
+from local.event_sources import Pump, QueuePump, StreamPump
 from local.filters import filtered
 from local.gateway import Gateway
-from local.pumps import Pump, QueuePump, StreamPump
+from local.page_api import Desk
 from local.rest import HOST, Rest
 from local.schedule import schedules
-from ops.definition import Queue, create_queue, create_table
+from ops.aws.template import Queue, create_queue, create_table
 from ops.stage import load
 
 DAY = 86_400  # seconds

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from ops import data, deployment, imports, overview, repairs, upkeep
+from ops.cli import data, deploy, imports, inspect, maintenance, repairs
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -69,10 +69,10 @@ def _seconds(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
 
 
 def _subject(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    from chalicelib import schemas, wire
+    from chalicelib.api import codec, schemas
 
     try:
-        name = wire.normal(text, "sub")
+        name = codec.normal(text, "sub")
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not schemas.IDENTIFIER.search(name):
@@ -87,7 +87,7 @@ def _subject(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 @click.option("--ttl", default="1h", show_default=True, callback=_seconds, help="As 90s, 15m, 1h or 7d.")
 def token(stage: str, sub: str, scope: str | None, ttl: int) -> None:
     """Print a bearer token, and nothing else."""
-    from chalicelib import auth
+    from chalicelib.api import auth
     from ops.stage import load
 
     try:
@@ -120,7 +120,7 @@ def bundle(stage: str, as_json: bool) -> None:
     """Make the package that the next deploy uploads: without what is unused, with its bytecode."""
     import json
 
-    from ops import bundle as package
+    from ops.aws import bundle as package
     from ops.stage import ROOT, variables
 
     variables(stage)  # there is such a stage
@@ -139,28 +139,28 @@ def bundle(stage: str, as_json: bool) -> None:
 @main.command()
 def lock() -> None:
     """Write requirements.lock from requirements.txt: the libraries of a deployment, with their hashes."""
-    from ops import lock as locks
+    from ops.aws import lock as locks
     from ops.stage import ROOT
 
     for one in locks.write(ROOT):
         click.echo(f"{one.name} {one.version}: {len(one.hashes)} wheels")
 
 
-main.add_command(deployment.provision)
-main.add_command(deployment.deploy)
-main.add_command(deployment.smoke)
-main.add_command(deployment.destroy)
-main.add_command(deployment.package)
-main.add_command(overview.status)
-main.add_command(overview.cost)
+main.add_command(deploy.provision)
+main.add_command(deploy.deploy)
+main.add_command(deploy.smoke)
+main.add_command(deploy.destroy)
+main.add_command(deploy.package)
+main.add_command(inspect.status)
+main.add_command(inspect.cost)
 main.add_command(imports.import_log)
 main.add_command(repairs.redrive)
 main.add_command(repairs.replay)
 main.add_command(imports.import_scores)
 main.add_command(imports.import_comments)
-main.add_command(upkeep.backfill)
-main.add_command(upkeep.audit)
-main.add_command(upkeep.repair)
+main.add_command(maintenance.backfill)
+main.add_command(maintenance.audit)
+main.add_command(maintenance.repair)
 main.add_command(data.export)
 main.add_command(data.erase)
 main.add_command(data.forget_page)

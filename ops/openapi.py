@@ -8,6 +8,6 @@ import json
 def text() -> str:
     """Describe every call as OpenAPI 3.1, in JSON to read and to compare."""
     import app
-    from chalicelib.openapi import describe
+    from chalicelib.api.openapi import describe
 
     return json.dumps(describe(app.door.calls, app.VERSION), indent=2, ensure_ascii=False) + "\n"

@@ -14,12 +14,17 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import app
-from chalicelib import board_schemas, challenge_schemas, comment_schemas, score_schemas, times, view_schemas
-from chalicelib import comments as comments_of
-from chalicelib.auth import Caller
+from chalicelib import times
+from chalicelib.api.auth import Caller
+from chalicelib.challenges import schemas as challenge_schemas
+from chalicelib.comments import comments as comments_of
+from chalicelib.comments import schemas as comment_schemas
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, HubbubError, InvalidPath, LimitReached, SlowDown
-from chalicelib.items import Item, Key
-from chalicelib.table import Table
+from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.leaderboards import score_schemas
+from chalicelib.views import schemas as view_schemas
 from proof.event_sources import Queue, check_error
 from proof.gateway import FaultyGateway, context
 from proof.scenario import PAGES, PATHS, Action

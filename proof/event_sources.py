@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from chalicelib.errors import Busy
-from ops.streams import lambda_record
+from ops.maintenance.streams import lambda_record
 from proof.world import BEGIN, Killed, World
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ AGENT = {"identity": {"sourceIp": "192.0.2.7", "userAgent": "Mozilla/5.0"}}
 
 
 class Gateway:
-    """The session and the client that chalicelib/posts.py uses, with the connections behind them.
+    """The session and the client that chalicelib/chat/gateway.py uses, with the connections behind them.
 
     A test may set `before_post`, which is called with the connection's id before each post and may raise.
     """

@@ -18,16 +18,20 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import app
-from chalicelib import boards, challenges, connections, lobby, notes, queue, threads
-from chalicelib.board_schemas import BoardBody, Order
-from chalicelib.challenge_schemas import ChallengeBody
-from chalicelib.items import Item, unpack
-from chalicelib.posts import Posts
+from chalicelib import concurrency
+from chalicelib.challenges import definitions
+from chalicelib.challenges.schemas import ChallengeBody
+from chalicelib.chat import connections, matchmaker, outbox
+from chalicelib.chat.gateway import Posts
+from chalicelib.dynamo.items import Item, unpack
+from chalicelib.dynamo.table import Table
+from chalicelib.leaderboards import boards
+from chalicelib.leaderboards.schemas import BoardBody, Order
 from chalicelib.settings import Settings
-from chalicelib.table import Table
-from local.engine import Engine
-from ops.definition import definition
-from ops.recount import scan
+from chalicelib.views import queue
+from local.engines.engine import Engine
+from ops.aws.template import definition
+from ops.maintenance.recount import scan
 from proof.clients import Admin, Chatter, Known, Visitor
 from proof.event_sources import Queue, Stream, check_error
 from proof.gateway import FaultyGateway
@@ -224,10 +228,10 @@ def started(
             mock.patch.object(app, "stage", stage),
             mock.patch.object(queue, "_client", return_value=messages),
             mock.patch.object(app, "refusals", connections.Refusals()),
-            mock.patch.object(threads, "_threads", return_value=Sequential()),
-            mock.patch.object(lobby, "time", SimpleNamespace(monotonic=world.monotonic)),
-            mock.patch.dict(lobby.sweep.__kwdefaults__, pause=world.sleep),
-            mock.patch.object(notes.wait_until_told, "__defaults__", (world.sleep,)),
+            mock.patch.object(concurrency, "_threads", return_value=Sequential()),
+            mock.patch.object(matchmaker, "time", SimpleNamespace(monotonic=world.monotonic)),
+            mock.patch.dict(matchmaker.sweep.__kwdefaults__, pause=world.sleep),
+            mock.patch.object(outbox.wait_until_told, "__defaults__", (world.sleep,)),
             *(mutant.patches() if mutant else ()),
         ):
             stack.enter_context(patch)
@@ -269,4 +273,6 @@ def create_definitions(table: Table, now: datetime) -> None:
         order: Order = "asc" if name == "best" else "desc"
         body = BoardBody(title=name, operator=operator, min=Decimal(-100), max=Decimal(100), order=order)
         boards.define(table, name, body, now)
-    challenges.define(table, "hunt", ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True))
+    definitions.define(
+        table, "hunt", ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True)
+    )

@@ -13,9 +13,9 @@ from typing import Any
 from unittest import mock
 
 import app
-from chalicelib.auth import Caller
+from chalicelib.api.auth import Caller
+from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
-from chalicelib.table import Table
 from proof.event_sources import Queue
 from proof.gateway import FaultyGateway
 

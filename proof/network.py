@@ -23,9 +23,9 @@ from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from botocore.httpsession import URLLib3Session
 from botocore.retries import standard
 
+from chalicelib.dynamo.table import connect
 from chalicelib.settings import Settings
-from chalicelib.table import connect
-from local.engine import Engine
+from local.engines.engine import Engine
 from proof.runner import IN_PROCESS
 from proof.world import World
 
@@ -73,7 +73,7 @@ class InProcessEngine(Engine):
         headers = {name.lower(): _text(value) for name, value in request.headers.items()}
         service = dynamodb_streams if "Streams" in headers["x-amz-target"] else dynamodb
         call: Any = service.handle_request("POST", "/", headers, request.body, {})
-        with decimal.localcontext(decimal.Context(prec=38)):  # as local/launcher.py does
+        with decimal.localcontext(decimal.Context(prec=38)):  # as local/engines/ministack.py does
             try:
                 call.send(None)
             except StopIteration as end:

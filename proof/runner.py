@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from local.engine import Engine
+    from local.engines.engine import Engine
     from proof.history import Outcome
 
 IN_PROCESS = "in-process"  # the engine kind: ministack called in the worker itself
@@ -46,7 +46,7 @@ def begin() -> None:
 @cache
 def engine(kind: str) -> Engine:
     """Start an engine, or connect to one, for the life of this process."""
-    from local.engine import start
+    from local.engines.engine import start
     from proof.network import InProcessEngine
 
     return InProcessEngine() if kind == IN_PROCESS else start(kind, data=None)

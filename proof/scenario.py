@@ -14,7 +14,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chalicelib.board_schemas import Operator
+from chalicelib.leaderboards.schemas import Operator
 
 VISITORS, CHATTERS = 4, 4
 PAGES = ("https://example.org/a", "https://example.org/b")

@@ -36,17 +36,17 @@ from chalice.test import Client  # noqa: E402
 from moto import mock_aws  # noqa: E402
 
 import app  # noqa: E402
-from local.engine import Engine, default_kind, start  # noqa: E402
-from ops.definition import Table, create_table  # noqa: E402
-from ops.provision import Clients  # noqa: E402
-from tests import permissions  # noqa: E402
-from tests.running import Run  # noqa: E402
-from tests.tables import table_on  # noqa: E402
+from local.engines.engine import Engine, default_kind, start  # noqa: E402
+from ops.aws.provision import Clients  # noqa: E402
+from ops.aws.template import Table, create_table  # noqa: E402
+from tests.support import permissions  # noqa: E402
+from tests.support.running import Run  # noqa: E402
+from tests.support.tables import table_on  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from tests.site import Site
+    from tests.support.site import Site
 
 EngineTable = tuple[Engine, str, str]
 """An engine, the name of a table on it and the ARN of the table's stream."""
@@ -128,9 +128,9 @@ def moto_table() -> Iterator[Table]:
 @pytest.fixture
 def site(moto_table: Table) -> Iterator[Site]:
     """The app on moto, as its clients see it."""
-    from chalicelib.table import connect
-    from tests.records import Reader
-    from tests.site import Site
+    from chalicelib.dynamo.table import connect
+    from tests.support.records import Reader
+    from tests.support.site import Site
 
     connect.cache_clear()
     with Client(app.app) as client:
@@ -141,9 +141,9 @@ def site(moto_table: Table) -> Iterator[Site]:
 @pytest.fixture
 def live_site(engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """The app on a real engine, as its clients see it."""
-    from chalicelib.table import Table as Store
-    from tests.records import Reader
-    from tests.site import Site
+    from chalicelib.dynamo.table import Table as Store
+    from tests.support.records import Reader
+    from tests.support.site import Site
 
     engine, name, stream_arn = engine_table
     table = Store(name, engine.client("dynamodb"))

@@ -19,24 +19,33 @@ import app
 from bench import operations
 from bench.meter import Meter
 from bench.tables import drain, fresh_table
-from chalicelib import aggregates, boards, comments, frames, leaderboards, urls, views
-from chalicelib.auth import Caller
-from chalicelib.board_schemas import BoardBody
-from chalicelib.comment_schemas import CommentBody
+from chalicelib import urls
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.aggregates.sums import Amount
+from chalicelib.api.auth import Caller
+from chalicelib.chat import actions as frames
+from chalicelib.comments import comments
+from chalicelib.comments.schemas import CommentBody
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
 from chalicelib.errors import TooLarge
-from chalicelib.events import ANONYMOUS, View
-from chalicelib.items import Item, Key
-from chalicelib.leaderboards import Submission
+from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards.schemas import BoardBody
+from chalicelib.leaderboards.scores import Submission
 from chalicelib.settings import Settings
-from chalicelib.sums import Amount
-from chalicelib.table import Table
-from chalicelib.view_schemas import ViewsBody
-from local.engine import Engine
-from local.pumps import StreamPump
-from ops import audit, backfill, definition, import_comments, import_log, import_scores, redrive
-from ops.recount import drift, scan
-from ops.streams import follow
-from tests.records import Reader
+from chalicelib.views import events as views
+from chalicelib.views.schemas import ViewsBody
+from chalicelib.views.validation import ANONYMOUS, View
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
+from ops.aws import template
+from ops.imports import access_log
+from ops.imports import comments as import_comments
+from ops.imports import scores as import_scores
+from ops.maintenance import audit, backfill, redrive
+from ops.maintenance.recount import drift, scan
+from ops.maintenance.streams import follow
+from tests.support.records import Reader
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 
@@ -215,7 +224,7 @@ HOST = ".".join(["x" * 60] * 4)  # 243 letters: a long site key
     ids=["ordinary addresses", "the longest addresses"],
 )
 def test_the_dearest_anonymous_request_costs_no_more_than_this(
-    moto_table: definition.Table, path: str, client: str, request_units: float, all_units: float
+    moto_table: template.Table, path: str, client: str, request_units: float, all_units: float
 ) -> None:
     """25 views of 25 new pages by new visitors, with all that the stream does of it: WCU, once."""
     table = Table(moto_table.name, boto3.client("dynamodb"))
@@ -243,7 +252,7 @@ def test_the_dearest_anonymous_request_costs_no_more_than_this(
 # --- the commands of `python -m ops` ---
 
 NOW = datetime(2100, 1, 1, 12, tzinfo=UTC)
-OPERATOR = (views.contribution, leaderboards.contribution, comments.contribution)
+OPERATOR = (views.contribution, scores.contribution, comments.contribution)
 KEPT = Settings(views_series=False, views_uniques=False)
 
 
@@ -274,8 +283,8 @@ def test_an_imported_view_costs_one_write_unit_and_each_day_one(
 ) -> None:
     table, _ = applied
     found = [view(number) for number in range(30)]
-    assert units(table, lambda: import_log.write(table, found, KEPT, NOW, b"k")) == (31, 0)
-    assert units(table, lambda: import_log.write(table, found, KEPT, NOW, b"k")) == (31, 1)
+    assert units(table, lambda: access_log.write(table, found, KEPT, NOW, b"k")) == (31, 0)
+    assert units(table, lambda: access_log.write(table, found, KEPT, NOW, b"k")) == (31, 1)
 
 
 def test_an_imported_score_costs_what_a_submitted_one_does_and_half_of_its_reads(

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.running import ENVIRONMENT, Run
+from tests.support.running import ENVIRONMENT, Run
 
 ROOT = Path(__file__).parents[1]
 

@@ -14,35 +14,31 @@ from chalice.test import Client
 
 import app
 from bench.deployed import OpenGateway
-from chalicelib import (
-    boards,
-    comment_changes,
-    comment_pages,
-    leaderboards,
-    lobby,
-    standings,
-    submissions,
-    views,
-)
-from chalicelib.auth import Caller
-from chalicelib.board_schemas import SeasonBody
-from chalicelib.comment_schemas import CommentPatch, CommentsQuery
+from chalicelib.api.auth import Caller
+from chalicelib.challenges import submissions
+from chalicelib.chat import matchmaker
+from chalicelib.chat.gateway import Posts
+from chalicelib.comments import changes, pages
+from chalicelib.comments.schemas import CommentPatch, CommentsQuery
+from chalicelib.dynamo.items import Item
 from chalicelib.errors import Busy
-from chalicelib.events import View
-from chalicelib.items import Item
-from chalicelib.posts import Posts
-from chalicelib.score_schemas import ScoreBody, StandingQuery
+from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards import queries as board_queries
+from chalicelib.leaderboards.schemas import SeasonBody
+from chalicelib.leaderboards.score_schemas import ScoreBody, StandingQuery
 from chalicelib.settings import Settings
-from local.engine import Engine
-from local.pumps import StreamPump
-from ops import features, segments
+from chalicelib.views import events
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
+from ops.maintenance import features, scan
 from tests.conftest import EngineTable
-from tests.live import Live
-from tests.records import drift
-from tests.shapes import ask
-from tests.tables import table_on
-from tests.test_data import items
-from tests.test_erase import PAGE
+from tests.ops.test_data import items
+from tests.ops.test_erase import PAGE
+from tests.support.live import Live
+from tests.support.records import drift
+from tests.support.shapes import ask
+from tests.support.tables import table_on
 
 ROOT = Path(__file__).parents[1]
 SHAPES = sorted((ROOT / "tests" / "data").glob("shapes-*.jsonl"))
@@ -114,28 +110,30 @@ def test_sums_of_an_earlier_version_are_right_and_answers_are_the_same(
 
 def test_items_of_an_earlier_version_are_changed_and_the_sums_follow(older: Older) -> None:
     table, me = older.table, Caller("ben")
-    leaderboards.submit(table, "kart", ScoreBody(id="2", value=Decimal(90)), me, NOW)
-    again = leaderboards.submit(table, "kart", ScoreBody(id="1", value=Decimal(90)), me, NOW)
+    scores.submit(table, "kart", ScoreBody(id="2", value=Decimal(90)), me, NOW)
+    again = scores.submit(table, "kart", ScoreBody(id="1", value=Decimal(90)), me, NOW)
     assert (again.status, again.body.score) == (200, Decimal(97))  # the id counted in that version
     submissions.submit(table, "quiz", "ben", "c", NOW)
     assert submissions.submit(table, "hunt", "ben", "c", NOW).status == 200
-    page = comment_pages.newest(table, "shoe-1", CommentsQuery(), Settings(secret="x" * 32), me)
+    page = pages.newest(table, "shoe-1", CommentsQuery(), Settings(secret="x" * 32), me)
     for comment in page.items:
         patch = CommentPatch(rating=1)
-        comment_changes.patch(table, "shoe-1", comment.id, patch, Caller(comment.author), None, NOW)
-    views.write(table, [View(PAGE, NOW, "somebody")], Settings(), NOW)
+        changes.patch(table, "shoe-1", comment.id, patch, Caller(comment.author), None, NOW)
+    events.write(table, [View(PAGE, NOW, "somebody")], Settings(), NOW)
     boards.reset(table, "kart", SeasonBody(season=1), NOW + timedelta(seconds=1))
-    lobby.sweep(table, Posts(lambda: OpenGateway()), Settings(), lambda: NOW + timedelta(hours=9), seconds=0)
+    matchmaker.sweep(
+        table, Posts(lambda: OpenGateway()), Settings(), lambda: NOW + timedelta(hours=9), seconds=0
+    )
     older.drain()
     assert drift(table, app.CONTRIBUTIONS) == {}
-    standing = standings.standing(table, "kart", "ben", StandingQuery(season=1), NOW)
+    standing = board_queries.standing(table, "kart", "ben", StandingQuery(season=1), NOW)
     assert (standing.score, standing.rank) == (Decimal(97), 3)
 
 
 def test_every_shape_is_of_a_feature_that_an_export_knows() -> None:
     for path in SHAPES:
         assert all(features.feature(item) for item in stored(path))
-        assert segments.segment_key("BACKFILL#comments", 0).sk in path.read_text()
+        assert scan.segment_key("BACKFILL#comments", 0).sk in path.read_text()
 
 
 def test_a_table_of_before_an_index_answers_503_where_it_is_needed_and_all_else(
@@ -147,7 +145,7 @@ def test_a_table_of_before_an_index_answers_503_where_it_is_needed_and_all_else(
         drop: Any = [{"Delete": {"IndexName": "gsi2"}}]
         engine.client("dynamodb").update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
         someone, stage = Caller(), Settings(secret="x" * 32)
-        page = comment_pages.newest(live.table, "shoe-1", CommentsQuery(), stage, someone)
+        page = pages.newest(live.table, "shoe-1", CommentsQuery(), stage, someone)
         assert len(page.items) == 2
         with pytest.raises(Busy, match="index"):
             live.table.query("PRODUCT#shoe-1#en#5", index="gsi2")

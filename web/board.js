@@ -19,7 +19,7 @@ const bars = new Bars(150);
 const panel = new Panel("leaderboard", {
   load,
   template,
-  about: { script: "board.js", module: "chalicelib/leaderboards.py", documented: "leaderboards" },
+  about: { script: "board.js", module: "chalicelib/leaderboards/scores.py", documented: "leaderboards" },
 });
 
 export function start() {

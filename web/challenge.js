@@ -14,7 +14,7 @@ const bars = new Bars(170);
 const panel = new Panel("challenge", {
   load,
   template,
-  about: { script: "challenge.js", module: "chalicelib/challenges.py", documented: "challenges" },
+  about: { script: "challenge.js", module: "chalicelib/challenges/definitions.py", documented: "challenges" },
 });
 
 export function start() {

@@ -18,7 +18,7 @@ let isPaged = false, isNewer = false, isLoading = false;
 const panel = new Panel("comments", {
   load,
   template,
-  about: { script: "comments.js", module: "chalicelib/comments.py", documented: "comments" },
+  about: { script: "comments.js", module: "chalicelib/comments/comments.py", documented: "comments" },
 });
 
 export function start() {

@@ -32,7 +32,7 @@ const root = section.querySelector(".body");
 
 export function start() {
   showLedger(calls, section.querySelector(".ledger"), {
-    script: "chat.js", module: "chalicelib/chat.py", documented: "chat",
+    script: "chat.js", module: "chalicelib/chat/handlers.py", documented: "chat",
   });
   addEventListener("pagehide", () => chat?.close());
   draw();

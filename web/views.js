@@ -20,7 +20,7 @@ let site = "", pages = [], page = "", figures = null, isSending = false;
 const panel = new Panel("views", {
   load,
   template,
-  about: { script: "views.js", module: "chalicelib/views.py", documented: "views" },
+  about: { script: "views.js", module: "chalicelib/views/events.py", documented: "views" },
 });
 const series = new Series(panel.calls, () => panel.draw());
 

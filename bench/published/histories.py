@@ -19,9 +19,9 @@ from typing import Any
 from bench.published import challenges, comments, ranking, views
 from bench.published.chat import POOL, PublishedChat
 from chalicelib import times
-from chalicelib.items import Item
-from local.engine import Engine
-from ops.recount import scan
+from chalicelib.dynamo.items import Item
+from local.engines.engine import Engine
+from ops.maintenance.recount import scan
 from proof import report, runner
 from proof.event_sources import Queue, Stream
 from proof.history import created_table

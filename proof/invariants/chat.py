@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from chalicelib import connections, pool
-from chalicelib.items import Item, unpack
-from chalicelib.pairs import CONNECTED, DISCONNECTED
+from chalicelib.chat import connections, waiting_pool
+from chalicelib.chat.matching import CONNECTED, DISCONNECTED
+from chalicelib.dynamo.items import Item, unpack
 
 if TYPE_CHECKING:
     from proof.history import History
@@ -129,8 +129,8 @@ def _at_rest(id: str, item: Item, stored: dict[str, Item], history: History) -> 
 
 def _waits_alone(id: str, item: Item, history: History) -> Iterator[str]:
     """Check that no suitable partner of a waiting connection waits too."""
-    if found := pool.suitable(history.table, item, history.world.clock(), history.settings):
-        yield f"{id} waits, and so does {[pool.id_of(one) for one in found]}"
+    if found := waiting_pool.suitable(history.table, item, history.world.clock(), history.settings):
+        yield f"{id} waits, and so does {[waiting_pool.id_of(one) for one in found]}"
 
 
 def _reported(history: History, states: Iterable[Item]) -> Iterator[str]:

@@ -8,9 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import app
-from chalicelib import board_schemas, challenge_schemas, comment_schemas, comments, score_schemas
-from chalicelib.auth import Caller
+from chalicelib.api.auth import Caller
+from chalicelib.challenges import schemas as challenge_schemas
+from chalicelib.comments import comments
+from chalicelib.comments import schemas as comment_schemas
 from chalicelib.errors import Forbidden, NotFound
+from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.leaderboards import score_schemas
 from proof.clients import ODD, PLANTED
 
 if TYPE_CHECKING:

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import app
-from chalicelib import board_schemas, boards, placing, ranking, ranktree, score_schemas
-from chalicelib.ranking import Ranking
+from chalicelib.challenges import ranking as placing
+from chalicelib.leaderboards import boards, score_schemas
+from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.ranking import ranking, tree
+from chalicelib.ranking.ranking import Ranking
 from proof.clients import PLANTED
 from proof.scenario import BOARDS
 
@@ -51,15 +54,15 @@ def ranks(history: History) -> Iterator[str]:
 def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str]:
     nodes = ranking.nodes(of, history.items)
     try:
-        ranktree.check(of.scale, nodes)
+        tree.check(of.scale, nodes)
     except AssertionError as error:
         yield f"{of.name}: {error}"
     for player, merit in merits.items():
         better = sum(other > merit for other in merits.values())
-        if (rank := ranktree.rank(of.scale, merit, nodes)) != better + 1:
+        if (rank := tree.rank(of.scale, merit, nodes)) != better + 1:
             yield f"{of.name}: the tree ranks {player} {rank}, not {better + 1}"
     listed = {
-        ranking.player_of(item): item["gsi1sk"] // ranktree.TIE
+        ranking.player_of(item): item["gsi1sk"] // tree.TIE
         for item in history.items
         if item["sk"] == f"RANKED#{of.name}" and item["gsi1sk"]
     }

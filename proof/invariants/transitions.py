@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chalicelib import comments, connections
-from chalicelib.items import Item, unpack
+from chalicelib.chat import connections
+from chalicelib.comments import comments
+from chalicelib.dynamo.items import Item, unpack
 from proof.clients import ODD
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.challenges import SCENARIOS, Cost, Play, cost, ours, plays, published, right, wrong
-from local.engine import Engine
+from local.engines.engine import Engine
 
 PLAYS = {play.name: play for play in plays(quick=True)}
 PUBLISHED_WRONG = {

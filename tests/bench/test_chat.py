@@ -6,8 +6,8 @@ from uuid import uuid4
 
 from bench.chat import capacity, messages_a_second, seconds_to_notice
 from bench.published.chat import PublishedChat
-from local.engine import Engine
-from ops.definition import create_table
+from local.engines.engine import Engine
+from ops.aws.template import create_table
 
 
 def test_each_event_costs_exactly_this(ministack: Engine) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench import comments as bench
-from local.engine import Engine
+from local.engines.engine import Engine
 
 
 def test_a_comment_costs_exactly_this_to_write(engine: Engine) -> None:

@@ -12,10 +12,10 @@ from bench.leaderboards import Cost
 from bench.published import ranking as published_ranking
 from bench.round_trips import RoundTrips
 from bench.tables import Drifted
-from chalicelib import ranking, ranktree
-from chalicelib.board_schemas import BoardBody
-from chalicelib.items import Key
-from local.engine import Engine
+from chalicelib.dynamo.items import Key
+from chalicelib.leaderboards.schemas import BoardBody
+from chalicelib.ranking import ranking, tree
+from local.engines.engine import Engine
 
 # --- the table in memory ---
 
@@ -28,7 +28,7 @@ def test_the_items_in_memory_are_those_of_a_recount(body: BoardBody, distributio
     assert len(items) > 2 * 150
     for item in items:
         assert board.memory.item(Key(item["pk"], item["sk"])) == item
-    ranktree.check(board.board.scale, ranking.nodes(board.board.ranking, items))
+    tree.check(board.board.scale, ranking.nodes(board.board.ranking, items))
 
 
 def test_an_engine_that_holds_another_board_fails_the_run(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import local
-from local.engine import default_kind
+from local.engines.engine import default_kind
 
 
 def test_the_local_run_is_measured_from_its_start_to_its_imports(tmp_path: Path) -> None:

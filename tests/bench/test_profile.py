@@ -10,7 +10,7 @@ import pytest
 from bench.deployed import deployed
 from bench.operations import PAGE
 from bench.profile import Changed, milliseconds
-from local.engine import Engine
+from local.engines.engine import Engine
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 

@@ -8,10 +8,10 @@ from bench import shards
 from bench.meter import Meter
 from bench.shards import SCENARIOS, SHARDS, Clock, Scenario, Tally, applied
 from bench.tables import Drifted, fresh_table
-from chalicelib.table import Table
-from local.engine import Engine
+from chalicelib.dynamo.table import Table
+from local.engines.engine import Engine
 from proof.network import InProcessEngine
-from tests.faults import cancelled, instead
+from tests.support.faults import cancelled, instead
 
 VIEWS, MORE_PAGES, ONE_PAGE, SCORES, _ = SCENARIOS
 

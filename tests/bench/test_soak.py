@@ -11,9 +11,11 @@ from bench.__main__ import main
 from bench.soak import compare
 from bench.soak_clients import Accepted
 from bench.tables import fresh_table
-from chalicelib import leaderboards, times, views
-from chalicelib.events import View
-from local.engine import Engine
+from chalicelib import times
+from chalicelib.leaderboards import scores
+from chalicelib.views import events
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
 
 PAGE, TIME = "https://www.example.org/0", "2026-11-21T10:00:00+00:00"
 
@@ -33,13 +35,13 @@ def test_the_audit_of_a_soak_names_what_is_lost_and_what_is_too_much(ministack: 
     kept = View(PAGE, times.instant(TIME), "kept")
     accepted = Accepted(views={PAGE: {(TIME, "kept"), (TIME, "lost")}}, scores={"ann": {"1": 7}})
     with fresh_table(ministack) as (table, _):
-        table.put(dict(views.event_key(kept)._asdict()))
-        table.put(dict(views.event_key(kept._replace(client="nobody sent it"))._asdict()))
-        table.put(leaderboards.activity_key("soak", "ann", "1")._asdict())
-        table.put(leaderboards.score_key("soak", 1, "ann")._asdict() | {"score": 14})
+        table.put(dict(events.event_key(kept)._asdict()))
+        table.put(dict(events.event_key(kept._replace(client="nobody sent it"))._asdict()))
+        table.put(scores.activity_key("soak", "ann", "1")._asdict())
+        table.put(scores.score_key("soak", 1, "ann")._asdict() | {"score": 14})
         missing, surplus = compare(table, accepted)
     assert missing == {
-        views.event_key(kept._replace(client="lost")),
-        leaderboards.score_key("soak", 1, "ann"),  # 7, and not 14
+        events.event_key(kept._replace(client="lost")),
+        scores.score_key("soak", 1, "ann"),  # 7, and not 14
     }
-    assert surplus == {views.event_key(kept._replace(client="nobody sent it"))}
+    assert surplus == {events.event_key(kept._replace(client="nobody sent it"))}

@@ -22,13 +22,13 @@ from bench.conflicts import InFlight
 from bench.profile import ImportTimes, import_report
 from bench.report import Report, Target
 from bench.views import BUSY, HOT, SCENARIOS, Cost, Scenario
-from chalicelib import views
-from chalicelib.events import View
+from chalicelib.dynamo.table import Table as HubbubTable
 from chalicelib.settings import Settings
-from chalicelib.table import Table as HubbubTable
-from local.engine import ROOT, Engine
-from ops.definition import Table
-from ops.recount import drift, scan
+from chalicelib.views import events
+from chalicelib.views.validation import View
+from local.engines.engine import ROOT, Engine
+from ops.aws.template import Table
+from ops.maintenance.recount import drift, scan
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -243,13 +243,13 @@ def test_a_recount_finds_an_aggregate_that_is_wrong_missing_or_too_much(hubbub: 
     dynamodb = boto3.client("dynamodb")
     table, now = HubbubTable(hubbub, dynamodb), datetime.now(UTC)
     settings = Settings(views_series=False, views_uniques=False)
-    views.write(
+    events.write(
         table,
         [View("https://a.org/", now, "c1"), View("https://a.org/", now, "c2")],
         settings,
         now,
     )
-    page = views.page_key("https://a.org/")
+    page = events.page_key("https://a.org/")
     contributions = bench.CONTRIBUTIONS
     assert drift(contributions, scan(dynamodb, hubbub)) == {
         (page, "gsi1sk"): (None, 2),

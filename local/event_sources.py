@@ -1,0 +1,237 @@
+"""Pumps: what Lambda's event source mappings do, on one machine.
+
+Each reads its source in a thread and calls the app's own handler with a batch in AWS's shape. As on AWS a
+batch is delivered at least once: one whose handler raises comes again. A stream waits for it, and a shard's
+records stay in order; a queue goes on, and has the messages again after their visibility time-out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+from ops.maintenance.streams import lambda_record, shards
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
+    from mypy_boto3_sqs import SQSClient
+
+    from ops.aws.template import Queue
+
+LOGGER = logging.getLogger("hubbub.local")
+IDLE = 0.05  # seconds between two looks at an empty source
+LONGEST_PAUSE = 5.0  # seconds before a failed batch comes again
+
+Handler = Callable[[dict[str, Any], Any], Any]
+
+
+class Last(NamedTuple):
+    """The last record of a shard that was delivered."""
+
+    sequence_number: str
+    event_id: str
+
+
+class Pump:
+    """Calls `step` in a thread, again and again, until it is stopped and its source is empty."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._stopping = threading.Event()
+        self._is_drained = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def step(self) -> bool:
+        """Deliver one batch; tell whether there was one. What it raises is logged, and tried again."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._thread.start()
+
+    def stop(self, patience: float = 10.0) -> bool:
+        """Deliver what is there, then end; tell whether the source was empty within `patience` seconds.
+
+        A batch that fails now is left for the next start: its engine may be gone.
+        """
+        self._stopping.set()
+        self._thread.join(patience)
+        return self._is_drained
+
+    def _run(self) -> None:
+        pause = IDLE
+        while True:
+            try:
+                if self.step():
+                    pause = IDLE
+                    continue
+                pause, failed = IDLE, False
+            except Exception as error:
+                pause, failed = min(LONGEST_PAUSE, pause * 2), True
+                reason = error if isinstance(error, ClientError | BotoCoreError) else repr(error)
+                LOGGER.warning("%s: a batch failed and will come again: %s", self.name, reason)
+                LOGGER.debug("%s", self.name, exc_info=True)
+            if self._stopping.is_set():
+                self._is_drained = not failed
+                return
+            self._stopping.wait(pause)
+
+
+@dataclass
+class Shard:
+    """A shard that is being read: where to go on, and the batch that the handler has not taken yet."""
+
+    iterator: str | None
+    batch: list[dict[str, Any]] = field(default_factory=list)
+
+
+class StreamPump(Pump):
+    """Delivers a table's stream, each shard in order; remembers in a file how far it got.
+
+    The file is written after a batch, so a pump that is killed delivers its last batch again. A file that is
+    lost, or is not about this stream, costs no more than time: the handler gets the last 24 hours again. A
+    pump that begins with the LATEST record leaves out what was there before it, as such a mapping does.
+    """
+
+    def __init__(
+        self,
+        streams: DynamoDBStreamsClient,
+        stream_arn: str,
+        handler: Handler,
+        batch_size: int = 100,
+        checkpoint: Path | None = None,
+        name: str = "stream pump",
+        begins: Literal["TRIM_HORIZON", "LATEST"] = "TRIM_HORIZON",
+    ) -> None:
+        super().__init__(name)
+        self._streams = streams
+        self._arn = stream_arn
+        self._handler = handler
+        self._batch_size = batch_size
+        self._checkpoint = checkpoint
+        self._begins: Literal["TRIM_HORIZON", "LATEST"] = begins
+        self._last: dict[str, Last] = self._remembered()
+        self._open: dict[str, Shard] = {}
+        self._closed: set[str] = set()
+
+    def step(self) -> bool:
+        """Deliver one batch of each shard that has one."""
+        if not self._open:
+            self._find_shards()
+        delivered = [self._deliver(name, shard) for name, shard in list(self._open.items())]
+        return any(delivered)
+
+    def _deliver(self, name: str, shard: Shard) -> bool:
+        if not shard.batch and shard.iterator:
+            self._read(name, shard, shard.iterator)
+        records = shard.batch
+        if records:
+            self._handler({"Records": records}, None)
+            self._last[name] = Last(records[-1]["dynamodb"]["SequenceNumber"], records[-1]["eventID"])
+            self._remember()
+            shard.batch = []
+        if shard.iterator is None:  # it was split, or its stream was switched off; its children go on
+            self._closed.add(name)
+            self._find_shards()
+            del self._open[name]
+            return True
+        return bool(records)
+
+    def _read(self, name: str, shard: Shard, iterator: str) -> None:
+        try:
+            answer = self._streams.get_records(ShardIterator=iterator, Limit=self._batch_size)
+        except ClientError:  # iterators expire after 15 minutes, and records are trimmed after 24 hours
+            del self._open[name]
+            raise
+        shard.batch = [lambda_record(record, self._arn) for record in answer["Records"]]
+        shard.iterator = answer.get("NextShardIterator")
+
+    def _find_shards(self) -> None:
+        """Open every shard that is neither open nor read to its end, children after their parents."""
+        known = shards(self._streams, self._arn)
+        unread = {shard["ShardId"] for shard in known} - self._closed
+        for shard in known:
+            name = shard["ShardId"]
+            if name in unread and name not in self._open and shard.get("ParentShardId") not in unread:
+                self._open[name] = Shard(self._iterator(name))
+        self._begins = "TRIM_HORIZON"  # of shards that come later nothing is left out
+
+    def _iterator(self, name: str) -> str:
+        """Go on behind the last record that was delivered, provided that the stream still has it.
+
+        It need not: an engine that was killed is back where it started, and numbers other records so.
+        """
+
+        def iterator(kind: str, **position: str) -> str:
+            shard: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
+            return self._streams.get_shard_iterator(**shard)["ShardIterator"]
+
+        if last := self._last.get(name):
+            with contextlib.suppress(ClientError, ParamValidationError):
+                there = iterator("AT_SEQUENCE_NUMBER", SequenceNumber=last.sequence_number)
+                found = self._streams.get_records(ShardIterator=there, Limit=1)["Records"]
+                if found and found[0]["eventID"] == last.event_id:
+                    return iterator("AFTER_SEQUENCE_NUMBER", SequenceNumber=last.sequence_number)
+        return iterator(self._begins)
+
+    def _remembered(self) -> dict[str, Last]:
+        try:
+            remembered = json.loads(self._checkpoint.read_text(encoding="utf-8")) if self._checkpoint else {}
+            return {name: Last(*map(str, last)) for name, last in remembered[self._arn].items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return {}
+
+    def _remember(self) -> None:
+        if self._checkpoint is not None:
+            written = self._checkpoint.with_suffix(".new")
+            written.write_text(json.dumps({self._arn: self._last}), encoding="utf-8")
+            written.replace(self._checkpoint)
+
+
+class QueuePump(Pump):
+    """Delivers a queue's messages, and deletes those that the handler does not report as failed."""
+
+    def __init__(self, sqs: SQSClient, queue: Queue, handler: Handler) -> None:
+        super().__init__("queue pump")
+        self._sqs = sqs
+        self._queue = queue
+        self._handler = handler
+
+    def step(self) -> bool:
+        """Deliver one batch; a failed message is received again after its visibility time-out."""
+        messages = self._sqs.receive_message(
+            QueueUrl=self._queue.url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+        ).get("Messages", [])
+        if not messages:
+            return False
+        report = self._handler({"Records": [self._record(message) for message in messages]}, None) or {}
+        failed = {failure["itemIdentifier"] for failure in report.get("batchItemFailures", [])}
+        done = [
+            {"Id": str(i), "ReceiptHandle": message["ReceiptHandle"]}
+            for i, message in enumerate(messages)
+            if message["MessageId"] not in failed
+        ]
+        if done:
+            self._sqs.delete_message_batch(QueueUrl=self._queue.url, Entries=done)  # type: ignore[arg-type]
+        return True
+
+    def _record(self, message: Any) -> dict[str, Any]:
+        return {
+            "messageId": message["MessageId"],
+            "receiptHandle": message["ReceiptHandle"],
+            "body": message["Body"],
+            "attributes": message.get("Attributes", {}),
+            "messageAttributes": {},
+            "md5OfBody": message.get("MD5OfBody", ""),
+            "eventSource": "aws:sqs",
+            "eventSourceARN": self._queue.arn,
+            "awsRegion": self._queue.arn.split(":")[3],
+        }

@@ -1,0 +1,209 @@
+"""`python -m local.rehearsal`: a deployment from the first command to the last, on an engine on this machine.
+
+It runs the commands that bring a stage to AWS, in a copy of the project in a temporary folder, with the
+engine's address in `AWS_ENDPOINT_URL` and credentials that mean nothing. Chalice's own CLI deploys; every
+call goes through the engine's API Gateway and Lambda into the functions of the zip. Two settings are its own:
+the functions are built for this machine's architecture, so that the libraries in the zip can be imported
+here (Linux only: Lambda's wheels are Linux's), and one site counts, so that a view can be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from local.engines.engine import REGION, ROOT, Engine, EngineUnavailable, start
+from local.rehearsal import walk
+
+STAGE = "dev"
+SITE = "www.example.org"
+NEEDED = ("app.py", "chalicelib", "vendor", ".chalice", "ops", "requirements.txt", "requirements.lock")
+ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+class Failed(Exception):
+    """A step of the rehearsal did not do what it should; the message says which."""
+
+
+class Rehearsal:
+    """A project in a folder, an engine, and what is said about the commands that are run."""
+
+    def __init__(self, root: Path, engine: Engine) -> None:
+        self.root = root
+        self.engine = engine
+        self.environment: Mapping[str, str] = {
+            **os.environ,
+            "AWS_ENDPOINT_URL": engine.endpoint,
+            "AWS_ACCESS_KEY_ID": "rehearsal",
+            "AWS_SECRET_ACCESS_KEY": "rehearsal",
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "NO_PROXY": "127.0.0.1",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def ops(self, *arguments: str, shows: bool = True) -> str:
+        """Run a command of `python -m ops`, and return what it prints; Failed when it fails."""
+        if shows:
+            say(f"$ python -m ops {' '.join(arguments)}")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ops", *arguments],
+            cwd=self.root,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        lines = []
+        with process:
+            for line in process.stdout or ():
+                lines.append(line)
+                if shows:
+                    say(line.rstrip("\n"))
+        if process.returncode:
+            raise Failed(f"python -m ops {' '.join(arguments)}: exit code {process.returncode}")
+        return "".join(lines)
+
+    def token(self, sub: str, *options: str) -> str:
+        """Mint a token of the stage."""
+        return self.ops("token", "--stage", STAGE, "--sub", sub, *options, shows=False).strip()
+
+    def client(self, service: str) -> Any:
+        """Return the engine's client for a service."""
+        return self.engine.client(service)
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)
+
+
+def check(holds: bool, what: str) -> None:
+    """Say that something holds, or end the rehearsal."""
+    if not holds:
+        raise Failed(what)
+    say(f"  ✓ {what}")
+
+
+@contextlib.contextmanager
+def prepared() -> Iterator[Rehearsal]:
+    """Copy the project, set its stage up for this machine, and start an engine."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_"))]:
+        del os.environ[name]  # neither the commands nor the engine's workers know of another stage
+    os.environ["SERVE_FUNCTIONS"] = "1"
+    with (
+        tempfile.TemporaryDirectory(prefix="hubbub-rehearsal-") as folder,
+        start("ministack", None) as engine,
+    ):
+        root = Path(folder) / "hubbub"
+        root.mkdir()
+        for name in NEEDED:
+            if (ROOT / name).is_file():
+                shutil.copy(ROOT / name, root)
+            else:
+                ignored = shutil.ignore_patterns("__pycache__", "deployed", "deployments")
+                shutil.copytree(ROOT / name, root / name, ignore=ignored)
+        file = root / ".chalice" / "config.json"
+        config = json.loads(file.read_text())
+        config["lambda_architecture"] = ARCHITECTURES[platform.machine().lower()]
+        config["stages"][STAGE]["environment_variables"]["HUBBUB_SITES"] = SITE
+        file.write_text(json.dumps(config))
+        yield Rehearsal(root, engine)
+
+
+def walked(rehearsal: Rehearsal) -> walk.Stage:
+    """Use every way into the stage once."""
+    from ops.aws import deploy
+
+    urls = deploy.urls(rehearsal.root, STAGE, rehearsal.engine.endpoint)
+    admin = rehearsal.token("admin-1", "--scope", "admin")
+    stage = walk.Stage(*urls, SITE, rehearsal.token("player-1"), admin)
+    check(True, walk.page(stage))
+    check(True, walk.rest(stage))
+    for said in walk.sockets(stage):
+        check(True, said)
+    sqs = rehearsal.client("sqs")
+    url = sqs.get_queue_url(QueueName=f"hubbub-{STAGE}-views")["QueueUrl"]
+    check(True, walk.queue(stage, sqs, url))
+    return stage
+
+
+def inventory(rehearsal: Rehearsal) -> dict[str, int]:
+    """Count what there is in the account."""
+    client = rehearsal.client
+    return {
+        "functions": len(client("lambda").list_functions()["Functions"]),
+        "mappings": len(client("lambda").list_event_source_mappings()["EventSourceMappings"]),
+        "REST APIs": len(client("apigateway").get_rest_apis()["items"]),
+        "socket APIs": len(client("apigatewayv2").get_apis()["Items"]),
+        "roles": len(client("iam").list_roles()["Roles"]),
+        "tables": len(client("dynamodb").list_tables()["TableNames"]),
+        "queues": len(client("sqs").list_queues().get("QueueUrls", [])),
+        "secrets": len(client("ssm").describe_parameters()["Parameters"]),
+        "rules": len(client("events").list_rules()["Rules"]),
+        "stacks": len(client("cloudformation").describe_stacks()["Stacks"]),
+        "log groups": len(client("logs").describe_log_groups()["logGroups"]),
+    }
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """Write an inventory as one line."""
+    words = [f"{number} {name if number > 1 else name[:-1]}" for name, number in counts.items() if number]
+    return ", ".join(words) or "nothing"
+
+
+def restart_stream(rehearsal: Rehearsal) -> None:
+    """Switch the table's stream off and on: it is another one then, and the mapping stays on the old."""
+    dynamodb, table = rehearsal.client("dynamodb"), f"hubbub-{STAGE}"
+    dynamodb.update_table(TableName=table, StreamSpecification={"StreamEnabled": False})
+    specification = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+    dynamodb.update_table(TableName=table, StreamSpecification=specification)
+    say("  the table's stream is switched off and on")
+
+
+def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
+    """Deploy, use, deploy again, destroy, take over what is left, destroy for good."""
+    rehearsal.ops("deploy", "--stage", STAGE, "--yes", "--queue")
+    stage = walked(rehearsal)
+    before, seen = inventory(rehearsal), stage.views("live")
+    rehearsal.ops("deploy", "--stage", STAGE, "--yes")
+    check(inventory(rehearsal) == before, f"nothing is doubled: {told(before)}")
+    check(stage.views("live") == seen, f"the data is kept: {seen} view of the page")
+    if loses_stream:
+        restart_stream(rehearsal)
+        rehearsal.ops("deploy", "--stage", STAGE, "--yes")
+        check(inventory(rehearsal) == before, "the new stream has the one mapping")
+    rehearsal.ops("destroy", "--stage", STAGE, "--yes")
+    say(f"  left: {told(inventory(rehearsal))}")
+    rehearsal.ops("provision", "--stage", STAGE, "--yes")
+    rehearsal.ops("destroy", "--stage", STAGE, "--yes", "--delete-data")
+    check(not any(inventory(rehearsal).values()), "nothing is left")
+
+
+@click.command()
+@click.option("--loses-stream", is_flag=True, help="Switch the table's stream off and on, and mend that too.")
+def main(loses_stream: bool) -> None:
+    """Rehearse a deployment on an engine on this machine, and say how long it took."""
+    begun = time.monotonic()
+    try:
+        with prepared() as rehearsal:
+            rehearse(rehearsal, loses_stream)
+    except (Failed, EngineUnavailable, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    say(f"rehearsed in {time.monotonic() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""The event source mappings: what Lambda reads for which function, and what becomes of a failure.
+
+`chalice deploy` makes a mapping and sets its batch size. All else that a mapping needs stands in
+`.chalice/gateway.yaml`, where `ops package` has it from too; here it is given to the mappings that are there.
+Chalice keeps a mapping for as long as its own record names the same stream, so one that was left behind on an
+old stream is found here, and deleted before the next deploy makes its successor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from ops.aws import provision
+from ops.waiting import until
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_sqs import SQSClient
+
+GATEWAY = Path(__file__).parents[2] / ".chalice" / "gateway.yaml"
+SOURCES = {"apply": ("Apply", "Stream"), "push": ("Push", "Stream"), "write_views": ("WriteViews", "Queue")}
+"""The functions that read a source: each with its name in the template, and the property of its source."""
+
+LEFT = "not its source any more"
+PATIENCE = 300.0  # seconds until a mapping that was just made or changed can be changed again
+
+
+class Wanted(NamedTuple):
+    """A mapping as it should be."""
+
+    function: str
+    source: str
+    settings: dict[str, Any]
+
+
+class Drift(NamedTuple):
+    """What is wrong with the mappings of a function; `id` is empty where one is missing."""
+
+    function: str
+    id: str
+    problem: str
+
+
+def wanted(clients: provision.Clients, stage: str) -> list[Wanted]:
+    """Say which mappings a stage should have, on the stream and the queue that are there now."""
+    found = provision.find(clients, stage)
+    failures = clients.sqs.get_queue_url(QueueName=f"hubbub-{stage}-stream-failures")["QueueUrl"]
+    queue_arn, failures_arn = (arn(clients.sqs, url) for url in (found.queue_url, failures))
+    return expected(stage, found.stream_arn, queue_arn, failures_arn)
+
+
+def expected(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> list[Wanted]:
+    """Say which mappings a stage should have, on the sources that are given."""
+    template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
+    sources = {"Stream": stream_arn, "Queue": queue_arn}
+    arns = {"StreamFailures": failures_arn}
+    mappings = []
+    for function, (name, source) in SOURCES.items():
+        [event] = template["Resources"][name]["Properties"]["Events"].values()
+        settings = {key: value for key, value in event["Properties"].items() if key != source}
+        if "DestinationConfig" in settings:
+            target = settings["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0]
+            settings["DestinationConfig"] = {"OnFailure": {"Destination": arns[target]}}
+        mappings.append(Wanted(f"hubbub-{stage}-{function}", sources[source], settings))
+    return mappings
+
+
+def arn(client: SQSClient, url: str) -> str:
+    """Look up a queue's ARN."""
+    return client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+
+
+def drift(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
+    """Compare what is there with what should be; empty when nothing is wrong. Changes nothing."""
+    found = []
+    for one in mappings:
+        there = _of(client, one.function)
+        found += [
+            Drift(one.function, it["UUID"], f"it reads {it['EventSourceArn']}, {LEFT}")
+            for it in there
+            if it["EventSourceArn"] != one.source
+        ]
+        own = [it for it in there if it["EventSourceArn"] == one.source]
+        if not own:
+            found.append(Drift(one.function, "", f"it has no mapping on {one.source}"))
+        for it in own:
+            found += [
+                Drift(one.function, it["UUID"], f"{name} is not as it should be")
+                for name in _off(it, one.settings)
+            ]
+            if it["State"] not in ("Enabled", "Creating", "Enabling", "Updating"):
+                found.append(Drift(one.function, it["UUID"], f"it is {it['State']}"))
+    return found
+
+
+def release(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
+    """Delete the mappings on sources that are no more, and name them."""
+    found = [one for one in drift(client, mappings) if one.problem.endswith(LEFT)]
+    for one in found:
+        _settle(client, one.id)
+        client.delete_event_source_mapping(UUID=one.id)
+        _settle(client, one.id)
+    return found
+
+
+def tune(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
+    """Give each mapping its settings; name those that had others. Again is no harm."""
+    changed = []
+    for one in mappings:
+        for it in _of(client, one.function):
+            off = _off(it, one.settings) if it["EventSourceArn"] == one.source else []
+            if off:
+                _settle(client, it["UUID"])
+                client.update_event_source_mapping(
+                    UUID=it["UUID"], **{name: one.settings[name] for name in off}
+                )
+                _settle(client, it["UUID"])
+                changed.append(Drift(one.function, it["UUID"], ", ".join(off)))
+    return changed
+
+
+def _of(client: LambdaClient, function: str) -> list[Any]:
+    """List a function's mappings; none for a function that is not there."""
+    try:
+        pages = client.get_paginator("list_event_source_mappings").paginate(FunctionName=function)
+        return [one for page in pages for one in page["EventSourceMappings"] if one["State"] != "Deleting"]
+    except client.exceptions.ResourceNotFoundException:
+        return []
+
+
+def _off(mapping: Any, settings: dict[str, Any]) -> list[str]:
+    """Name the settings in which a mapping differs."""
+    return [name for name, value in settings.items() if _plain(mapping.get(name)) != _plain(value)]
+
+
+def _plain(value: Any) -> Any:
+    """Write a setting so that two notations of it are equal: a pattern as what it says, nothing as None."""
+    if isinstance(value, dict):
+        inner = {
+            key: json.loads(part) if key == "Pattern" else _plain(part) for key, part in value.items() if part
+        }
+        return inner or None
+    if isinstance(value, list):
+        return [_plain(part) for part in value] or None
+    return value
+
+
+def _settle(client: LambdaClient, id: str) -> None:
+    """Wait until a mapping can be changed: Lambda refuses it while it is still busy with the last change."""
+
+    def is_settled() -> bool:
+        try:
+            return client.get_event_source_mapping(UUID=id)["State"] in ("Enabled", "Disabled")
+        except client.exceptions.ResourceNotFoundException:
+            return True
+
+    until(is_settled, f"the mapping {id} is ready", PATIENCE)

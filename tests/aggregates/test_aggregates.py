@@ -1,0 +1,467 @@
+"""Aggregates are exact however the stream delivers: on a real engine, each scenario on every engine."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from bench.conflicts import InFlight
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.aggregates import quarantine
+from chalicelib.aggregates.engine import Report
+from chalicelib.aggregates.sums import Amount, Constant
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
+from chalicelib.errors import Busy
+from chalicelib.settings import Settings
+from chalicelib.views import events
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
+from proof.world import Killed
+from tests.support.faults import after, cancelled, instead, refused, timed_out
+from tests.support.records import Reader, drift, record, scan
+from tests.support.tables import store_on
+
+URL = "https://example.org/a"
+FEATURES = (events.contribution,)
+Source = tuple[Table, Reader]
+
+
+@pytest.fixture
+def source(engine: Engine) -> Iterator[Source]:
+    """A table with a client of its own, whose calls a test may answer itself, and its stream."""
+    with store_on(engine, pause=lambda _: None) as made:
+        yield made
+
+
+def write(table: Table, n: int, *, url: str = URL, clients: int = 5, ahead: int = 0) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    seen = [View(url, now - timedelta(seconds=i + ahead), f"client-{i % clients}") for i in range(n)]
+    events.write(table, seen, Settings(), now)
+
+
+def drain(source: Source) -> Report:
+    """Apply the stream until it is empty, as a pump does."""
+    table, stream = source
+    whole = Report()
+    while records := stream.read():
+        for i in range(0, len(records), 100):
+            report = aggregates.apply(table, FEATURES, records[i : i + 100])
+            whole.applied += report.applied
+            whole.duplicates += report.duplicates
+            whole.quarantined += report.quarantined
+    return whole
+
+
+def counted(table: Table, url: str = URL) -> tuple[int, int]:
+    page = table.get(events.page_key(url), consistent=True) or {}
+    return page.get("gsi1sk", 0), page.get("uniques", 0)
+
+
+def settle(source: Source) -> None:
+    """Apply what is left, and compare everything with a recount."""
+    drain(source)
+    assert drift(source[0], FEATURES) == {}
+
+
+def test_views_are_counted_in_total_by_day_by_hour_and_by_client(source: Source) -> None:
+    write(source[0], 7, clients=3)
+    drain(source)
+    assert counted(source[0])[0] == 7
+    settle(source)
+
+
+def test_a_drift_of_any_kind_is_found(source: Source) -> None:
+    """The comparison that the other tests rest on sees too little, too much and what should not be."""
+    table, _ = source
+    write(table, 3)
+    settle(source)
+    page, day = events.page_key(URL), f"DAY#{datetime.now(UTC):%Y-%m-%d}"
+    for pk, sk, name in (
+        (page.pk, page.sk, "gsi1sk"),
+        (page.pk, page.sk, "uniques"),
+        (page.pk, day, "v99"),
+        (page.pk, "DAY#1999-01-01", "views"),
+        ("URL#http://other/", "STATISTICS", "gsi1sk"),
+    ):
+        for amount in (1, -1):
+            change = aggregates._addition(Key(pk, sk), {name: amount}, 0)
+            assert (drift(table, FEATURES) == {}) == (amount == 1)
+            table.transact([change])
+
+
+def test_a_record_delivered_twice_counts_once(source: Source) -> None:
+    table, stream = source
+    write(table, 1)
+    [one] = stream.read()
+    report = aggregates.apply(table, FEATURES, [one, one])
+    assert (report.applied, report.duplicates) == (1, 1)
+    assert aggregates.apply(table, FEATURES, [one]).duplicates == 1
+    assert counted(table)[0] == 1
+    settle(source)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_batches_redelivered_larger_smaller_split_and_reordered_count_once(source: Source, seed: int) -> None:
+    chance = random.Random(seed)
+    table, stream = source
+    write(table, 60)
+    records = stream.read()
+    for _ in range(8):
+        start, size = chance.randrange(60), chance.randrange(1, 60)
+        batch = records[start : start + size]
+        chance.shuffle(batch)
+        aggregates.apply(table, FEATURES, batch)
+    aggregates.apply(table, FEATURES, records)
+    assert counted(table)[0] == 60
+    settle(source)
+
+
+def test_a_crash_before_the_commit_loses_nothing(source: Source) -> None:
+    table, stream = source
+    write(table, 10)
+    records = stream.read()
+    with instead(table, "TransactWriteItems", Killed()), pytest.raises(Killed):
+        aggregates.apply(table, FEATURES, records)
+    assert counted(table) == (0, 0)
+    assert aggregates.apply(table, FEATURES, records).applied == 10
+    settle(source)
+
+
+def test_a_crash_after_the_commit_counts_nothing_twice(source: Source) -> None:
+    table, stream = source
+    write(table, 10)
+    records = stream.read()
+    with after(table, "TransactWriteItems", Killed()), pytest.raises(Killed):
+        aggregates.apply(table, FEATURES, records)
+    assert counted(table)[0] == 10
+    assert aggregates.apply(table, FEATURES, records).duplicates == 10
+    settle(source)
+
+
+def test_a_crash_between_two_chunks_is_made_whole_by_the_next_delivery(source: Source) -> None:
+    table, stream = source
+    for i in range(150):
+        write(table, 1, url=f"{URL}/{i}", ahead=i)
+    records = stream.read()
+    with instead(table, "TransactWriteItems", None, Killed()), pytest.raises(Killed):
+        aggregates.apply(table, FEATURES, records)
+    report = aggregates.apply(table, FEATURES, records)
+    assert report.applied + report.duplicates == 150
+    assert 0 < report.applied < 150
+    settle(source)
+
+
+def test_a_conflict_is_tried_again_and_is_no_duplicate(source: Source) -> None:
+    table, stream = source
+    write(table, 3, clients=1)
+    records = stream.read()
+    conflict = cancelled("None", "TransactionConflict", "None", "None")
+    with instead(table, "TransactWriteItems", conflict, conflict) as calls:
+        report = aggregates.apply(table, FEATURES, records)
+    assert (report.applied, report.duplicates, len(calls)) == (3, 0, 3)
+    settle(source)
+
+
+@pytest.mark.parametrize(
+    "throttle",
+    [
+        cancelled("ThrottlingError", "None"),
+        cancelled("None", "ProvisionedThroughputExceeded"),
+        refused("ProvisionedThroughputExceededException"),
+        refused("ThrottlingException"),
+        refused("RequestLimitExceeded"),
+    ],
+)
+def test_a_throttle_is_tried_again(source: Source, throttle: Any) -> None:
+    table, stream = source
+    write(table, 3)
+    records = stream.read()
+    with instead(table, "TransactWriteItems", throttle):
+        assert aggregates.apply(table, FEATURES, records).applied == 3
+    settle(source)
+
+
+def test_conflicts_without_end_are_busy_and_the_batch_comes_again(source: Source) -> None:
+    table, stream = source
+    write(table, 3)
+    records = stream.read()
+    with (
+        instead(table, "TransactWriteItems", *[cancelled("TransactionConflict")] * 999) as calls,
+        pytest.raises(Busy),
+    ):
+        aggregates.apply(table, FEATURES, records)
+    assert 2 < len(calls) < 999
+    assert aggregates.apply(table, FEATURES, records).applied == 3
+    settle(source)
+
+
+def test_a_duplicate_beside_a_conflict_is_still_a_duplicate(source: Source) -> None:
+    """A false condition is an answer whatever else stood in the way."""
+    table, stream = source
+    write(table, 2, clients=1)
+    first, second = stream.read()
+    aggregates.apply(table, FEATURES, [first])
+    both = cancelled("ConditionalCheckFailed", "TransactionConflict", "None", "None")
+    with instead(table, "TransactWriteItems", both):
+        report = aggregates.apply(table, FEATURES, [first, second])
+    assert (report.applied, report.duplicates) == (1, 1)
+    settle(source)
+
+
+def test_an_answer_that_never_came_counts_once(source: Source) -> None:
+    table, stream = source
+    write(table, 4)
+    records = stream.read()
+    with after(table, "TransactWriteItems", timed_out()):  # repeated under the same ClientRequestToken
+        assert aggregates.apply(table, FEATURES, records).applied == 4
+    assert aggregates.apply(table, FEATURES, records).duplicates == 4
+    settle(source)
+
+
+def test_a_poison_record_in_the_middle_goes_to_quarantine_and_holds_nobody_up(source: Source) -> None:
+    table, _ = source
+    write(table, 2)
+    table.put({"pk": f"URL#{URL}", "sk": "T#yesterday#CID#x"})
+    write(table, 2, ahead=100)
+    report = drain(source)
+    assert report.quarantined == 1
+    assert counted(table)[0] == 4
+    [kept] = quarantined(table)
+    assert "yesterday" in kept["reason"]
+    assert kept["sign"] == 1
+
+
+def test_a_poison_record_delivered_again_is_in_quarantine_once(source: Source) -> None:
+    table, _ = source
+    poison = record(None, {"pk": f"URL#{URL}", "sk": "T#yesterday#CID#x"})
+    assert aggregates.apply(table, FEATURES, [poison]).quarantined == 1
+    assert aggregates.apply(table, FEATURES, [poison]).duplicates == 1
+    assert len(quarantined(table)) == 1
+
+
+def test_a_mended_item_counts_from_its_mending_on(source: Source) -> None:
+    table, _ = source
+    good: Item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
+    bad = good | {"uniques": True, "ttl": "soon"}
+    records = [record(None, bad), record(bad, good)]
+    report = aggregates.apply(table, FEATURES, records)
+    assert (report.applied, report.quarantined) == (0, 2)
+    assert counted(table)[0] == 1
+    assert sorted(item["sign"] for item in quarantined(table)) == [-1, 1]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        None,
+        17,
+        "text",
+        [],
+        {},
+        {"eventID": "x"},
+        {"eventID": "x", "dynamodb": None},
+        {"eventID": "x", "dynamodb": {"NewImage": "nothing"}},
+        {"eventID": "x", "dynamodb": {"NewImage": {"pk": {"S": 7}}}},
+        {"eventID": "x", "dynamodb": {"NewImage": {"pk": {"N": "NaN"}, "sk": {"N": "x"}}}},
+        {"eventID": "x", "dynamodb": {"NewImage": {"pk": {"?": "a"}}, "ApproximateCreationDateTime": "soon"}},
+        {"eventID": 5, "dynamodb": {"NewImage": {"sk": {"S": "a"}}, "ApproximateCreationDateTime": -1}},
+    ],
+)
+def test_a_record_of_any_shape_is_ignored_or_quarantined(source: Source, shape: Any) -> None:
+    table, _ = source
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    good = record(None, {"pk": f"URL#{URL}", "sk": f"T#{now:%Y-%m-%dT%H:%M:%S}.000000Z#CID#x"})
+    report = aggregates.apply(table, FEATURES, [shape, good])
+    assert (report.applied, report.ignored + report.quarantined) == (1, 1)
+    assert counted(table)[0] == 1
+
+
+@pytest.mark.parametrize("written", ["1700000000", "1700000000.25", "1.7E9", 1.7e9])
+def test_a_creation_time_is_the_same_as_a_number_and_as_text(written: Any) -> None:
+    """Else the same record would have two guard pages, and could be counted on each."""
+    item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
+    one = record(None, item)
+    one["dynamodb"]["ApproximateCreationDateTime"] = written
+    found = aggregates.compute(FEATURES, one)
+    assert (found.second, found.page.pk) == (1_700_000_000, "GUARD#1700000000#0")
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "soon", "-1", "١٧٠٠٠٠٠٠٠٠", "1e99", "NaN", "0x1", " 1", "1\n", True, [], float("nan"), 1e11],
+)
+def test_a_creation_time_that_is_none_is_no_time(written: Any) -> None:
+    one = record(None, {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"})
+    one["dynamodb"]["ApproximateCreationDateTime"] = written
+    assert aggregates.compute(FEATURES, one).second == 0
+
+
+def test_what_dynamodb_rejects_is_singled_out_of_its_batch(source: Source) -> None:
+    table, _ = source
+
+    def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+        return {(Key("SUM", item["to"]), "n"): 1} if "to" in item else {}
+
+    table.put({"pk": "SUM", "sk": "broken", "n": "text"})
+    places = ["a", "b", "broken", "a", "c", "a"]
+    batch = [record(None, {"pk": "X", "sk": str(i), "to": to}) for i, to in enumerate(places)]
+    for expected in (Report(applied=5, quarantined=1), Report(duplicates=6)):
+        report = aggregates.apply(table, [contribution], batch)
+        assert (report.applied, report.quarantined, report.duplicates) == (
+            expected.applied,
+            expected.quarantined,
+            expected.duplicates,
+        )
+    assert {sk: (table.get(Key("SUM", sk)) or {})["n"] for sk in "abc"} == {"a": 3, "b": 1, "c": 1}
+    assert len(quarantined(table)) == 1
+
+
+def test_what_time_to_live_removes_stays_counted_and_what_is_deleted_does_not(source: Source) -> None:
+    table, stream = source
+    write(table, 2, clients=1)
+    first, second = stream.read()
+    aggregates.apply(table, FEATURES, [first, second])
+    expired, deleted = (
+        {"eventID": uuid4().hex, "eventName": "REMOVE", "dynamodb": gone(one)} for one in (first, second)
+    )
+    expired["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+    assert aggregates.apply(table, FEATURES, [expired]).ignored == 1
+    assert counted(table)[0] == 2
+    assert aggregates.apply(table, FEATURES, [deleted]).applied == 1
+    assert counted(table)[0] == 1
+
+
+def test_differences_that_cancel_are_not_written_but_remembered(source: Source) -> None:
+    table, _ = source
+
+    def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+        return {(Key("SUM", "all"), "n"): item["n"]} if "n" in item else {}
+
+    up = record({"pk": "X", "sk": "1", "n": 1}, {"pk": "X", "sk": "1", "n": 5})
+    down = record({"pk": "X", "sk": "2", "n": 5}, {"pk": "X", "sk": "2", "n": 1})
+    aggregates.apply(table, [contribution], [up, down])
+    assert table.get(Key("SUM", "all")) is None
+    assert aggregates.apply(table, [contribution], [up, down]).duplicates == 2
+
+
+def test_a_constant_is_written_and_a_set_is_united(source: Source) -> None:
+    table, _ = source
+
+    def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+        place = Key("SUM", "all")
+        if "hour" not in item:
+            return {}
+        return {(place, "hours"): frozenset({item["hour"]}), (place, "ttl"): Constant(99), (place, "n"): 1}
+
+    batch = [record(None, {"pk": "X", "sk": str(i), "hour": i % 3}) for i in range(6)]
+    aggregates.apply(table, [contribution], batch[:2])
+    aggregates.apply(table, [contribution], batch[2:])
+    assert table.get(Key("SUM", "all")) == {"pk": "SUM", "sk": "all", "hours": {0, 1, 2}, "ttl": 99, "n": 6}
+
+
+def test_numbers_of_38_digits_add_up_exactly(source: Source) -> None:
+    table, _ = source
+    huge = 10**37 + 1
+
+    def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+        return {(Key("SUM", "all"), "n"): item["n"]} if "n" in item else {}
+
+    batch = [record(None, {"pk": "X", "sk": str(i), "n": huge}) for i in range(4)]
+    aggregates.apply(table, [contribution], batch[:2])
+    aggregates.apply(table, [contribution], batch[2:])
+    assert (table.get(Key("SUM", "all")) or {})["n"] == 4 * huge
+
+
+def test_a_batch_that_touches_more_items_than_a_transaction_holds_is_split(source: Source) -> None:
+    table, stream = source
+    for i in range(120):
+        write(table, 1, url=f"{URL}/{i}", clients=1)
+    records = stream.read()
+    with instead(table, "TransactWriteItems") as calls:
+        report = aggregates.apply(table, FEATURES, records)
+    assert report.applied == 120
+    assert 4 <= len(calls) <= 6  # 3 items a page and one guard: 33 pages a transaction
+    settle(source)
+
+
+def test_guard_pages_may_be_spread(source: Source) -> None:
+    table, stream = source
+    write(table, 40)
+    write(table, 40, url=URL + "/b")
+    records = stream.read()
+    aggregates.apply(table, FEATURES, records, guard_pages=8)
+    assert aggregates.apply(table, FEATURES, records, guard_pages=8).duplicates == 80
+    assert counted(table)[0] == 40
+    guards = [item for item in scan(table) if item["pk"].startswith("GUARD#")]
+    assert len({item["pk"].split("#")[2] for item in guards}) == 2  # one for each page's partition
+    day = 24 * 3600
+    assert all(item["ttl"] >= int(item["pk"].split("#")[1]) + day for item in guards)
+
+
+def test_sixteen_writers_on_one_page_while_four_pumps_race(source: Source) -> None:
+    """Writers put views, pumps each apply the whole stream, and every view counts once.
+
+    No local engine raises TransactionConflict: AWS's rule is held for all of them.
+    """
+    table, stream = source
+    table = Table(table.name, table.client)
+    in_flight = InFlight(latency=0.002)
+    finished = threading.Event()
+    failures: list[BaseException] = []
+
+    def guarded(work: Any, *args: Any) -> None:
+        try:
+            work(*args)
+        except BaseException as error:
+            failures.append(error)
+
+    def writer(number: int) -> None:
+        now = datetime.now(UTC)
+        for i in range(25):
+            events.write(table, [View(URL, now - timedelta(milliseconds=i), f"c{number}")], Settings(), now)
+
+    def pump(reader: Reader) -> None:
+        while True:
+            last = finished.is_set()
+            records = reader.read()
+            for i in range(0, len(records), 40):
+                while True:
+                    try:
+                        aggregates.apply(table, FEATURES, records[i : i + 40])
+                        break
+                    except Busy:
+                        continue
+            if last and not records:
+                return
+
+    engine_stream = [stream.again() for _ in range(4)]
+    writers = [threading.Thread(target=guarded, args=(writer, n)) for n in range(16)]
+    pumps = [threading.Thread(target=guarded, args=(pump, reader)) for reader in engine_stream]
+    with in_flight.attached(table.client):
+        for thread in (*writers, *pumps):
+            thread.start()
+        for thread in writers:
+            thread.join()
+        finished.set()
+        for thread in pumps:
+            thread.join()
+    assert failures == []
+    assert in_flight.refused > 0
+    settle(source)
+    assert counted(table) == (400, 16)
+
+
+def quarantined(table: Table) -> list[Item]:
+    return [item for n in range(quarantine.PARTITIONS) for item in table.query(f"QUARANTINE#{n}").items]
+
+
+def gone(inserted: dict[str, Any]) -> dict[str, Any]:
+    body = dict(inserted["dynamodb"])
+    return body | {"OldImage": body.pop("NewImage")}

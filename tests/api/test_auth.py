@@ -1,0 +1,635 @@
+"""Who is let in: tokens of every kind at every call, an issuer whose keys change, a secret that stays one."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+import jwt
+import pytest
+from chalice.test import Client
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+from moto import mock_aws
+
+import app
+from chalicelib import settings
+from chalicelib.api import auth, cursors
+from chalicelib.api.responses import Call
+from chalicelib.dynamo.table import connect
+from chalicelib.errors import BadCursor
+from chalicelib.settings import Settings
+from ops.aws import template
+from tests.api.test_door import call, listening, made, raw_call
+
+STAGE = settings.current()
+SECRET = STAGE.secret.encode()
+RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER_RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EC = ec.generate_private_key(ec.SECP256R1())
+PEM = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+ISSUER = {"iss": "https://issuer.example", "aud": "hubbub-test", "sub": "player-1"}
+
+
+def claims(**changed: Any) -> dict[str, Any]:
+    """Make the claims of a valid token of this stage; None takes one away."""
+    now = int(time.time())
+    own = {"iss": "hubbub", "aud": "hubbub-local", "sub": "user-1", "iat": now, "exp": now + 86_400}
+    return {name: value for name, value in (own | changed).items() if value is not None}
+
+
+def part(value: Any) -> str:
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def by_hand(header: Any, payload: Any, key: bytes = SECRET) -> str:
+    """Make a token that no library would make."""
+    signed = f"{part(header)}.{part(payload)}"
+    return f"{signed}.{part(hmac.digest(key, signed.encode(), hashlib.sha256))}"
+
+
+HS256 = {"alg": "HS256", "typ": "JWT"}
+DEEP = b'{"alg":"HS256","x":' + b"[" * 20_000 + b"]" * 20_000 + b"}"  # more than Python's parser takes
+
+NOW = int(time.time())
+# Every way to introduce oneself: the header, and who it is that comes (None: nobody that we know).
+HEADERS: dict[str, tuple[str | None, str | None]] = {
+    "no token": (None, None),
+    "user": ("Bearer " + by_hand(HS256, claims()), "user"),
+    "other user": ("Bearer " + by_hand(HS256, claims(sub="user-2", scope="user")), "user"),
+    "admin": ("Bearer " + by_hand(HS256, claims(sub="admin-1", scope="user admin")), "admin"),
+    "lower-case scheme": ("bearer  " + by_hand(HS256, claims()) + " ", "user"),
+    "scope that only contains admin": ("Bearer " + by_hand(HS256, claims(scope="administrator")), "user"),
+    "scope that is a list": ("Bearer " + by_hand(HS256, claims(scope=["admin"])), "user"),
+    "scope that is a list with admin between spaces": (
+        "Bearer " + by_hand(HS256, claims(scope=["x admin y"])),
+        "user",
+    ),
+    "scope that is an object": ("Bearer " + by_hand(HS256, claims(scope={" admin ": 1})), "user"),
+    "scope with a tab before admin": ("Bearer " + by_hand(HS256, claims(scope="user\tadmin")), "user"),
+    "a life of 31 days": ("Bearer " + by_hand(HS256, claims(iat=NOW, exp=NOW + 31 * 86_400)), None),
+    "a life of 31 days without iat": (
+        "Bearer " + by_hand(HS256, claims(iat=None, exp=NOW + 31 * 86_400)),
+        None,
+    ),
+    "a life of 30 days": ("Bearer " + by_hand(HS256, claims(iat=NOW, exp=NOW + 30 * 86_400)), "user"),
+    "a clock 3 seconds ahead": ("Bearer " + by_hand(HS256, claims(nbf=int(time.time()) + 3)), "user"),
+    "expired": ("Bearer " + by_hand(HS256, claims(exp=int(time.time()) - 1, scope="admin")), None),
+    "not yet valid": ("Bearer " + by_hand(HS256, claims(nbf=int(time.time()) + 86_400, scope="admin")), None),
+    "issued later": ("Bearer " + by_hand(HS256, claims(iat=int(time.time()) + 86_400, scope="admin")), None),
+    "wrong audience": ("Bearer " + by_hand(HS256, claims(aud="hubbub-prod", scope="admin")), None),
+    "wrong issuer": ("Bearer " + by_hand(HS256, claims(iss="somebody", scope="admin")), None),
+    "no exp": ("Bearer " + by_hand(HS256, claims(exp=None, scope="admin")), None),
+    "exp that is infinite": ("Bearer " + by_hand(HS256, claims(exp=float("inf"), scope="admin")), None),
+    "exp that is no number": ("Bearer " + by_hand(HS256, claims(exp="soon", scope="admin")), None),
+    "no sub": ("Bearer " + by_hand(HS256, claims(sub=None, scope="admin")), None),
+    "no aud": ("Bearer " + by_hand(HS256, claims(aud=None, scope="admin")), None),
+    "no iss": ("Bearer " + by_hand(HS256, claims(iss=None, scope="admin")), None),
+    "sub with #": ("Bearer " + by_hand(HS256, claims(sub="a#b", scope="admin")), None),
+    "empty sub": ("Bearer " + by_hand(HS256, claims(sub="", scope="admin")), None),
+    "sub that is a number": ("Bearer " + by_hand(HS256, claims(sub=7, scope="admin")), None),
+    "sub of 129": ("Bearer " + by_hand(HS256, claims(sub="a" * 129, scope="admin")), None),
+    "sub that NFC makes 120": ("Bearer " + by_hand(HS256, claims(sub="\u0958" * 60, scope="admin")), None),
+    "forged": ("Bearer " + by_hand(HS256, claims(scope="admin"), b"x" * 32), None),
+    "an empty secret": ("Bearer " + by_hand(HS256, claims(scope="admin"), b""), None),
+    "tampered": (
+        "Bearer " + by_hand(HS256, claims()).rsplit(".", 2)[0] + "." + part(claims(scope="admin")) + ".x",
+        None,
+    ),
+    "no signature": ("Bearer " + by_hand(HS256, claims(scope="admin")).rpartition(".")[0] + ".", None),
+    "alg none": ("Bearer " + jwt.encode(claims(scope="admin"), "", algorithm="none"), None),
+    "alg NoNe": ("Bearer " + by_hand({"alg": "NoNe"}, claims(scope="admin")), None),
+    "alg none, signed": ("Bearer " + by_hand({"alg": "none"}, claims(scope="admin")), None),
+    "alg HS512 of our secret": (
+        "Bearer " + jwt.encode(claims(scope="admin"), SECRET * 2, algorithm="HS512"),
+        None,
+    ),
+    "HS256 with a public key": ("Bearer " + by_hand(HS256, claims(scope="admin"), PEM), None),
+    "RS256 of somebody": ("Bearer " + jwt.encode(claims(scope="admin"), RSA, algorithm="RS256"), None),
+    "key in the header": (
+        "Bearer " + by_hand(HS256 | {"jwk": {"kty": "oct", "k": "eA"}}, claims(), b"x"),
+        None,
+    ),
+    "a critical extension": ("Bearer " + by_hand(HS256 | {"crit": ["x"], "x": 1}, claims(), b"x"), None),
+    "kid that is a list": ("Bearer " + by_hand(HS256 | {"kid": []}, claims(scope="admin"), b"x"), None),
+    "a header that nests": ("Bearer " + by_hand(DEEP, claims(scope="admin")), None),
+    "claims that nest": ("Bearer " + by_hand(HS256, DEEP), None),
+    "claims that are a list": ("Bearer " + by_hand(HS256, []), None),
+    "header that is a list": ("Bearer " + by_hand([], claims()), None),
+    "the cursor's key": (
+        "Bearer " + by_hand(HS256, claims(scope="admin"), auth.derived(STAGE, "cursor")),
+        None,
+    ),
+    "malformed": ("Bearer a.b.c", None),
+    "no scheme": (by_hand(HS256, claims(scope="admin")), None),
+    "another scheme": ("Token " + by_hand(HS256, claims(scope="admin")), None),
+    "two tokens": ("Bearer " + by_hand(HS256, claims()) + " " + by_hand(HS256, claims()), None),
+    "Basic": ("Basic YWRtaW46YWRtaW4=", None),
+    "empty bearer": ("Bearer ", None),
+    "blank": (" ", None),
+    "not ASCII": ("Bearer é.é.é", None),
+}
+
+
+@pytest.fixture(scope="module")
+def everything() -> Iterator[Any]:
+    """The real app on a table of its own."""
+    connect.cache_clear()
+    with mock_aws():
+        template.create_table(boto3.client("dynamodb"), "dev")
+        with Client(app.app) as client:
+            yield client.http
+    connect.cache_clear()
+
+
+@pytest.mark.parametrize("one", app.door.calls, ids=lambda one: one.name)
+def test_each_call_lets_in_exactly_whom_it_says(everything: Any, one: Call) -> None:
+    """A call that is registered at the door is here by itself."""
+    path = one.path.replace("{", "").replace("}", "")
+    found: dict[str, int] = {}
+    for name, (header, _) in HEADERS.items():
+        sent = {"Content-Type": one.accepts[0]} | ({"Authorization": header} if header is not None else {})
+        answer = everything.request(one.method, path, headers=sent, body=b"{}")
+        found[name] = answer.status_code
+        assert answer.status_code < 500, name
+        assert not [one for one in (header or "").split(".") if len(one) > 8 and one.encode() in answer.body]
+    if one.who == "public":
+        assert set(found.values()) == {found["no token"]}
+        assert found["no token"] not in (401, 403)
+        return
+    for name, (_, who) in HEADERS.items():
+        if who is None:
+            assert found[name] == 401, name
+        elif one.who == "admin" and who == "user":
+            assert found[name] == 403, name
+        else:
+            assert found[name] != 401, name
+            assert found[name] != 403 or one.who == "user", name  # a user's own call may be another user's
+
+
+def test_what_is_wrong_is_said_without_a_part_of_the_token() -> None:
+    for name, (header, who) in HEADERS.items():
+        found = auth.caller(auth.context(STAGE, header or ""))
+        assert (bool(found.sub), bool(found.problem)) == (who is not None, who is None), name
+        if who is None and header and header.strip():
+            status, answer, _ = call(made(), "GET", "/secrets", authorization=header)
+            assert (status, answer["Code"]) == (401, "Unauthorized"), name
+            assert not [one for one in header.split(".") if len(one) > 8 and one in answer["Message"]], name
+
+
+@examples(deadline=None, database=None)
+@given(
+    st.text() | st.text().map("Bearer {}".format) | st.binary().map(lambda raw: f"Bearer {part(raw)}.e30.x")
+)
+def test_any_header_is_a_caller_or_a_problem(header: str) -> None:
+    assert "problem" in auth.context(STAGE, header)
+
+
+def test_a_sub_is_kept_in_nfc() -> None:
+    token = auth.mint(STAGE, "e\u0301")
+    assert auth.context(STAGE, f"Bearer {token}")["sub"] == "é"
+
+
+def test_a_token_with_an_extension_that_must_be_understood_is_refused() -> None:
+    """RFC 7515, 4.1.11: a token whose `crit` names what the verifier does not know is not valid."""
+    claims = {"iss": STAGE.issuer, "aud": "hubbub-local", "sub": "a", "exp": time.time() + 60}
+    for headers in ({}, {"crit": ["x"], "x": 1}):
+        token = jwt.encode(claims, auth.secret(STAGE), algorithm="HS256", headers=headers)
+        assert ("problem" in auth.context(STAGE, f"Bearer {token}")) is bool(headers)
+
+
+# -- the gateway's cache -------------------------------------------------------------------------------
+
+
+def authorized(token: str, resource: str = "GET/views/events") -> dict[str, Any]:
+    """Ask the authorizer as API Gateway does."""
+    arn = f"arn:aws:execute-api:eu-west-1:123456789012:abc/api/{resource}"
+    answer: dict[str, Any] = app.identify(
+        {"type": "TOKEN", "authorizationToken": f"Bearer {token}", "methodArn": arn}, None
+    )
+    return answer
+
+
+def test_the_authorizers_answer_is_right_for_every_call() -> None:
+    """API Gateway keeps one per header value, whichever call it was first asked for."""
+    for token in (auth.mint(STAGE, "user-1"), auth.mint(STAGE, "a", scope="admin"), "x"):
+        answer = authorized(token)
+        [statement] = answer["policyDocument"]["Statement"]
+        assert statement["Effect"] == "Allow"
+        assert statement["Resource"] == ["arn:aws:execute-api:eu-west-1:123456789012:abc/api/*/*"]
+        assert all(isinstance(value, str) for value in answer["context"].values())
+
+
+@pytest.mark.parametrize(
+    ("sub", "principal"), [("user-1", "user"), ("é", "user"), ("名前" * 30, "user"), ("", "nobody")]
+)
+def test_the_authorizers_principal_is_a_constant(sub: str, principal: str) -> None:
+    """API Gateway logs the principal and takes ASCII alone there; a sub is any text. Nothing reads it."""
+    answer = authorized(auth.mint(STAGE, sub) if sub else "x")
+    assert answer["principalId"] == principal
+    assert answer["context"].get("sub", "") == sub
+
+
+def test_the_authorizer_answers_in_the_partition_that_asks() -> None:
+    for partition in ("aws", "aws-cn", "aws-us-gov"):
+        arn = f"arn:{partition}:execute-api:cn-north-1:123456789012:abc/api/GET/views/events"
+        event = {"type": "TOKEN", "authorizationToken": "Bearer x", "methodArn": arn}
+        [statement] = app.identify(event, None)["policyDocument"]["Statement"]
+        assert statement["Resource"] == [f"arn:{partition}:execute-api:cn-north-1:123456789012:abc/api/*/*"]
+
+
+def test_a_kept_answer_does_not_outlive_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = auth.mint(STAGE, "admin-1", scope="admin", seconds=60)
+    kept = authorized(token)["context"]
+    bearer = {"headers": {"Authorization": f"Bearer {token}"}}
+    assert raw_call(made(), "GET", "/secrets", authorizer=kept, **bearer)[:2] == (200, {"it": "admin-1"})
+    later = time.time() + 61
+    monkeypatch.setattr(time, "time", lambda: later)
+    status, answer, _ = raw_call(made(), "GET", "/secrets", authorizer=kept)
+    assert (status, answer["Code"]) == (401, "Unauthorized")
+
+
+def test_a_kept_refusal_is_checked_again() -> None:
+    token = auth.mint(STAGE, "admin-1", scope="admin")
+    early = {"problem": "the token is not valid (ImmatureSignatureError)", "principalId": "nobody"}
+    for header, status in ((f"Bearer {token}", 200), ("Bearer x", 401)):
+        sent = {"headers": {"Authorization": header}}
+        assert raw_call(made(), "GET", "/secrets", authorizer=early, **sent)[0] == status
+
+
+def test_without_an_authorizer_in_front_nobody_is_let_in() -> None:
+    for nobody in (None, {}, {"principalId": "admin-1"}, {"sub": ""}, {"sub": "a", "scope": "admin"}):
+        assert raw_call(made(), "GET", "/secrets", authorizer=nobody)[0] == 401
+
+
+# -- an issuer with keys of its own --------------------------------------------------------------------
+
+
+class Issuer:
+    """A JWKS URL on this machine, which counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.fetches = 0
+        self.status = 200
+        self.body: bytes | None = None
+        self.keys: dict[str, Any] = {}
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                issuer.fetches += 1
+                body = issuer.body if issuer.body is not None else issuer.document()
+                self.send_response(issuer.status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
+        self.stage = Settings(
+            jwks_url=self.url, issuer=ISSUER["iss"], audience=ISSUER["aud"], secret="s" * 32
+        )
+        self.now = 1000.0
+        self.found = auth.Keys(self.url, clock=lambda: self.now)
+
+    def document(self) -> bytes:
+        return json.dumps({"keys": [key | {"kid": kid} for kid, key in self.keys.items()]}).encode()
+
+    def publish(self, **keys: Any) -> None:
+        algorithms: dict[bool, Any] = {True: RSAAlgorithm, False: ECAlgorithm}
+        self.keys = {
+            kid: key
+            if isinstance(key, dict)
+            else algorithms[isinstance(key, rsa.RSAPrivateKey)].to_jwk(key.public_key(), as_dict=True)
+            for kid, key in keys.items()
+        }
+
+    def check(self, token: str) -> dict[str, str]:
+        return auth.context(self.stage, f"Bearer {token}")
+
+
+@pytest.fixture
+def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
+    """An issuer whose keys `r` and `e` are published, on a clock that the test moves."""
+    running = Issuer()
+    running.publish(r=RSA, e=EC)
+    monkeypatch.setattr(auth, "_keys", lambda url: running.found)
+    yield running
+    running.server.shutdown()
+    running.server.server_close()
+
+
+def signed(key: Any, kid: str | None, **changed: Any) -> str:
+    algorithm = "RS256" if isinstance(key, rsa.RSAPrivateKey) else "ES256"
+    return jwt.encode(
+        claims(**ISSUER | changed), key, algorithm=algorithm, headers={"kid": kid} if kid else {}
+    )
+
+
+def test_rs256_and_es256_of_the_issuer_are_valid_and_its_keys_are_fetched_once(issuer: Issuer) -> None:
+    for _ in range(5):
+        assert issuer.check(signed(RSA, "r", scope="admin"))["scope"] == "admin"
+        assert issuer.check(signed(EC, "e"))["sub"] == "player-1"
+    assert issuer.fetches == 1
+
+
+def test_tokens_that_are_not_the_issuers_are_refused(issuer: Issuer) -> None:
+    own = claims(**ISSUER)
+    odd = {
+        "another RSA key": signed(OTHER_RSA, "r"),
+        "another EC key": signed(ec.generate_private_key(ec.SECP256R1()), "e"),
+        "another's key id": signed(RSA, "e"),
+        "another's key id, too": signed(EC, "r"),
+        "no key id": signed(RSA, None),
+        "a key id that is not known": signed(RSA, "x"),
+        "HS256 with the public key": by_hand(HS256 | {"kid": "r"}, own, PEM),
+        "HS256 with the published key": by_hand(
+            HS256 | {"kid": "r"}, own, json.dumps(issuer.keys["r"]).encode()
+        ),
+        "HS256 with the stage's secret": by_hand(HS256 | {"kid": "r"}, own, b"s" * 32),
+        "RS256 in name alone": by_hand({"alg": "RS256", "kid": "r"}, own, PEM),
+        "ES256 on an RSA key": by_hand({"alg": "ES256", "kid": "r"}, own, PEM),
+        "RS512": jwt.encode(own, RSA, algorithm="RS512", headers={"kid": "r"}),
+        "PS256": jwt.encode(own, RSA, algorithm="PS256", headers={"kid": "r"}),
+        "none": jwt.encode(own, "", algorithm="none", headers={"kid": "r"}),
+        "its own key in the header": jwt.encode(
+            own,
+            OTHER_RSA,
+            algorithm="RS256",
+            headers={"kid": "r", "jwk": {"kty": "RSA"}, "jku": "http://evil"},
+        ),
+        "expired": signed(RSA, "r", exp=int(time.time()) - 10),
+        "wrong audience": signed(RSA, "r", aud="x"),
+        "wrong issuer": signed(RSA, "r", iss="hubbub"),
+        "minted here": auth.mint(issuer.stage, "admin-1", scope="admin"),
+    }
+    for name, token in odd.items():
+        found = issuer.check(token)
+        assert found.keys() == {"problem"}, name
+        assert "not valid" in found["problem"], name
+
+
+def test_keys_that_are_not_for_signing_with_ours_are_left_out(issuer: Issuer) -> None:
+    published = issuer.keys["r"]
+    issuer.publish(
+        encrypts=published | {"use": "enc"},
+        strong=published | {"alg": "RS512"},
+        shared={"kty": "oct", "k": part(b"x" * 32), "alg": "HS256"},
+        odd={"kty": "odd"},
+        good=published | {"use": "sig", "alg": "RS256"},
+    )
+    assert "sub" in issuer.check(signed(RSA, "good"))
+    for kid in ("encrypts", "strong", "odd"):
+        assert "problem" in issuer.check(signed(RSA, kid))
+    assert "problem" in issuer.check(by_hand(HS256 | {"kid": "shared"}, claims(**ISSUER), b"x" * 32))
+
+
+def test_a_new_key_is_fetched_at_once_and_a_withdrawn_one_is_good_for_five_minutes(issuer: Issuer) -> None:
+    assert "sub" in issuer.check(signed(RSA, "r"))
+    issuer.publish(r=RSA, new=OTHER_RSA)
+    assert "sub" in issuer.check(signed(OTHER_RSA, "new"))
+    assert issuer.fetches == 2
+    issuer.publish(new=OTHER_RSA)
+    issuer.now += 299
+    assert "sub" in issuer.check(signed(RSA, "r"))
+    issuer.now += 2
+    assert "problem" in issuer.check(signed(RSA, "r"))
+    assert "sub" in issuer.check(signed(OTHER_RSA, "new"))
+    assert issuer.fetches == 3
+
+
+def test_a_flood_of_forged_key_ids_is_no_flood_of_fetches(issuer: Issuer) -> None:
+    good = signed(RSA, "r")
+    for second in range(60):
+        issuer.now = 1000 + second
+        for n in range(5):
+            assert "problem" in issuer.check(by_hand({"alg": "RS256", "kid": f"{second}-{n}"}, {}))
+        assert "sub" in issuer.check(good)
+    assert issuer.fetches <= 6
+    issuer.publish(new=OTHER_RSA)
+    issuer.now += 31
+    assert "sub" in issuer.check(signed(OTHER_RSA, "new"))
+
+
+def test_an_issuer_that_does_not_answer_is_401_and_said_and_asked_seldom(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issuer.status = 500
+    monkeypatch.setattr(settings, "current", lambda: issuer.stage)
+    token = f"Bearer {signed(RSA, 'r', scope='admin')}"
+    with listening() as log:
+        for _ in range(20):
+            status, answer, _ = call(made(stage=issuer.stage), "GET", "/secrets", authorization=token)
+            assert (status, answer["Code"]) == (401, "Unauthorized")
+            assert "cannot check tokens now" in answer["Message"]
+    assert issuer.fetches == 3
+    assert next(line["reason"] for line in log.lines if "JWKS" in line["message"]) == (
+        "HTTP Error 500: Internal Server Error"
+    )
+    assert token.split()[1] not in log.text
+    issuer.status, issuer.now = 200, issuer.now + 31
+    assert call(made(stage=issuer.stage), "GET", "/secrets", authorization=token)[0] == 200
+
+
+def test_an_issuer_that_is_gone_is_401_too(issuer: Issuer) -> None:
+    issuer.server.shutdown()
+    issuer.server.server_close()
+    assert "cannot check tokens now" in issuer.check(signed(RSA, "r"))["problem"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b"\xff", b'{"keys":7}', b'{"keys":[7]}', b'{"keys":[]}', b"[" * 5000]
+)
+def test_an_issuer_that_answers_something_else_is_no_crash(issuer: Issuer, body: bytes) -> None:
+    issuer.body = body
+    assert issuer.check(signed(RSA, "r")).keys() == {"problem"}
+
+
+def test_while_the_issuer_does_not_answer_its_last_keys_stay_good_for_an_hour(issuer: Issuer) -> None:
+    assert "sub" in issuer.check(signed(RSA, "r"))
+    issuer.status = 503
+    issuer.now += 3599
+    assert "sub" in issuer.check(signed(RSA, "r"))
+    issuer.now += 2
+    assert "cannot check tokens now" in issuer.check(signed(RSA, "r"))["problem"]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://issuer.example/jwks", "file:///etc/passwd", "http://127.0.0.1.evil/", "x"]
+)
+def test_keys_are_read_over_https_alone(url: str) -> None:
+    with listening() as log:
+        found = auth.context(Settings(jwks_url=url), "Bearer " + signed(RSA, "r"))
+    assert "cannot check tokens now" in found["problem"]
+    assert "HUBBUB_JWKS_URL must begin with https://" in log.text
+
+
+def test_without_the_cryptography_package_it_is_said_and_logged(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jwt.algorithms.has_crypto", False)
+    with listening() as log:
+        found = issuer.check(signed(RSA, "r"))
+    assert "cannot check tokens now" in found["problem"]
+    assert "needs the package cryptography" in log.text
+
+
+# -- the secret ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ssm() -> Iterator[Any]:
+    auth.parameter.cache_clear()
+    with mock_aws():
+        yield boto3.client("ssm")
+    auth.parameter.cache_clear()
+
+
+IN_SSM = Settings(stage="dev", secret_parameter="/hubbub/dev/secret")
+
+
+def test_a_secret_in_ssm_is_fetched_once_and_in_no_log(ssm: Any) -> None:
+    name, value = IN_SSM.secret_parameter, "the-secret-that-nobody-may-ever-read"
+    ssm.put_parameter(Name=name, Value=value, Type="SecureString")
+    with listening() as log:
+        token = auth.mint(IN_SSM, "user-1")
+        ssm.delete_parameter(Name=name)  # whoever asked again would fail
+        for _ in range(3):
+            assert auth.context(IN_SSM, f"Bearer {token}")["sub"] == "user-1"
+    assert value not in log.text
+    assert token not in log.text
+
+
+def test_a_secret_that_cannot_be_read_is_a_problem_and_no_crash(ssm: Any, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    odd = {
+        "ParameterNotFound": IN_SSM,
+        "FileNotFoundError": Settings(secret_file=str(tmp_path / "none")),
+        "the secret has 0 bytes": Settings(secret_file=str(tmp_path / "empty")),
+        "the secret has 31 bytes": Settings(secret="x" * 31),
+        "none of HUBBUB_SECRET": Settings(),
+    }
+    for why, stage in odd.items():
+        with listening() as log:
+            found = auth.context(stage, "Bearer " + by_hand(HS256, claims(), b""))
+        assert "cannot check tokens now" in found["problem"]
+        assert why in log.text
+
+
+def test_a_secret_is_from_the_environment_before_a_file_and_from_a_file_before_ssm(
+    ssm: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "secret"
+    file.write_text("f" * 32 + "\n")
+    ssm.put_parameter(Name="p", Value="p" * 32, Type="SecureString")
+    stage = Settings(secret="e" * 32, secret_file=str(file), secret_parameter="p")
+    assert auth.secret(stage) == b"e" * 32
+    assert auth.secret(stage._replace(secret="")) == b"f" * 32
+    assert auth.secret(stage._replace(secret="", secret_file="")) == b"p" * 32
+    file.write_text("g" * 32)
+    assert auth.secret(stage._replace(secret="")) == b"g" * 32
+
+
+def test_no_log_has_a_token_the_secret_or_an_address() -> None:
+    forwarded = {"X-Forwarded-For": "203.0.113.9", "X-Real-Ip": "203.0.113.9"}
+    with listening() as log:
+        for header, _ in HEADERS.values():
+            if header and header.strip():
+                call(made(), "GET", "/secrets?q=text-of-a-person", authorization=header, **forwarded)
+    assert len(log.requests) >= len(HEADERS) - 3
+    for header, _ in HEADERS.values():
+        assert not [one for one in (header or "").split(".") if len(one) > 8 and one in log.text]
+    for hidden in (STAGE.secret, "203.0.113.9", "127.0.0.1", "text-of-a-person", "Bearer ey"):
+        assert hidden not in log.text
+
+
+# -- cursors -------------------------------------------------------------------------------------------
+
+QUERY = ("views", "https://example.org/")
+
+
+def test_a_cursor_leads_back_to_its_place_and_none_to_the_beginning() -> None:
+    for place in ("a", "2026-11-21T10:00:00Z#c-1", "😀" * 100):
+        assert cursors.read(STAGE, QUERY, cursors.write(STAGE, QUERY, place)) == place
+    assert cursors.write(STAGE, QUERY, "") is None
+    assert cursors.read(STAGE, QUERY, None) == cursors.read(STAGE, QUERY, "") == ""
+
+
+def test_a_cursor_holds_its_version_its_query_and_its_place_and_no_more() -> None:
+    cursor = cursors.write(STAGE, QUERY, "here") or ""
+    held = jwt.decode(cursor, options={"verify_signature": False})
+    assert held.keys() == {"v", "q", "k"}
+    assert (held["v"], held["k"]) == (cursors.VERSION, "here")
+    assert STAGE.secret not in cursor
+
+
+def test_a_cursor_of_another_kind_is_bad() -> None:
+    good = cursors.write(STAGE, QUERY, "here") or ""
+    key = auth.derived(STAGE, "cursor")
+    held = jwt.decode(good, key, algorithms=["HS256"])
+    head, body, sign = good.split(".")
+    odd = {
+        "another query": cursors.write(STAGE, (*QUERY, "x"), "here"),
+        "a query in other parts": cursors.write(STAGE, ("".join(QUERY),), "here"),
+        "another stage's secret": cursors.write(STAGE._replace(secret="x" * 32), QUERY, "here"),
+        "an older version": by_hand(HS256, held | {"v": cursors.VERSION - 1}, key),
+        "no version": by_hand(HS256, {"q": held["q"], "k": "here"}, key),
+        "no place": by_hand(HS256, {"q": held["q"], "v": held["v"]}, key),
+        "a place that is no text": by_hand(HS256, held | {"k": ["x"]}, key),
+        "signed with the secret itself": by_hand(HS256, held),
+        "a token": auth.mint(STAGE, "admin-1", scope="admin"),
+        "alg none": jwt.encode(held, "", algorithm="none"),
+        "another place": f"{head}.{part(held | {'k': 'there'})}.{sign}",
+        "cut": good[:-1],
+        "longer": good + "x",
+        "no signature": f"{head}.{body}.",
+        "a nest": by_hand(HS256, DEEP, key),
+        "a nest in its header": by_hand(DEEP, held, key),
+        "a list": by_hand(HS256, [], key),
+        "anything": "x",
+        "not ASCII": "é.é.é",
+        "half a pair": "\ud800",
+    }
+    for name, cursor in odd.items():
+        with pytest.raises(BadCursor) as refused:
+            cursors.read(STAGE, QUERY, cursor)
+        assert str(refused.value).startswith("cursor: "), name
+
+
+@examples(deadline=None, database=None)
+@given(st.integers(0, 500), st.characters(max_codepoint=127))
+def test_a_cursor_with_any_letter_changed_is_bad_or_the_same(at: int, letter: str) -> None:
+    cursor = cursors.write(STAGE, QUERY, "here") or ""
+    at %= len(cursor)
+    changed = cursor[:at] + letter + cursor[at + 1 :]
+    try:
+        assert cursors.read(STAGE, QUERY, changed) == "here"  # base64's last letter has bits to spare
+        assert changed == cursor or at == len(cursor) - 1
+    except BadCursor:
+        assert changed != cursor
+
+
+def test_a_cursor_is_no_token() -> None:
+    cursor = cursors.write(STAGE, QUERY, "here")
+    assert "problem" in auth.context(STAGE, f"Bearer {cursor}")
+    claim = by_hand(HS256, claims(scope="admin"), auth.derived(STAGE, "cursor"))
+    assert "problem" in auth.context(STAGE, f"Bearer {claim}")

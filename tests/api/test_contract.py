@@ -1,0 +1,179 @@
+"""The running product keeps to its own description: schemathesis calls all of it, rightly and wrongly.
+
+Every check that schemathesis has is on: no 5xx; no status, header, content type or body that is not
+described; what is valid is taken, what is not is refused; nothing without the token that it needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import strategies as st
+from schemathesis import BaseSchema, Case, CheckContext, Response, SerializationContext
+from schemathesis.specs.openapi.checks import negative_data_rejection
+
+import app
+from chalicelib import settings, times
+from chalicelib.api import auth, codec
+from chalicelib.api.openapi import describe
+from chalicelib.views.validation import ANONYMOUS
+from tests.support.running import Run
+
+DESCRIPTION = describe(app.door.calls, app.VERSION)
+
+# What a format means here, which JSON Schema cannot say: an address is that of a web page, a time frame is
+# short and lies in the past.
+NOW = datetime.now(UTC).replace(tzinfo=None)
+INSTANTS = st.datetimes(
+    min_value=NOW - timedelta(days=20),
+    max_value=NOW,
+    timezones=st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes))),
+)
+LABEL = "[a-z0-9]{1,9}(-[a-z0-9]{1,9})?"
+HOST = rf"({LABEL}\.){{1,3}}[a-z]{{2,9}}"
+CHARACTER = "([a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})"
+PATH, QUERY = rf"(/{CHARACTER}{{0,9}}){{0,4}}", rf"(\?({CHARACTER}|[/?]){{0,19}})?"
+URL = rf"[hH][tT][tT][pP][sS]?://{HOST}(:[1-9][0-9]{{1,3}})?{PATH}{QUERY}(#x)?"
+schemathesis.openapi.format("host", st.from_regex(HOST, fullmatch=True))
+ADDRESS = rf"({URL}|{HOST}(:[1-9][0-9]{{1,3}})?{PATH}{QUERY}(#x)?)"
+schemathesis.openapi.format("address", st.from_regex(ADDRESS, fullmatch=True))
+schemathesis.openapi.format("uri", st.from_regex(URL, fullmatch=True))
+schemathesis.openapi.format("date-time", INSTANTS.map(datetime.isoformat))
+schemathesis.openapi.format("date", INSTANTS.map(lambda moment: moment.date().isoformat()))
+
+
+@schemathesis.serializer("text/plain")
+def write_json_as_text(context: SerializationContext, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
+def without_text(value: Any) -> Any:
+    """Say of a text that holds JSON what it holds: schemathesis reads no contentSchema."""
+    if isinstance(value, dict):
+        return {k: without_text(part) for k, part in value.get("contentSchema", value).items()}
+    return [without_text(part) for part in value] if isinstance(value, list) else value
+
+
+def api(examples: int, *, deterministic: bool) -> BaseSchema:
+    """The description, with how it is tested."""
+    token = auth.mint(settings.current(), "admin-1", scope="admin", seconds=86_400)
+    options = {
+        "headers": {"User-Agent": "a browser"},
+        "auth": {"openapi": {"bearer": {"bearer": token}}},
+        "generation": {
+            "max-examples": examples,
+            "deterministic": deterministic,
+            "allow-extra-parameters": False,  # one that nobody knows is no error
+        },
+        # TRACE and QUERY: neither API Gateway nor Python's http.server hands them to an app.
+        "phases": {"coverage": {"unexpected-methods": ["GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"]}},
+        "checks": {
+            # A name that nothing has is 404, what contradicts what is there 409, what the board or the game
+            # does not take 422, a guess too many 429, what another has changed 412, a path longer than API
+            # Gateway authorizes 414: no schema knows them.
+            "positive_data_acceptance": {
+                "expected-statuses": ["2xx", "404", "409", "412", "414", "422", "429"]
+            },
+            "negative_data_rejection": {
+                "expected-statuses": ["400", "401", "404", "409", "412", "413", "414", "415", "422"]
+            },
+        },
+    }
+    config = schemathesis.Config.from_dict(options)
+    return schemathesis.openapi.from_dict(without_text(DESCRIPTION), config=config)
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The running product, with the views, the hunt and the comment that the description's examples name."""
+    with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as running:
+        urls = ("https://example.org/a", "https://www.example.org/")
+        views = [
+            {"url": url, "time": datetime.now(UTC).isoformat(), "clientId": f"c-{i}"}
+            for url in urls
+            for i in range(3)
+        ]
+        requests.post(running.page + "views", json={"events": views}, timeout=60).raise_for_status()
+        make_the_hunt(running)
+        token = auth.mint(settings.current(), "me", seconds=600)
+        comment: Any = {"rating": 5, "language": "en", "text": "Fits."}
+        requests.post(
+            f"{running.page}products/garment-767/comments",
+            json=comment,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=60,
+        ).raise_for_status()
+        yield running
+
+
+def make_the_hunt(running: Run) -> None:
+    """Make the challenge of the examples, with a player who has found a path."""
+    hunt = {"title": "Treasure hunt", "paths": ["oak/bridge/mill", "oak/well"]}
+    for who, method, path, body in (
+        ("admin-1", "PUT", "challenges/hunt", hunt),
+        ("player-1", "POST", "challenges/hunt/paths", {"path": "oak/bridge/mill"}),
+    ):
+        token = auth.mint(settings.current(), who, scope="admin" if who == "admin-1" else "")
+        assert running.call(method, f"/{path}", body, token)[0] == 201
+
+
+def test_the_product_answers_the_description_that_is_tested_here(product: Run) -> None:
+    assert requests.get(product.page + "openapi.json", timeout=60).json() == DESCRIPTION
+
+
+@api(25, deterministic=True).parametrize()
+def test_a_call_does_what_its_description_says(case: Case[Any], product: Run) -> None:
+    call(case, product)
+
+
+@pytest.mark.long
+@api(500, deterministic=False).parametrize()
+def test_a_call_does_what_its_description_says_500_times(case: Case[Any], product: Run) -> None:
+    call(case, product)
+
+
+def call(case: Case[Any], product: Run) -> None:
+    """Send a request and check its answer, with what no schema can say of a request."""
+    if case.meta and case.meta.generation.mode.is_positive:
+        case.query.pop("cursor", None)  # only an answer holds a right one
+        case.query.pop("explain", None)  # a public call's part for admins
+        start, end = case.query.get("from"), case.query.get("to")
+        if start and end and times.bound(start) > times.bound(end, end=True):
+            case.query |= {"from": end, "to": start}
+        if isinstance(case.body, dict) and case.body.get("opens") and case.body.get("closes"):
+            opens, closes = sorted((str(case.body["opens"]), str(case.body["closes"])), key=times.instant)
+            together = times.instant(opens) == times.instant(closes)
+            case.body |= {"opens": opens, "closes": None if together else closes}
+        if not storable(case.body):
+            return
+        events = case.body.get("events") if isinstance(case.body, dict) else None
+        if isinstance(events, list) and len(events) > ANONYMOUS:
+            token = auth.mint(settings.current(), "player-1", seconds=600)
+            case.headers["Authorization"] = f"Bearer {token}"
+    case.call_and_validate(
+        base_url=product.page,
+        excluded_checks=[negative_data_rejection],
+        additional_checks=[what_is_wrong_is_refused],
+    )
+
+
+def storable(body: Any) -> bool:
+    """Tell whether DynamoDB could hold a body's numbers: the door refuses others, in unknown fields too."""
+    try:
+        codec.decode(json.dumps(body, default=str).encode(), Any)
+    except ValueError:
+        return False
+    return True
+
+
+def what_is_wrong_is_refused(context: CheckContext, response: Response, case: Case[Any]) -> bool | None:
+    """Refuse as schemathesis has it, or, in a batch of events, with a reason among `rejected`."""
+    if response.status_code == 202 and response.json()["rejected"]:
+        return None
+    return negative_data_rejection(context, response, case)

@@ -1,0 +1,621 @@
+"""What passes the door: decoded arguments inwards; one shape of answers, headers and log lines outwards."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import pytest
+from chalice.app import AuthResponse, Chalice
+from chalice.config import Config
+from chalice.local import LocalGateway
+from chalice.test import Client
+from msgspec import Meta
+
+import app as hubbub
+from chalicelib import settings
+from chalicelib.api import auth
+from chalicelib.api.auth import Caller
+from chalicelib.api.responses import Answer
+from chalicelib.api.router import BODY, Door
+from chalicelib.api.schemas import Identifier, Schema
+from chalicelib.errors import Busy, HubbubError, NotFound, SlowDown
+from chalicelib.telemetry import logs
+from local.rest import Rest
+
+STAGE = settings.current()
+
+
+class Unacceptable(HubbubError):
+    """It is well-formed and cannot be."""
+
+    STATUS_CODE = 422
+
+
+class ThingPath(Schema):
+    thing: Identifier
+
+
+class PairPath(Schema):
+    thing: Identifier
+    part_id: Identifier
+
+
+class ListQuery(Schema):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+    around: Identifier | None = None
+
+
+class Body(Schema):
+    name: Identifier
+    score: float = 0
+
+
+class HuntPath(Schema):
+    hunt: Identifier
+    path: str
+
+
+class Echo(Schema):
+    it: Any
+
+
+class Log:
+    """What was logged, as lines of the app's own logger and as all that any logger has."""
+
+    def __init__(self) -> None:
+        self._lines = io.StringIO()
+        self._all = io.StringIO()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._lines.getvalue().splitlines()]
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["message"] == "request"]
+
+    @property
+    def text(self) -> str:
+        return self._lines.getvalue() + self._all.getvalue()
+
+
+@contextmanager
+def listening() -> Iterator[Log]:
+    """Hear every logger, at DEBUG."""
+    log, ours, root = Log(), logging.getLogger(logs.logger().name), logging.getLogger()
+    mine = logging.StreamHandler(log._lines)
+    mine.setFormatter(logs.logger().registered_formatter)
+    everything = logging.StreamHandler(log._all)
+    levels = ours.level, root.level
+    ours.setLevel("DEBUG")
+    ours.addHandler(mine)
+    root.setLevel("DEBUG")
+    root.addHandler(everything)
+    try:
+        yield log
+    finally:
+        ours.removeHandler(mine)
+        root.removeHandler(everything)
+        ours.setLevel(levels[0])
+        root.setLevel(levels[1])
+
+
+def made(*origins: str, stage: settings.Settings = STAGE) -> Chalice:
+    """Make an app with a door and a call of each kind."""
+    app = Chalice("made", configure_logs=False)
+    door = Door(app, origins or ("*",))
+    app.api.cors = door.cors()
+
+    @app.authorizer(ttl_seconds=300)
+    def identify(request: Any) -> AuthResponse:
+        context = auth.context(stage, request.token)
+        return AuthResponse(["*"], context.get("sub", "nobody"), context)
+
+    door.authorizer = identify
+
+    @door("GET", "/things/{thing}")
+    def get_thing(path: ThingPath) -> Echo:
+        return Echo(it=path.thing)
+
+    @door("GET", "/things/{thing}/parts/{partId}")
+    def get_part(path: PairPath) -> Echo:
+        return Echo(it=[path.thing, path.part_id])
+
+    @door("GET", "/things")
+    def get_things(query: ListQuery) -> Echo:
+        return Echo(it=[query.limit, query.around])
+
+    @door("POST", "/things", status=(202, 200))
+    def post_things(body: Body, idempotency_key: str | None) -> Any:
+        return Answer(Echo(it=[body.name, body.score, idempotency_key]), headers={"ETag": '"1"'})
+
+    @door("DELETE", "/things", status=204, who="user")
+    def delete_things(caller: Caller) -> None: ...
+
+    @door("DELETE", "/hunts/{hunt}/paths/{path}", status=204, who="admin")
+    def delete_path(path: HuntPath) -> None:
+        if path.hunt == "missing":
+            raise NotFound("hunt: there is none")
+
+    @door("GET", "/secrets", who="admin")
+    def get_secrets(caller: Caller) -> Echo:
+        return Echo(it=caller.sub)
+
+    @door("POST", "/errors/{thing}")
+    def post_error(path: ThingPath, body: Body, headers: Mapping[str, str]) -> Echo:
+        found: dict[str, Exception] = {
+            "missing": NotFound("thing: there is none"),
+            "odd": Unacceptable("name: not this one"),
+            "busy": Busy("Try again in a moment."),
+            "fast": SlowDown("name: at most 1 a minute", retry_after=41.2),
+            "soon": SlowDown("name: at most 9 a second", retry_after=0.01),
+            "bug": RuntimeError(f"cannot use {body.name}"),
+            "unwritable": RuntimeError(),
+        }
+        if path.thing == "unwritable":
+            return Echo(it=object())
+        raise found[path.thing]
+
+    return app
+
+
+JSON = {"content-type": "application/json"}
+
+
+def call(
+    app: Chalice, method: str, path: str, body: Any = b"", **headers: str
+) -> tuple[int, Any, dict[str, str]]:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    sent = JSON | {name.replace("_", "-"): value for name, value in headers.items()}
+    with Client(app) as client:
+        answer = client.http.request(method, path, headers=sent, body=raw)
+    text = answer.body.decode()
+    return answer.status_code, json.loads(text) if text[:1] in ("{", "[") else text, answer.headers
+
+
+# -- path parameters -----------------------------------------------------------------------------------
+
+FLAG = "👍🏽🇩🇪"
+FLAG_RAW = "%F0%9F%91%8D%F0%9F%8F%BD%F0%9F%87%A9%F0%9F%87%AA"
+
+
+@pytest.mark.parametrize(
+    ("raw", "arrives"),
+    [
+        ("a", "a"),
+        ("a%2Fb", "a/b"),
+        ("..%2F..%2Fetc", "../../etc"),
+        ("100%25", "100%"),
+        ("%252F", "%2F"),
+        ("a+b", "a+b"),
+        ("a%3Db%26c%3Fd%3Be", "a=b&c?d;e"),
+        ("%F0%9F%98%80", "😀"),
+        (FLAG_RAW, FLAG),
+        (FLAG, FLAG),
+        ("%C3%A9", "é"),
+        ("e%CC%81", "é"),
+        ("%E2%84%AB", "Å"),
+        ("e%CC%81" * 60, "é" * 60),
+        ("%F0%9D%95%8F" * 60, "𝕏" * 60),
+        ("a" * 128, "a" * 128),
+        ("%E6%97%A5%E6%9C%AC", "日本"),
+        ("%D7%A9%D7%9C%D7%95%D7%9D", "שלום"),
+        ("null", "null"),
+        ("%22%27%5C%3C", "\"'\\<"),
+    ],
+)
+def test_a_path_parameter_arrives_decoded(raw: str, arrives: str) -> None:
+    assert call(made(), "GET", f"/things/{raw}")[:2] == (200, {"it": arrives})
+    assert call(made(), "GET", f"/things/x/parts/{raw}")[:2] == (200, {"it": ["x", arrives]})
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "%23",
+        "a%23b",
+        "%20",
+        "a%20b",
+        "%00",
+        "a%0A",
+        "%1F",
+        "%7F",
+        "%C2%85",
+        "%C2%A0",
+        "%E2%80%8B",
+        "%E2%80%8E",
+        "%E2%80%8F",
+        "%E2%80%AE",
+        "%E2%81%A6",
+        "%EF%BB%BF",
+        "%ED%A0%80",
+        "%FF",
+        "%C0%AF",
+        "%F0%9F%98",
+        "%",
+        "%2",
+        "a%zz",
+        "a" * 129,
+        "%F0%9D%95%8F" * 61,
+        "e%CC%81" * 61,
+        "%F0%9F%91%A9%E2%80%8D%F0%9F%9A%80",  # two pictures and a joiner, which nobody sees
+        "%E0%A5%98" * 60,  # 60 characters, which NFC writes as 120
+        "e" + "%CC%81" * 40,
+    ],
+)
+def test_a_path_parameter_that_is_no_identifier_is_400_and_named(raw: str) -> None:
+    status, answer, _ = call(made(), "GET", f"/things/x/parts/{raw}")
+    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert answer["Message"].startswith("partId: ")
+
+
+def test_a_path_parameter_that_stands_unquoted_in_an_event_is_never_a_crash() -> None:
+    for raw in ("\ud800", "\0", "#", "", " "):
+        status, answer, _ = raw_call(made(), "GET", "/things/{thing}", path={"thing": raw})
+        assert (status, answer["Code"]) == (400, "BadRequest")
+        assert answer["Message"].startswith("thing: ")
+
+
+# -- query, body, headers ------------------------------------------------------------------------------
+
+
+def test_a_query_arrives_typed_and_in_nfc() -> None:
+    assert call(made(), "GET", "/things")[1] == {"it": [10, None]}
+    assert call(made(), "GET", "/things?limit=7&around=e%CC%81")[1] == {"it": [7, "é"]}
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=x", "limit"),
+        ("limit=1e400", "limit"),
+        ("limit=", "limit"),
+        ("limit=1&limit=2", "limit"),
+        ("limit=" + "9" * 5000, "limit"),
+        ("around=a%23b", "around"),
+        ("around=%ED%A0%80%00", "around"),
+    ],
+)
+def test_a_malformed_query_is_400_and_names_the_field(query: str, field: str) -> None:
+    status, answer, _ = call(made(), "GET", f"/things?{query}")
+    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert answer["Message"].startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"", "body"),
+        (b"{", "body"),
+        (b"\xff\xfe", "body"),
+        (b"[" * 100_000, "body"),
+        (b'{"name":"a","name":"b"}', "body"),
+        (b'{"name":"a","score":NaN}', "body"),
+        (b'{"name":"a","score":-Infinity}', "body"),
+        (b'{"name":"a","score":1e400}', "body"),
+        (b'{"name":"a","score":1e99999999999999999999}', "body"),
+        (b'{"name":"a","score":' + b"1" * 39 + b"}", "body"),
+        (b'{"name":"a","score":"1"}', "score"),
+        (b'{"name":"\\ud800"}', "name"),
+        (b'{"name":"a\\u0000b"}', "name"),
+        ('{"name":"\u202ea"}'.encode(), "name"),
+        (b'{"name":"a#b"}', "name"),
+        (b'{"name":null}', "name"),
+        (b"{}", "request"),
+        (b"7", "request"),
+    ],
+)
+def test_a_malformed_body_is_400_and_names_the_field(body: bytes, field: str) -> None:
+    status, answer, _ = call(made(), "POST", "/things", body)
+    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert answer["Message"].startswith(f"{field}: ")
+    assert len(answer["Message"]) < 300
+
+
+def test_a_name_in_a_body_is_in_nfc_and_negative_zero_is_zero() -> None:
+    assert call(made(), "POST", "/things", b'{"name":"e\\u0301","score":-0.0}')[1]["it"][:2] == ["é", 0.0]
+    assert call(made(), "POST", "/things", '{"name":"𝕏"}'.encode())[1]["it"][0] == "𝕏"
+
+
+def test_a_body_may_have_a_million_bytes_and_not_one_more() -> None:
+    start, end = b'{"name":"a","unknown":"', b'"}'
+    full = start + b"x" * (BODY - len(start) - len(end)) + end
+    assert call(made(), "POST", "/things", full)[0] == 202
+    status, answer, _ = call(made(), "POST", "/things", full + b" ")
+    assert (status, answer["Code"]) == (413, "TooLarge")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text/plain", "application/xml", "", "json", "application/json2", "multipart/form-data; boundary=x"],
+)
+def test_a_body_of_another_type_is_415(kind: str) -> None:
+    status, answer, _ = call(made(), "POST", "/things", {"name": "a"}, content_type=kind)
+    assert (status, answer["Code"]) == (415, "UnsupportedMediaType")
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
+def test_json_is_json_with_a_charset_and_in_any_case(kind: str) -> None:
+    assert call(made(), "POST", "/things", {"name": "a"}, content_type=kind)[0] == 202
+
+
+def test_a_call_without_a_body_does_not_mind_a_content_type() -> None:
+    assert call(made(), "GET", "/things", content_type="text/html")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "0000-01-01T00:00:00Z",
+        "10000-01-01T00:00:00Z",
+        "2026-06-30T23:59:60Z",
+        "2026-02-30T00:00:00Z",
+        "2026-11-21T10:00:00",
+        "2026-11-21T10:00:00+25:00",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-11-21T25:00:00Z",
+        "2026-11-21",
+        "1764000000",
+        "now",
+        "٢٠٢٦-11-21T10:00:00Z",
+        "",
+        1764000000,
+        None,
+        [],
+    ],
+)
+def test_an_odd_moment_is_400_and_named(moment: Any) -> None:
+    view = {"url": "https://example.org/", "clientId": "c", "time": moment}
+    status, answer, _ = call(hubbub.app, "POST", "/views", view)
+    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert answer["Message"].startswith("time: ")
+
+
+def test_an_idempotency_key_arrives_and_may_be_absent() -> None:
+    assert call(made(), "POST", "/things", {"name": "a"})[1]["it"][2] is None
+    for key in ("a", "!~", "x" * 128, "3f1c-4b"):
+        assert call(made(), "POST", "/things", {"name": "a"}, Idempotency_Key=key)[1]["it"][2] == key
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "a\tb", "é", "x" * 129, "a\n"])
+def test_a_malformed_idempotency_key_is_400_and_named(key: str) -> None:
+    status, answer, _ = call(made(), "POST", "/things", {"name": "a"}, Idempotency_Key=key)
+    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert answer["Message"].startswith("Idempotency-Key: ")
+
+
+# -- answers -------------------------------------------------------------------------------------------
+
+ADMIN = "Bearer " + auth.mint(STAGE, "admin-1", scope="admin", seconds=86_400)
+USER = "Bearer " + auth.mint(STAGE, "user-1", seconds=86_400)
+NAME = {"name": "Zaphod"}
+
+# Each status that the app itself answers, its code, and a request for it.
+STATUSES: list[tuple[int, str | None, str, str, Any, dict[str, str]]] = [
+    (200, None, "GET", "/things?around=Zaphod", b"", {}),
+    (200, None, "GET", "/secrets", b"", {"authorization": ADMIN}),
+    (202, None, "POST", "/things", NAME, {}),
+    (204, None, "DELETE", "/things", b"", {"authorization": USER}),
+    (400, "BadRequest", "POST", "/things", b'{"name":"Zaphod#"}', {}),
+    (401, "Unauthorized", "GET", "/secrets", b"", {"authorization": "Bearer Zaphod"}),
+    (403, "Forbidden", "GET", "/secrets", b"", {"authorization": USER}),
+    (404, "NotFound", "POST", "/errors/missing", NAME, {}),
+    (405, "MethodNotAllowed", "PUT", "/things", b"", {}),
+    (413, "TooLarge", "POST", "/things", b"Zaphod" * 200_000, {}),
+    (415, "UnsupportedMediaType", "POST", "/things", b"Zaphod", {"content-type": "text/css"}),
+    (422, "Unacceptable", "POST", "/errors/odd", NAME, {}),
+    (429, "SlowDown", "POST", "/errors/fast", NAME, {}),
+    (500, "InternalError", "POST", "/errors/bug", NAME, {}),
+    (500, "InternalError", "POST", "/errors/unwritable", NAME, {}),
+    (503, "Busy", "POST", "/errors/busy", NAME, {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "method", "path", "body", "headers"),
+    STATUSES,
+    ids=[f"{one[0]}-{one[3].split('/')[-1][:10]}" for one in STATUSES],
+)
+def test_every_answer_has_its_headers_and_a_log_line_of_the_same_id(
+    status: int, code: str | None, method: str, path: str, body: Any, headers: dict[str, str]
+) -> None:
+    origin = {"origin": "https://b.example"}
+    with listening() as log:
+        found, answer, got = call(
+            made("https://a.example", "https://b.example"), method, path, body, **headers, **origin
+        )
+    assert found == status
+    if code:
+        assert set(answer) == {"Code", "Message"}
+        assert answer["Code"] == code
+    assert got["Access-Control-Allow-Origin"] == "https://b.example"
+    assert got["Vary"] == "Origin"
+    assert "X-Request-Id" in got["Access-Control-Expose-Headers"]
+    assert got["X-Content-Type-Options"] == "nosniff"
+    assert "frame-ancestors 'none'" in got["Content-Security-Policy"]
+    assert got["Referrer-Policy"] == "no-referrer"
+    assert got["Cache-Control"] == "no-store"
+    assert got["Strict-Transport-Security"]
+    assert got["Content-Type"].startswith("application/json")
+    assert not {"Server", "X-Powered-By"} & got.keys()
+    assert ("Retry-After" in got) == (status in (429, 503))
+    [line] = log.requests
+    assert line["request_id"] == got["X-Request-Id"] != ""
+    assert line["call"] == f"{method} " + ("/errors/{thing}" if "errors" in path else path.partition("?")[0])
+    assert line["status"] == status
+    assert "Zaphod" not in log.text
+    assert "127.0.0.1" not in log.text
+    assert "eyJ" not in log.text
+
+
+def test_a_write_of_an_admin_is_logged_with_its_subject() -> None:
+    app = made()
+    with listening() as log:
+        assert call(app, "DELETE", "/hunts/h%C3%BC/paths/the%20answer", authorization=ADMIN)[0] == 204
+        assert call(app, "DELETE", "/hunts/missing/paths/x", authorization=ADMIN)[0] == 404
+        assert call(app, "DELETE", "/things", authorization=USER)[0] == 204
+        assert call(app, "GET", "/secrets", authorization=ADMIN)[0] == 200
+        assert call(app, "POST", "/things", NAME, authorization=ADMIN)[0] == 202
+    [line] = [one for one in log.lines if one["message"] == "admin write"]
+    assert (line["level"], line["subject"], line["status"]) == ("INFO", "admin-1", 204)
+    assert (line["call"], line["target"]) == ("DELETE /hunts/{hunt}/paths/{path}", {"hunt": "hü"})
+    assert line["request_id"] == log.requests[0]["request_id"] != ""
+    assert "answer" not in log.text
+
+
+def test_an_unexpected_error_is_500_without_internals_and_logged_with_its_request() -> None:
+    with listening() as log:
+        status, answer, got = call(made(), "POST", "/errors/bug", NAME)
+    assert (status, answer) == (500, {"Code": "InternalError", "Message": "It is our fault: try again."})
+    [line] = [one for one in log.lines if one["level"] == "ERROR"]
+    assert line["request_id"] == got["X-Request-Id"]
+    assert (line["error"], line["call"]) == ("RuntimeError", "POST /errors/{thing}")
+    assert "post_error" in line["where"][-1]
+
+
+def test_an_error_that_names_a_wait_says_it_in_whole_seconds() -> None:
+    waits = {
+        name: call(made(), "POST", f"/errors/{name}", NAME)[2]["Retry-After"]
+        for name in ("fast", "soon", "busy")
+    }
+    assert waits == {"fast": "42", "soon": "1", "busy": "1"}
+
+
+def test_an_answers_own_headers_stay() -> None:
+    got = call(made(), "POST", "/things", NAME)[2]
+    assert got["ETag"] == '"1"'
+    assert call(made(), "PUT", "/things")[2]["Allow"] == "GET, POST, DELETE"
+
+
+@pytest.mark.parametrize(
+    ("origins", "asking", "allowed"),
+    [
+        (("*",), "https://a.example", "*"),
+        (("*",), None, "*"),
+        (("https://a.example",), "https://a.example", "https://a.example"),
+        (("https://a.example",), "https://evil.example", None),
+        (("https://a.example", "https://b.example"), "https://b.example", "https://b.example"),
+        (("https://a.example", "https://b.example"), "https://b.example.evil.example", None),
+        (("https://a.example", "https://b.example"), "null", None),
+        (("https://a.example", "https://b.example"), None, None),
+    ],
+)
+@pytest.mark.parametrize("path", ["/things", "/things?limit=0", "/secrets"])
+def test_only_a_configured_origin_is_let_in(
+    path: str, origins: tuple[str, ...], asking: str | None, allowed: str | None
+) -> None:
+    headers = {"authorization": "Bearer x"} | ({"origin": asking} if asking else {})
+    got = call(made(*origins), "GET", path, **headers)[2]
+    assert got.get("Access-Control-Allow-Origin") == allowed
+    assert got.get("Vary") == (None if origins == ("*",) else "Origin")
+
+
+@pytest.mark.parametrize(
+    ("origins", "allowed"),
+    [(("*",), "*"), (("https://a.example",), "https://a.example"), (("https://a", "https://b"), "*")],
+)
+def test_a_preflight_is_answered_by_the_gateway(origins: tuple[str, ...], allowed: str) -> None:
+    gateway = LocalGateway(made(*origins), Config())
+    answer = gateway.handle_request("OPTIONS", "/things", {"origin": "https://a.example"}, b"")
+    got = answer["headers"]
+    assert (answer["statusCode"], got["Access-Control-Allow-Origin"]) == (200, allowed)
+    assert set(got["Access-Control-Allow-Methods"].split(",")) == {"GET", "POST", "DELETE", "OPTIONS"}
+    wanted = {"Authorization", "Content-Type", "Idempotency-Key", "If-Match"}
+    assert wanted <= set(got["Access-Control-Allow-Headers"].split(","))
+
+
+# -- deployed, and on one machine ----------------------------------------------------------------------
+
+
+class Context:
+    """What Lambda hands over beside the event."""
+
+    aws_request_id = "lambda-1"
+
+
+def raw_call(
+    app: Chalice,
+    method: str,
+    resource: str,
+    *,
+    path: dict[str, str] | None = None,
+    authorizer: Any = None,
+    **more: Any,
+) -> tuple[int, Any, dict[str, str]]:
+    """Invoke the function as API Gateway does."""
+    context: dict[str, Any] = {"httpMethod": method, "resourcePath": resource, "requestId": "gateway-1"}
+    context |= {"identity": {"sourceIp": "203.0.113.9"}, "authorizer": authorizer}
+    event = {
+        "requestContext": context,
+        "headers": {"X-Forwarded-For": "203.0.113.9"},
+        "multiValueQueryStringParameters": None,
+        "pathParameters": path,
+        "stageVariables": None,
+        "body": None,
+    }
+    answer = app(event | more, Context())
+    return answer["statusCode"], json.loads(answer["body"] or "null"), answer["headers"]
+
+
+def test_deployed_an_answer_carries_the_gateways_id_and_no_log_the_clients_address() -> None:
+    with listening() as log:
+        status, answer, got = raw_call(made(), "GET", "/things/{thing}", path={"thing": "a%2Fb"})
+    assert (status, answer, got["X-Request-Id"]) == (200, {"it": "a/b"}, "gateway-1")
+    assert log.requests[0]["request_id"] == "gateway-1"
+    assert "203.0.113.9" not in log.text
+
+
+def test_a_query_or_body_with_half_of_a_surrogate_pair_in_an_event_is_400() -> None:
+    half: Any = {"multiValueQueryStringParameters": {"around": ["\ud800"]}}
+    assert raw_call(made(), "GET", "/things", **half)[0] == 400
+    status, answer, _ = raw_call(made(), "POST", "/things", body='{"name":"\ud800"}')
+    assert (status, answer["Message"]) == (400, "body: it is not UTF-8")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def fetch(url: str, **headers: str) -> tuple[int, Any, Any]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
+            return answer.status, json.loads(answer.read()), answer.headers
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read()), error.headers
+
+
+def test_on_one_machine_the_answers_are_the_same_and_each_request_keeps_its_own_id() -> None:
+    server = Rest(made(), free_port())
+    server.start()
+    try:
+        paths = [
+            f"/things/{name}" for name in ("a%2Fb", "%F0%9F%98%80", "e%CC%81", "a%23b", "%ff", "x" * 128)
+        ]
+        for path in paths:
+            assert fetch(server.url + path)[:2] == call(made(), "GET", path)[:2]
+        for token in (USER, ADMIN, "Bearer x", "Basic x"):
+            there = fetch(f"{server.url}/secrets", Authorization=token)[:2]
+            assert there == call(made(), "GET", "/secrets", authorization=token)[:2]
+        assert fetch(f"{server.url}/secrets")[:2][0] == 401
+        with listening() as log, ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(fetch, [f"{server.url}/things/t{i}" for i in range(40)]))
+        assert [answer["it"] for _, answer, _ in answers] == [f"t{i}" for i in range(40)]
+        ids = {headers["X-Request-Id"] for *_, headers in answers}
+        assert len(ids) == 40
+        assert {line["request_id"] for line in log.requests} == ids
+    finally:
+        server.stop()

@@ -1,0 +1,231 @@
+"""The same request from many at once is an answer for each of them, on the real engines."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+
+from chalicelib.api.auth import Caller
+from chalicelib.challenges import definitions
+from chalicelib.challenges.schemas import ChallengeBody
+from chalicelib.comments import changes, comments
+from chalicelib.comments.schemas import CommentBody, CommentPatch
+from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.table import Page, Table
+from chalicelib.errors import HubbubError
+from chalicelib.leaderboards import boards
+from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.ranking import entries, listing, ranking
+from chalicelib.ranking.tree import Scale
+from tests.conftest import EngineTable
+from tests.support.faults import instead
+
+MANY, ROUNDS = 12, 8
+ADMIN = Caller("admin-1", admin=True, problem="")
+
+
+@pytest.fixture
+def table(engine_table: EngineTable) -> Table:
+    engine, name, _ = engine_table
+    return Table(name, engine.client("dynamodb"))
+
+
+def at_once(*calls: Callable[[], Any]) -> Counter[Any]:
+    """Let calls begin at the same moment; count the statuses, of an error its code."""
+    ready = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        ready.wait(60)
+        try:
+            return call().status or 200
+        except HubbubError as error:
+            return type(error).__name__
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return Counter(threads.map(run, calls))
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def test_a_comment_that_is_hidden_and_shown_again_and_again_is_never_missing(table: Table) -> None:
+    body = CommentBody(rating=5, language="en", text="Fits.")
+    id = comments.post(table, "p", body, Caller("me"), None, now()).body.id
+    seen: Counter[Any] = Counter()
+    for _ in range(ROUNDS):
+        seen += at_once(
+            *(
+                partial(changes.patch, table, "p", id, CommentPatch(hidden=i % 2 == 0), ADMIN, None, now())
+                for i in range(MANY)
+            )
+        )
+    assert seen == {200: MANY * ROUNDS}
+    assert comments.stored(table, "p", id)
+
+
+def test_a_look_at_a_comment_finds_it_while_it_is_hidden_and_shown(table: Table) -> None:
+    """It moves between any two reads: only one look at both places at one moment is sure to see it."""
+    body = CommentBody(rating=5, language="en", text="Fits.")
+    id = comments.post(table, "p", body, Caller("me"), None, now()).body.id
+    hidden = False
+
+    def move(**_: Any) -> None:
+        nonlocal hidden
+        hidden = not hidden
+        changes.patch(other, "p", id, CommentPatch(hidden=hidden), ADMIN, None, now())
+
+    other = Table(table.name, table.client, table._pause)
+    moving = MovesAfterEachRead(table, move)
+    move()
+    for read in (comments.stored(moving, "p", id), comments.find(moving, "p", id, ADMIN).body):
+        assert read
+
+
+class MovesAfterEachRead(Table):
+    """A table in which something happens after each single read."""
+
+    def __init__(self, table: Table, happens: Callable[[], None]) -> None:
+        super().__init__(table.name, table.client, table._pause)
+        self._happens = happens
+
+    def get(self, key: Key, *, consistent: bool = False) -> Any:
+        found = super().get(key, consistent=consistent)
+        self._happens()
+        return found
+
+
+def test_equal_ends_of_a_season_end_it_once(table: Table) -> None:
+    boards.define(table, "b", board_schemas.BoardBody(title="t"), now())
+    for season in range(1, ROUNDS + 1):
+        end = partial(boards.reset, table, "b", board_schemas.SeasonBody(season=season), now())
+        assert at_once(*[end] * MANY) == {201: 1, 200: MANY - 1}
+    assert boards.find(table, "b", now()).season == ROUNDS + 1
+
+
+def test_a_season_that_ends_while_the_title_changes_is_ended_with_the_new_title(table: Table) -> None:
+    boards.define(table, "b", board_schemas.BoardBody(title="0"), now())
+    for season in range(1, ROUNDS + 1):
+        title = board_schemas.BoardBody(title=str(season))
+        end = partial(boards.reset, table, "b", board_schemas.SeasonBody(season=season), now())
+        rename = partial(boards.define, table, "b", title, now())
+        assert at_once(*[end] * 4, *[rename] * 4) == {201: 1, 200: 7}
+        board = boards.find(table, "b", now(), consistent=True)
+        assert (board.season, board.title) == (season + 1, str(season))
+
+
+def test_equal_definitions_of_a_board_are_all_answered(table: Table) -> None:
+    for i in range(ROUNDS):
+        define = partial(boards.define, table, f"b{i}", board_schemas.BoardBody(title="t"), now())
+        assert at_once(*[define] * MANY) == {201: 1, 200: MANY - 1}
+        change = partial(boards.define, table, f"b{i}", board_schemas.BoardBody(title="u"), now())
+        assert at_once(*[change] * MANY) == {200: MANY}
+        assert boards.find(table, f"b{i}", now()).title == "u"
+
+
+def test_equal_definitions_of_a_challenge_are_all_answered(table: Table) -> None:
+    one = ChallengeBody(title="Hunt", paths=["oak", "mill"])
+    for i in range(ROUNDS):
+        assert at_once(*[partial(definitions.define, table, f"c{i}", one)] * MANY) == {201: 1, 200: MANY - 1}
+        other = ChallengeBody(title="Hunt", paths=["well"])
+        assert at_once(*[partial(definitions.define, table, f"c{i}", other)] * MANY) == {200: MANY}
+        found = definitions.definition(table, f"c{i}")
+        assert found.accepts("well")
+        assert not found.accepts("oak")
+        assert found.edition == 2
+
+
+def test_different_definitions_of_a_challenge_are_all_answered(table: Table) -> None:
+    for i in range(2):
+        bodies = [ChallengeBody(title=f"Hunt {n}", paths=["oak"]) for n in range(MANY)]
+        assert at_once(*(partial(definitions.define, table, f"c{i}", body) for body in bodies)) == {
+            201: 1,
+            200: MANY - 1,
+        }
+        assert definitions.definition(table, f"c{i}").edition == MANY
+
+
+def test_an_equal_definition_writes_nothing(table: Table) -> None:
+    board, hunt = board_schemas.BoardBody(title="t"), ChallengeBody(title="Hunt", paths=["oak", "mill"])
+    boards.define(table, "b", board, now())
+    definitions.define(table, "c", hunt)
+    with instead(table, "PutItem") as puts, instead(table, "TransactWriteItems") as transactions:
+        assert definitions.define(table, "c", hunt).status == 200
+        assert not puts
+        assert boards.define(table, "b", board, now()).status == 200
+        assert not transactions
+
+
+# -- around --------------------------------------------------------------------------------------------
+
+RANKING = ranking.Ranking("BOARD#b#1", Scale(0, 9_999, 0, True))
+
+
+def put(table: Table, player: str, score: int) -> None:
+    """Put a player's entry where a score has it, as the stream does."""
+    merit = RANKING.scale.merit(score)
+    item = ranking.entry_key(RANKING.name, player)._asdict()
+    item |= {"gsi1sk": RANKING.entry(merit, player), "gsi1pk": ranking.shard_key(RANKING.name, 0)}
+    table.put(item)
+
+
+def players(part: listing.Part) -> list[str]:
+    return [one.entry.player for one in part.items]
+
+
+@pytest.mark.parametrize(("start", "goes"), [(10, 90), (90, 10)])
+def test_a_player_who_passes_between_two_reads_is_listed_once(
+    table: Table, monkeypatch: pytest.MonkeyPatch, start: int, goes: int
+) -> None:
+    for i in range(40, 60):
+        put(table, f"p{i}", i)
+    put(table, "mover", start)
+    read, lock, done = Table.query, threading.Lock(), threading.Event()
+
+    def query(self: Table, *args: Any, **options: Any) -> Page:
+        """The first reader goes on once the second has read and the player has moved."""
+        with lock:
+            page = read(self, *args, **options)
+            if not done.is_set():
+                put(table, "mover", goes)
+                done.set()
+        return page
+
+    monkeypatch.setattr(Table, "query", query)
+    number = RANKING.entry(RANKING.scale.merit(50), "p50")
+    seen = players(listing.read(table, RANKING, 41, around=number))
+    assert len(seen) == len(set(seen))
+    assert seen.count("mover") <= 1
+    assert len(seen) >= 20
+
+
+def test_no_answer_lists_a_player_twice_while_players_move(table: Table) -> None:
+    for i in range(20):
+        put(table, f"p{i}", 500 + i)
+    over = threading.Event()
+
+    def move(first: int) -> None:
+        turn = 0
+        while not over.is_set():
+            turn += 1
+            put(table, f"p{first}", 100 if turn % 2 else 900)
+
+    number = RANKING.entry(RANKING.scale.merit(510), "p10")
+    with ThreadPoolExecutor(8) as threads:
+        movers = [threads.submit(move, i) for i in range(4)]
+        try:
+            answers = [players(listing.read(table, RANKING, limit, around=number)) for limit in [21, 40] * 60]
+            answers += [[one.player for one in entries.down(table, RANKING, 40)] for _ in range(40)]
+        finally:
+            over.set()
+        for mover in movers:
+            mover.result()
+    assert [seen for seen in answers if len(seen) != len(set(seen))] == []
+    assert all(len(seen) >= 16 for seen in answers)

@@ -1,0 +1,699 @@
+"""No input stops a pump, blocks a shard or loses another record: stream records, queue bodies, socket frames.
+
+`make test` runs the same examples every time. `make test-all` runs twenty times as many, of a seed that a
+failure prints (`HUBBUB_FUZZ_SEED=… pytest -m long tests/api/test_fuzz.py` runs it again), beside hypothesis' own
+`@reproduce_failure`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any, get_args
+
+import boto3
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from moto import mock_aws
+
+import app
+from chalicelib.aggregates import engine, quarantine
+from chalicelib.chat import protocol
+from chalicelib.chat.actions import ACTIONS
+from chalicelib.dynamo.items import Item, Key, pack, unpack
+from chalicelib.dynamo.table import TRANSACTION, Table, _packed, connect
+from chalicelib.errors import Busy, Rejected
+from chalicelib.settings import Settings
+from chalicelib.views import events as views
+from chalicelib.views.schemas import Reason
+from chalicelib.views.validation import View, check
+from ops.aws import template
+from ops.aws.template import create_table
+from tests.support.records import record, scan
+
+Property = Callable[..., Any]
+Fuzz = Callable[[int], Callable[[Property], None]]
+FEATURES = app.CONTRIBUTIONS
+NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+PAGE = "https://good.example/a"
+
+
+@pytest.fixture(params=[1, pytest.param(20, marks=pytest.mark.long)], ids=["quick", "long"])
+def fuzz(request: pytest.FixtureRequest) -> Fuzz:
+    """Run a property on a number of examples: the same ones, or in a long run many of a seed."""
+    times: int = request.param
+    chosen = int(os.environ.get("HUBBUB_FUZZ_SEED") or random.randrange(2**32))
+
+    def run(examples: int) -> Callable[[Property], None]:
+        config = settings(
+            max_examples=examples * times,
+            stateful_step_count=30,
+            derandomize=times == 1,
+            database=None,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+        )
+
+        def now(property: Property) -> None:
+            if times > 1:
+                print(f"HUBBUB_FUZZ_SEED={chosen}")
+                property = seeded(chosen)(property)
+            if isinstance(property, type):
+                run_state_machine_as_test(property, settings=config)
+            else:
+                config(property)()
+
+        return now
+
+    return run
+
+
+# -- a table in memory ---------------------------------------------------------------------------------
+
+
+class Memory(Table):
+    """A table that keeps the rules by which DynamoDB refuses a write, leaves a stream, and can be busy."""
+
+    def __init__(self, busy: Iterable[str] = ()) -> None:
+        super().__init__("memory", None)  # type: ignore[arg-type]
+        self.items: dict[Key, Item] = {}
+        self.stream: list[dict[str, Any]] = []
+        self._busy = iter(busy)  # for each transaction: "before" or "after" it is done, or ""
+
+    def get(self, key: Key, *, consistent: bool = False) -> Item | None:
+        return self.items.get(key)
+
+    def get_many(self, keys: Iterable[Key], *, consistent: bool = False) -> dict[Key, Item]:
+        return {key: self.items[key] for key in keys if key in self.items}
+
+    def batch_put(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self.change(Key(item["pk"], item["sk"]), unpack(pack(item)))
+
+    def change(self, key: Key, new: Item | None, **fields: Any) -> None:
+        """Write or delete an item; a change leaves a record."""
+        old = self.items.get(key)
+        if new == old:
+            return
+        if new is None:
+            del self.items[key]
+        else:
+            _check(new)
+            self.items[key] = new
+        number = len(self.stream)
+        self.stream.append(
+            record(old, new, second=1_700_000_000 + number // 5, eventID=f"r{number}") | fields
+        )
+
+    def transact(self, actions: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+        busy = next(self._busy, "")
+        if busy == "before":
+            raise Busy("before")
+        packed = [next(iter(_packed(action, self.name).items())) for action in actions]
+        fields = [{n: unpack(v) if n in TYPED else v for n, v in body.items()} for _, body in packed]
+        keys = [
+            Key(**one["Key"]) if "Key" in one else Key(one["Item"]["pk"], one["Item"]["sk"]) for one in fields
+        ]
+        if len(actions) > TRANSACTION or len(set(keys)) < len(keys):
+            raise Rejected("too many actions, or two on one item")
+        pairs = list(zip(keys, fields, strict=True))
+        if refused := tuple(i for i, pair in enumerate(pairs) if not self._holds(*pair)):
+            return refused
+        after = [(key, one.get("Item") or self._updated(key, one)) for key, one in pairs]
+        for _, item in after:
+            _check(item)
+        for key, item in after:
+            self.change(key, item)
+        if busy == "after":
+            raise Busy("after")
+        return ()
+
+    def _holds(self, key: Key, one: Mapping[str, Any]) -> bool:
+        names = re.findall(r"contains\(ids, (:\d+)\)", one.get("ConditionExpression", ""))
+        ids = self.items.get(key, {}).get("ids", ())
+        return not any(one["ExpressionAttributeValues"][name] in ids for name in names)
+
+    def _updated(self, key: Key, one: Mapping[str, Any]) -> Item:
+        item = dict(self.items.get(key, key._asdict()))
+        names = one.get("ExpressionAttributeNames", {})
+        verbs = re.split("(ADD|SET) ", one["UpdateExpression"])[1:]
+        for verb, clauses in zip(verbs[::2], verbs[1::2], strict=True):
+            for clause in clauses.strip().split(", "):
+                name, value = clause.replace("=", " ").split()
+                name, value = names.get(name, name), one["ExpressionAttributeValues"][value]
+                if verb == "SET":
+                    item[name] = value
+                elif isinstance(value, set):
+                    item[name] = item.get(name, set()) | value
+                else:
+                    item[name] = item.get(name, 0) + value
+        return item
+
+
+TYPED = {"Item", "Key", "ExpressionAttributeValues"}
+
+
+def _check(item: Item) -> None:
+    """Refuse what DynamoDB refuses. Half of a surrogate pair is no error of the kind that `table` knows."""
+    typed = pack(item)
+    try:
+        size = len(json.dumps(typed, default=bytes.hex, ensure_ascii=False).encode())
+    except UnicodeEncodeError:
+        raise RuntimeError("SerializationException") from None
+    sizes = len(item["pk"].encode()), len(item["sk"].encode())
+    if (
+        not 0 < sizes[0] <= 2048
+        or not 0 < sizes[1] <= 1024
+        or size > 800_000
+        or '": {"NS": []}' in str(typed)
+    ):
+        raise Rejected(f"an item that the table does not hold: {sizes}, {size}")
+
+
+def state(items: Iterable[Item]) -> dict[Key, Item]:
+    """Take what is the same whenever, in whatever portions and in whatever order the records were applied.
+
+    0 is as good as nothing: what cancels within a chunk is not written. Of several TTLs the last one is kept.
+    """
+    clock = {"GUARD": {"ttl"}, "QUARANTINE": {"quarantined"}, "URL": {"ttl"}}
+    found = {}
+    for item in items:
+        passing = clock.get(item["pk"].split("#")[0], set())
+        kept = {name: value for name, value in item.items() if name not in passing and value != 0}
+        if "gsi1sk" not in kept:
+            kept.pop("gsi1pk", None)
+        if set(kept) - {"pk", "sk"}:
+            found[Key(item["pk"], item["sk"])] = kept
+    return found
+
+
+# -- what may come -------------------------------------------------------------------------------------
+
+
+def nest(depth: int, kind: str) -> Any:
+    """Build a nest, in the notation of an item."""
+    value: Any = {"S": "inside"}
+    for _ in range(depth):
+        value = {"L": [value]} if kind == "L" else {"M": {"a": value}} if kind == "M" else [value]
+    return value
+
+
+texts = st.text(st.characters(), max_size=30)  # half surrogate pairs among them
+ODD = r"""
+null true 0 -1 1e300 NaN Infinity 10000000000000000000000000000000000000000 "" "\ud800" {} [] {"":{}} {"?":1}
+{"S":7} {"S":"\ud800"} {"S":"a","N":"1"} {"N":"NaN"} {"N":"sNaN"} {"N":"-Infinity"} {"N":"1e999999999"}
+{"N":""}
+{"N":1} {"N":1.5} {"N":"99999999999999999999999999999999999999999"} {"B":"!"} {"B":"eA"} {"B":"eA=="}
+{"BS":"x"}
+{"SS":["a","a"]} {"SS":[["a"]]} {"NS":[]} {"NS":["1","1.0","x"]} {"NULL":false} {"BOOL":"x"} {"L":1} {"M":[]}
+"""
+odd = st.sampled_from(ODD.split()).map(json.loads)
+nests = st.builds(nest, st.sampled_from([5, 40, 990, 3000]), st.sampled_from("LM["))
+long = st.builds(
+    lambda kind, n: "x" * n if kind == "text" else 10 ** (n // 80),
+    st.sampled_from(["text", "number"]),
+    st.sampled_from([3000, 400_000]),
+)
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts | odd | nests | long,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@st.composite
+def players(draw: st.DrawFn) -> Item:
+    """Draw a player's progress in a challenge, also of other versions and of none."""
+    pk = draw(st.sampled_from(["CHALLENGE#c#PLAYER#p", "CHALLENGE#c", "CHALLENGE#", "CHALLENGE##PLAYER#"]))
+    wrong = ["2", "", None, True, [2], {"a": 1}, {2}, Decimal("1.5"), 10**30, b"2"]
+    found = st.integers(-1, 101) | st.sampled_from(wrong)
+    kept = draw(st.fixed_dictionaries({}, optional={"found": found, "latest": st.integers(0, 10**13)}))
+    return {"pk": pk, "sk": draw(st.sampled_from(["PROGRESS", "PATH#p", "GUESSES", "STATISTICS"])), **kept}
+
+
+@st.composite
+def remarks(draw: st.DrawFn) -> Item:
+    """Draw an item of a product's: a comment, rightly or not, a count, an author's place."""
+    sort = draw(
+        st.sampled_from(["COMMENT#1", "COMMENT#2", "HIDDEN#1", "S", "S#en", "AUTHOR#a", "COMMENT", ""])
+    )
+    fields = {
+        "counted": st.sampled_from([1, 1, 1, 2, "1"]),
+        "rating": st.integers(1, 5) | st.sampled_from([0, 6, True, Decimal("4.5"), "5"]),
+        "language": st.sampled_from(["en", "en", "pt-BR", "EN", "no tag", "x" * 400, 7]),
+        "text": texts | st.sampled_from([None, 7, "x" * 5000]),
+        "revision": st.integers(0, 3),
+    }
+    more = st.fixed_dictionaries(fields) | st.fixed_dictionaries({}, optional=fields)
+    return {"pk": draw(st.sampled_from(["PRODUCT#a", "PRODUCT#b", "PRODUCT#"])), "sk": sort, **draw(more)}
+
+
+@st.composite
+def pages(draw: st.DrawFn) -> Item:
+    """Draw an item of a page, of the kinds that the table holds, and of some that it does not."""
+    url = draw(
+        st.sampled_from(
+            ["https://a.example/", "https://b.example/x", "https://b.example/\ud800", "http://[", "x" * 2040]
+        )
+    )
+    sort = draw(
+        st.sampled_from(
+            [
+                *("T#2026-11-21T10:00:00.000000Z#CID#c", "T#2026-11-21T10:00:00.000000Z#CID#" + "c" * 1000),
+                *("T#9999-12-31T23:59:59.999999Z#CID#c", "T#yesterday#CID#c", "T#", "VISITOR#2026-11-21#c"),
+                *("VISITOR#", "VISITOR", "STATISTICS", "DAY#2026-11-21", "", "\x00"),
+            ]
+        )
+    )
+    more = st.fixed_dictionaries(
+        {},
+        optional={
+            "series": st.just(True),
+            "uniques": st.just(True),
+            "ttl": st.integers(-(10**20), 10**20) | st.just(1_800_000_000),
+            "hours": st.sets(st.integers(0, 23), min_size=1)
+            | st.sets(st.integers(-(10**30), 10**30), min_size=1, max_size=150),
+            "blob": st.binary(max_size=20),
+        },
+    )
+    return {"pk": f"URL#{url}", "sk": sort, **draw(more)}
+
+
+def items() -> st.SearchStrategy[Item]:
+    """Draw an item of any feature."""
+    return pages() | players() | remarks()
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a record as Lambda hands it over."""
+    old, new = draw(st.none() | items()), draw(st.none() | items())
+    made = record(old, new, second=draw(st.integers(0, 2**40)), eventID=draw(st.uuids(version=4)).hex)
+    if draw(st.integers(0, 5)) == 0:
+        made["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+    return made
+
+
+@st.composite
+def mutants(draw: st.DrawFn, valid: st.SearchStrategy[Any]) -> Any:
+    """Draw a valid value and drop, replace, retype, rename or repeat parts of it, at any depth."""
+    whole = {"": copy.deepcopy(draw(valid))}
+    for _ in range(draw(st.integers(1, 3))):
+        place: Any = whole
+        key: Any = ""
+        while isinstance(place[key], dict | list) and place[key] and (place is whole or draw(st.booleans())):
+            place = place[key]
+            key = draw(st.sampled_from(list(place if isinstance(place, dict) else range(len(place)))))
+        what = draw(st.sampled_from(["drop", "odd", "junk", "text", "list", "again"]))
+        if what == "drop" and place is not whole:
+            del place[key]
+        elif what == "again" and isinstance(place, list):
+            place.append(place[key])
+        elif what == "again" and isinstance(place, dict) and place is not whole:
+            place[draw(texts)] = place[key]
+        elif what == "text":
+            place[key] = place[key] if isinstance(place[key], str) else "text"
+        else:
+            place[key] = (
+                [place[key]] if what == "list" else draw(odd | nests | long if what == "odd" else junk)
+            )
+    return whole[""]
+
+
+records = changes() | mutants(changes()) | junk | st.fixed_dictionaries({"dynamodb": junk})
+
+
+def shuffled(value: Any, depth: int = 60) -> Any:
+    """Turn the order of every dict around, as far down as a record of DynamoDB's can reach."""
+    if isinstance(value, dict) and depth:
+        return {name: shuffled(value[name], depth - 1) for name in reversed(value)}
+    return [shuffled(part, depth - 1) for part in value] if isinstance(value, list) and depth else value
+
+
+def view(i: int, client: str = "") -> dict[str, str]:
+    time = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=i)
+    return {"url": PAGE, "time": time.isoformat(), "clientId": client or f"c{i}"}
+
+
+def good(n: int) -> list[dict[str, Any]]:
+    """Make the records of n views of a page."""
+    table = Memory()
+    seen = [View(PAGE, NOW - timedelta(seconds=i), f"c{i % 3}") for i in range(n)]
+    views.write(table, seen, Settings(), NOW)
+    return [one | {"eventID": f"good-{i}"} for i, one in enumerate(table.stream)]
+
+
+def named(garbage: Sequence[Any]) -> list[Any]:
+    """Give records that claim an id each one of its own, and one to those that cannot be told apart."""
+    found = []
+    for i, one in enumerate(garbage):
+        if isinstance(one, dict) and (one.get("eventID") or "cannot be written" in quarantine.written(one)):
+            one = one | {"eventID": f"garbage-{i}"}
+        found.append(one)
+    return found
+
+
+# -- stream records ------------------------------------------------------------------------------------
+
+
+def test_a_record_of_any_shape_is_computed_and_the_same_way_each_time(fuzz: Fuzz) -> None:
+    @fuzz(400)
+    @given(records, st.sampled_from([1, 8]))
+    def property(one: Any, pages: int) -> None:
+        first, again, turned = (engine.compute(FEATURES, given, pages) for given in (one, one, shuffled(one)))
+        assert (first.id, first.page, first.second) == (turned.id, turned.page, turned.second)
+        assert (first.id, first.page, first.second) == (again.id, again.page, again.second)
+        assert first.sums == again.sums
+        assert [(bad.sign, bad.reason) for bad in first.poison] == [
+            (bad.sign, bad.reason) for bad in again.poison
+        ]
+
+
+def test_a_number_of_more_zeros_than_fit_into_memory_stays_as_it_is_written() -> None:
+    assert unpack({"n": {"N": "1e999999999"}, "m": {"N": "1E+125"}}) == {
+        "n": Decimal("1e999999999"),
+        "m": 10**125,
+    }
+
+
+def delivered(table: Table, batches: Iterable[Sequence[Any]]) -> None:
+    """Deliver batches as Lambda does: one that fails for a moment comes again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "connect", lambda: table)
+        for batch in batches:
+            for attempt in range(100):
+                try:
+                    app.apply({"Records": list(batch)}, None)
+                    break
+                except Busy:
+                    assert attempt < 99
+
+
+def portions(whole: Sequence[Any], chance: random.Random) -> Iterator[Sequence[Any]]:
+    """Part a shuffled batch, with repeats."""
+    mixed = chance.sample(whole, len(whole)) + chance.choices(whole, k=len(whole) // 2)
+    while mixed:
+        size = chance.randint(1, len(mixed))
+        yield mixed[:size]
+        mixed = mixed[size:]
+
+
+def test_among_garbage_every_good_record_counts_once_however_they_are_delivered(fuzz: Fuzz) -> None:
+    @fuzz(120)
+    @given(
+        st.integers(1, 12),
+        st.lists(records, min_size=1, max_size=8).map(named),
+        st.lists(st.sampled_from(["", "", "before", "after"]), max_size=20),
+        st.randoms(use_true_random=False),
+    )
+    def property(n: int, garbage: list[Any], busy: list[str], chance: random.Random) -> None:
+        batch = [*good(n), *garbage]
+        once, mixed = Memory(), Memory(busy)
+        delivered(once, [batch])
+        kept = state(once.items.values())
+        assert kept[views.page_key(PAGE)]["gsi1sk"] == n
+        assert kept[views.day_key(PAGE, NOW.date().isoformat())]["views"] == n
+        delivered(once, [batch])
+        assert state(once.items.values()) == kept
+        delivered(mixed, portions(batch, chance))
+        assert state(mixed.items.values()) == kept
+        each = {one.id: one for one in (engine.compute(FEATURES, given) for given in garbage)}
+        entries = {key for key in kept if key.pk.startswith("QUARANTINE#")}
+        for one in each.values():
+            mine = {quarantine.entry_key(one.id, one.second, sign) for _, sign in one.images}
+            remembered = one.id in kept.get(one.page, {}).get("ids", ())
+            assert remembered == bool(one.sums or one.poison)
+            for bad in one.poison:
+                assert quarantine.entry_key(one.id, one.second, bad.sign) in entries
+            entries -= mine
+        assert not entries
+
+
+def test_garbage_beside_good_records_on_an_engines_table(fuzz: Fuzz) -> None:
+    with mock_aws():
+        client = boto3.client("dynamodb")
+        numbers = iter(range(10**6))
+
+        @fuzz(8)
+        @given(st.lists(records, min_size=1, max_size=4).map(named))
+        def property(garbage: list[Any]) -> None:
+            name = f"test-fuzz-{next(numbers)}"
+            create_table(client, "dev", name)
+            table, twin = Table(name, client, pause=lambda _: None), Memory()
+            batch = [*good(5), *garbage]
+            for one in (table, table, twin):
+                delivered(one, [batch])
+            sums = [
+                {k: v for k, v in state(found).items() if not k.pk.startswith(("GUARD", "QUARANTINE"))}
+                for found in (scan(table), twin.items.values())
+            ]
+            assert sums[0] == sums[1]
+            client.delete_table(TableName=name)
+
+
+# -- queue bodies --------------------------------------------------------------------------------------
+
+repeated = st.builds(
+    lambda text, n: text * n, st.sampled_from(["[", '{"a":', "x", "\ud800", "é"]), st.integers(1, 200_000)
+)
+bodies = (
+    texts
+    | repeated
+    | mutants(st.builds(lambda: view(1))).map(lambda value: quarantine.written(value))
+    | mutants(st.builds(lambda: {"events": [view(1), view(2)]})).map(lambda value: quarantine.written(value))
+    | st.sampled_from(["1e999999999999999999999", "-1e99999999", '"\\ud800"', "\ud800", "NaN", "None", ""])
+    | st.integers(2, 20_000).map(
+        lambda n: "{" + "".join(f'"{i}":0,' for i in range(n)) + f'"{n - 1}":0' + "}"
+    )
+)
+
+
+def test_messages_that_can_be_written_are_and_the_others_are_named(fuzz: Fuzz) -> None:
+    @fuzz(150)
+    @given(st.lists(bodies, max_size=9), st.lists(junk, max_size=2), st.randoms(use_true_random=False))
+    def property(bad: list[str], shapeless: list[Any], chance: random.Random) -> None:
+        kept = {"messageId": "good", "body": json.dumps({"events": [view(i) for i in range(3)]})}
+        odd = [{"messageId": f"m{i}", "body": body} for i, body in enumerate(bad)]
+        messages = chance.sample(
+            [kept, *odd, *shapeless, {"messageId": "empty"}], len(odd) + len(shapeless) + 2
+        )
+        with pytest.MonkeyPatch.context() as patch:
+
+            def failures(table: Table, records: list[Any]) -> set[str]:
+                patch.setattr(app, "connect", lambda: table)
+                report = app.write_views({"Records": records}, None)
+                return {failure["itemIdentifier"] for failure in report["batchItemFailures"]}
+
+            alone = {"empty"}.union(*(failures(Memory(), [one]) for one in odd))
+            table = Memory()
+            failed = failures(table, messages)
+        named = {one["messageId"] for one in (kept, *odd)} | {"empty"}
+        assert failed & named == alone
+        assert all(failed)  # a failure without a name would be a failure of all
+        assert sum(item["pk"] == f"URL#{PAGE}" for item in table.items.values()) >= 3
+
+
+def test_an_event_of_any_notation_is_a_view_or_gets_its_reason(fuzz: Fuzz) -> None:
+    """One that raised would take the other events of its message with it."""
+    urls = st.builds(
+        "".join, st.tuples(st.sampled_from(["http://", "https://", "HTTP:", "//", ""]), texts, texts)
+    )
+    hosts = st.text("ab.:[]%@/?#xn-é\u2024\u3002١", max_size=20).map(lambda text: f"https://{text}")
+    times = texts | st.from_regex(
+        r"\d{4}-?\d\d-?\d\d[T ]\d\d:?\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)", fullmatch=True
+    )
+
+    @fuzz(500)
+    @given(st.one_of(urls, hosts, junk), st.one_of(times, junk), st.one_of(texts, junk))
+    def property(url: Any, time: Any, client: Any) -> None:
+        event = {"url": url, "time": time, "clientId": client}
+        for one in (
+            event,
+            view(1) | {"url": url},
+            view(1) | {"time": time},
+            view(1) | {"clientId": client},
+            url,
+        ):
+            seen = check(one, Settings(), NOW)
+            assert isinstance(seen, View) or seen in get_args(Reason)
+
+
+# -- socket frames -------------------------------------------------------------------------------------
+
+frames = (
+    bodies
+    | texts.map(lambda text: json.dumps({"action": text}))
+    | mutants(st.just({"action": "message", "text": "hello"})).map(lambda value: quarantine.written(value))
+)
+
+
+class Sent:
+    """A session whose client keeps what is posted."""
+
+    def __init__(self) -> None:
+        self.frames: list[str] = []
+        self.closed = 0
+
+    def client(self, *_: Any, **__: Any) -> Sent:
+        return self
+
+    def post_to_connection(self, Data: str, ConnectionId: str) -> None:  # noqa: N803 (boto3's names)
+        assert ConnectionId == "c"
+        self.frames.append(Data)
+
+    def delete_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        assert ConnectionId == "c"
+        self.closed += 1
+
+
+def test_a_frame_of_any_content_gets_one_answer_of_a_known_code(
+    fuzz: Fuzz, moto_table: template.Table
+) -> None:
+    """Nobody knows the connection: a frame that is right closes it, and any other is told what is wrong."""
+    connect.cache_clear()
+    sent = Sent()
+    context = {"apiId": "a", "stage": "api", "domainName": "d.example", "connectionId": "c"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app.app, "websocket_api", copy.copy(app.app.websocket_api))
+        handler: Any = app.socket_message
+        patch.setattr(handler, "websocket_api", app.app.websocket_api, raising=False)
+        app.app.websocket_api.session = sent
+        app.app.websocket_api._client = None
+
+        @fuzz(200)
+        @given(frames | st.none())
+        def property(body: str | None) -> None:
+            sent.frames.clear()
+            sent.closed = 0
+            assert app.socket_message({"requestContext": context, "body": body}, None) == {"statusCode": 200}
+            assert len(sent.frames) + sent.closed == 1
+            if sent.closed:
+                assert json.loads(str(body))["action"] in ACTIONS
+                return
+            [frame] = sent.frames
+            answer = json.loads(frame)
+            assert set(answer) == {"type", "code"}
+            assert (answer["type"], answer["code"] in ("bad_request", "too_long")) == ("error", True)
+            too_long = len(str(body).encode(errors="surrogatepass")) > protocol.FRAME
+            assert (answer["code"] == "too_long") == too_long
+
+    connect.cache_clear()
+
+
+# -- a twin --------------------------------------------------------------------------------------------
+
+URLS = {
+    "https://a.example/x": [
+        "https://a.example/x",
+        "HTTPS://A.example:443/y/../x#top",
+        "https://a.example/%78",
+    ],
+    "https://b.example/": ["https://b.example/", "https://B.EXAMPLE", "https://b.example:443/./"],
+}
+NOTATIONS: list[Callable[[datetime], str]] = [
+    lambda time: time.isoformat(),
+    lambda time: time.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+    lambda time: time.astimezone(timezone(timedelta(hours=5, minutes=30))).isoformat(),
+]
+
+
+class Twin(RuleBasedStateMachine):
+    """The aggregates of a table, beside sets that hold what should be counted."""
+
+    @initialize(busy=st.lists(st.sampled_from(["", "", "", "before", "after"]), max_size=30))
+    def begin(self, busy: list[str]) -> None:
+        self.table = Memory(busy)
+        self.delivered: set[int] = set()
+        self.counted: set[View] = set()
+        self.expired: set[View] = set()
+        self.visited: set[tuple[str, datetime, str]] = set()
+
+    @rule(
+        url=st.sampled_from(sorted(URLS)),
+        minutes=st.integers(0, 5).map(lambda n: n * 400),
+        client=st.sampled_from(["c", "d", "a#CID#b"]),
+        notation=st.integers(0, 8),
+    )
+    def write_view(self, url: str, minutes: int, client: str, notation: int) -> None:
+        time = NOW - timedelta(minutes=minutes)
+        event = {"url": URLS[url][notation // 3], "time": NOTATIONS[notation % 3](time), "clientId": client}
+        seen = check(event, Settings(), NOW)
+        assert seen == View(url, time, client)
+        assert isinstance(seen, View)
+        if seen not in self.expired:  # what its item outlives is refused at the door
+            views.write(self.table, [seen], Settings(), NOW)
+            self.counted.add(seen)
+            self.visited.add((url, time, client))
+
+    @rule(which=st.integers(0, 99), by_ttl=st.booleans())
+    def remove_event(self, which: int, by_ttl: bool) -> None:
+        events = sorted(key for key in self.table.items if key.sk.startswith("T#"))
+        if not events:
+            return
+        key = events[which % len(events)]
+        seen = views.view(key.pk.removeprefix("URL#"), key.sk)
+        if by_ttl:
+            self.table.change(key, None, userIdentity={"principalId": "dynamodb.amazonaws.com"})
+            self.expired.add(seen)
+        else:
+            self.table.change(key, None)
+            self.counted.discard(seen)
+
+    @rule(places=st.lists(st.integers(0, 999), min_size=1, max_size=12))
+    def deliver_some(self, places: list[int]) -> None:
+        if length := len(self.table.stream):
+            self._deliver([place % length for place in places])
+
+    @rule()
+    def deliver_the_rest(self) -> None:
+        while rest := set(range(len(self.table.stream))) - self.delivered:
+            self._deliver(sorted(rest)[:100])
+        self._compare()
+
+    def teardown(self) -> None:
+        if hasattr(self, "table"):
+            self.deliver_the_rest()
+
+    def _deliver(self, places: list[int]) -> None:
+        try:
+            engine.apply(self.table, FEATURES, [self.table.stream[place] for place in places])
+            self.delivered |= set(places)
+        except Busy:
+            pass
+
+    def _compare(self) -> None:
+        pages: dict[str, set[View]] = {url: set() for url in URLS}
+        days: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for seen in self.counted:
+            pages[seen.url].add(seen)
+            day = days[views.day_key(seen.url, seen.time.date().isoformat())]
+            day["views"] += 1
+            day[f"v{seen.time.hour:02}"] += 1
+        visitors = {(url, time.date().isoformat(), client) for url, time, client in self.visited}
+        for url, date, _ in visitors:
+            days[views.day_key(url, date)]["uniques"] += 1
+        for url, date, hour, _ in {(u, t.date().isoformat(), t.hour, c) for u, t, c in self.visited}:
+            days[views.day_key(url, date)][f"u{hour:02}"] += 1
+        for url in URLS:
+            page = self.table.get(views.page_key(url)) or {}
+            uniques = len([visitor for visitor in visitors if visitor[0] == url])
+            assert (page.get("gsi1sk", 0), page.get("uniques", 0)) == (len(pages[url]), uniques)
+        kept = {key: item for key, item in self.table.items.items() if key.sk.startswith("DAY#")}
+        assert set(kept) == set(days) | {key for key, item in kept.items() if not item.get("views")}
+        for key, item in kept.items():
+            assert {n: v for n, v in item.items() if v and n not in ("pk", "sk")} == dict(days.get(key, {}))
+
+
+def test_the_aggregates_equal_a_naive_twins_whatever_happens_and_is_delivered(fuzz: Fuzz) -> None:
+    fuzz(60)(Twin)

@@ -1,0 +1,409 @@
+"""No name that a client may choose makes a key, or a path, that AWS refuses.
+
+DynamoDB: a partition key has up to 2,048 bytes and a sort key up to 1,024, in an index as in the table
+("Quotas in Amazon DynamoDB", naming rules and data types). API Gateway: the ARN of a method with an
+authorizer has up to 1,600 bytes, and the path in it is percent-encoded ("Amazon API Gateway quotas").
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import pytest
+
+import app
+from chalicelib import ulids, urls
+from chalicelib.aggregates import engine
+from chalicelib.api import auth, codec
+from chalicelib.api.openapi import errors
+from chalicelib.api.router import AUTHORIZED_PATH
+from chalicelib.api.schemas import IDENTIFIER, STORED, Identifier, Schema, StoredIdentifier
+from chalicelib.challenges import answers
+from chalicelib.chat import connections, reports, subscriptions, waiting_pool
+from chalicelib.chat.schemas import ReportFrame
+from chalicelib.comments import comments
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.errors import BadRequest
+from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards.schemas import BoardBody
+from chalicelib.ranking.tree import MOST
+from chalicelib.settings import Settings
+from chalicelib.views import events
+from chalicelib.views.validation import View
+from tests.support.records import record
+from tests.support.site import Site
+
+ROOT = Path(__file__).parents[2]
+PARTITION, SORT = 2_048, 1_024
+NOW = datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
+
+NEW = "𝕏" * 60  # the most bytes that a new name may have
+STORED_NAME = "𝕏" * 128  # and one of version 0.1.0
+URL = "https://" + "a" * 60 + ".example/" + "a" * (urls.LONGEST - 77)
+URL += "a" * (urls.LONGEST - len(URL))
+CONNECTION = "x" * 128  # API Gateway's have 16
+LOBBY = "𝕏" * 64
+TURN = waiting_pool.turn(CONNECTION, NOW)
+LANGUAGE = "x-aaaaaaaa-aaaaaaaa-aaaaaaaa-aaaaaa"
+BODY = BoardBody(title="t", min=Decimal(-MOST), max=Decimal(MOST), shards=32)
+BOARD = boards.Board(name=STORED_NAME, season=scores.SEASONS, started="", **msgspec.structs.asdict(BODY))
+
+
+@pytest.fixture
+def site(live_site: Site) -> Site:
+    return live_site
+
+
+# -- keys ----------------------------------------------------------------------------------------------
+
+# The longest value of every argument of a function that makes a key. A board, a challenge, a player or a
+# product may have a name that version 0.1.0 took; the id of a submission is new.
+LONGEST: dict[str, Any] = {
+    "board": STORED_NAME,
+    "challenge": STORED_NAME,
+    "player": STORED_NAME,
+    "product": STORED_NAME,
+    "author": STORED_NAME,
+    "language": LANGUAGE,
+    "rating": 5,
+    "season": scores.SEASONS,
+    "path": "a" * answers.LONGEST,
+    "ranking": f"CHALLENGE#{STORED_NAME}",
+    "prefix": "9" * 38,
+    "shard": 32,
+    "url": URL,
+    "host": "a" * 253,
+    "day": "9999-12-31",
+    "client": "c" * 128,
+    "view": View(URL, NOW, "c" * 128),
+    "lobby": LOBBY,
+    "turn": TURN,
+    "topic": f"views:{URL}",
+    "hidden": True,
+    "record": b"\xff" * 12,
+    "second": 10**11,
+    "sign": -1,
+}
+# Where an argument of one name means several things.
+IDS: dict[str, Any] = {
+    "leaderboards.activity_key": NEW,
+    "comments.comment_key": "7" + "Z" * 25,
+    "connections.key": CONNECTION,
+    "topics.listener_key": CONNECTION,
+}
+
+
+def key_functions() -> Iterator[tuple[str, Callable[..., Key | str]]]:
+    """Find every function of chalicelib that makes a key: it returns a Key, or its name ends with `_key`."""
+    for path in sorted((ROOT / "chalicelib").glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            returned = ast.unparse(node.returns) if node.returns else ""
+            if returned == "Key" or (node.name.endswith("_key") and returned == "str"):
+                module = importlib.import_module(f"chalicelib.{path.stem}")
+                yield f"{path.stem}.{node.name}", getattr(module, node.name)
+
+
+def longest(name: str, make: Callable[..., Key | str]) -> Key | str:
+    """Make a function's longest key. An argument that nobody has thought of fails the test."""
+    given = {}
+    for argument in inspect.signature(make).parameters:
+        assert argument in LONGEST or (argument == "id" and name in IDS), f"{name}: how long is {argument}?"
+        given[argument] = IDS[name] if argument == "id" else LONGEST[argument]
+    return make(**given)
+
+
+FUNCTIONS = dict(key_functions())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_longest_key_of_every_kind_is_one_that_dynamodb_takes(name: str) -> None:
+    key = longest(name, FUNCTIONS[name])
+    pk, sk = key if isinstance(key, Key) else (key, "")
+    assert len(pk.encode()) <= PARTITION
+    assert len(sk.encode()) <= SORT
+
+
+def test_every_text_that_is_written_into_a_key_stands_in_one_of_these_functions() -> None:
+    """A key is a text such as f"BOARD#{board}": a kind, `#`, and something that is filled in."""
+    elsewhere = {
+        "aggregates.compute",  # see below
+        "boards.Board.ranking",  # the name of a ranking, which `ranking` makes keys of
+        "challenges.contribution",
+        "placing.ranking_of",
+        "pairs.new_pair",  # a turn of 18 random digits
+        "topics._send",  # the partition of `listener_key`
+        "pool.newcomers",  # the partition of `entry_key`
+        "pool.suitable",
+        "quarantine_pages.newest",  # as in `quarantine.entry_key`
+        "traffic.events",  # bounds of sort keys, shorter than an event's
+        "traffic.series",
+    }
+    found = set()
+    for path in sorted((ROOT / "chalicelib").glob("*.py")):
+        for name, function in functions(path):
+            for node in ast.walk(function):
+                if isinstance(node, ast.JoinedStr) and re.match("f['\"][A-Z]{2,}#", ast.unparse(node)):
+                    found.add(f"{path.stem}.{name}")
+    assert found - set(FUNCTIONS) - elsewhere == set()
+
+
+def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Find the functions and the methods of a file."""
+    for top in ast.parse(path.read_text()).body:
+        if isinstance(top, ast.FunctionDef):
+            yield top.name, top
+        elif isinstance(top, ast.ClassDef):
+            yield from (
+                (f"{top.name}.{one.name}", one) for one in top.body if isinstance(one, ast.FunctionDef)
+            )
+
+
+def test_keys_that_no_function_of_their_own_makes_are_short() -> None:
+    guard = engine.compute(
+        app.CONTRIBUTIONS, record(None, {"pk": "PULSE", "sk": "SENT"}, second=10**10), 10**5
+    )
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    me: Item = {"turn": TURN, "lobby": LOBBY, "who": "w", "partner": {"who": "w"}}
+    settings = Settings(secret="s" * 32)
+    report = reports.action(me, None, ReportFrame(reason="r"), now, settings)["Put"]["Item"]
+    for pk, sk in (guard.page, (report["pk"], report["sk"])):
+        assert len(pk.encode()) <= PARTITION
+        assert len(sk.encode()) <= SORT
+
+
+def test_the_longest_index_keys_are_ones_that_dynamodb_takes() -> None:
+    """What contributions put into `gsi1pk` and `gsi2pk`, for items with the longest names."""
+    stamped = {"counted": 1, "rating": 5, "language": LANGUAGE, "text": ""}
+    score = scores.score_key(STORED_NAME, scores.SEASONS, STORED_NAME)._asdict()
+    progress = {"pk": f"CHALLENGE#{STORED_NAME}#PLAYER#{STORED_NAME}", "sk": "PROGRESS"}
+    items: list[Item] = [
+        events.event_key(View(URL, NOW, "c" * 128))._asdict(),
+        score | {"score": MOST, "scale": list(BOARD.scale), "shards": 32},
+        progress | {"found": 100, "latest": 10**13, "ranked": True},
+        comments.comment_key(STORED_NAME, ulids.new(NOW))._asdict() | stamped,
+    ]
+    seen = set()
+    for item in items:
+        for contribution in app.CONTRIBUTIONS:
+            for (key, attribute), amount in contribution(item).items():
+                assert len(key.pk.encode()) <= PARTITION
+                assert len(key.sk.encode()) <= SORT
+                if attribute.endswith("pk"):
+                    seen.add(attribute)
+                    assert len(amount.value.encode()) <= PARTITION  # type: ignore[union-attr]
+    assert seen == {"gsi1pk"}
+    cell = comments.stamp(STORED_NAME, LANGUAGE, 5)["gsi2pk"]
+    assert len(cell.encode()) <= PARTITION
+    assert len(connections.INDEX) <= PARTITION
+
+
+def test_ids_that_were_once_valid_would_have_been_too_long() -> None:
+    """The test above can fail: 127 and 127 emoji were a sort key of 1,026 bytes and more."""
+    assert len(scores.activity_key("😀" * 127, "p", "😀" * 127).sk.encode()) > SORT
+    assert not IDENTIFIER.search("😀" * 127)
+
+
+@pytest.mark.parametrize(
+    ("board", "player", "id"),
+    [("😀" * 127, "p", "😀" * 127), (NEW, NEW, "😀" * 61), (NEW, NEW, "é" * 61), ("b", "p", "x" * 129)],
+)
+def test_a_score_with_names_that_are_too_long_is_refused_by_name(
+    site: Site, board: str, player: str, id: str
+) -> None:
+    admin = site.admin()
+    path = f"/leaderboards/{quote(board)}"
+    site.call("PUT", path, {"title": "t"}, Authorization=admin)
+    body = {"id": id, "value": 1, "player": player}
+    status, answer = site.call("POST", f"{path}/scores", body, Authorization=admin)
+    assert (status, answer["Code"]) in ((400, "BadRequest"), (414, "UriTooLong"))
+    assert answer["Message"].split(":")[0] in ("id", "path")
+
+
+def test_the_longest_names_that_are_taken_work_from_end_to_end(site: Site) -> None:
+    """What the door takes is written and counted."""
+    admin, path = site.admin(), f"/leaderboards/{quote(NEW)}"
+    mine = site.token(NEW)
+    assert site.call("PUT", path, {"title": "t"}, Authorization=admin)[0] == 201
+    for _ in range(2):
+        assert site.call("POST", f"{path}/scores", {"id": NEW, "value": 1}, Authorization=mine)[0] in (
+            200,
+            201,
+        )
+    hunt = f"/challenges/{quote(NEW)}"
+    assert site.call("PUT", hunt, {"title": "Hunt", "paths": ["x" * 200]}, Authorization=admin)[0] == 201
+    assert site.call("POST", f"{hunt}/paths", {"path": "x" * 200}, Authorization=mine)[0] == 201
+    product = f"/products/{quote(NEW)}/comments"
+    comment = {"rating": 5, "language": LANGUAGE, "text": "𝕏" * 5_000}
+    assert site.call("POST", product, comment, Authorization=mine)[0] == 201
+    site.settle()
+    [first] = site.get(f"{path}/entries?around={quote(NEW)}")["items"]
+    assert first["player"] == NEW
+    listed = site.call("GET", f"{path}/players/{quote(NEW)}/activities", Authorization=mine)
+    assert [one["id"] for one in listed[1]["items"]] == [NEW]
+    assert site.call("GET", f"{hunt}/players/{quote(NEW)}", Authorization=mine)[1]["found"] == 1
+
+
+# -- paths ---------------------------------------------------------------------------------------------
+
+# The longest ARN before the path: the longest partition, region, stage and method that there are.
+PREFIX = "arn:aws-us-gov:execute-api:ap-southeast-1:123456789012:abcdefghij/production/DELETE"
+ARN = 1_600
+PARAMETERS = {
+    "board": NEW,
+    "player": NEW,
+    "challenge": NEW,
+    "product": NEW,
+    "id": "7" + "Z" * 25,
+    "path": "oak/bridge",  # a found path may be longer: then the call is 414
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [(call.method, call.path) for call in app.door.calls if call.who != "public"]
+)
+def test_every_call_with_a_token_reaches_its_authorizer_with_the_longest_names(
+    method: str, path: str
+) -> None:
+    for name in re.findall("{(.*?)}", path):
+        path = path.replace(f"{{{name}}}", quote(PARAMETERS[name], safe=""))
+    assert len(f"{PREFIX}{path}") <= ARN, method
+    assert len(path) <= AUTHORIZED_PATH
+
+
+def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
+    assert len(PREFIX) + AUTHORIZED_PATH <= ARN
+    start = "/challenges/c/players/p/paths/"
+    fits, longer = (quote("é" * 200) + "a" * (size - 1_200) for size in (1_470, 1_471))
+    for part, expected in ((fits, 400), (longer, 414)):  # 400: a found path has up to 200 characters
+        status, answer = site.call("DELETE", start + part, Authorization=site.admin())
+        assert status == expected, answer
+    assert answer["Code"] == "UriTooLong"
+    assert site.call("DELETE", start + longer)[0] in (401, 414)
+    for call in app.door.calls:
+        declared = "UriTooLong" in [one.__name__ for one in errors(call)]
+        assert declared == (call.who != "public" and "path" in call.takes), call.path
+
+
+# -- names ---------------------------------------------------------------------------------------------
+
+
+class Named(Schema):
+    name: Identifier
+
+
+class Known(Schema):
+    name: StoredIdentifier
+
+
+# Format characters with a shape: Arabic and Kaithi signs that stand before or around a number.
+VISIBLE = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+# Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt, 16.0), and U+2800, a blank of Braille.
+IGNORABLE = [
+    *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0x200B, 0x2010)),
+    *(*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0),
+    *(*range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B), *range(0xE0000, 0xE1000)),
+    0x2800,
+]
+
+
+def test_no_name_holds_a_character_that_nobody_sees() -> None:
+    hidden = ("Cc", "Cf", "Co", "Cs", "Zs", "Zl", "Zp")
+    codes = {code for code in range(0x110000) if unicodedata.category(chr(code)) in hidden}
+    codes -= set(map(ord, VISIBLE))
+    codes |= {
+        *IGNORABLE,
+        *(code for code in range(0x110000) if code & 0xFFFE == 0xFFFE),
+        *range(0xFDD0, 0xFDF0),
+    }
+    assert [hex(code) for code in codes if IDENTIFIER.search(f"admin{chr(code)}")] == []
+    assert [hex(code) for code in codes if IDENTIFIER.search(f"é{chr(code)}")] == []
+
+
+def test_every_letter_digit_mark_and_sign_may_be_in_a_name() -> None:
+    seen = ("L", "M", "N", "P", "S")
+    codes = {code for code in range(0xE0000) if unicodedata.category(chr(code))[0] in seen}
+    codes -= {ord("#"), 0xFFFC, 0xFFFD, *IGNORABLE}
+    assert [hex(code) for code in codes if not IDENTIFIER.search(f"a{chr(code)}")] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["admin\u200d", "\ufe0fa", "ad\u00admin", "\u3164", "a\u202eb", "a\U000e0061"]
+)
+def test_what_is_wrong_with_a_name_is_said_in_words(name: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^name: must be 1 to 128 ASCII characters, or 1 to 60 .* invisible"
+    ):
+        codec.texts({"name": name}, Named)
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "日本", "שלום", "😀", "👍🏽", "🇩🇪", "𝕏" * 60, "~" * 128, "null", "é" * 60]
+)
+def test_names_of_any_script_are_taken(name: str) -> None:
+    assert codec.texts({"name": name}, Named).name == name
+    assert STORED.search(name)
+
+
+# -- names of version 0.1.0 ----------------------------------------------------------------------------
+
+
+def test_what_0_1_0_stored_under_a_longer_name_is_read_and_removed_and_not_made_anew(site: Site) -> None:
+    admin, name = site.admin(), "👩\u200d🚀" + "é" * 70
+    quoted = quote(name)
+    boards.define(site.table, name, BoardBody(title="t"), datetime.now(UTC))
+    assert site.call("PUT", f"/leaderboards/{quoted}", {"title": "t"}, Authorization=admin)[0] == 400
+    score = {"id": "g", "value": 7}
+    assert site.call("POST", f"/leaderboards/{quoted}/scores", score, Authorization=admin)[0] == 201
+    assert (
+        site.call("POST", f"/leaderboards/{quoted}/scores", score | {"player": name}, Authorization=admin)[0]
+        == 400
+    )
+    key = scores.score_key(name, 1, name)
+    board = boards.find(site.table, name, datetime.now(UTC))
+    site.table.put(
+        key._asdict()
+        | {
+            "score": 9,
+            "scale": list(board.scale),
+            "shards": 1,
+            "time": "2026-11-21T10:00:00.000000Z",
+            "changed": 1,
+        }
+    )
+    site.settle()
+    page = f"/leaderboards/{quoted}/players/{quoted}"
+    assert site.get(page)["rank"] == 1
+    assert [
+        one["player"] for one in site.get(f"/leaderboards/{quoted}/entries?around={quoted}")["items"]
+    ] == [
+        name,
+        "admin-1",
+    ]
+    assert subscriptions.identifier(name) == name
+    assert site.call("DELETE", page, Authorization=admin)[0] == 204
+    assert site.call("GET", page)[0] == 404
+
+
+def test_a_token_of_such_a_name_is_refused_with_the_rule() -> None:
+    settings = Settings(secret="s" * 32)
+    for sub in ("👩\u200d🚀", "é" * 61, "a" * 129):
+        problem = auth.context(settings, "Bearer " + auth.mint(settings, sub))["problem"]
+        assert "sub is not an identifier: it must be 1 to 128 ASCII" in problem
+
+
+def test_a_topic_of_no_name_is_refused() -> None:
+    with pytest.raises(BadRequest):
+        subscriptions.identifier("a b")

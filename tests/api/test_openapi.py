@@ -1,0 +1,271 @@
+"""The description is true to the routes, the errors and the contract; a typed client compiles."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from jsonschema_rs import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+import app
+from chalicelib import errors
+from chalicelib.api.openapi import describe
+from local.engines.engine import ROOT
+from ops.__main__ import main
+
+DESCRIPTION = describe(app.door.calls, app.VERSION)
+CONTRACT = (ROOT / "docs" / "contract.md").read_text()
+BUILT = ("Views", "Leaderboards", "Challenges", "Comments", "Chat (WebSocket)", "Service")
+PARTS = {("GET", "/docs/{file}")}  # no call of their own: what the page of GET /docs is made of
+WHO = {"author": "user"}  # the door knows who comes, the feature whose a comment is
+OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
+    (method.upper(), path): operation
+    for path, methods in DESCRIPTION["paths"].items()
+    for method, operation in methods.items()
+}
+each_operation = pytest.mark.parametrize(
+    "operation", OPERATIONS.values(), ids=[" ".join(k) for k in OPERATIONS]
+)
+
+
+def section(title: str) -> str:
+    return CONTRACT.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def promised() -> dict[tuple[str, str], str]:
+    """Each call of the contract's built sections, and who may make it."""
+    calls: dict[tuple[str, str], str] = {}
+    for line in "\n".join(section(title) for title in BUILT).splitlines():
+        row = re.fullmatch(r"\| (`.*) \| (.*?) \| .* \|", line.replace("\\|", "/"))
+        several = r"((?:`?[A-Z]+`?, )*`?[A-Z]+`?) `?(/[^`\s?]*)"  # as `GET`, `PATCH /a/{b}`
+        for methods, path in re.findall(several, row[1] if row else line):
+            names, people = re.findall("[A-Z]+", methods), row[2].split(", ") if row else ["public"]
+            each = people if len(people) == len(names) else [people[0]] * len(names)  # as public, author
+            for name, one in zip(names, each, strict=True):
+                who = one.split()[0]
+                calls[name, path] = WHO.get(who, who)
+    return calls
+
+
+def problems(schema: dict[str, Any], value: Any) -> list[str]:
+    within = schema | {"components": DESCRIPTION["components"]}  # where its references lead
+    return [error.message for error in Draft202012Validator(within, validate_formats=True).iter_errors(value)]
+
+
+def schemas(part: Any) -> Iterator[dict[str, Any]]:
+    """Every schema with examples, anywhere in the description."""
+    if isinstance(part, dict):
+        if isinstance(part.get("examples"), list):
+            yield part
+        for inner in part.values():
+            yield from schemas(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from schemas(inner)
+
+
+# -- the document --------------------------------------------------------------------------------------
+
+
+def test_it_is_a_valid_openapi_document() -> None:
+    assert list(OpenAPIV31SpecValidator(DESCRIPTION).iter_errors()) == []
+
+
+def test_the_file_in_docs_is_up_to_date() -> None:
+    printed = CliRunner().invoke(main, ["openapi"]).output
+    assert printed == (ROOT / "docs" / "openapi.json").read_text(), "run: make openapi"
+    assert json.loads(printed) == DESCRIPTION
+
+
+def test_it_is_written_to_the_file_that_is_named(tmp_path: Path) -> None:
+    assert CliRunner().invoke(main, ["openapi", "--output", str(tmp_path / "a.json")]).output == ""
+    assert json.loads((tmp_path / "a.json").read_text()) == DESCRIPTION
+    failed = CliRunner().invoke(main, ["openapi", "--output", str(tmp_path / "none" / "a.json")])
+    assert (failed.exit_code, "No such file" in failed.output) == (1, True)
+
+
+# -- true to the code, and to the contract -------------------------------------------------------------
+
+
+def test_routes_description_and_contract_name_the_same_calls() -> None:
+    routes = {(method, path) for path, methods in app.app.routes.items() for method in methods}
+    assert routes == set(OPERATIONS)
+    assert routes - PARTS == set(promised())
+
+
+def test_who_may_call_is_what_the_contract_says_and_what_the_route_asks() -> None:
+    needs = {"public": [], "user": [{"bearer": []}], "admin": [{"bearer": ["admin"]}]}
+    for (method, path), who in (dict.fromkeys(PARTS, "public") | promised()).items():
+        operation = OPERATIONS[method, path]
+        assert operation["security"] == needs[who], operation["operationId"]
+        assert bool(app.app.routes[path][method].authorizer) == (who != "public")
+        refusals = {"401", "403"} & set(operation["responses"])
+        always, may = {"public": ("", "403"), "user": ("401", "403"), "admin": ("401 403", "")}[who]
+        assert set(always.split()) <= refusals <= {*always.split(), *may.split()}
+
+
+def test_every_error_that_is_raised_is_documented_and_every_documented_one_is_ours() -> None:
+    kinds = [kind for kind in vars(errors).values() if is_ours(kind)]
+    ours = {kind.code: str(kind.STATUS_CODE) for kind in kinds}
+    documented = {
+        code: status
+        for operation in OPERATIONS.values()
+        for status, response in operation["responses"].items()
+        if status >= "4"
+        for code in response["content"]["application/json"]["examples"]
+    }
+    sources = "".join(path.read_text() for path in (ROOT / "chalicelib").rglob("*.py"))
+    raised = {kind.code for kind in kinds if re.search(rf"(\braise |: \(){kind.__name__}[(,]", sources)}
+    assert raised > {"too_old", "in_the_future", "site_not_allowed", "bot", "TooLarge", "NotFound"}
+    assert raised <= set(documented)
+    assert documented.items() <= ours.items()
+    assert ours.keys() <= set(DESCRIPTION["components"]["schemas"]["Error"]["properties"]["Code"]["enum"])
+
+
+def is_ours(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, errors.HubbubError) and kind is not errors.HubbubError
+
+
+# -- complete ------------------------------------------------------------------------------------------
+
+
+def test_every_operation_has_a_name_of_its_own_and_a_tag_that_is_described() -> None:
+    names = [operation["operationId"] for operation in OPERATIONS.values()]
+    assert len(set(names)) == len(names)
+    tags = {tag["name"] for tag in DESCRIPTION["tags"] if tag["description"]}
+    assert {tag for operation in OPERATIONS.values() for tag in operation["tags"]} == tags
+
+
+@each_operation
+def test_an_operation_says_what_it_does_and_takes(operation: dict[str, Any]) -> None:
+    assert operation["summary"].endswith(".")
+    assert all(parameter["description"] for parameter in operation["parameters"])
+    if "requestBody" in operation:
+        assert operation["requestBody"]["description"]
+        assert operation["requestBody"]["content"]["application/json"]["examples"]
+
+
+@each_operation
+def test_every_refusal_of_an_operation_is_the_error_and_none_is_our_fault(operation: dict[str, Any]) -> None:
+    assert "500" not in operation["responses"]
+    for status, response in operation["responses"].items():
+        assert response["description"]
+        assert "X-Request-Id" in response["headers"]
+        assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
+        if status >= "4":
+            schema = response["content"]["application/json"]["schema"]
+            assert schema == {"$ref": "#/components/schemas/Error"}
+
+
+def test_every_schema_is_described() -> None:
+    components = DESCRIPTION["components"]
+    described = [*components["schemas"].values(), *components["headers"].values()]
+    assert all(schema["description"] for schema in described)
+
+
+def test_every_example_is_valid_against_its_schema() -> None:
+    checked = 0
+    for schema in schemas(DESCRIPTION):
+        for example in schema["examples"]:
+            assert problems(schema, example) == []
+            checked += 1
+    for operation in OPERATIONS.values():
+        answers = [*operation["responses"].values(), operation.get("requestBody", {})]
+        for content in (kind for answer in answers for kind in answer.get("content", {}).values()):
+            for example in content.get("examples", {}).values():
+                assert problems(content["schema"], example["value"]) == []
+                checked += 1
+        for parameter in operation["parameters"]:
+            if "example" in parameter:
+                assert problems(parameter["schema"], parameter["example"]) == []
+                checked += 1
+    assert checked > 50
+
+
+def test_a_body_is_one_event_or_a_list_and_not_both() -> None:
+    schema = {"$ref": "#/components/schemas/ViewsBody"}
+    event = {"url": "https://example.org/a", "time": "2026-11-21T10:00:00Z", "clientId": "c-1"}
+    assert problems(schema, event) == problems(schema, {"events": [event]}) == []
+    url = {"url": event["url"]}
+    wrong: list[dict[str, Any]] = [{}, url, event | {"events": []}, {"events": [event]} | url]
+    assert all(problems(schema, body) for body in wrong)
+    assert problems(schema, {"events": [event] * 501})
+
+
+# -- a typed client ------------------------------------------------------------------------------------
+
+PACKAGES = ("openapi-typescript@7.13.0", "typescript@5.9.3")
+CLIENT = """
+import type { components, paths } from "./hubbub";
+
+type Post = paths["/views"]["post"];
+type Sent = Post["requestBody"]["content"]["application/json"];
+type Accepted = Post["responses"][202]["content"]["application/json"];
+type Refused = Post["responses"][400]["content"]["application/json"];
+
+const view = { url: "https://example.org/a", time: "2026-11-21T10:00:00Z", clientId: "c-1" };
+const bodies: Sent[] = [view, { events: [view, view] }];
+
+// @ts-expect-error: an event has a time
+bodies.push({ url: "https://example.org/a", clientId: "c-1" });
+// @ts-expect-error: the list is of events
+bodies.push({ events: ["https://example.org/a"] });
+
+export async function post(base: string, body: Sent): Promise<number> {
+  const answer = await fetch(`${base}/views`, { method: "POST", body: JSON.stringify(body) });
+  if (answer.status !== 202) {
+    const error: Refused = await answer.json();
+    const same: components["schemas"]["Error"] = error;
+    // @ts-expect-error: no error has this code
+    if (error.Code === "Mistake") return 0;
+    throw new Error(same.Code === "BadRequest" ? same.Message : "try again");
+  }
+  const { accepted, rejected }: Accepted = await answer.json();
+  rejected.forEach(({ index, reason }) => console.log(index.toFixed(), reason === "too_old"));
+  return accepted;
+}
+
+type Query = paths["/views/series"]["get"]["parameters"]["query"];
+const query: Query = { url: view.url, interval: "hour", from: "2026-11-21" };
+// @ts-expect-error: there are hours and days
+query.interval = "week";
+// @ts-expect-error: a time is text
+query.from = 7;
+"""
+
+
+@pytest.fixture(scope="module")
+def node() -> Path:
+    """The programs that make types and check them, fetched once."""
+    npm = shutil.which("npm")
+    if not npm:
+        pytest.skip("there is no npm on the PATH, which fetches TypeScript")
+    folder = ROOT / ".local" / "npm"
+    folder.mkdir(parents=True, exist_ok=True)
+    said = folder / "packages.json"
+    if not said.exists() or json.loads(said.read_text()) != list(PACKAGES):
+        options = ["--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder)]
+        done = subprocess.run(
+            [npm, "install", *options, *PACKAGES], capture_output=True, text=True, timeout=300
+        )
+        if done.returncode:
+            pytest.skip(f"npm cannot fetch {' and '.join(PACKAGES)}: {done.stderr.strip()[-300:]}")
+        said.write_text(json.dumps(PACKAGES))
+    return folder / "node_modules" / ".bin"
+
+
+def test_a_client_typed_by_it_compiles_and_a_wrong_one_does_not(node: Path, tmp_path: Path) -> None:
+    (tmp_path / "client.ts").write_text(CLIENT)
+    make = [node / "openapi-typescript", ROOT / "docs" / "openapi.json", "-o", tmp_path / "hubbub.d.ts"]
+    check = [node / "tsc", "--strict", "--noEmit", "--target", "es2022", tmp_path / "client.ts"]
+    for command in (make, check):
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,189 @@
+"""The page's files as the app answers them: its own alone, from its own folders."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from chalice.test import Client
+from click.testing import CliRunner
+
+import app
+from chalicelib.api import static
+from chalicelib.errors import NotFound
+from chalicelib.settings import Settings
+from local.__main__ import main
+from ops.aws import smoke
+from ops.aws.deploy import Urls
+from ops.cli import deploy
+
+WEB = Path(__file__).parents[2] / "web"
+
+
+def test_the_app_answers_the_page_and_says_where_its_sockets_are() -> None:
+    with Client(app.app) as client:
+        answer = client.http.get("/")
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert answer.body.decode() == (WEB / "index.html").read_text(encoding="utf-8")
+        assert client.http.get("/web/vendor/lit.js").headers["Content-Type"].startswith("text/javascript")
+        assert client.http.get("/web/config.json").json_body == {"stage": "local", "socket": ""}
+
+
+def asked_for(path: str, query: dict[str, list[str]] | None = None) -> dict[str, Any]:
+    """Ask the app for its page by an event of API Gateway whose client sent this path."""
+    context = {"httpMethod": "GET", "resourcePath": "/", "identity": {}, "path": path}
+    event: dict[str, Any] = {
+        "requestContext": context,
+        "headers": {},
+        "multiValueQueryStringParameters": query,
+    }
+    event |= {"pathParameters": None, "stageVariables": None, "body": "", "isBase64Encoded": False}
+    return dict(app.app(event, None))
+
+
+@pytest.mark.parametrize("path", ["/api", "/base/hub"])
+def test_the_page_without_its_last_slash_is_redirected_to_it(path: str) -> None:
+    """AWS: `path` in the request context is the path as it was sent; `/{stage}` is the resource `/` too.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/services-apigateway.html shows an event of `/Prod/`.
+    """
+    answer = asked_for(path, {"socket": ["a b", "c"]})
+    assert answer["statusCode"] == 302
+    address = answer["headers"]["Location"]
+    assert urljoin(f"https://example.org{path}", address) == f"https://example.org{path}/?socket=a+b&socket=c"
+    assert answer["headers"]["Cache-Control"] == "no-store"
+    again = asked_for(f"{path}/")
+    assert again["statusCode"] == 200
+    assert "Location" not in again["headers"]
+
+
+def test_the_address_that_a_deploy_prints_has_its_last_slash(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(smoke, "run", lambda *_: [smoke.Check("REST answers", True, "GET /health")])
+    deploy._smoke(Settings(stage="dev"), Urls("https://a.example/api", "wss://b.example/api"))
+    assert capsys.readouterr().out.splitlines()[-1] == "dev: https://a.example/api/ wss://b.example/api"
+
+
+@pytest.mark.parametrize("prefix", ["api", "/api/", "/a b", "/api?x", "//evil.example"])
+def test_a_prefix_is_a_path_without_a_last_slash(prefix: str) -> None:
+    refused = CliRunner().invoke(main, ["--prefix", prefix])
+    assert refused.exit_code == 2
+    assert "is not a path such as /api" in refused.output
+
+
+def test_a_path_never_redirects_to_another_host() -> None:
+    for path in ("//evil.example", "/api//evil.example", "/x:y", "/https:"):
+        address = urljoin(f"https://example.org{path}", asked_for(path)["headers"]["Location"])
+        assert urlsplit(address).netloc == "example.org"
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("", "../app.py"),
+        ("", "/etc/passwd"),
+        ("..", "app.py"),
+        ("vendor", "../../app.py"),
+        ("vendor", "package.json"),  # what the files are made from is none of them
+        ("", ""),
+        ("", "vendor"),
+        ("", "\0"),
+        ("", 300 * "a"),
+    ],
+)
+def test_nothing_beside_the_files_is_answered(folder: str, name: str) -> None:
+    with pytest.raises(NotFound):
+        static.file(Settings(), name, folder)
+
+
+def test_a_link_out_of_the_folder_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret.txt").write_text("hidden")
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "link.txt").symlink_to(tmp_path / "secret.txt")
+    monkeypatch.setattr(static, "HERE", tmp_path / "web")
+    with pytest.raises(NotFound):
+        static.file(Settings(), "link.txt")
+
+
+def test_browsers_keep_files_of_a_deployment_for_five_minutes_and_none_while_it_is_worked_on() -> None:
+    assert static.file(Settings(), "page.js").headers["Cache-Control"] == "no-cache"
+    assert static.file(Settings(stage="dev"), "page.js").headers["Cache-Control"] == "public, max-age=300"
+
+
+def test_a_bundle_is_kept_for_ever_and_the_html_that_names_it_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(static, "HERE", tmp_path)
+    for name in (
+        "page-0123456789ab.js",
+        "page-0123456789ab.css",
+        "index.html",
+        "admin.html",
+        "admin-calls.js",
+    ):
+        (tmp_path / name).write_text("")
+    said = {
+        path.name: static.file(Settings(stage="dev"), path.name).headers["Cache-Control"]
+        for path in tmp_path.iterdir()
+    }
+    assert said == {
+        "page-0123456789ab.js": "public, max-age=31536000, immutable",
+        "page-0123456789ab.css": "public, max-age=31536000, immutable",
+        "index.html": "no-cache",
+        "admin.html": "no-cache",
+        "admin-calls.js": "public, max-age=300",
+    }
+
+
+def test_every_file_has_the_headers_that_keep_it_to_itself() -> None:
+    with Client(app.app) as client:
+        for path in ("/", "/web/admin.html", "/web/examples/comments.html", "/web/page.js", "/docs"):
+            headers = client.http.get(path).headers
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Referrer-Policy"] == "no-referrer"
+            assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+            assert "base-uri 'none'" in headers["Content-Security-Policy"]
+            if headers["Content-Type"].startswith("text/html") and path != "/docs":
+                assert "default-src 'none'; script-src 'self';" in headers["Content-Security-Policy"]
+                assert "unsafe" not in headers["Content-Security-Policy"]
+
+
+def test_chalice_packs_the_page_with_the_app(tmp_path: Path) -> None:
+    from chalice.deploy.packager import LambdaDeploymentPackager
+    from chalice.utils import OSUtils
+
+    packager = LambdaDeploymentPackager.__new__(LambdaDeploymentPackager)
+    packager._osutils = OSUtils()
+    with zipfile.ZipFile(tmp_path / "package.zip", "w") as package:
+        packager._add_vendor_files(package, str(WEB.parent / "vendor"))
+    files = {f"web/{file.relative_to(WEB)}" for file in WEB.rglob("*") if file.is_file()}
+    assert files <= set(package.namelist())
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline() -> None:
+    html = (WEB / "index.html").read_text(encoding="utf-8")
+    for address in re.findall(r'(?:src|href)="([^"]*)"', html):
+        assert not address.startswith(("http", "/")), address  # relative: a stage lies below a path
+    assert not re.search(r"<script(?![^>]*\bsrc=)|\bon\w+=|\bstyle=|<style", html)
+    assert "script-src 'self'; style-src 'self'" in html
+
+
+@pytest.mark.parametrize("file", sorted(WEB.glob("*.js")) + sorted(WEB.glob("*.css")), ids=lambda f: f.name)
+def test_a_module_of_the_page_is_short_enough_to_be_read(file: Path) -> None:
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= 250
+    text = file.read_text(encoding="utf-8")
+    assert not re.search(r"innerHTML|insertAdjacentHTML|unsafeHTML|\beval\(|document\.write", text)
+
+
+def test_each_library_says_which_version_it_is_and_under_which_licence() -> None:
+    made_from = json.loads((WEB / "vendor" / "package.json").read_text())["dependencies"]
+    for file, name in (("lit.js", "lit-html"), ("uplot.js", "uPlot"), ("uplot.css", "uPlot")):
+        first = (WEB / "vendor" / file).read_text(encoding="utf-8").splitlines()[0]
+        assert first.startswith(f"/*! {name} {made_from[name.lower()]}, "), first
+        assert "licences.txt" in first

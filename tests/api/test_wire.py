@@ -1,0 +1,338 @@
+"""What is read from the wire, exactly, and what is refused, always with a ValueError that names the field."""
+
+from __future__ import annotations
+
+import json
+import time
+import unicodedata
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chalicelib.api import codec
+from chalicelib.api.schemas import Identifier, Schema
+
+
+class Part(Schema):
+    amount: Decimal | None = None
+
+
+class Score(Schema):
+    """A body with a field of each kind."""
+
+    player: Identifier | None = None
+    value: Decimal | None = None
+    rating: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None
+    ratio: float | None = None
+    order: Literal["asc", "desc"] | None = None
+    text: Annotated[str, msgspec.Meta(max_length=10)] | None = None
+    is_open: bool | None = None
+    parts: list[Part] = msgspec.field(default_factory=list)
+    by_name: dict[str, Decimal] = msgspec.field(default_factory=dict)
+    free: Any = None
+
+
+class Query(Schema):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
+    ratio: float = 0.0
+    least: Decimal | None = None
+    name: Identifier | None = None
+
+
+def nested(depth: int) -> bytes:
+    return b'{"free":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+
+
+FIELD = r"^[^ ]+: ."
+E_ACUTE, DECOMPOSED = "é", "e\u0301"
+FLAG = "👍🏽🇩🇪"
+
+
+def refused(sent: bytes | dict[str, str], kind: Any) -> str | None:
+    """Answer how something is refused, and None if it is not: any other exception is a failure."""
+    try:
+        codec.texts(sent, kind) if isinstance(sent, dict) else codec.decode(sent, kind)
+    except ValueError as error:
+        return str(error).encode().decode()
+    return None
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "value"),
+    [
+        ('{"value":1.10}', "value", Decimal("1.10")),
+        ('{"value":7}', "value", Decimal(7)),
+        ('{"value":' + "9" * 38 + "}", "value", Decimal("9" * 38)),
+        ('{"value":0.' + "1" * 38 + "}", "value", Decimal("0." + "1" * 38)),
+        ('{"value":9.' + "9" * 37 + "E+125}", "value", Decimal("9." + "9" * 37 + "E+125")),
+        ('{"value":1e-130}', "value", Decimal("1e-130")),
+        ('{"value":-0}', "value", Decimal(0)),
+        ('{"value":0e999999999}', "value", Decimal(0)),
+        ('{"ratio":3}', "ratio", 3.0),
+        ('{"ratio":0.5}', "ratio", 0.5),
+        ('{"parts":[{"amount":0.1}]}', "parts", [Part(amount=Decimal("0.1"))]),
+        ('{"byName":{"a":1,"b":2.5}}', "by_name", {"a": Decimal(1), "b": Decimal("2.5")}),
+        ('{"isOpen":true}', "is_open", True),
+        ('{"player":"' + "𝕏" * 60 + '"}', "player", "𝕏" * 60),
+        ('{"player":"' + DECOMPOSED + '"}', "player", E_ACUTE),
+        ('{"player":"e\\u0301"}', "player", E_ACUTE),
+        ('{"player":"' + DECOMPOSED * 60 + '"}', "player", E_ACUTE * 60),
+        (f'{{"player":"{FLAG}"}}', "player", FLAG),
+        ('{"player":"\\ud83d\\ude00"}', "player", "😀"),
+        ('{"text":"a\\u0000b"}', "text", "a\0b"),
+        ('{"text":"' + "😀" * 10 + '"}', "text", "😀" * 10),
+        ('{"text":"\u202eabc"}', "text", "\u202eabc"),
+        (' {"rating" : 5}\n', "rating", 5),
+        (nested(codec.DEPTH).decode(), "text", None),
+        ('{"unknown":1}', "text", None),
+    ],
+)
+def test_what_is_well_formed_arrives_exactly(raw: str, field: str, value: Any) -> None:
+    found = getattr(codec.decode(raw.encode(), Score), field)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_whole_number_is_an_integer_however_it_is_written() -> None:
+    for text in ("5", "5.0", "0.5e1", "50E-1"):
+        assert codec.decode(f'{{"rating":{text},"value":{text}}}'.encode(), Score).rating == 5
+
+
+def test_negative_zero_is_zero() -> None:
+    for text in ("-0", "-0.0", "-0e5"):
+        assert str(codec.decode(f'{{"value":{text}}}'.encode(), Score).value) == "0"
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "body: it is not JSON"),
+        (b"{", "body: it is not JSON"),
+        (b"{}{}", "body: it is not JSON"),
+        (b"{'a':1}", "body: it is not JSON"),
+        (b'\xef\xbb\xbf{"rating":1}', "body: it is not JSON"),
+        (b'{"text":"a\nb"}', "body: it is not JSON"),
+        (b'{"value":01}', "body: it is not JSON"),
+        (b'{"value":.5}', "body: it is not JSON"),
+        (b'{"value":+1}', "body: it is not JSON"),
+        (b"\xff", "body: it is not UTF-8"),
+        (b'{"text":"\xed\xa0\x80"}', "body: it is not UTF-8"),
+        (b'{"text":"\xc0\xaf"}', "body: it is not UTF-8"),
+        ('{"text":"a"}'.encode("utf-16"), "body: it is not UTF-8"),
+        (b"[]", "request: Expected `object`, got `array`"),
+        (b"null", "request: Expected `object`, got `null`"),
+        (b"7", "request: Expected `object`, got `int`"),
+        (b'{"text":"\\ud83d"}', "text: a text has half of a surrogate pair"),
+        (b'{"free":{"deep":["\\ude00\\ud83d"]}}', "deep: a text has half of a surrogate pair"),
+        (b'{"\\ud83d":1}', "body: a text has half of a surrogate pair"),
+        (('{"text":"e' + "\u0301" * 31 + '"}').encode(), "text: a text has more than 30 combining marks"),
+        (b'{"value":NaN}', "body: NaN is not a number"),
+        (b'{"free":[Infinity]}', "body: Infinity is not a number"),
+        (b'{"value":-Infinity}', "body: -Infinity is not a number"),
+        (b'{"value":1e400}', "body: the number 1E+400 is out of range"),
+        (b'{"value":1e126}', "body: the number 1E+126 is out of range"),
+        (b'{"value":1e-131}', "body: the number 1E-131 is out of range"),
+        (b'{"value":1e9999999}', "body: the number 1E+9999999 is out of range"),
+        (b'{"free":-1e-9999999}', "body: the number -1E-9999999 is out of range"),
+        (b'{"value":1e999999999999999999999}', "body: the number 1e999999999999999999 is out of range"),
+        (b'{"value":' + b"9" * 39 + b"}", "body: a number has more than 38 digits"),
+        (b'{"free":-' + b"9" * 39 + b"}", "body: a number has more than 38 digits"),
+        (b'{"value":0.' + b"1" * 39 + b"}", "body: a number has more than 38 digits"),
+        (b'{"value":"NaN"}', "value: Expected a number, got `str`"),
+        (b'{"value":"5"}', "value: Expected a number, got `str`"),
+        (b'{"parts":[{},{"amount":"1e999"}]}', "amount: Expected a number, got `str`"),
+        (b'{"byName":{"a":1,"b":"2"}}', "b: Expected a number, got `str`"),
+        (b'{"ratio":"nan"}', "ratio: Expected `float | null`, got `str`"),
+        (b'{"value":true}', "value: Expected `decimal | null`, got `bool`"),
+        (b'{"rating":true}', "rating: Expected `int | null`, got `bool`"),
+        (b'{"rating":5.5}', "rating: Expected `int | null`, got `decimal`"),
+        (b'{"rating":6}', "rating: Expected `int` <= 5"),
+        (b'{"rating":' + b"9" * 38 + b"}", "rating: "),
+        (b'{"isOpen":1}', "isOpen: Expected `bool | null`, got `int`"),
+        (b'{"text":"12345678901"}', "text: Expected `str` of length <= 10"),
+        (b'{"order":"best"}', "order: Invalid enum value 'best'"),
+        (b'{"player":""}', "player: must be 1 to 128 ASCII characters"),
+        (b'{"player":"' + b"a" * 129 + b'"}', "player: must be 1 to 128 ASCII characters"),
+        (b'{"player":"a#b"}', "player: must be 1 to 128 ASCII characters"),
+        (b'{"player":"a\\u0000"}', "player: must be 1 to 128 ASCII characters"),
+        (b'{"player":"a\\n"}', "player: must be 1 to 128 ASCII characters"),
+        ('{"player":"a\u202eb"}'.encode(), "player: must be 1 to 128 ASCII characters"),
+        ('{"player":"a\u200fb"}'.encode(), "player: must be 1 to 128 ASCII characters"),
+        (b'{"rating":1,"rating":2}', "body: the key 'rating' stands twice"),
+        (b'{"free":[{"a":1,"a":1}]}', "body: the key 'a' stands twice"),
+        (b'{"a":1,"\\u0061":1}', "body: the key 'a' stands twice"),
+        (nested(codec.DEPTH + 2), "body: it nests deeper than 32 levels"),
+        (nested(100_000), "body: it nests deeper than 32 levels"),
+        (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "body: it nests deeper than 32 levels"),
+    ],
+)
+def test_what_is_malformed_is_refused_and_named(raw: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=FIELD) as error:
+        codec.decode(raw, Score)
+    assert str(error.value).startswith(message)
+
+
+def test_a_refusal_does_not_repeat_all_that_was_sent() -> None:
+    for raw in (
+        b'{"order":"' + b"x" * 900_000 + b'"}',
+        b'{"%s":1,"%s":2}' % (b"k" * 400_000, b"k" * 400_000),
+    ):
+        with pytest.raises(ValueError, match=FIELD) as error:
+            codec.decode(raw, Score)
+        assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"9" * 1_000_000,
+        b'{"value":1.' + b"0" * 999_000 + b"}",
+        b'{"value":1e' + b"9" * 999_000 + b"}",
+        b'{"free":"' + b"a" * 999_000 + b'"}',
+        ('{"free":"' + "e\u0301" * 300_000 + '"}').encode(),
+        ('{"free":"e' + "\u0301\u0327" * 240_000 + '"}').encode(),  # one letter with marks out of order
+        b'{"free":"' + b"\\u0061" * 160_000 + b'"}',
+        b'{"free":[' + b"{}," * 300_000 + b"{}]}",
+        ('{"free":"' + "\u0f73" * 300_000 + '"}').encode(),
+        ("{" + ",".join(f'"k{i}":0' for i in range(90_000)) + ',"k89999":0}').encode(),
+    ],
+    ids=lambda raw: raw[:12].decode(),
+)
+def test_a_megabyte_of_anything_takes_no_more_than_seconds(raw: bytes) -> None:
+    begun = time.perf_counter()
+    refusal = refused(raw, Score)
+    assert refusal is None or len(refusal) < 300
+    assert time.perf_counter() - begun < 3
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({}, Query()),
+        (
+            {"limit": "100", "ratio": "0.5", "least": "-1.50"},
+            Query(limit=100, ratio=0.5, least=Decimal("-1.50")),
+        ),
+        ({"name": DECOMPOSED}, Query(name=E_ACUTE)),
+        ({"name": FLAG}, Query(name=FLAG)),
+    ],
+)
+def test_parameters_arrive_typed(sent: dict[str, str], expected: Query) -> None:
+    assert codec.texts(sent, Query) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("limit", ""),
+        ("limit", "0"),
+        ("limit", "101"),
+        ("limit", "1e400"),
+        ("limit", "NaN"),
+        ("limit", "null"),
+        ("limit", "1.5"),
+        ("limit", " 5"),
+        ("limit", "٣"),
+        ("limit", "1_0"),
+        ("limit", "9" * 400),
+        ("ratio", "nan"),
+        ("ratio", "inf"),
+        ("ratio", "-Infinity"),
+        ("ratio", "1e400"),
+        ("least", "NaN"),
+        ("least", "sNaN"),
+        ("least", "Infinity"),
+        ("least", "1e400"),
+        ("least", "9" * 39),
+        ("least", "null"),
+        ("name", "a#b"),
+        ("name", "a\0b"),
+        ("name", "\ud800"),
+    ],
+)
+def test_a_malformed_parameter_is_refused_and_named(field: str, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{field}: .") as error:
+        codec.texts({field: text}, Query)
+    str(error.value).encode()  # whatever was sent, it can be answered
+
+
+@pytest.mark.parametrize(
+    ("raw", "read"),
+    [
+        ("a", "a"),
+        ("a%2Fb", "a/b"),
+        ("100%25", "100%"),
+        ("a+b", "a+b"),
+        ("%F0%9F%98%80", "😀"),
+        ("%252F", "%2F"),
+    ],
+)
+def test_a_part_of_a_path_is_unquoted_once(raw: str, read: str) -> None:
+    assert codec.unquoted("board", raw) == read
+
+
+@pytest.mark.parametrize("raw", ["%", "%2", "a%zz", "%ff", "%ED%A0%80", "%C0%AF", "%F0%9F%98", "%%32%35"])
+def test_a_part_of_a_path_that_is_no_utf_8_is_refused_and_named(raw: str) -> None:
+    with pytest.raises(ValueError, match=r"^board: it is not UTF-8"):
+        codec.unquoted("board", raw)
+
+
+NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**30), max_value=10**30)
+LEAVES = st.none() | st.booleans() | st.integers(-(10**37), 10**37) | NUMBERS | st.text()
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None, database=None)
+@given(st.binary() | st.text().map(str.encode))
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    refused(raw, Score)
+    refused(raw, Any)
+
+
+@settings(deadline=None, database=None)
+@given(VALUES, st.sampled_from([*Score.__struct_encode_fields__, "x"]), st.booleans())
+def test_any_json_is_read_or_refused(value: Any, field: str, ascii: bool) -> None:
+    raw = json.dumps({field: value}, default=float, ensure_ascii=ascii).encode(errors="surrogatepass")
+    refused(raw, Score)
+
+
+@settings(deadline=None, database=None)
+@given(st.dictionaries(st.sampled_from(["limit", "ratio", "least", "name"]), st.text()))
+def test_any_parameters_are_read_or_refused(sent: dict[str, str]) -> None:
+    refused(sent, Query)
+
+
+@settings(deadline=None, database=None)
+@given(VALUES)
+def test_what_was_read_is_written_as_it_was(value: Any) -> None:
+    once = codec.decode(codec.encode(_normal(value)).encode(), Any)
+    assert once == _normal(value)
+    assert codec.decode(codec.encode(once).encode(), Any) == once
+
+
+@settings(deadline=None, database=None)
+@given(st.integers(-(10**38) + 1, 10**38 - 1), st.integers(-130, 88))
+def test_a_decimal_comes_back_exactly(digits: int, exponent: int) -> None:
+    value = Decimal(f"{digits}e{exponent}")
+    found = codec.decode(codec.encode(Score(value=value)).encode(), Score).value
+    assert found == value
+    assert value == value.to_integral_value() or str(found) == str(value)
+
+
+def _normal(value: Any) -> Any:
+    """Write a value's texts as they are after they have entered; its names stay as they are."""
+    if isinstance(value, dict):
+        return {name: _normal(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_normal(part) for part in value]
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) else value

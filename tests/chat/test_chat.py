@@ -1,0 +1,1044 @@
+"""Chat, connection by connection: the contract's frames, and every state that an event can meet."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
+from chalice.test import Client
+
+import app
+from bench.meter import Meter
+from chalicelib import settings, times
+from chalicelib.api import auth
+from chalicelib.chat import matching, outbox, reports, resume, waiting_pool
+from chalicelib.chat import matchmaker as lobby
+from chalicelib.chat.connections import QUOTED, Refusals, arrived, key
+from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.errors import Busy
+from chalicelib.telemetry import logs
+from ops.aws import template
+from proof.world import BEGIN
+from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat, text, without_time
+from tests.support.records import scan
+
+
+@pytest.fixture
+def admin(chat: Chat) -> Iterator[Callable[[str], Any]]:
+    """Call the API as an admin."""
+    bearer = "Bearer " + auth.mint(settings.current(), "admin-1", scope="admin")
+    with Client(app.app) as client:
+
+        def get(path: str) -> Any:
+            answer = client.http.get(path, headers={"Authorization": bearer})
+            assert answer.status_code == 200, answer.body
+            return answer.json_body
+
+        yield get
+
+
+@pytest.fixture
+def chat(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
+    connect.cache_clear()
+    # moto breaks under threads; what is done at once elsewhere is done one after the other here.
+    monkeypatch.setattr(lobby, "at_once", lambda work, things: [work(thing) for thing in things])
+    yield Chat(connect())
+    connect.cache_clear()
+
+
+# -- matched at once -----------------------------------------------------------------------------------
+
+
+def test_two_who_come_are_matched_and_both_are_told(chat: Chat) -> None:
+    [status] = chat.come("a")
+    assert {**status, "since": ""} == {"type": "status", "state": "waiting", "since": ""}
+    status, note = chat.come("b")
+    assert (status["type"], status["state"], note) == ("status", "matched", CONNECTED)
+    assert chat.wire.read("a") == [CONNECTED]
+    assert (chat.partner("a"), chat.partner("b")) == ("b", "a")
+    assert chat.pool() == []
+
+
+def test_the_third_waits_and_the_fourth_finds_it(chat: Chat) -> None:
+    for id in "abcd":
+        chat.come(id)
+    assert [chat.partner(id) for id in "abcd"] == ["b", "a", "d", "c"]
+
+
+def test_whoever_waits_longest_is_matched_first(chat: Chat) -> None:
+    chat.come("a", interests="chess")
+    chat.come("b", interests="music")
+    chat.wait(6)
+    chat.come("c")
+    assert chat.partner("c") == "a"
+
+
+def test_lobbies_do_not_mix(chat: Chat) -> None:
+    chat.come("a", lobby="red")
+    chat.come("b", lobby="blue")
+    chat.come("c", lobby="red")
+    assert [chat.partner(id) for id in "abc"] == ["c", None, "a"]
+
+
+@pytest.mark.parametrize("lobby", ["a b", ""])
+def test_a_wrong_lobby_is_not_let_in(chat: Chat, lobby: str) -> None:
+    assert chat.connect("a", query={"lobby": lobby}) == 400
+    assert chat.item("a") == {}
+
+
+def test_a_page_of_another_origin_is_not_let_in(chat: Chat) -> None:
+    chat.settings = SETTINGS._replace(stage="prod", origins=("https://www.example.org",))
+    assert chat.connect("a", headers={"Origin": "https://evil.example"}) == 403
+    assert chat.item("a") == {}
+    assert chat.connect("a", headers={"Origin": "https://www.example.org"}) == 200
+
+
+def test_a_connect_that_comes_twice_joins_once(chat: Chat) -> None:
+    chat.come("a")
+    before = chat.item("a")
+    assert chat.connect("a") == 200
+    assert chat.item("a") == before
+    assert chat.pool() == ["a"]
+
+
+def test_a_connect_that_comes_after_the_disconnect_is_no_ghost(chat: Chat) -> None:
+    chat.come("a")
+    chat.disconnect("a")
+    assert chat.connect("a", opens=False) == 200
+    assert (chat.state("a"), chat.pool()) == ("gone", [])
+
+
+# -- talking -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(chat: Chat) -> Chat:
+    chat.come("a")
+    chat.come("b")
+    chat.wire.read("a")
+    return chat
+
+
+def test_a_message_reaches_the_partner_in_order_and_nobody_else(pair: Chat) -> None:
+    pair.come("c")
+    assert [pair.say("a", "message", text=said) for said in ("one", "two", "three")] == [[]] * 3
+    assert without_time(pair.wire.read("b")) == [text("one"), text("two"), text("three")]
+    assert pair.say("b", "message", text="ö") == []
+    assert without_time(pair.wire.read("a")) == [text("ö")]
+    assert pair.wire.read("c") == []
+
+
+def test_typing_reaches_the_partner(pair: Chat) -> None:
+    assert pair.say("a", "typing") == []
+    assert pair.wire.read("b") == [{"type": "typing"}]
+
+
+@pytest.mark.parametrize("action", ["message", "typing", "report"])
+def test_who_has_no_partner_is_told(chat: Chat, action: str) -> None:
+    chat.come("a")
+    assert chat.say("a", action, text="hello", reason="why") == [NOT_MATCHED]
+
+
+def test_a_ping_is_answered(pair: Chat) -> None:
+    assert pair.say("a", "ping") == [{"type": "pong"}]
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        ("{}", "bad_request"),
+        ('{"action": "fly"}', "bad_request"),
+        ('{"action": "message"}', "bad_request"),
+        ('{"action": "message", "text": ""}', "bad_request"),
+        ('{"action": "message", "text": 7}', "bad_request"),
+        ('{"action": "report"}', "bad_request"),
+        ('{"action": "report", "reason": "' + "x" * 501 + '"}', "bad_request"),
+        ('{"action": "subscribe", "topic": "nothing:at-all"}', "bad_request"),
+        ('{"action": "unsubscribe"}', "bad_request"),
+        ('{"action": "message", "text": "' + "x" * 2001 + '"}', "too_long"),
+        ('{"action": "message", "text": "' + "x" * 9000 + '"}', "too_long"),
+    ],
+)
+def test_what_is_wrong_with_a_frame_is_told_and_the_connection_stays(
+    pair: Chat, frame: str, code: str
+) -> None:
+    pair.raw("a", frame)
+    assert pair.wire.read("a") == [{"type": "error", "code": code}]
+    pair.say("a", "message", text="still here")
+    assert without_time(pair.wire.read("b")) == [text("still here")]
+
+
+def test_a_text_of_2000_characters_is_not_too_long(pair: Chat) -> None:
+    pair.raw("a", json.dumps({"action": "message", "text": "ü" * 2000}, ensure_ascii=False))
+    assert len(pair.wire.read("b")[0]["text"]) == 2000
+
+
+def test_the_31st_frame_in_ten_seconds_is_too_fast_and_a_second_later_it_is_not(chat: Chat) -> None:
+    chat.come("a")
+    answers = [chat.say("a", "ping") for _ in range(32)]
+    assert answers[:29] == [[{"type": "pong"}]] * 29  # the first frame was the status
+    assert answers[29:] == [[{"type": "error", "code": "slow_down"}]] * 3
+    chat.wait(9.5)
+    assert chat.say("a", "ping") == [{"type": "error", "code": "slow_down"}]
+    chat.wait(0.5)
+    assert chat.say("a", "ping") == [{"type": "pong"}]
+
+
+SLOW_DOWN = {"type": "error", "code": "slow_down"}
+TOO_FAST = {"type": "close", "code": 4008, "reason": "keeps sending after slow_down"}
+
+
+def flood(chat: Chat, id: str) -> None:
+    """Send frames until the next one is too fast."""
+    while chat.say(id, "ping") == [{"type": "pong"}]:
+        pass
+
+
+def test_ten_frames_in_a_row_that_are_too_fast_close_the_connection(pair: Chat) -> None:
+    pair.come("c")
+    flood(pair, "a")  # the first refusal
+    for _ in range(8):
+        assert pair.say("a", "ping") == [SLOW_DOWN]
+    assert pair.wire.closed == []
+    assert pair.say("a", "ping") == [SLOW_DOWN, TOO_FAST]
+    assert pair.wire.closed == ["a"]
+    assert (pair.state("a"), pair.partner("b")) == ("gone", "c")  # nobody has to wait for $disconnect
+    posts = pair.wire.posts
+    pair.say("a", "ping")  # on its way when the connection was closed
+    pair.disconnect("a")
+    assert (pair.wire.posts, pair.partner("b")) == (posts, "c")
+
+
+def test_refusals_are_counted_by_whichever_process_refuses(chat: Chat) -> None:
+    """On AWS the frames of one connection are handled by several at once."""
+    chat.come("a")
+    flood(chat, "a")
+    for _ in range(9):
+        assert chat.wire.closed == []
+        chat.refusals = Refusals()
+        chat.say("a", "ping")
+    assert chat.wire.closed == ["a"]
+
+
+def test_who_slows_down_is_forgiven(chat: Chat) -> None:
+    chat.come("a")
+    for _ in range(3):
+        flood(chat, "a")
+        for _ in range(8):
+            assert chat.say("a", "ping") == [SLOW_DOWN]
+        chat.wait(10)
+    assert "refused" in chat.item("a")
+    assert chat.say("a", "ping") == [{"type": "pong"}]
+    assert "refused" not in chat.item("a")
+    assert chat.wire.closed == []
+
+
+def test_a_frame_that_is_refused_again_costs_nothing_of_the_table(chat: Chat) -> None:
+    chat.come("a")
+    for _ in range(29):
+        chat.say("a", "ping")
+    costs = []
+    for _ in range(3):
+        with Meter(chat.table.client) as meter:
+            assert chat.say("a", "ping") == [SLOW_DOWN]
+        costs.append((meter.write_units, meter.read_units))
+    assert costs == [(2, 0), (0, 0), (0, 0)]
+
+
+def test_frames_that_say_nothing_count_for_the_rate_too(chat: Chat) -> None:
+    chat.come("a")
+    for _ in range(29):
+        chat.raw("a", "{")
+        assert chat.wire.read("a") == [{"type": "error", "code": "bad_request"}]
+    for _ in range(10):
+        chat.raw("a", '{"action": "message", "text": "' + "x" * 9000 + '"}')
+    assert chat.wire.read("a") == [SLOW_DOWN] * 10 + [TOO_FAST]
+    assert chat.wire.closed == ["a"]
+
+
+def test_the_rate_is_judged_by_when_a_frame_arrived(chat: Chat) -> None:
+    chat.come("a")
+    chat.wait(60)
+    begun = times.milliseconds(chat.now) - 40_000
+    for second in range(40):  # one a second, which an overloaded server handles all at once
+        chat.raw("a", '{"action": "ping"}', requestTimeEpoch=begun + 1000 * second)
+    assert chat.wire.read("a") == [{"type": "pong"}] * 40
+    chat.come("b")
+    begun = times.milliseconds(chat.now)
+    for _ in range(31):  # all at once, which it handles one a second
+        chat.wait(1)
+        chat.raw("b", '{"action": "ping"}', requestTimeEpoch=begun)
+    assert chat.wire.read("b") == [{"type": "pong"}] * 29 + [SLOW_DOWN] * 2
+
+
+@pytest.mark.parametrize("epoch", [None, "1", 0, 10**14, -(10**14)])
+def test_an_arrival_is_within_the_last_minute_whatever_the_event_says(epoch: Any) -> None:
+    found = arrived({"requestTimeEpoch": epoch}, BEGIN)
+    assert BEGIN - timedelta(minutes=1) <= found <= BEGIN
+
+
+def test_a_takeover_does_not_begin_a_new_rate(chat: Chat) -> None:
+    chat.come("a")
+    place = token(chat, "a")
+    flood(chat, "a")
+    assert chat.connect("a2", query={"resume": place}) == 200
+    assert chat.say("a2", "status") == [SLOW_DOWN]
+    assert chat.item("a2")["refused"] == 2
+    chat.wait(10)
+    assert chat.say("a2", "status")[0]["type"] == "status"
+
+
+def test_a_connection_that_took_a_place_is_not_taken_for_one_that_was_heard(pair: Chat) -> None:
+    place = token(pair, "a")
+    assert pair.connect("a2", opens=False, query={"resume": place}) == 200
+    pair.say("b", "typing")  # a 410, for it is opening
+    assert pair.state("a2") == "matched"
+
+
+# -- going on, leaving, coming again -------------------------------------------------------------------
+
+
+def test_next_leaves_the_partner_and_neither_meets_the_other_at_once(pair: Chat) -> None:
+    assert pair.say("a", "next") == []
+    assert pair.wire.read("b") == [DISCONNECTED]
+    for id in "ab":
+        assert pair.say(id, "status")[0]["state"] == "waiting"
+    pair.come("c")
+    assert pair.partner("c") in ("a", "b")
+
+
+def test_next_finds_whoever_waits(pair: Chat) -> None:
+    pair.come("c")
+    assert pair.say("a", "next") == [CONNECTED]
+    assert pair.partner("a") == "c"
+    assert pair.wire.read("b") == [DISCONNECTED]
+    assert pair.state("b") == "waiting"
+
+
+def test_two_who_are_left_alone_may_meet_again_after_a_while(pair: Chat) -> None:
+    pair.say("a", "next")
+    pair.wait(9)
+    assert pair.say("a", "ping") == [{"type": "pong"}]
+    pair.wait(2)
+    assert pair.say("a", "ping") == [{"type": "pong"}, CONNECTED]
+    assert pair.partner("a") == "b"
+
+
+def place(chat: Chat, id: str, **card: Any) -> Item:
+    """Write a place of the pool for one that nobody else meets."""
+    entry = waiting_pool.entry(
+        "main", waiting_pool.turn(id, chat.tick()), {"who": id, "at": "", "born": 0, **card}
+    )
+    chat.table.put(entry)
+    return entry
+
+
+def test_the_former_partner_is_no_choice_while_another_waits(pair: Chat) -> None:
+    """Nor after a lost race, when one of several is taken at random."""
+    pair.say("a", "next")
+    pair.wait(11)
+    for id in "cd":
+        place(pair, id)
+    found = waiting_pool.suitable(pair.table, pair.item("a"), pair.now, SETTINGS)
+    assert [waiting_pool.id_of(one) for one in found] == ["c", "d"]
+
+
+def test_the_former_partner_is_no_choice_while_another_waits_behind_many(pair: Chat) -> None:
+    """The first look shows the former partner, and many who would not take anyone yet."""
+    pair.say("a", "next")
+    pair.wait(11)
+    for number in range(waiting_pool.LOOK):
+        place(pair, f"w{number}", interests={"music"})
+    me = pair.item("a")
+    assert [waiting_pool.id_of(one) for one in waiting_pool.suitable(pair.table, me, pair.now, SETTINGS)] == [
+        "b"
+    ]
+    place(pair, "c")
+    assert [waiting_pool.id_of(one) for one in waiting_pool.suitable(pair.table, me, pair.now, SETTINGS)] == [
+        "c"
+    ]
+
+
+def test_after_a_lost_race_a_shared_interest_still_goes_first(chat: Chat) -> None:
+    chat.come("a", interests="chess,film")
+    chat.wait(6)
+    for id, interest in (("b", "chess"), ("c", "none"), ("d", "film")):
+        place(chat, id, interests={interest})
+    chat.wait(6)
+    found = waiting_pool.suitable(chat.table, chat.item("a"), chat.now, SETTINGS)
+    assert [waiting_pool.id_of(one) for one in found] == ["b", "d"]
+
+
+def test_who_waits_keeps_its_place_when_it_says_next(chat: Chat) -> None:
+    chat.come("a", interests="chess")
+    chat.come("b", interests="music")
+    chat.say("a", "next")
+    chat.say("a", "find")
+    assert chat.pool() == ["a", "b"]
+
+
+@pytest.mark.parametrize("before", ["waiting", "matched"])
+def test_leave_is_idle_and_find_waits_again(chat: Chat, before: str) -> None:
+    chat.come("a")
+    if before == "matched":
+        chat.come("b")
+        chat.wire.read("a")
+    assert chat.say("a", "leave") == []
+    assert chat.say("a", "leave") == []
+    assert chat.say("a", "status")[0]["state"] == "idle"
+    assert "a" not in chat.pool()
+    assert chat.say("a", "message", text="hello") == [NOT_MATCHED]
+    chat.come("c")
+    assert chat.partner("a") is None
+    chat.say("a", "find")
+    assert chat.say("a", "find") == []
+    assert chat.state("a") != "idle"
+
+
+def test_leave_frees_the_partner_who_is_matched_again_by_itself(pair: Chat) -> None:
+    pair.come("c")
+    pair.say("a", "leave")
+    assert pair.wire.read("b") == [DISCONNECTED, CONNECTED]
+    assert pair.wire.read("c") == [CONNECTED]
+    assert (pair.state("a"), pair.partner("b"), pair.partner("c")) == ("idle", "c", "b")
+
+
+# -- the end of a connection ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", ["waiting", "idle", "matched", "gone"])
+def test_a_disconnect_in_every_state_once_and_again(chat: Chat, before: str) -> None:
+    chat.come("a")
+    if before == "matched":
+        chat.come("b")
+        chat.wire.read("a")
+    elif before == "idle":
+        chat.say("a", "leave")
+    elif before == "gone":
+        chat.disconnect("a")
+    chat.disconnect("a")
+    chat.disconnect("a")
+    assert (chat.state("a"), chat.partner("a")) == ("gone", None)
+    assert chat.pool() == (["b"] if before == "matched" else [])
+    if before == "matched":
+        assert chat.wire.read("b") == [DISCONNECTED]
+        assert chat.say("b", "status")[0]["state"] == "waiting"
+
+
+def test_who_disconnected_before_anybody_knew_it_does_no_harm(chat: Chat) -> None:
+    chat.disconnect("nobody")
+    assert chat.item("nobody") == {}
+
+
+def test_a_late_frame_of_one_who_left_does_nothing(pair: Chat) -> None:
+    pair.disconnect("a")
+    pair.wire.read("b")
+    for action in ("message", "next", "find", "leave", "report", "status"):
+        pair.say("a", action, text="too late", reason="late")
+    assert pair.wire.read("b") == []
+    assert (pair.state("a"), pair.pool()) == ("gone", ["b"])
+
+
+def test_a_connection_that_nobody_knows_is_closed_so_that_its_client_comes_again(chat: Chat) -> None:
+    chat.wire.open.add("stranger")
+    chat.say("stranger", "status")
+    assert chat.wire.closed == ["stranger"]
+
+
+@pytest.mark.parametrize("action", ["message", "typing"])
+def test_a_partner_that_died_in_silence_is_found_out_at_the_next_touch(pair: Chat, action: str) -> None:
+    pair.come("c")
+    pair.die("b")
+    assert pair.say("a", action, text="hello?") == [DISCONNECTED, CONNECTED]
+    assert (pair.state("b"), pair.partner("a")) == ("gone", "c")
+
+
+def test_a_partner_whose_item_has_expired_is_no_partner(pair: Chat) -> None:
+    pair.die("b")
+    pair.table.delete(key("b"))
+    assert pair.say("a", "message", text="hello?") == [DISCONNECTED]
+    assert pair.state("a") == "waiting"
+
+
+def test_a_dead_one_who_waits_is_met_and_passed_over(chat: Chat) -> None:
+    chat.come("a")
+    chat.die("a")
+    chat.wait(11)
+    assert [frame["type"] for frame in chat.come("b")] == ["status"]
+    assert (chat.state("a"), chat.state("b"), chat.pool()) == ("gone", "waiting", ["b"])
+
+
+def test_a_410_of_one_that_is_still_opening_is_no_death(chat: Chat) -> None:
+    chat.connect("a", opens=False)
+    chat.come("b")  # meets a, whom nothing can be posted to yet
+    assert (chat.partner("a"), chat.partner("b")) == ("b", "a")
+    chat.wire.open.add("a")
+    status, note = chat.say("a", "status")
+    assert (status["state"], note) == ("matched", CONNECTED)
+
+
+def test_one_that_never_opened_is_dead_in_the_end(chat: Chat) -> None:
+    chat.connect("a", opens=False)
+    chat.come("b")
+    chat.wait(11)
+    assert chat.say("b", "message", text="hello?") == [DISCONNECTED]
+    assert (chat.state("a"), chat.pool()) == ("gone", ["b"])
+
+
+def test_a_partner_hears_of_the_pair_before_it_hears_from_it(chat: Chat) -> None:
+    chat.come("a")
+    chat.connect("b")  # which has not asked for its status yet
+    chat.say("a", "message", text="hello")
+    assert without_time(chat.wire.read("b")) == [CONNECTED, text("hello")]
+
+
+def claimed(chat: Chat, id: str) -> None:
+    """Let another handler be at telling a connection of its pair, and not come to an end."""
+    until = times.epoch(chat.now) + outbox.CLAIM
+    chat.table.update(
+        key(id),
+        "SET telling = :until, teller = :teller",
+        values={":until": until, ":teller": "another"},
+    )
+
+
+def test_no_message_comes_before_the_partner_was_told_of_the_pair(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An overloaded server may not be able to tell it within the time that a message waits."""
+    monkeypatch.setattr(outbox, "WAITS", (0.01,))
+    chat.come("a")
+    chat.connect("b")
+    chat.wire.read("a")
+    claimed(chat, "b")
+    assert chat.say("a", "typing") == []
+    assert chat.say("a", "message", text="one") == [SLOW_DOWN]
+    assert chat.say("a", "message", text="two") == [SLOW_DOWN]  # nor any later one
+    assert chat.wire.read("b") == []
+    chat.wait(outbox.CLAIM + 1)
+    assert chat.say("a", "message", text="three") == []
+    assert without_time(chat.wire.read("b")) == [CONNECTED, text("three")]
+
+
+def test_a_stale_place_in_the_pool_is_taken_away_by_whoever_meets_it(chat: Chat) -> None:
+    chat.come("a")
+    [entry] = chat.table.query("WAITING#main").items
+    chat.disconnect("a")
+    chat.table.put(entry)
+    chat.come("b")
+    assert chat.pool() == ["b"]
+    chat.come("c")
+    assert chat.partner("b") == "c"
+
+
+def test_the_last_status_is_true_though_a_partner_came_while_it_was_on_its_way(chat: Chat) -> None:
+    """A function that has just started may take a second for its first post."""
+    chat.connect("a")
+
+    def meet(id: str) -> None:
+        chat.wire.before_post = lambda id: None
+        chat.connect("b")
+
+    chat.wire.before_post = meet
+    frames = chat.say("a", "status")
+    assert [frame.get("state") or frame["code"] for frame in frames] == [
+        "partner_connected",
+        "waiting",
+        "matched",
+    ]
+
+
+def test_a_message_on_its_way_to_a_connection_that_is_taken_over_reaches_who_comes_after(pair: Chat) -> None:
+    place = token(pair, "b")
+
+    def cut(id: str) -> None:
+        pair.wire.before_post = lambda id: None
+        pair.come("b2", resume=place)
+
+    pair.wire.before_post = cut
+    assert pair.say("a", "message", text="still there?") == []
+    pair.wire.before_post = lambda id: None
+    assert without_time(pair.wire.read("b2"))[-1:] == [text("still there?")]
+
+
+# -- the sweep -----------------------------------------------------------------------------------------
+
+
+def test_the_sweep_frees_the_partner_of_one_who_died_in_silence(pair: Chat) -> None:
+    pair.die("b")
+    pair.sweep()
+    assert pair.state("a") == "matched"  # nobody is asked about who was heard of just now
+    pair.wait(61)
+    pair.sweep()
+    assert (pair.state("a"), pair.state("b")) == ("waiting", "gone")
+    assert pair.wire.read("a") == [DISCONNECTED]
+
+
+def test_the_sweep_leaves_the_living_alone(pair: Chat) -> None:
+    pair.wait(300)
+    before = pair.item("a"), pair.item("b")
+    pair.sweep()
+    assert (pair.item("a"), pair.item("b")) == before
+
+
+def test_after_two_hours_and_five_minutes_nobody_is_open(pair: Chat) -> None:
+    pair.wait(2 * 3600 + 400)
+    pair.sweep()
+    assert (pair.state("a"), pair.state("b")) == ("gone", "gone")
+
+
+# -- interests -----------------------------------------------------------------------------------------
+
+
+def test_a_shared_interest_goes_before_a_longer_wait(chat: Chat) -> None:
+    chat.come("a", interests="chess")
+    chat.come("b", interests="music,film")
+    chat.come("c", interests="Film")
+    assert (chat.partner("c"), chat.partner("a")) == ("b", None)
+
+
+def test_after_some_seconds_anyone_will_do_and_any_frame_finds_them(chat: Chat) -> None:
+    chat.come("a", interests="chess")
+    chat.come("b", interests="music")
+    chat.wait(4)
+    assert chat.say("a", "ping") == [{"type": "pong"}]
+    chat.wait(2)
+    assert chat.say("a", "ping") == [{"type": "pong"}, CONNECTED]
+    assert chat.partner("a") == "b"
+
+
+def test_the_sweep_stays_until_those_who_wait_take_anyone(chat: Chat) -> None:
+    chat.come("a", interests="chess")
+    chat.come("b", interests="music")
+    chat.sweep(seconds=50)
+    assert chat.partner("a") == "b"
+    assert (chat.wire.read("a"), chat.wire.read("b")) == ([CONNECTED], [CONNECTED])
+
+
+@pytest.mark.parametrize("before", [30, 0])
+def test_the_sweep_stays_for_a_newcomer_whoever_else_waits(chat: Chat, before: float) -> None:
+    """Beside one who has waited long, and beside one whom the sweep itself has freed just now."""
+    chat.come("a", interests="chess")
+    if before:
+        chat.wait(before)
+    else:
+        chat.come("b", interests="chess")
+        chat.die("b")
+        chat.wait(61)
+    chat.come("c", interests="music")
+    chat.sweep(seconds=50)
+    assert (chat.partner("a"), chat.partner("c")) == ("c", "a")
+
+
+def test_a_connection_that_the_table_is_busy_with_is_no_others_loss(
+    pair: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(table: Table, id: str, *rest: Any) -> lobby.Turns:
+        if id == "b":
+            raise Busy("as told")
+        return lobby_lose(table, id, *rest)
+
+    lobby_lose = lobby.lose
+    pair.come("c")
+    pair.come("d")
+    for id in "bd":
+        pair.die(id)
+    pair.wait(61)
+    with monkeypatch.context() as patched:
+        patched.setattr(lobby, "lose", lose)
+        pair.sweep()
+    assert (pair.state("a"), pair.state("c")) == ("matched", "waiting")
+    pair.sweep()
+    assert pair.state("b") == "gone"
+
+
+# -- reports -------------------------------------------------------------------------------------------
+
+
+def test_a_report_parts_the_two_for_ever(pair: Chat) -> None:
+    assert pair.say("a", "report", reason="insults") == []
+    assert pair.wire.read("b") == [DISCONNECTED]
+    pair.wait(3600)
+    for id in "abab":
+        assert pair.say(id, "status")[0]["state"] == "waiting"
+    pair.come("c")
+    assert pair.partner("c") in ("a", "b")
+
+
+def test_an_admin_reads_why_and_the_last_messages_and_which_of_them_are_proved(
+    pair: Chat, admin: Callable[[str], Any]
+) -> None:
+    pair.say("a", "message", text="hello")
+    pair.say("b", "message", text="go away")
+    quoted = [
+        {"text": "hello", "mine": True},
+        {"text": "go away"},
+        {"text": "I never said that"},
+        {"text": "go away", "mine": True},
+    ]
+    pair.say("a", "report", reason="rude", messages=quoted)
+    [report] = admin("/chat/reports")["items"]
+    assert (report["reason"], report["lobby"]) == ("rude", "main")
+    assert [(m["author"], m["text"], m["proved"]) for m in report["messages"]] == [
+        ("reporter", "hello", True),
+        ("reported", "go away", True),
+        ("reported", "I never said that", False),
+        ("reporter", "go away", False),
+    ]
+    assert report["reporter"] == pair.item("a")["who"]
+    assert report["reported"] == pair.item("b")["who"]
+
+
+def test_reports_come_newest_first_page_by_page_and_expire(pair: Chat, admin: Callable[[str], Any]) -> None:
+    for reason in ("first", "second", "third"):
+        pair.say("a", "find")
+        pair.come(f"new-{reason}")
+        assert pair.state("a") == "matched"
+        pair.say("a", "report", reason=reason)
+    page = admin("/chat/reports?limit=2")
+    assert [one["reason"] for one in page["items"]] == ["third", "second"]
+    last = admin(f"/chat/reports?limit=2&cursor={page['cursor']}")
+    assert [one["reason"] for one in last["items"]] == ["first"]
+    assert last["cursor"] is None
+    for item in scan(pair.table):
+        if item["pk"] == "REPORTS":
+            assert item["ttl"] - times.epoch(pair.now) == 30 * 86400
+
+
+def test_a_stranger_who_is_reported_is_matched_with_the_next_who_comes(pair: Chat) -> None:
+    """A report cannot hold anybody, whatever the reporter does then."""
+    token(pair, "a")
+    pair.say("a", "report", reason="for fun")
+    pair.disconnect("a")
+    assert (pair.state("b"), pair.pool()) == ("waiting", ["b"])
+    assert "kept" not in pair.item("b")
+    pair.come("c")
+    assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
+
+
+def reported(chat: Chat, stranger: str, address: str) -> list[Any]:
+    """Meet a stranger in a lobby of one's own, and report; answer what the reporter is sent."""
+    for id in ("r" + stranger, stranger):
+        chat.come(id, lobby=stranger)
+    chat.wire.read("r" + stranger)
+    identity = {"sourceIp": address}
+    chat.raw("r" + stranger, '{"action": "report", "reason": "no"}', identity=identity)
+    assert chat.state(stranger) == "waiting"
+    return chat.wire.read("r" + stranger)
+
+
+def kept_reports(chat: Chat) -> int:
+    return len(chat.table.query("REPORTS").items)
+
+
+def test_an_address_may_send_five_reports_and_one_more_every_five_minutes(chat: Chat) -> None:
+    for number in range(5):
+        assert reported(chat, f"s{number}", "192.0.2.1") == []
+    assert reported(chat, "s5", "192.0.2.1") == [SLOW_DOWN]  # and is parted all the same, for ever
+    assert chat.item("s5")["blocked"] == {chat.item("rs5")["who"]}
+    assert kept_reports(chat) == 5
+    assert reported(chat, "other", "192.0.2.2") == []
+    chat.wait(301)
+    assert reported(chat, "s6", "192.0.2.1") == []
+    assert reported(chat, "s7", "192.0.2.1") == [SLOW_DOWN]
+    assert kept_reports(chat) == 7
+
+
+def test_an_address_of_ipv6_is_its_subscribers_network(chat: Chat) -> None:
+    for number in range(5):
+        assert reported(chat, f"s{number}", f"2001:db8:0:1::{number}") == []
+    assert reported(chat, "s5", "2001:db8:0:1:ffff::1") == [SLOW_DOWN]
+    assert reported(chat, "s6", "2001:db8:0:2::1") == []
+
+
+def test_of_an_address_a_digest_is_kept_that_needs_the_stages_secret_and_expires(chat: Chat) -> None:
+    reported(chat, "s", "192.0.2.1")
+    [item] = [item for item in scan(chat.table) if item["pk"].startswith("REPORTER#")]
+    assert item["ttl"] - times.epoch(chat.now) <= 1500
+    assert reports.bucket_key(SETTINGS, "192.0.2.1").pk == item["pk"]
+    assert reports.bucket_key(OTHER, "192.0.2.1").pk != item["pk"]
+
+
+def test_reports_cannot_make_a_strangers_item_grow_without_end(chat: Chat) -> None:
+    chat.come("r")
+    chat.come("s")
+    chat.wire.read("r")
+    many = {f"{number:018}" for number in range(reports.BLOCKED)}
+    chat.table.update(key("s"), "SET blocked = :many", values={":many": many})
+    assert chat.say("r", "report", reason="no") == []
+    assert chat.item("s")["blocked"] == many
+    assert chat.item("r")["blocked"] == {chat.item("s")["who"]}
+
+
+OTHER = SETTINGS._replace(secret="x" * 32)
+
+
+def test_without_a_secret_messages_arrive_and_prove_nothing(moto_table: template.Table, chat: Chat) -> None:
+    chat.settings = SETTINGS._replace(secret="")
+    for id in "ab":
+        chat.come(id)
+    chat.wire.read("a")
+    for _ in range(2):
+        chat.say("a", "message", text="hello")
+    assert without_time(chat.wire.read("b")) == [text("hello")] * 2
+    assert chat.item("a")["q1"] != chat.item("a")["q2"]
+
+
+def test_nothing_of_a_conversation_and_of_a_person_is_stored(pair: Chat) -> None:
+    secret = "my name is Ada, from 192.0.2.7"
+    pair.say("a", "message", text=secret)
+    pair.say("b", "message", text=secret)
+    stored = repr(scan(pair.table))
+    assert "Ada" not in stored
+    assert "192.0.2.7" not in stored
+    # Nor can somebody who reads the table try what may have been said: a digest needs the stage's secret.
+    held = {pair.item(id)[name] for id in "ab" for name in QUOTED[:1]}
+    assert not held & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
+    assert held == {reports.digest(SETTINGS, secret)} != {reports.digest(OTHER, secret)}
+    assert "Mozilla" not in stored  # what context() says of the client's agent
+
+
+def test_nobody_is_named_in_the_log(
+    pair: Chat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[str] = []
+    log = SimpleNamespace(
+        error=lambda *what, **more: lines.append(repr((what, more))),
+        warning=lambda *what, **more: lines.append(repr((what, more))),
+    )
+    monkeypatch.setattr(logs, "logger", lambda: log)
+    secret, place = "my name is Ada, from 192.0.2.7", token(pair, "a")
+
+    def fail(id: str) -> None:
+        raise EndpointConnectionError(endpoint_url=f"https://192.0.2.7/{secret}")
+
+    pair.wire.before_post = fail
+    pair.say("a", "message", text=secret)
+
+    def busy(*_: Any) -> None:
+        raise Busy(secret)
+
+    monkeypatch.setattr(matching, "seek", busy)
+    assert pair.connect("c", query={"lobby": "red", "resume": "x" + place}) == 200
+    pair.settings = SETTINGS._replace(secret="")
+    pair.say("a", "resume")
+    assert len(lines) >= 3
+    written = " ".join(lines) + capsys.readouterr().out
+    assert not [part for part in (secret, "Ada", "192.0.2.7", "Mozilla", place) if part in written]
+
+
+# -- coming back ---------------------------------------------------------------------------------------
+
+
+def token(chat: Chat, id: str) -> str:
+    [answer] = chat.say(id, "resume")
+    assert answer["type"] == "resume"
+    return str(answer["token"])
+
+
+def test_before_the_cut_another_connection_takes_over_and_the_partner_notices_nothing(pair: Chat) -> None:
+    pair.come("c")
+    place = token(pair, "a")
+    status, note = pair.come("a2", resume=place)
+    assert (status["state"], note) == ("matched", CONNECTED)
+    assert (pair.partner("a2"), pair.partner("b"), pair.state("a")) == ("b", "a2", "gone")
+    assert pair.wire.closed == ["a"]
+    pair.disconnect("a")
+    assert pair.wire.read("b") == []
+    pair.say("b", "message", text="still there?")
+    assert without_time(pair.wire.read("a2")) == [text("still there?")]
+
+
+def test_after_a_cut_the_partner_is_kept_for_a_minute(pair: Chat) -> None:
+    pair.come("c")
+    place = token(pair, "a")
+    pair.disconnect("a", code=1001)
+    assert pair.wire.read("b") == [DISCONNECTED]
+    assert pair.say("b", "status")[0]["state"] == "waiting"
+    pair.wait(59)
+    assert pair.say("b", "ping") == [{"type": "pong"}]
+    assert [frame["type"] for frame in pair.come("a2", resume=place)] == ["status", "system"]
+    assert (pair.partner("a2"), pair.partner("b")) == ("b", "a2")
+    assert pair.wire.read("b") == [CONNECTED]
+
+
+@pytest.mark.parametrize("released", ["its own frame", "the sweep", "its next"])
+def test_a_partner_is_kept_no_longer(pair: Chat, released: str) -> None:
+    pair.come("c")
+    place = token(pair, "a")
+    pair.disconnect("a", code=1001)
+    if released == "its next":
+        pair.say("b", "next")
+    else:
+        pair.wait(62)
+        if released == "the sweep":
+            pair.sweep()
+        else:
+            pair.say("b", "ping")
+    assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
+    assert pair.come("a2", resume=place)[0]["state"] == "waiting"
+
+
+@pytest.mark.parametrize("code", [1000, 1001])
+def test_whoever_closes_by_itself_or_holds_no_token_keeps_nobody(pair: Chat, code: int) -> None:
+    pair.come("c")
+    if code == 1000:
+        token(pair, "a")
+    pair.disconnect("a", code=code)
+    assert pair.partner("b") == "c"
+
+
+@pytest.mark.parametrize("before", ["idle", "matched"])
+def test_a_token_is_not_good_any_more_once_its_place_was_given_up(pair: Chat, before: str) -> None:
+    place = token(pair, "a")
+    if before == "idle":
+        pair.say("a", "leave")
+    pair.disconnect("a", code=1000)
+    assert pair.come("a2", lobby="red", resume=place)[0]["state"] == "waiting"
+    assert pair.item("a2")["lobby"] == "red"
+
+
+def test_a_token_is_good_once(pair: Chat) -> None:
+    place = token(pair, "a")
+    pair.disconnect("a", code=1001)
+    pair.come("a2", resume=place)
+    assert pair.come("a3", resume=place)[0]["state"] == "waiting"
+    assert pair.partner("b") == "a2"
+
+
+@pytest.mark.parametrize("wrong", ["", "nonsense", "of another key"])
+def test_a_token_that_is_none_is_an_arrival_like_any_other(chat: Chat, wrong: str) -> None:
+    if wrong == "of another key":
+        wrong = resume.token(SETTINGS._replace(secret="x" * 32), "a", BEGIN)
+    assert chat.come("a", resume=wrong)[0]["state"] == "waiting"
+
+
+@pytest.mark.parametrize("state", ["waiting", "idle"])
+def test_a_place_without_a_partner_is_taken_over_too(chat: Chat, state: str) -> None:
+    chat.come("a", lobby="red", interests="chess")
+    if state == "idle":
+        chat.say("a", "leave")
+    place = token(chat, "a")
+    chat.come("b", lobby="red", interests="music")
+    assert chat.come("a2", resume=place)[0]["state"] == state
+    assert chat.pool("red") == (["a2", "b"] if state == "waiting" else ["b"])
+    assert chat.item("a2")["interests"] == {"chess"}
+
+
+def test_who_was_reported_is_not_met_again_by_coming_back(pair: Chat) -> None:
+    pair.say("a", "report", reason="insults")
+    assert pair.wire.read("b") == [DISCONNECTED]
+    place = token(pair, "b")
+    assert pair.come("b2", resume=place)[0]["state"] == "waiting"
+    pair.wait(3600)
+    pair.say("a", "status")
+    assert (pair.partner("a"), pair.partner("b2")) == (None, None)
+
+
+# -- faults of the line --------------------------------------------------------------------------------
+
+
+def test_a_partner_that_cannot_be_reached_now_is_not_dead(pair: Chat) -> None:
+    def fail(id: str) -> None:
+        if id == "b":
+            raise EndpointConnectionError(endpoint_url="https://b")
+
+    pair.wire.before_post = fail
+    assert pair.say("a", "message", text="hello") == [{"type": "error", "code": "slow_down"}]
+    pair.wire.before_post = lambda id: None
+    assert pair.state("b") == "matched"
+
+
+def test_a_post_whose_answer_was_lost_is_not_made_twice(pair: Chat) -> None:
+    calls = []
+
+    def lost(id: str) -> None:
+        calls.append(id)
+        raise ReadTimeoutError(endpoint_url="https://b")
+
+    pair.wire.before_post = lost
+    pair.say("a", "message", text="hello")
+    assert calls.count("b") == 1
+
+
+def test_what_it_costs(pair: Chat) -> None:
+    """docs/table.md says the same."""
+    costs = {}
+
+    def measured(what: str, run: Callable[[], Any]) -> None:
+        with Meter(pair.table.client) as meter:
+            run()
+        costs[what] = (meter.write_units, meter.read_units)
+
+    pair.say("a", "message", text="the first finds out that the partner knows of the pair")
+    measured("message", lambda: pair.say("a", "message", text="x" * 2000))
+    measured("connect, nobody waits", lambda: pair.connect("c"))
+    measured("status, waiting", lambda: pair.say("c", "status"))
+    measured("connect, matched", lambda: pair.connect("d"))
+    measured("status, told of it", lambda: pair.say("d", "status"))
+    measured("disconnect, matched, and nobody else waits", lambda: pair.disconnect("d"))
+    measured("disconnect, waiting", lambda: pair.disconnect("c"))
+    assert costs == {
+        "message": (1, 0),
+        "connect, nobody waits": (6, 1),
+        "status, waiting": (1, 3),
+        "connect, matched": (16, 2),
+        "status, told of it": (3, 2),
+        "disconnect, matched, and nobody else waits": (10, 3),
+        "disconnect, waiting": (6, 1),
+    }
+
+
+def test_what_the_dearest_frames_of_a_stranger_cost(pair: Chat) -> None:
+    """What one anonymous frame of each kind can be made to cost, in WCU and RCU."""
+    pair.sources = app.TOPICS
+    costs: dict[str, tuple[float, float]] = {}
+
+    def measured(what: str, id: str, frame: dict[str, Any], **more: Any) -> None:
+        pair.wait(1)
+        with Meter(pair.table.client) as meter:
+            pair.raw(id, json.dumps({"action": what.split(",")[0], **frame}, ensure_ascii=False), **more)
+        costs[what] = (meter.write_units, meter.read_units)
+
+    url = f"https://example.org/{'x' * 1480}"
+    measured("message, the first", "a", {"text": "ü" * 2000})
+    measured("message", "a", {"text": "ü" * 2000})
+    measured("typing", "a", {})
+    measured("status", "a", {})
+    measured("ping", "a", {})
+    measured("resume", "a", {})
+    measured("none", "a", {"text": "x" * 8000})
+    measured("message, too long", "a", {"text": "x" * 9000})
+    measured("subscribe, in another notation", "a", {"topic": f"views:HTTPS://EXAMPLE.org/{'x' * 1480}"})
+    measured("subscribe, again", "a", {"topic": f"views:{url}"})
+    measured("unsubscribe", "a", {"topic": f"views:{url}"})
+    pair.come("c")
+    measured("report", "a", {"reason": "x" * 500, "messages": [{"text": "ü" * 1700, "mine": True}] * 2})
+    measured("next", "c", {})
+    measured("leave", "b", {})
+    measured("find", "b", {})
+    assert costs == {
+        "message, the first": (2, 1),
+        "message": (1, 0),
+        "typing": (1, 0),
+        "status": (1, 1),
+        "ping": (1, 0),
+        "resume": (2, 0),
+        "none": (1, 0),
+        "message, too long": (1, 0),
+        "subscribe, in another notation": (11, 0),
+        "subscribe, again": (13, 0),
+        "unsubscribe": (5, 0),
+        "report": (40, 7),
+        "next": (23, 6),
+        "leave": (9, 3),
+        "find": (5, 2),
+    }
+    assert max(costs.values()) == costs["report"]  # of which an address has one in five minutes

@@ -1,0 +1,511 @@
+"""Live topics: who listens is told of changes, a few times a second, and always of the last one."""
+
+from __future__ import annotations
+
+import doctest
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+import app
+from bench.capacity import item_size
+from bench.meter import Meter
+from chalicelib.aggregates import engine
+from chalicelib.chat import matchmaker, subscriptions
+from chalicelib.dynamo.items import pack
+from chalicelib.dynamo.table import connect
+from chalicelib.settings import Settings
+from chalicelib.views import events
+from chalicelib.views.validation import View
+from local.filters import passes
+from ops.aws import template
+from proof.world import BEGIN
+from tests.support.chatting import Chat
+from tests.support.records import Reader, record, scan
+from tests.support.site import Site as Clients
+
+PAGE = "https://example.org/a"
+TOPIC = f"views:{PAGE}"
+
+
+class Site:
+    """A chat whose clients listen to views, on a stream that is delivered when a test says so."""
+
+    def __init__(self, stream_arn: str) -> None:
+        self.chat = Chat(connect(), sources=app.TOPICS)
+        self.stream = Reader(boto3.client("dynamodbstreams"), stream_arn)
+        self.views = 0
+
+    def view(self, url: str = PAGE) -> None:
+        self.views += 1
+        seen = View(url, BEGIN - timedelta(seconds=1), f"client-{self.views}")
+        events.write(self.chat.table, [seen], Settings(), BEGIN)
+
+    def deliver(self) -> list[Any]:
+        """Hand one batch to the two consumers of the stream, as app.apply and app.push do."""
+        records = self.stream.read()
+        engine.apply(self.chat.table, app.CONTRIBUTIONS, records)
+        subscriptions.push(self.chat.table, self.chat.posts, app.TOPICS, records, self.chat.now)
+        return records
+
+    def settle(self) -> None:
+        """Deliver until nothing changes any more; the clock goes on, as it does on AWS."""
+        while self.deliver():
+            self.chat.wait(0.1)
+
+    def heard(self, id: str) -> list[int]:
+        return [frame["value"]["views"] for frame in self.chat.wire.read(id) if frame["type"] == "update"]
+
+
+@pytest.fixture
+def site(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    connect.cache_clear()
+    for module in (matchmaker, subscriptions):
+        monkeypatch.setattr(module, "at_once", lambda work, things, *_: [work(thing) for thing in things])
+    yield Site(moto_table.stream_arn)
+    connect.cache_clear()
+
+
+def test_who_listens_is_told_of_each_change_in_the_words_of_the_rest_call(site: Site) -> None:
+    site.chat.come("a")
+    assert site.chat.say("a", "subscribe", topic=TOPIC) == []
+    site.view()
+    site.settle()
+    update = {"type": "update", "topic": TOPIC, "value": {"url": PAGE, "views": 1, "uniques": 1}}
+    assert site.chat.wire.read("a")[-1] == update
+
+
+def test_a_topic_is_the_same_in_another_notation_and_answered_in_the_clients_own(site: Site) -> None:
+    site.chat.come("a")
+    site.chat.say("a", "subscribe", topic="views:HTTPS://EXAMPLE.org:443/x/../a#top")
+    site.view()
+    site.settle()
+    update = site.chat.wire.read("a")[-1]
+    assert update["topic"] == "views:HTTPS://EXAMPLE.org:443/x/../a#top"
+    assert update["value"]["url"] == PAGE
+
+
+def test_many_changes_in_a_moment_are_few_pushes_and_the_last_value_is_among_them(site: Site) -> None:
+    site.chat.come("a")
+    site.chat.say("a", "subscribe", topic=TOPIC)
+    for _ in range(12):
+        site.view()
+        site.deliver()
+    heard = site.heard("a")
+    assert len(heard) == 1  # no time has passed
+    site.settle()
+    heard += site.heard("a")
+    assert len(heard) <= 4
+    assert heard[-1] == 12
+    assert heard == sorted(heard)
+
+
+def test_the_same_records_again_do_no_harm(site: Site) -> None:
+    site.chat.come("a")
+    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.view()
+    site.deliver()
+    records = site.stream.read()
+    for _ in range(2):
+        subscriptions.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now)
+        site.chat.wait(1)
+    assert site.heard("a") == [1, 1]
+
+
+def test_other_pages_and_other_people_are_not_told(site: Site) -> None:
+    for id in "ab":
+        site.chat.come(id)
+    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.view("https://example.org/b")
+    site.settle()
+    assert (site.heard("a"), site.heard("b")) == ([], [])
+
+
+def test_unsubscribe_is_the_end_of_it(site: Site) -> None:
+    site.chat.come("a")
+    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.chat.say("a", "unsubscribe", topic=TOPIC)
+    site.view()
+    site.settle()
+    assert site.heard("a") == []
+    assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []
+
+
+def test_with_the_connection_goes_what_it_listened_to(site: Site) -> None:
+    site.chat.come("a")
+    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.chat.disconnect("a")
+    site.view()
+    site.settle()
+    assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []
+
+
+def test_a_listener_that_died_in_silence_is_taken_away_and_holds_up_nobody(site: Site) -> None:
+    for id in "ab":
+        site.chat.come(id)
+        site.chat.say(id, "subscribe", topic=TOPIC)
+    site.chat.die("a")
+    site.view()
+    site.settle()
+    assert site.heard("b")[-1] == 1
+    left = [item["sk"] for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")]
+    assert sorted(left) == ["CONN#b", "HEAD"]
+
+
+def test_a_connection_listens_to_ten_topics_at_most(site: Site) -> None:
+    site.chat.come("a")
+    for number in range(10):
+        assert site.chat.say("a", "subscribe", topic=f"{TOPIC}/{number}") == []
+    assert site.chat.say("a", "subscribe", topic=f"{TOPIC}/0") == []
+    assert site.chat.say("a", "subscribe", topic=TOPIC) == [{"type": "error", "code": "bad_request"}]
+
+
+def test_a_change_that_nobody_listens_to_costs_one_read(site: Site) -> None:
+    site.view()
+    site.deliver()
+    records = site.stream.read()
+    with Meter(site.chat.table.client) as meter:
+        subscriptions.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now)
+    assert (meter.write_units, meter.read_units) == (0, 1)
+
+
+def test_what_is_no_record_changes_no_topic() -> None:
+    assert subscriptions.changes(app.TOPICS, [None, {}, {"dynamodb": {"Keys": {"pk": {"S": "URL#x"}}}}]) == {}
+
+
+def test_a_source_that_fails_is_logged_and_counting_goes_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.chat.come("a")
+    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.view()
+
+    def fail(*_: Any) -> None:
+        raise LookupError("as told")
+
+    monkeypatch.setitem(app.TOPICS, "views", app.TOPICS["views"]._replace(value=fail))
+    site.settle()
+    assert events.live(site.chat.table, PAGE).views == 1
+
+
+# -- pushes are not counting -----------------------------------------------------------------------------
+
+
+class Counted:
+    """What `topics.push` counts, in place of CloudWatch."""
+
+    def __init__(self) -> None:
+        self.amounts: Counter[str] = Counter()
+
+    def count(self, **amounts: int) -> None:
+        self.amounts.update(amounts)
+
+    def publish(self, service: str) -> None:
+        assert service == "chat"
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    counted = Counted()
+    monkeypatch.setattr(subscriptions, "metrics", counted)
+    return counted.amounts
+
+
+class Clock:
+    """A clock that goes forward by so much with each post."""
+
+    def __init__(self, site: Site, each: float) -> None:
+        self.now = 0.0
+
+        def post(id: str) -> None:
+            self.now += each
+
+        site.chat.wire.before_post = post
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def push(site: Site, records: list[Any], **options: Any) -> None:
+    subscriptions.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now, **options)
+
+
+PAGE_CHANGED = record(None, {"pk": f"URL#{PAGE}", "sk": "STATISTICS", "gsi1sk": 1})
+
+
+def listeners(site: Site, count: int, name: str = "c") -> list[str]:
+    ids = [f"{name}{number}" for number in range(count)]
+    for id in ids:
+        site.chat.come(id)
+        site.chat.say(id, "leave")
+        assert site.chat.say(id, "subscribe", topic=TOPIC) == []
+    return ids
+
+
+def changed(site: Site, url: str = PAGE) -> list[Any]:
+    """Let a page change, and be counted; answer the records that say so."""
+    site.view(url)
+    engine.apply(site.chat.table, app.CONTRIBUTIONS, site.stream.read())
+    return [one for one in site.stream.read() if passes(one, "push")]
+
+
+def test_counting_asks_nothing_of_topics_and_posts_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listeners(site, 3)
+    site.stream.read()
+    site.view()
+    keys: list[str] = []
+
+    def see(params: Any, **_: Any) -> None:
+        keys.append(repr(params))
+
+    monkeypatch.setattr(app, "connect", lambda: site.chat.table)
+    monkeypatch.setattr(app.app.websocket_api, "session", site.chat.wire)
+    posts = site.chat.wire.posts
+    site.chat.table.client.meta.events.register("before-parameter-build.dynamodb", see)
+    while records := site.stream.read():
+        app.apply({"Records": records}, None)
+    assert events.live(site.chat.table, PAGE).views == 1
+    assert keys
+    assert [one for one in keys if "TOPIC#" in one or "CONN#" in one] == []
+    assert site.chat.wire.posts == posts
+
+
+def test_a_gateway_that_fails_delays_nothing_and_the_next_change_brings_the_value(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [id] = listeners(site, 1)
+    records = changed(site)
+
+    def fail(_: str) -> None:
+        raise EndpointConnectionError(endpoint_url="https://gateway.invalid")
+
+    site.chat.wire.before_post = fail
+    push(site, records)
+    assert events.live(site.chat.table, PAGE).views == 1
+    site.chat.wire.before_post = lambda _: None
+    site.chat.wait(1)
+    push(site, changed(site))
+    assert site.heard(id) == [2]
+
+
+def test_listeners_that_a_batch_has_no_time_for_get_the_value_of_the_next_change(
+    site: Site, counted: Counter[str]
+) -> None:
+    ids = listeners(site, 5)
+    records, clock = changed(site), Clock(site, each=1)
+    push(site, records, seconds=2, clock=clock)
+    assert sorted(site.heard(id) for id in ids) == [[], [], [], [1], [1]]
+    assert counted == {"PushesDropped": 3}
+    site.chat.wait(1)
+    push(site, changed(site), clock=Clock(site, each=0))
+    assert [site.heard(id) for id in ids] == [[2]] * 5
+
+
+def test_a_topic_that_a_batch_has_no_time_for_comes_again_through_the_stream(
+    site: Site, counted: Counter[str]
+) -> None:
+    other = "https://example.org/b"
+    [id] = listeners(site, 1)
+    site.chat.say(id, "subscribe", topic=f"views:{other}")
+    records = changed(site) + changed(site, other)
+    push(site, records, seconds=1, clock=Clock(site, each=1))
+    assert len(site.chat.wire.read(id)) == 1
+    assert counted == {"PushesDeferred": 1}
+    again = [one for one in site.stream.read() if passes(one, "push")]
+    push(site, again, clock=Clock(site, each=0))
+    assert [frame["topic"] for frame in site.chat.wire.read(id)] == [f"views:{other}"]
+
+
+def test_a_topic_takes_so_many_listeners_and_has_room_again_when_one_has_gone(site: Site) -> None:
+    site.chat.settings = site.chat.settings._replace(topic_listeners=3)
+    ids = listeners(site, 3)
+    site.chat.come("late")
+    full = [{"type": "error", "code": "slow_down"}]
+
+    def tries() -> Any:
+        frames = site.chat.say("late", "subscribe", topic=TOPIC)
+        return [one for one in frames if one["type"] == "error"]
+
+    assert tries() == full
+    assert site.chat.say(ids[0], "subscribe", topic=TOPIC) == []  # it listens already
+
+    def dies() -> None:
+        site.chat.die(ids[2])
+        push(site, [PAGE_CHANGED])  # which finds it out
+
+    for leave in (
+        lambda: site.chat.say(ids[0], "unsubscribe", topic=TOPIC),
+        lambda: site.chat.disconnect(ids[1]),
+        dies,
+    ):
+        assert tries() == full
+        leave()
+        assert tries() == []
+        assert site.chat.say("late", "unsubscribe", topic=TOPIC) == []
+        listeners(site, 1, name=f"after-{leave.__code__.co_firstlineno}")
+
+
+def test_a_wrong_number_of_listeners_is_put_right_by_a_push(site: Site) -> None:
+    listeners(site, 2)
+    key, table = subscriptions.head_key(TOPIC), site.chat.table
+    table.update(key, "SET listeners = :many", values={":many": 99})
+    push(site, changed(site))
+    assert (table.get(key) or {})["listeners"] == 2
+
+
+def test_a_topic_with_many_listeners_is_pushed_less_often(site: Site) -> None:
+    assert doctest.testmod(subscriptions).failed == 0
+    [id] = listeners(site, 1)
+    key, table = subscriptions.head_key(TOPIC), site.chat.table
+    push(site, changed(site))
+    table.update(key, "SET listeners = :many", values={":many": 1_000})
+    site.chat.wait(3.9)
+    push(site, changed(site))
+    assert site.heard(id) == [1]
+    site.chat.wait(0.1)
+    push(site, changed(site))
+    assert site.heard(id) == [3]
+
+
+def test_ten_topics_of_the_longest_names_leave_a_connections_item_small(site: Site) -> None:
+    site.chat.come("a")
+    for number in range(10):
+        url = f"https://example.org/{number}{'x' * 1479}"
+        assert site.chat.say("a", "subscribe", topic=f"views:{url}") == []
+    for _ in range(19):
+        site.chat.say("a", "ping")
+    assert item_size(pack(site.chat.item("a"))) < 1024
+    site.view(url)
+    site.settle()
+    assert {frame["topic"] for frame in site.chat.wire.read("a")} == {f"views:{url}"}
+    site.chat.disconnect("a")
+    left = [item["sk"] for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")]
+    assert set(left) == {"HEAD"}
+
+
+# -- the other features' topics, on real engines ---------------------------------------------------------
+
+
+class Listener:
+    """One who listens to a topic of the app, whose stream is applied by the app's own handler."""
+
+    def __init__(self, site: Clients, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.chat, self.topic = Chat(site.table, sources=app.TOPICS), topic
+        monkeypatch.setattr(app.app.websocket_api, "session", self.chat.wire)
+        self.chat.come("a")
+        assert self.chat.say("a", "subscribe", topic=topic) == []
+        site.settle()
+        assert self.chat.wire.read("a") == []
+
+    def last(self) -> Any:
+        """Answer the value that came last."""
+        update = self.chat.wire.read("a")[-1]
+        assert (update["type"], update["topic"]) == ("update", self.topic)
+        return update["value"]
+
+
+def test_a_score_pushes_the_first_ten_and_the_number_of_players(
+    live_site: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, admin = live_site, live_site.admin()
+    for board in ("points", "others"):
+        assert site.call("PUT", f"/leaderboards/{board}", {"title": "Points"}, Authorization=admin)[0] == 201
+    listener = Listener(site, "leaderboard:points", monkeypatch)
+
+    def score(board: str, player: str, value: int) -> None:
+        body = {"id": f"{board}-{player}", "value": value, "player": player}
+        answer = site.call("POST", f"/leaderboards/{board}/scores", body, Authorization=admin)
+        assert answer[0] == 201, answer
+
+    for number in range(12):
+        score("points", f"p{number}", number % 7)
+        if number in (0, 9, 11):
+            site.settle()
+            assert listener.last() == _board(site, players=number + 1)
+    score("others", "p0", 1)
+    site.settle()
+    assert listener.chat.wire.read("a") == []
+    assert site.call("DELETE", "/leaderboards/points/players/p6", Authorization=admin)[0] == 204
+    site.settle()
+    assert listener.last() == _board(site, players=11)
+
+
+def _board(site: Clients, players: int) -> dict[str, Any]:
+    """Answer what the board's GETs answer, in the form in which it is pushed."""
+    board, entries = (site.get(f"/leaderboards/points{path}") for path in ("", "/entries?limit=10"))
+    assert board["players"] == players
+    assert len(entries["items"]) == min(players, 10)
+    return {"board": "points", "season": board["season"], "players": players, "items": entries["items"]}
+
+
+def test_a_path_pushes_the_statistics_of_its_challenge(
+    live_site: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = live_site
+    for name in ("hunt", "other"):
+        body = {"title": "Treasure hunt", "paths": ["Oak", "Elm", "Ash"]}
+        assert site.call("PUT", f"/challenges/{name}", body, Authorization=site.admin())[0] == 201
+    listener = Listener(site, "challenge:hunt", monkeypatch)
+    for players, path in enumerate(("Oak", "Elm", "Ash"), start=1):
+        answer = site.call(
+            "POST", "/challenges/hunt/paths", {"path": path}, Authorization=site.token(f"player-{players}")
+        )
+        assert answer[0] == 201, answer
+        site.settle()
+        value = listener.last()
+        assert value == site.get("/challenges/hunt/statistics")
+        assert value["players"] == players
+    site.call("POST", "/challenges/other/paths", {"path": "Oak"}, Authorization=site.token("player-1"))
+    site.settle()
+    assert listener.chat.wire.read("a") == []
+
+
+def test_a_comment_pushes_the_statistics_of_its_product(
+    live_site: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = live_site
+    listener = Listener(site, "product:coat", monkeypatch)
+    for count, rating in enumerate((5, 2, 4), start=1):
+        body = {"rating": rating, "language": "en", "text": "Fits."}
+        answer = site.call("POST", "/products/coat/comments", body, Authorization=site.token(f"user-{count}"))
+        assert answer[0] == 201, answer
+        site.settle()
+        value = listener.last()
+        assert value == site.get("/products/coat/statistics")
+        assert value["total"] == count
+    body = {"rating": 1, "language": "en", "text": "No."}
+    site.call("POST", "/products/hat/comments", body, Authorization=site.token("user-1"))
+    site.settle()
+    assert listener.chat.wire.read("a") == []
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        *(
+            "",
+            ":",
+            "views",
+            "views:",
+            "views:nowhere",
+            "views:ftp://example.org/",
+            "Views:https://example.org/",
+        ),
+        *("leaderboard", "leaderboard:", "leaderboard:a b", "leaderboards:points", " leaderboard:points"),
+        *("challenge:", "challenge:a#b", "product:", "product:\n", f"product:{'p' * 1000}", "nothing:points"),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused_and_leaves_nothing(site: Site, topic: str) -> None:
+    site.chat.come("a")
+    for action in ("subscribe", "unsubscribe"):
+        assert site.chat.say("a", action, topic=topic) == [{"type": "error", "code": "bad_request"}]
+    assert "topics" not in site.chat.item("a")
+    assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []

@@ -1,0 +1,339 @@
+"""Comments against a naive twin, a list in memory: random operations, every filter, concurrent writers."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from itertools import combinations, count
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from chalicelib.aggregates import engine
+from chalicelib.api.auth import Caller
+from chalicelib.comments import changes, comments, pages
+from chalicelib.comments import statistics as ratings
+from chalicelib.comments.schemas import (
+    Comment,
+    CommentBody,
+    CommentPatch,
+    CommentsQuery,
+    LeadersQuery,
+    StatisticsQuery,
+)
+from chalicelib.dynamo.table import Table
+from chalicelib.errors import Conflict, NotFound, PreconditionFailed
+from chalicelib.settings import Settings
+from tests.conftest import EngineTable
+from tests.support.live import FEATURES, Live
+from tests.support.records import drift
+
+STAGE = Settings(secret="0123456789abcdef0123456789abcdef")
+ADMIN = Caller("admin", admin=True)
+COMBINATIONS = [some for n in range(1, 6) for some in combinations(range(1, 6), n)]
+LANGUAGES = ("en", "de", "pt-BR")
+
+
+@pytest.fixture
+def live(engine_table: EngineTable) -> Live:
+    return Live(engine_table)
+
+
+class Filter(NamedTuple):
+    """What a list is asked for; no ratings and no language stand for all."""
+
+    ratings: tuple[int, ...] = ()
+    language: str = ""
+
+    def takes(self, one: Comment) -> bool:
+        right = not self.ratings or one.rating in self.ratings
+        return not one.hidden and right and self.language in ("", one.language)
+
+
+FILTERS = [Filter(some, language) for some in ((), *COMBINATIONS) for language in ("", *LANGUAGES, "fr")]
+
+
+class Twin:
+    """Comments as anybody would keep them who need not care what it costs: in a list."""
+
+    def __init__(self) -> None:
+        self.comments: list[Comment] = []
+
+    def of(self, author: str) -> Comment | None:
+        return next((one for one in self.comments if one.author == author), None)
+
+    def put(self, new: Comment) -> None:
+        self.comments = [one for one in self.comments if one.id != new.id] + [new]
+
+    def newest(self, chosen: Filter) -> list[Comment]:
+        return sorted(filter(chosen.takes, self.comments), key=lambda one: one.id, reverse=True)
+
+
+def walk(table: Table, product: str, chosen: Filter, limit: int) -> list[Comment]:
+    """Read all pages; check that each is as full as it should be."""
+    found: list[Comment] = []
+    cursor: str | None = None
+    while True:
+        page = page_of(table, product, chosen, limit, cursor)
+        found += page.items
+        assert len(page.items) <= limit
+        if page.cursor is None:
+            return found
+        cursor = page.cursor
+
+
+def page_of(table: Table, product: str, chosen: Filter, limit: int, cursor: str | None) -> Any:
+    query = CommentsQuery(
+        rating=",".join(map(str, chosen.ratings)) or None,
+        language=chosen.language or None,
+        limit=limit,
+        cursor=cursor,
+    )
+    return pages.newest(table, product, query, STAGE, Caller())
+
+
+def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], limits: tuple[int, ...]) -> None:
+    """Compare lists and statistics."""
+    for chosen in filters:
+        for limit in limits:
+            assert walk(table, product, chosen, limit) == twin.newest(chosen), (chosen, limit)
+    for language in ("", *LANGUAGES, "fr"):
+        votes = Counter(one.rating for one in twin.newest(Filter((), language)))
+        found = ratings.statistics(table, product, StatisticsQuery(language=language or None))
+        of = found.ratings
+        assert [of.one, of.two, of.three, of.four, of.five] == [votes[r] for r in range(1, 6)], language
+        assert found.total == sum(votes.values())
+        leaders = ratings.leaders(table, LeadersQuery(limit=100, language=language or None), Settings()).items
+        fives = {one.product: one.five_star for one in leaders}
+        assert fives.get(product, 0) == votes[5]
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["post", "post", "post", "edit", "edit", "delete", "hide", "apply", "list", "turn"]),
+        st.integers(0, 9),  # whose
+        st.integers(1, 5),
+        st.sampled_from(LANGUAGES),
+        st.sampled_from(FILTERS),
+        st.integers(1, 5),  # comments a page
+    ),
+    min_size=5,
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.long)], ids=["quick", "long"])
+def test_random_operations_leave_what_a_list_in_memory_would(live: Live, times: int) -> None:
+    chosen_seed = int(os.environ.get("HUBBUB_FUZZ_SEED") or random.randrange(2**32))
+    numbers = count()
+
+    def agrees(operations: list[tuple[str, int, int, str, Filter, int]]) -> None:
+        run(live, f"p-{next(numbers)}-{uuid4().hex[:6]}", operations)
+
+    config = settings(
+        max_examples=8 * times,
+        derandomize=times == 1,
+        database=None,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    property = config(given(OPERATIONS)(agrees))
+    if times > 1:
+        print(f"HUBBUB_FUZZ_SEED={chosen_seed}")
+        property = seed(chosen_seed)(property)
+    property()
+    assert drift(live.table, FEATURES) == {}
+
+
+def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Filter, int]]) -> None:
+    """Do some operations here and there, and compare; a walk through pages goes on all the while."""
+    table, twin = live.table, Twin()
+    walking, cursor = operations[0][4], None
+    walked: list[str] = []
+    always: set[str] = set()
+    for kind, whose, rating, language, chosen, limit in operations:
+        author, now = Caller(f"author-{whose}"), datetime.now(UTC)
+        mine = twin.of(author.sub)
+        if kind == "post":
+            body = CommentBody(rating=rating, language=language, text=f"by {whose}")
+            if mine is None:
+                twin.put(comments.post(table, product, body, author, None, now).body)
+            else:
+                with pytest.raises(Conflict):
+                    comments.post(table, product, body, author, None, now)
+        elif kind in ("edit", "hide"):
+            patch = (
+                CommentPatch(rating=rating, language=language)
+                if kind == "edit"
+                else CommentPatch(hidden=rating > 2)
+            )
+            if mine:
+                who = author if kind == "edit" else ADMIN
+                twin.put(changes.patch(table, product, mine.id, patch, who, None, now).body)
+        elif kind == "delete" and mine:
+            changes.delete(table, product, mine.id, ADMIN)
+            twin.comments.remove(mine)
+        elif kind == "apply":
+            live.drain()
+        elif kind == "list":
+            live.drain()
+            assert walk(table, product, chosen, limit) == twin.newest(chosen)
+        elif kind == "turn":
+            live.drain()
+            if cursor is None:
+                walked, always = [], {one.id for one in twin.newest(walking)}
+            page = page_of(table, product, walking, limit, cursor)
+            walked += [one.id for one in page.items]
+            assert sorted(set(walked), reverse=True) == walked  # no repeats, newest first
+            cursor = page.cursor
+            if cursor is None:
+                assert always <= set(walked)  # no gaps
+        always &= {one.id for one in twin.newest(walking)}
+    live.drain()
+    agree(table, product, twin, random.Random(len(operations)).sample(FILTERS, 12), (100, 3))
+
+
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_concurrent_writers_and_redelivery_leave_what_a_list_in_memory_would(live: Live, number: int) -> None:
+    """Four writers, each with authors of its own; meanwhile a reader walks through pages of what stays."""
+    table, product, chance = live.table, "hot", random.Random(number)
+    twin, lock = Twin(), threading.Lock()
+    stays = []
+    for i in range(15):
+        body = CommentBody(rating=i % 5 + 1, language=LANGUAGES[i % 3], text="stays")
+        stays.append(comments.post(table, product, body, Caller(f"stays-{i}"), None, datetime.now(UTC)).body)
+    twin.comments = list(stays)
+    live.drain()
+
+    writers: list[Future[None]] = []
+
+    def deliver(event: Any, _: object) -> None:
+        """Deliver a batch whole, in part and again, and fail now and then when all of it is applied."""
+        records = event["Records"]
+        some = chance.sample(records, chance.randint(0, len(records)))
+        engine.apply(table, FEATURES, some)
+        engine.apply(table, FEATURES, records)
+        if chance.random() < 0.2 and not all(writer.done() for writer in writers):
+            raise RuntimeError("the function ends here, and its batch comes again")
+
+    def write(writer: int) -> None:
+        dice, mine = random.Random(writer), Twin()
+        for i in range(30):
+            author, now = Caller(f"writer-{writer}-{dice.randint(0, 9)}"), datetime.now(UTC)
+            old = mine.of(author.sub)
+            rating, language = dice.randint(1, 5), dice.choice(LANGUAGES)
+            if old is None:
+                body = CommentBody(rating=rating, language=language, text=f"no. {i}")
+                mine.put(comments.post(table, product, body, author, None, now).body)
+            elif dice.random() < 0.3:
+                changes.delete(table, product, old.id, ADMIN if old.hidden else author)
+                mine.comments.remove(old)
+            else:
+                hides = dice.random() < 0.3
+                patch = CommentPatch(hidden=not old.hidden) if hides else CommentPatch(rating=rating)
+                who = ADMIN if hides else author
+                mine.put(changes.patch(table, product, old.id, patch, who, None, now).body)
+        with lock:
+            twin.comments += mine.comments
+
+    with live.applied(deliver), ThreadPoolExecutor(4) as pool:
+        writers += [pool.submit(write, i) for i in range(4)]
+        walks = 0
+        while not all(writer.done() for writer in writers) or not walks:
+            chosen = chance.choice(FILTERS)
+            found = [one.id for one in walk(table, product, chosen, chance.randint(1, 9))]
+            assert sorted(set(found), reverse=True) == found, chosen
+            assert {one.id for one in filter(chosen.takes, stays)} <= set(found), chosen
+            walks += 1
+        for writer in writers:
+            writer.result()
+    assert drift(table, FEATURES) == {}
+    agree(table, product, twin, FILTERS, (7,))
+
+
+# -- races ---------------------------------------------------------------------------------------------
+
+
+def at_once(*calls: Any) -> list[Any]:
+    """Make calls at the same moment; answer what each returned or raised."""
+    ready = threading.Barrier(len(calls))
+
+    def call(one: Any) -> Any:
+        ready.wait()
+        try:
+            return one()
+        except (Conflict, NotFound, PreconditionFailed) as error:
+            return error
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(call, calls))
+
+
+def test_of_posts_of_one_author_at_once_one_is_written(live: Live) -> None:
+    me, now = Caller("me"), datetime.now(UTC)
+    bodies = [CommentBody(rating=i % 5 + 1, language="en", text=str(i)) for i in range(8)]
+    answers = at_once(
+        *(lambda body=body: comments.post(live.table, "p", body, me, None, now).body for body in bodies)
+    )
+    [one] = [answer for answer in answers if isinstance(answer, Comment)]
+    assert all(one.id in str(answer) for answer in answers if answer is not one)
+    assert walk(live.table, "p", Filter(), 100) == [one]
+    again = at_once(
+        *(lambda body=body: comments.post(live.table, "q", body, me, "key", now).body for body in bodies)
+    )
+    assert len({answer.id for answer in again}) == 1
+    live.drain()
+    assert drift(live.table, FEATURES) == {}
+
+
+def test_of_edits_at_once_each_is_made_and_under_if_match_one(live: Live) -> None:
+    me, now = Caller("me"), datetime.now(UTC)
+    made = comments.post(live.table, "p", CommentBody(rating=1, language="en", text=""), me, None, now).body
+    parts = [CommentPatch(rating=5), CommentPatch(language="de"), CommentPatch(text="new")]
+
+    def edit(part: CommentPatch, if_match: str | None) -> Any:
+        return lambda: changes.patch(live.table, "p", made.id, part, me, if_match, now)
+
+    answers = at_once(*(edit(part, None) for part in parts))
+    assert not [answer for answer in answers if isinstance(answer, Exception)]
+    [one] = walk(live.table, "p", Filter(), 100)
+    assert (one.rating, one.language, one.text) == (5, "de", "new")
+    etag = comments.find(live.table, "p", made.id, me).headers["ETag"]
+    answers = at_once(*(edit(CommentPatch(text=str(i)), str(etag)) for i in range(6)))
+    lost = [answer for answer in answers if isinstance(answer, PreconditionFailed)]
+    assert len(lost) == 5
+    live.drain()
+    assert drift(live.table, FEATURES) == {}
+    assert walk(live.table, "p", Filter((5,), "de"), 100) == walk(live.table, "p", Filter(), 100)
+
+
+def test_edits_hides_and_deletes_at_once_leave_one_truth(live: Live) -> None:
+    me = Caller("me")
+    for i in range(8):
+        now, product = datetime.now(UTC), f"p-{i}"
+        body = CommentBody(rating=5, language="en", text="")
+        id = comments.post(live.table, product, body, me, None, now).body.id
+
+        def patch(part: CommentPatch, who: Caller, product: str = product, id: str = id) -> Any:
+            return lambda: changes.patch(live.table, product, id, part, who, None, datetime.now(UTC))
+
+        calls = [patch(CommentPatch(rating=4), me), patch(CommentPatch(hidden=True), ADMIN)]
+        if i % 2:
+            calls.append(lambda product=product, id=id: changes.delete(live.table, product, id, ADMIN))
+        at_once(*calls)
+        left = comments.stored(live.table, product, id)
+        author = live.table.get(comments.author_key(product, "me"), consistent=True)
+        assert (left is None) == bool(i % 2) == (author is None)
+        assert left is None or (left["rating"], comments.is_hidden(left)) == (4, True)
+    live.drain()
+    assert drift(live.table, FEATURES) == {}
+    assert ratings.leaders(live.table, LeadersQuery(), Settings()).items == []

@@ -1,0 +1,657 @@
+"""Comments and ratings over REST, from the request to the aggregate: the contract, on moto."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+from typing import Any
+
+import boto3
+import pytest
+from chalice.test import Client
+
+import app
+from bench.meter import Meter
+from chalicelib import settings, ulids
+from chalicelib.api import auth
+from chalicelib.comments import comments, languages
+from chalicelib.comments.schemas import CommentBody
+from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.table import Page, Table, connect
+from ops.aws import template
+from tests.support.faults import after, cancelled, instead, timed_out
+from tests.support.records import Reader, drift, scan
+
+P = "/products/garment-767"
+RATINGS = [set(some) for n in range(1, 6) for some in combinations(range(1, 6), n)]
+
+
+class Shop:
+    """The app as a client sees it, with a stream that is applied when a test says so."""
+
+    def __init__(self, stream_arn: str, http: Any) -> None:
+        self.table: Table = connect()
+        self.stream = Reader(boto3.client("dynamodbstreams"), stream_arn)
+        self.applied = 0
+        self.headers: dict[str, str] = {}
+        self._http = http
+
+    def call(
+        self, method: str, path: str, body: Any = None, who: str = "", **headers: str
+    ) -> tuple[int, Any]:
+        """Call as somebody; `admin` is one, nobody sends no token."""
+        sent = {"Content-Type": "application/json"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        if who:
+            scope = "admin" if who == "admin" else ""
+            sent["Authorization"] = f"Bearer {auth.mint(settings.current(), who, scope=scope)}"
+        data = json.dumps(body).encode() if body is not None else b""
+        answer = self._http.request(method, path, headers=sent, body=data)
+        self.headers = answer.headers
+        return answer.status_code, json.loads(answer.body) if answer.body else None
+
+    def get(self, path: str, who: str = "") -> Any:
+        status, answer = self.call("GET", path, who=who)
+        assert status == 200, answer
+        return answer
+
+    def post(
+        self, who: str, rating: int = 5, language: str = "en", text: str = "Fits.", product: str = P
+    ) -> Any:
+        body = {"rating": rating, "language": language, "text": text}
+        status, answer = self.call("POST", f"{product}/comments", body, who)
+        assert status == 201, answer
+        return answer
+
+    def ids(self, query: str = "", product: str = P) -> list[str]:
+        return [one["id"] for one in self.get(f"{product}/comments?{query}")["items"]]
+
+    def settle(self) -> None:
+        while records := self.stream.again().read()[self.applied :]:  # a cancelled transaction resets moto's
+            app.apply({"Records": records}, None)
+            self.applied += len(records)
+        assert drift(self.table, app.CONTRIBUTIONS) == {}
+
+
+@pytest.fixture
+def shop(moto_table: template.Table) -> Iterator[Shop]:
+    connect.cache_clear()
+    with Client(app.app) as client:
+        yield Shop(moto_table.stream_arn, client.http)
+    connect.cache_clear()
+
+
+# -- write ---------------------------------------------------------------------------------------------
+
+
+def test_a_comment_is_answered_listed_and_counted(shop: Shop) -> None:
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+    body = {"rating": 4, "language": "en", "text": "Fits."}
+    status, made = shop.call("POST", f"{P}/comments", body, "me")
+    assert (status, made["author"]) == (201, "me")
+    assert before <= datetime.fromisoformat(made["created"]) <= datetime.now(UTC)
+    assert made | body | {"edited": None, "hidden": False} == made
+    assert shop.get(f"{P}/comments") == {"items": [made], "cursor": None}
+    assert shop.get(f"{P}/comments/{made['id']}") == made
+    shop.settle()
+    assert shop.get(f"{P}/statistics")["ratings"] == {"1": 0, "2": 0, "3": 0, "4": 1, "5": 0}
+    assert shop.get(f"{P}/comments?rating=4&language=en")["items"] == [made]
+
+
+def test_an_author_comments_once_on_a_product_and_is_told_which_comment_stands(shop: Shop) -> None:
+    first = shop.post("me")
+    status, answer = shop.call("POST", f"{P}/comments", {"rating": 1, "language": "de", "text": ""}, "me")
+    assert (status, answer["Code"]) == (409, "Conflict")
+    assert first["id"] in answer["Message"]
+    shop.post("you")
+    shop.post("me", product="/products/garment-1080")
+    shop.settle()
+    assert shop.get(f"{P}/statistics")["total"] == 2
+
+
+def test_a_deleted_comment_frees_its_authors_place(shop: Shop) -> None:
+    first = shop.post("me")
+    assert shop.call("DELETE", f"{P}/comments/{first['id']}", who="me") == (204, None)
+    assert shop.call("DELETE", f"{P}/comments/{first['id']}", who="me")[0] == 404
+    second = shop.post("me", 2)
+    assert shop.ids() == [second["id"]]
+    shop.settle()
+    assert shop.get(f"{P}/statistics")["ratings"] == {"1": 0, "2": 1, "3": 0, "4": 0, "5": 0}
+
+
+def test_the_same_post_again_with_its_idempotency_key_answers_what_it_has_written(shop: Shop) -> None:
+    body = {"rating": 5, "language": "en", "text": "Fits."}
+    answers = [shop.call("POST", f"{P}/comments", body, "me", Idempotency_Key="k-1") for _ in range(3)]
+    assert answers[0][0] == 201
+    assert answers[1:] == answers[:1] * 2
+    assert shop.call("POST", f"{P}/comments", body, "me", Idempotency_Key="k-2")[0] == 409
+    assert shop.call("POST", f"{P}/comments", body, "you", Idempotency_Key="k-1")[0] == 201
+    shop.call("DELETE", f"{P}/comments/{answers[0][1]['id']}", who="me")
+    again = shop.call("POST", f"{P}/comments", body, "me", Idempotency_Key="k-1")
+    assert again[0] == 201
+    assert again[1]["id"] != answers[0][1]["id"]
+
+
+def test_a_post_whose_answer_was_lost_on_the_way_is_written_once(shop: Shop) -> None:
+    """The SDK sends it again under the same token."""
+    with instead(shop.table, "TransactWriteItems", cancelled("TransactionConflict", "None")) as calls:
+        shop.post("me")
+    assert len(calls) == 2
+    assert len(shop.ids()) == 1
+
+
+def test_an_id_that_is_taken_is_not_used(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = shop.post("me")
+    left = [first["id"], first["id"], ulids.new(datetime.now(UTC))]
+    monkeypatch.setattr(ulids, "new", lambda _: left.pop(0))
+    assert shop.post("you")["id"] != first["id"]
+    assert left == []
+
+
+def test_nobody_writes_without_a_token(shop: Shop) -> None:
+    one = shop.post("me")
+    body = {"rating": 5, "language": "en", "text": ""}
+    for method, path in (("POST", "comments"), ("PATCH", f"comments/{one['id']}")):
+        assert shop.call(method, f"{P}/{path}", body)[0] == 401
+    assert shop.call("DELETE", f"{P}/comments/{one['id']}")[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("rating", odd) for odd in (0, 6, -1, 4.5, "5", None, True, [5])),
+        *(
+            ("language", odd)
+            for odd in ("", "e", "english-", "en_US", "en-", "i-nothing", 5, "en-" + "a" * 33)
+        ),
+        *(("text", odd) for odd in ("a" * 5001, "\u0000", "a\u001b[31m", 7, None, "a\u0085")),
+    ],
+)
+def test_a_malformed_comment_is_400_and_names_the_field(shop: Shop, field: str, value: Any) -> None:
+    body = {"rating": 5, "language": "en", "text": "Fits."}
+    status, answer = shop.call("POST", f"{P}/comments", body | {field: value}, "me")
+    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert answer["Message"].startswith(f"{field}: ")
+    status, answer = shop.call("POST", f"{P}/comments", {n: v for n, v in body.items() if n != field}, "me")
+    assert status == 400
+    one = shop.post("me")
+    assert shop.call("PATCH", f"{P}/comments/{one['id']}", {field: value}, "me")[0] == 400
+    if field == "language" and isinstance(value, str) and value:
+        for path in (f"{P}/comments", f"{P}/statistics", "/products/leaders"):
+            status, answer = shop.call("GET", f"{path}?language={value}")
+            assert (status, answer["Message"].startswith("language: ")) == (400, True)
+
+
+def test_what_is_no_language_tag_is_told_what_one_looks_like(shop: Shop) -> None:
+    says = "language: 'en_US' is not a language tag such as en, pt-BR or zh-Hant"
+    body = {"rating": 5, "language": "en_US", "text": ""}
+    assert shop.call("POST", f"{P}/comments", body, "me")[1]["Message"] == says
+    one = f"{P}/comments/{shop.post('me')['id']}"
+    assert shop.call("PATCH", one, {"language": "en_US"}, "me")[1]["Message"] == says
+    for path in (f"{P}/comments", f"{P}/statistics", "/products/leaders"):
+        assert shop.call("GET", f"{path}?language=en_US")[1]["Message"] == says
+
+
+def test_a_text_and_a_language_are_kept_in_one_notation(shop: Shop) -> None:
+    made = shop.post("me", language="ZH-hant-tw", text="  Cafe\u0301\r\nau lait\rtwo \U0001f600\t\n ")
+    assert made["text"] == "Caf\u00e9\nau lait\ntwo \U0001f600"
+    assert made["language"] == "zh-Hant-TW"
+    assert shop.post("you", text="")["text"] == ""
+    assert len(shop.post("they", text="ü" * 5000)["text"]) == 5000
+    shop.settle()
+    assert shop.ids("language=zh-HANT-tw") == [made["id"]]
+    assert shop.get(f"{P}/statistics?language=ZH-Hant-TW")["total"] == 1
+    assert shop.get(f"{P}/statistics?language=zh")["total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "tag"),
+    [
+        ("EN", "en"),
+        ("en-us", "en-US"),
+        ("sr-latn-rs", "sr-Latn-RS"),
+        ("es-419", "es-419"),
+        ("DE-ch-1996", "de-CH-1996"),
+        ("zh-CMN-hans-cn", "zh-cmn-Hans-CN"),
+        ("en-a-BBBB-cc-x-DDDD-EE", "en-a-bbbb-cc-x-dddd-ee"),
+        ("X-Whatever", "x-whatever"),
+        ("hy-Latn-IT-arevela", "hy-Latn-IT-arevela"),
+        ("art-lojban", "art-lojban"),
+        ("I-Default", "i-default"),
+    ],
+)
+def test_a_language_tag_has_one_notation(given: str, tag: str) -> None:
+    """Tags of RFC 5646, appendix A, and their recommended case."""
+    assert languages.canonical(given) == languages.canonical(tag) == tag
+
+
+@pytest.mark.parametrize(
+    ("given", "tag"),
+    [("i-klingon", "tlh"), ("EN-gb-OED", "en-GB-oxendict"), ("sgn-BE-fr", "sfb"), ("I-LUX", "lb")],
+)
+def test_an_irregular_tag_becomes_the_one_that_has_replaced_it(given: str, tag: str) -> None:
+    """The preferred values of IANA's language subtag registry: RFC 5646, 2.2.8 and 4.5."""
+    assert languages.canonical(given) == tag
+
+
+def test_each_of_the_17_irregular_tags_is_taken_at_the_door(shop: Shop) -> None:
+    assert len(languages.IRREGULAR) == 17
+    for i, (given, kept) in enumerate(languages.IRREGULAR.items()):
+        assert languages.canonical(kept) == kept
+        assert shop.post(f"author-{i}", language=given.upper())["language"] == kept
+        assert re.search(languages.PATTERN.replace(r"(?!\n)", ""), given)
+    shop.settle()
+    assert shop.get(f"{P}/statistics?language=i-klingon") == shop.get(f"{P}/statistics?language=tlh")
+    assert shop.get(f"{P}/statistics?language=tlh")["total"] == 1
+
+
+@pytest.mark.parametrize(
+    "odd", ["de-419-DE", "a-DE", "en-", "-en", "en--us", "i-klingons", "i-klingon-x-a", "x", "en-x", "en\n"]
+)
+def test_a_tag_that_is_not_well_formed_is_none(odd: str) -> None:
+    with pytest.raises(ValueError, match="not a language tag"):
+        languages.canonical(odd)
+
+
+def test_ids_have_the_order_of_time() -> None:
+    start = datetime(2026, 11, 21, tzinfo=UTC)
+    times = [start + timedelta(milliseconds=7 * i) for i in range(500)]
+    made = [ulids.new(time) for time in times]
+    assert sorted(made) == made
+    assert [ulids.made(id) for id in made] == times
+    assert all(ulids.ULID.search(id) for id in made)
+    assert len({ulids.new(start) for _ in range(1000)}) == 1000
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    for module in (languages, ulids):
+        result = doctest.testmod(module)
+        assert (result.failed, result.attempted > 0) == (0, True)
+
+
+# -- change --------------------------------------------------------------------------------------------
+
+
+def test_its_author_edits_a_comment_and_every_count_follows(shop: Shop) -> None:
+    made = shop.post("me", 5, "en", "Fits.")
+    shop.settle()
+    status, edited = shop.call("PATCH", f"{P}/comments/{made['id']}", {"rating": 2, "language": "de"}, "me")
+    assert status == 200
+    assert edited == made | {"rating": 2, "language": "de", "edited": edited["edited"]}
+    assert edited["edited"] >= made["created"]
+    shop.settle()
+    assert shop.get(f"{P}/comments?rating=2&language=de")["items"] == [edited]
+    assert shop.ids("rating=5") == shop.ids("language=en") == []
+    assert shop.get(f"{P}/statistics?language=en")["total"] == 0
+    assert shop.get(f"{P}/statistics?language=de")["average"] == 2
+    assert shop.get("/products/leaders")["items"] == []
+    assert (
+        shop.call("PATCH", f"{P}/comments/{made['id']}", {"text": "Does not."}, "me")[1]["text"]
+        == "Does not."
+    )
+
+
+def test_only_its_author_edits_and_only_author_and_admin_delete(shop: Shop) -> None:
+    one = f"{P}/comments/{shop.post('me')['id']}"
+    for who in ("you", "admin"):
+        assert shop.call("PATCH", one, {"rating": 1}, who)[1]["Code"] == "Forbidden"
+    assert shop.call("DELETE", one, who="you")[1]["Code"] == "Forbidden"
+    assert shop.get(one)["rating"] == 5
+    assert shop.call("DELETE", one, who="admin")[0] == 204
+    assert shop.post("me")["rating"] == 5
+    missing = f"{P}/comments/{ulids.new(datetime.now(UTC))}"
+    for method, body in (("GET", None), ("PATCH", {"rating": 1}), ("DELETE", None)):
+        assert shop.call(method, missing, body, "me")[1]["Code"] == "NotFound"
+        assert shop.call(method, f"{P}/comments/x", body, "me")[0] == 400
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"txt": ""}, {"hidden": True, "rating": 1}, {"hidden": None}, [], {"id": "x"}]
+)
+def test_an_edit_that_says_nothing_or_too_much_is_400(shop: Shop, body: Any) -> None:
+    one = shop.post("admin")
+    assert shop.call("PATCH", f"{P}/comments/{one['id']}", body, "admin")[0] == 400
+
+
+def test_an_edit_that_changes_nothing_writes_nothing(shop: Shop) -> None:
+    one = shop.post("me")
+    with instead(shop.table, "PutItem") as puts:
+        answer = shop.call("PATCH", f"{P}/comments/{one['id']}", {"rating": 5, "language": "EN"}, "me")
+    assert (answer, puts) == ((200, one), [])
+
+
+def test_if_match_guards_an_edit_against_one_that_came_before(shop: Shop) -> None:
+    one = f"{P}/comments/{shop.post('me')['id']}"
+    shop.get(one)
+    etag = shop.headers["ETag"]
+    assert shop.call("PATCH", one, {"rating": 4}, "me", If_Match=etag)[0] == 200
+    newer = shop.headers["ETag"]
+    assert newer != etag
+    status, answer = shop.call("PATCH", one, {"rating": 3}, "me", If_Match=etag)
+    assert (status, answer["Code"]) == (412, "PreconditionFailed")
+    for stale in ("x", f"W/{newer}", ""):
+        assert shop.call("PATCH", one, {"rating": 3}, "me", If_Match=stale)[0] == 412
+    assert shop.get(one)["rating"] == 4
+    assert shop.call("PATCH", one, {"rating": 3}, "me", If_Match=f'"other", {newer}')[0] == 200
+    assert shop.call("PATCH", one, {"rating": 2}, "me", If_Match="*")[0] == 200
+    assert shop.call("PATCH", one, {"rating": 1}, "me")[0] == 200
+
+
+def test_an_edit_whose_answer_was_lost_is_not_taken_for_somebody_elses(shop: Shop) -> None:
+    one = f"{P}/comments/{shop.post('me')['id']}"
+    shop.get(one)
+    etag = shop.headers["ETag"]
+    with after(shop.table, "PutItem", timed_out()):
+        assert shop.call("PATCH", one, {"rating": 4}, "me", If_Match=etag)[0] == 200
+    assert shop.call("PATCH", one, {"rating": 4}, "me")[1]["rating"] == 4
+    assert shop.headers["ETag"] == '"2"'
+
+
+def test_a_hidden_comment_is_out_of_sight_for_all_but_its_author_and_admins(shop: Shop) -> None:
+    made, other = shop.post("me"), shop.post("you", 3)
+    one = f"{P}/comments/{made['id']}"
+    assert shop.call("PATCH", one, {"hidden": True}, "me")[1]["Code"] == "Forbidden"
+    assert shop.call("PATCH", one, {"hidden": True}, "admin") == (200, made | {"hidden": True})
+    assert shop.call("PATCH", one, {"hidden": True}, "admin")[0] == 200
+    shop.settle()
+    assert shop.ids() == [other["id"]]
+    assert shop.ids("rating=5") == []
+    assert shop.get(f"{P}/statistics")["total"] == 1
+    assert shop.get("/products/leaders")["items"] == []
+    for who in ("", "you"):
+        assert shop.call("GET", one, who=who)[0] == 404
+    for who in ("me", "admin"):
+        assert shop.get(one, who)["hidden"] is True
+    assert shop.call("PATCH", one, {"rating": 1}, "you")[0] == 404
+    assert shop.call("PATCH", one, {"text": "Softer."}, "me")[1]["text"] == "Softer."
+    shop.settle()
+    assert shop.get(f"{P}/statistics")["total"] == 1
+    assert shop.call("PATCH", one, {"hidden": False}, "admin")[1]["hidden"] is False
+    shop.settle()
+    assert shop.ids("rating=5") == [made["id"]]
+    assert shop.get(f"{P}/statistics")["total"] == 2
+
+
+def test_an_admin_lists_what_is_hidden_newest_first(shop: Shop) -> None:
+    ids = [shop.post(f"author-{i}")["id"] for i in range(5)]
+    for id in ids[:4]:
+        shop.call("PATCH", f"{P}/comments/{id}", {"hidden": True}, "admin")
+    assert shop.call("GET", f"{P}/hidden")[0] == 401
+    assert shop.call("GET", f"{P}/hidden", who="author-0")[0] == 403
+    found, cursor = [], ""
+    while cursor is not None:
+        with Meter(shop.table.client) as meter:
+            answer = shop.get(f"{P}/hidden?limit=2&cursor={cursor}".removesuffix("&cursor="), "admin")
+        assert (meter.read_units, meter.write_units) == (0.5, 0)
+        found += [one["id"] for one in answer["items"] if one["hidden"]]
+        cursor = answer["cursor"]
+    assert found == ids[3::-1]
+    assert shop.ids() == ids[4:]
+
+
+def test_who_was_hidden_does_not_come_back_by_deleting(shop: Shop) -> None:
+    one = f"{P}/comments/{shop.post('me')['id']}"
+    shop.call("PATCH", one, {"hidden": True}, "admin")
+    assert shop.call("DELETE", one, who="me")[0] == 204
+    body = {"rating": 5, "language": "en", "text": "Again."}
+    assert shop.call("POST", f"{P}/comments", body, "me")[0] == 409
+    assert shop.call("GET", one, who="me")[0] == 404
+
+
+# -- read ----------------------------------------------------------------------------------------------
+
+
+def fill(shop: Shop, languages: tuple[str, ...] = ("en", "de", "pt-BR"), each: int = 1) -> list[Any]:
+    """Post comments of every rating in every language, oldest first, and count them."""
+    ways = [(rating, language) for _ in range(each) for language in languages for rating in (3, 1, 5, 2, 4)]
+    start = datetime.now(UTC) - timedelta(hours=1)
+    made = []
+    for i, (rating, language) in enumerate(ways):
+        body = CommentBody(rating=rating, language=language, text=f"no. {i}")
+        who = auth.Caller(f"author-{i}")
+        made.append(
+            comments.post(shop.table, "garment-767", body, who, None, start + timedelta(seconds=i)).body
+        )
+    shop.settle()
+    return made[::-1]
+
+
+@pytest.mark.long
+def test_every_combination_of_ratings_and_languages_in_every_page_size(shop: Shop) -> None:
+    made = fill(shop, each=2)
+    for ratings in RATINGS:
+        for language in ("", "en", "de", "pt-BR", "fr"):
+            right = [one.id for one in made if one.rating in ratings and language in ("", one.language)]
+            query = f"rating={','.join(map(str, ratings))}" + (f"&language={language}" if language else "")
+            for limit in (100, 4) if language == "de" else (100,):
+                found, cursor, pages = [], "", 0
+                while cursor is not None:
+                    page = shop.get(
+                        f"{P}/comments?{query}&limit={limit}" + (f"&cursor={cursor}" if cursor else "")
+                    )
+                    found += [one["id"] for one in page["items"]]
+                    cursor, pages = page["cursor"], pages + 1
+                assert found == right, (query, limit)
+                assert pages == max(1, -(-len(right) // limit)), (query, limit)
+
+
+def test_a_page_goes_on_where_the_last_one_ended_while_comments_come_and_go(shop: Shop) -> None:
+    made = fill(shop)
+    for query in ("", "rating=3,4,5&", "language=de&"):
+        right = [
+            one.id
+            for one in made
+            if (query != "language=de&" or one.language == "de")
+            and (query != "rating=3,4,5&" or one.rating > 2)
+        ]
+        page = shop.get(f"{P}/comments?{query}limit=2")
+        found = [one["id"] for one in page["items"]]
+        newcomer = shop.post(f"late-{len(query)}", 5, "de")
+        gone = shop.post(f"gone-{len(query)}", 5, "de")
+        shop.settle()
+        shop.call("DELETE", f"{P}/comments/{gone['id']}", who=f"gone-{len(query)}")
+        last = found[-1]
+        shop.call("DELETE", f"{P}/comments/{last}", who="admin")  # the one that the cursor names
+        shop.settle()
+        while page["cursor"]:
+            page = shop.get(f"{P}/comments?{query}limit=2&cursor={page['cursor']}")
+            found += [one["id"] for one in page["items"]]
+        assert found == right
+        shop.call("DELETE", f"{P}/comments/{newcomer['id']}", who="admin")
+        shop.settle()
+        made = [one for one in made if one.id != last]
+
+
+def test_a_cursor_is_good_for_its_own_filter_and_product_only(shop: Shop) -> None:
+    fill(shop)
+    cursor = shop.get(f"{P}/comments?rating=4,5&limit=1")["cursor"]
+    assert shop.get(f"{P}/comments?rating=5,4&limit=3&cursor={cursor}")["items"]
+    for path in (
+        f"{P}/comments?rating=4&cursor={cursor}",
+        f"{P}/comments?rating=4,5&language=en&cursor={cursor}",
+        f"/products/other/comments?rating=4,5&cursor={cursor}",
+        f"{P}/comments?rating=4,5&cursor={cursor}x",
+    ):
+        status, answer = shop.call("GET", path)
+        assert (status, answer["Code"]) == (400, "BadCursor"), path
+
+
+@pytest.mark.parametrize(
+    "query", ["rating=6", "rating=", "rating=4;5", "rating=4,", "limit=0", "limit=101", "explain=2"]
+)
+def test_a_malformed_list_query_is_400(shop: Shop, query: str) -> None:
+    assert shop.call("GET", f"{P}/comments?{query}")[0] == 400
+
+
+def test_a_product_that_nobody_rated_has_nothing(shop: Shop) -> None:
+    for query in ("", "?rating=5", "?language=en", "?rating=1,2&language=en"):
+        assert shop.get(f"/products/nobody/comments{query}") == {"items": [], "cursor": None}
+    assert shop.get("/products/nobody/statistics") == {
+        "ratings": dict.fromkeys("12345", 0),
+        "total": 0,
+        "average": None,
+        "bayesianAverage": 3.0,
+    }
+    assert shop.get("/products/leaders?language=en") == {"items": []}
+
+
+def test_statistics_are_counts_and_averages(shop: Shop) -> None:
+    for i, rating in enumerate([5] * 10 + [4] * 4 + [3] * 2 + [1]):
+        shop.post(f"author-{i}", rating, "en" if i % 2 else "de")
+    shop.settle()
+    assert shop.get(f"{P}/statistics") == {
+        "ratings": {"1": 1, "2": 0, "3": 2, "4": 4, "5": 10},
+        "total": 17,
+        "average": round(73 / 17, 4),
+        "bayesianAverage": 4.0,
+    }
+    parts = [shop.get(f"{P}/statistics?language={language}") for language in ("en", "de")]
+    assert sum(part["total"] for part in parts) == 17
+
+
+def test_leaders_are_in_order_and_equals_by_name(shop: Shop) -> None:
+    for product, fives in {"b": 2, "a": 2, "c": 3, "d": 1, "e": 1, "f": 0, "leaders": 1}.items():
+        for i in range(fives):
+            shop.post(f"author-{i}", 5, "en" if i else "de", product=f"/products/{product}")
+        shop.post("critic", 4, product=f"/products/{product}")
+    shop.settle()
+
+    def leaders(query: str = "") -> list[tuple[str, int]]:
+        return [(one["product"], one["fiveStar"]) for one in shop.get(f"/products/leaders{query}")["items"]]
+
+    right = [("c", 3), ("a", 2), ("b", 2), ("d", 1), ("e", 1), ("leaders", 1)]
+    for n in range(1, 7):
+        assert leaders(f"?limit={n}") == right[:n]
+    assert leaders() == right
+    assert leaders("?language=en") == [("c", 2), ("a", 1), ("b", 1)]
+    assert leaders("?language=de") == [(product, 1) for product in ("a", "b", "c", "d", "e", "leaders")]
+    assert leaders("?language=fr") == []
+    [last] = [one for one in shop.get("/products/d/comments")["items"] if one["rating"] == 5]
+    shop.call("DELETE", f"/products/d/comments/{last['id']}", who="admin")
+    shop.settle()
+    assert leaders() == [one for one in right if one[0] != "d"]
+    assert ("d", 1) not in leaders("?language=de")
+    assert shop.get("/products/leaders/statistics")["total"] == 2
+
+
+def test_leaders_need_as_many_ratings_as_the_stage_says(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for product, fives in {"a": 3, "b": 2, "c": 1}.items():
+        for i in range(fives):
+            shop.post(f"author-{i}", product=f"/products/{product}")
+    shop.settle()
+    monkeypatch.setattr(app, "stage", settings.current()._replace(leaders_min=2))
+    assert [one["product"] for one in shop.get("/products/leaders")["items"]] == ["a", "b"]
+
+
+def test_leaders_are_only_products_that_the_stage_names(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for product, fives in {"a": 3, "bought": 4, "b": 2, "c": 1}.items():
+        for i in range(fives):
+            shop.post(f"author-{i}", language="en" if i else "de", product=f"/products/{product}")
+    shop.post("critic", 4, product="/products/d")
+    shop.settle()
+    named = settings.read({"HUBBUB_LEADERS": "c, a,d,never", "HUBBUB_LEADERS_MIN": "1"})
+    monkeypatch.setattr(app, "stage", settings.current()._replace(leaders=named.leaders))
+
+    def leaders(query: str = "") -> list[tuple[str, int]]:
+        return [(one["product"], one["fiveStar"]) for one in shop.get(f"/products/leaders{query}")["items"]]
+
+    assert leaders() == [("a", 3), ("c", 1)]
+    assert leaders("?limit=1") == [("a", 3)]
+    assert leaders("?language=en") == [("a", 2)]
+
+
+def test_a_deployed_stage_lists_a_product_after_three_ratings_unless_it_says_otherwise() -> None:
+    assert settings.read({}).leaders_min == 1
+    assert settings.read({"HUBBUB_STAGE": "prod"}).leaders_min == 3
+    assert settings.read({"HUBBUB_STAGE": "prod", "HUBBUB_LEADERS_MIN": "10"}).leaders_min == 10
+
+
+@pytest.mark.parametrize(
+    ("product", "moves", "right"),
+    [("a", -1, [("b", 3), ("a", 2), ("c", 2)]), ("c", 1, [("a", 3), ("b", 3), ("c", 2)])],
+)
+def test_a_product_that_moves_while_leaders_are_read_is_among_them_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, product: str, moves: int, right: list[tuple[str, int]]
+) -> None:
+    """Those that tie for the last place are read again: one has come down to them, or has left them."""
+    for name, fives in {"a": 3, "b": 3, "c": 2, "d": 1}.items():
+        index = {"gsi1pk": comments.leaders_key(), "gsi1sk": fives}
+        shop.table.put(comments.statistics_key(name)._asdict() | index)
+    read = Table.query
+
+    def query(table: Table, *args: Any, **options: Any) -> Page:
+        page = read(table, *args, **options)
+        monkeypatch.setattr(Table, "query", read)
+        table.update(comments.statistics_key(product), "ADD gsi1sk :n", values={":n": moves})
+        return page
+
+    monkeypatch.setattr(Table, "query", query)
+    found = shop.get("/products/leaders?limit=3")["items"]
+    assert [(one["product"], one["fiveStar"]) for one in found] == right
+
+
+def test_the_plan_is_shown_to_admins_alone(shop: Shop) -> None:
+    fill(shop)
+    for who in ("", "me"):
+        assert shop.call("GET", f"{P}/comments?explain=true", who=who)[1]["Code"] == "Forbidden"
+    plan = shop.get(f"{P}/comments?rating=5&language=en&explain=true", "admin")["plan"]
+    assert plan["subQueries"] == 1
+    assert plan["skipped"] == 0
+    assert plan["queries"] == 2
+    assert plan["rru"] > 0
+    assert set(plan["expected"]) == {"filter", "merge"}
+    plan = shop.get(f"{P}/comments?rating=5&language=fr&explain=true", "admin")["plan"]
+    assert (plan["way"], plan["subQueries"], plan["skipped"], plan["queries"]) == ("none", 0, 1, 1)
+    assert shop.get(f"{P}/comments?explain=true", "admin")["plan"]["way"] == "all"
+    assert "plan" not in shop.get(f"{P}/comments")
+
+
+# -- cost ----------------------------------------------------------------------------------------------
+
+
+def test_each_call_costs_what_its_docstring_says(shop: Shop) -> None:
+    fill(shop)
+
+    def cost(method: str, path: str, body: Any = None, who: str = "") -> tuple[float, float]:
+        with Meter(shop.table.client) as meter:
+            assert shop.call(method, path, body, who)[0] < 300
+        return meter.write_units, meter.read_units
+
+    assert cost("POST", f"{P}/comments", {"rating": 5, "language": "en", "text": "Fits."}, "me") == (6, 0)
+    [one] = shop.ids("limit=1")
+    path = f"{P}/comments/{one}"
+    assert cost("GET", path) == (0, 0.5)
+    assert cost("PATCH", path, {"text": "Fits well."}, "me") == (2, 1)
+    assert cost("PATCH", path, {"rating": 4}, "me") == (3, 1)
+    assert cost("PATCH", path, {"hidden": True}, "admin") == (6, 1)
+    assert cost("GET", path, who="me") == (0, 1)
+    assert cost("PATCH", path, {"hidden": False}, "admin") == (6, 2)
+    assert cost("DELETE", path, who="me") == (6, 1)
+    assert cost("GET", f"{P}/statistics") == cost("GET", f"{P}/statistics?language=en") == (0, 0.5)
+    assert cost("GET", "/products/leaders") == (0, 0.5)
+    assert cost("GET", f"{P}/comments?limit=10") == (0, 0.5)
+    assert cost("GET", f"{P}/comments?limit=10&rating=5") == (0, 1)
+    assert cost("GET", f"{P}/comments?limit=2&rating=5&language=de") == (0, 1.5)
+
+
+def test_a_change_of_words_alone_moves_no_count(shop: Shop) -> None:
+    made = shop.post("me", 5, text="same length a")
+    shop.settle()
+    shop.call("PATCH", f"{P}/comments/{made['id']}", {"text": "same length b"}, "me")
+    with instead(shop.table, "TransactWriteItems") as transactions:
+        shop.settle()
+    assert transactions == []
+
+
+def test_what_is_kept_of_a_comment(shop: Shop) -> None:
+    """The items that docs/table.md describes, and no other."""
+    shop.post("me", 5, "en")
+    items: dict[str, Item] = {item["sk"].split("#")[0]: item for item in scan(shop.table)}
+    assert {name: set(item) - {"pk", "sk"} for name, item in items.items()} == {
+        "COMMENT": {"author", "rating", "language", "text", "revision", "counted", "gsi2pk"},
+        "AUTHOR": {"id"},
+    }

@@ -1,0 +1,76 @@
+"""What an answer says that it consumed is what the meter counts; nothing is said unless a stage wants it."""
+
+from __future__ import annotations
+
+import pytest
+from chalice.app import Chalice
+from chalice.test import Client
+
+from bench.meter import Meter
+from chalicelib.api.router import Door
+from chalicelib.concurrency import at_once
+from chalicelib.dynamo import capacity
+from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.settings import Settings
+from local.engines.engine import Engine
+from tests.conftest import EngineTable
+
+
+@pytest.fixture
+def table(engine_table: EngineTable) -> Table:
+    """A table whose client is watched, as that of a stage with HUBBUB_CAPACITY is."""
+    engine, name, _ = engine_table
+    if engine.kind == "ministack":
+        pytest.skip("ministack reports the units of reads wrongly")
+    return connect(Settings(endpoint=engine.endpoint, table=name, capacity=True))
+
+
+def key(i: int) -> Key:
+    return Key("A", f"{i:03}")
+
+
+def item(i: int, size: int = 300) -> dict[str, object]:
+    return key(i)._asdict() | {"text": "x" * size}
+
+
+def test_units_are_those_of_the_meter(table: Table, engine: Engine) -> None:
+    for i in range(40):
+        table.put(item(i))
+    with Meter(table.client, reader=engine.client("dynamodb")) as meter, capacity.counted() as units:
+        table.get(key(1), consistent=True)
+        table.get(key(99))
+        table.get_many(map(key, range(30, 50)))
+        table.get_together(map(key, range(3)))
+        table.query("A")
+        table.put(item(1, 1500))
+        table.update(key(2), "SET n = :n", values={":n": 1})
+        table.delete(key(3))
+        table.batch_put([item(4), item(5)])
+    assert units.read == meter.read_units > 0
+    assert units.write == meter.write_units > 0
+
+
+def test_threads_count_for_the_request_that_began_them(table: Table) -> None:
+    with capacity.counted() as units:
+        at_once(lambda i: table.get(key(i), consistent=True), range(5))
+    assert str(units) == "read=5, write=0"
+    table.get(key(1))  # outside: nobody's
+    assert units.read == 5
+
+
+@pytest.mark.parametrize("shows", [True, False])
+def test_an_answer_says_it_in_a_stage_that_wants_it(shows: bool) -> None:
+    small = Chalice("small", configure_logs=False)
+    door = Door(small, shows_capacity=shows)
+
+    @door("GET", "/a")
+    def get_a() -> None:
+        """Consume something."""
+        units = capacity._units.get()
+        assert units
+        units.add(1.5, is_read=True)
+
+    with Client(small) as client:
+        headers = client.http.get("/a").headers
+    assert headers.get(capacity.HEADER) == ("read=1.5, write=0" if shows else None)

@@ -1,0 +1,201 @@
+"""The table: answers are answers, trouble is waited out, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import boto3
+import pytest
+
+from chalicelib.dynamo.items import Key, pack, unpack
+from chalicelib.dynamo.retries import CONNECT_TIMEOUT, EACH, READ_TIMEOUT
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.errors import Busy, Rejected
+from chalicelib.settings import Settings
+from ops.aws import template
+from tests.support.faults import cancelled, done, instead, refused, timed_out
+
+
+@pytest.fixture
+def table(moto_table: template.Table) -> Table:
+    return Table(moto_table.name, boto3.client("dynamodb"), pause=lambda _: None)
+
+
+def item(place: int, **more: Any) -> dict[str, Any]:
+    return {"pk": "P", "sk": f"{place:04}", **more}
+
+
+def test_an_item_comes_back_as_it_was_written(table: Table) -> None:
+    values = {
+        "n": 7,
+        "d": Decimal("1.5"),
+        "s": "é",
+        "b": b"\x00",
+        "t": True,
+        "z": None,
+        "l": [1, "a"],
+        "m": {"x": {"y": 2}},
+        "ns": {1, 2},
+        "bs": {b"a"},
+    }
+    table.put(item(1, **values))
+    found = table.get(Key("P", "0001"))
+    assert found == item(1, **values)
+    assert type(found["n"]) is int
+    assert table.get(Key("P", "0002")) is None
+
+
+def test_a_float_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(TypeError):
+        pack({"n": 0.1})
+    assert unpack(pack({"n": 3})) == {"n": 3}
+
+
+def test_many_items_are_written_and_read_in_as_many_calls_as_it_takes(table: Table) -> None:
+    with instead(table, "BatchWriteItem") as writes:
+        table.batch_put([item(n) for n in range(130)] + [item(0)])
+    with instead(table, "BatchGetItem") as reads:
+        found = table.get_many([Key("P", f"{n:04}") for n in range(150)])
+    assert (len(found), len(writes), len(reads)) == (130, 6, 2)
+
+
+def test_what_a_batch_leaves_undone_is_sent_again(table: Table) -> None:
+    left = {"UnprocessedItems": {table.name: [{"PutRequest": {"Item": pack(item(n))}} for n in (1, 2)]}}
+    with instead(table, "BatchWriteItem", done(left)) as calls:
+        table.batch_put([item(n) for n in range(3)])
+    assert len(calls) == 2
+    assert set(table.get_many([Key("P", f"{n:04}") for n in range(3)])) == {
+        Key("P", "0001"),
+        Key("P", "0002"),
+    }
+
+
+def test_a_batch_that_stays_undone_is_busy_after_a_bound(table: Table) -> None:
+    left = done({"UnprocessedItems": {table.name: [{"PutRequest": {"Item": pack(item(1))}}]}})
+    with instead(table, "BatchWriteItem", *[left] * 99) as calls, pytest.raises(Busy):
+        table.batch_put([item(1)])
+    assert 2 < len(calls) < 99
+
+
+def test_a_query_goes_on_past_dynamodbs_own_page(table: Table) -> None:
+    table.batch_put(item(n, text="x" * 300_000) for n in range(10))
+    page = table.query("P", limit=8)
+    assert [one["sk"] for one in page.items] == [f"{n:04}" for n in range(8)]
+    rest = table.query("P", limit=8, start=page.next)
+    assert [one["sk"] for one in rest.items] == ["0008", "0009"]
+    assert rest.next is None
+
+
+def test_a_query_takes_both_bounds_and_either_direction(table: Table) -> None:
+    table.batch_put(item(n) for n in range(10))
+    page = table.query("P", ("0003", "0005"), newest_first=True)
+    assert [one["sk"] for one in page.items] == ["0005", "0004", "0003"]
+
+
+def test_a_false_condition_is_an_answer(table: Table) -> None:
+    absent = "attribute_not_exists(pk)"
+    assert table.put(item(1), condition=absent) is True
+    assert table.put(item(1), condition=absent) is False
+
+
+def test_a_transaction_answers_which_conditions_were_false(table: Table) -> None:
+    table.put(item(1))
+    put = [{"Put": {"Item": item(n), "ConditionExpression": "attribute_not_exists(pk)"}} for n in (0, 1, 2)]
+    assert table.transact(put) == (1,)
+    assert table.get(Key("P", "0000")) is None
+    assert table.transact([put[0], put[2]]) == ()
+
+
+def test_a_conflict_is_neither_an_answer_nor_the_end(table: Table) -> None:
+    action = {"Put": {"Item": item(1)}}
+    with instead(table, "TransactWriteItems", cancelled("TransactionConflict")) as calls:
+        assert table.transact([action]) == ()
+    assert len(calls) == 2
+
+
+def test_the_pauses_grow_with_jitter_and_end(moto_table: template.Table) -> None:
+    pauses: list[float] = []
+    table = Table(moto_table.name, boto3.client("dynamodb"), pause=pauses.append)
+    with instead(table, "TransactWriteItems", *[cancelled("TransactionConflict")] * 99), pytest.raises(Busy):
+        table.transact([{"Put": {"Item": item(1)}}])
+    assert 5 < len(pauses) < 98
+    assert sum(pauses) <= EACH
+    assert all(pause <= min(1, 0.025 * 2**n) for n, pause in enumerate(pauses))
+    assert len(set(pauses)) == len(pauses)
+
+
+def test_every_try_of_a_transaction_carries_the_same_token(table: Table) -> None:
+    tokens = []
+
+    def remember(params: Any, **_: Any) -> None:
+        tokens.append(params["ClientRequestToken"])
+
+    table.client.meta.events.register("before-parameter-build.dynamodb.TransactWriteItems", remember)
+    with instead(table, "TransactWriteItems", cancelled("TransactionConflict")):
+        table.transact([{"Put": {"Item": item(1)}}])
+        table.transact([{"Put": {"Item": item(1)}}])
+    assert tokens[0] == tokens[1] != tokens[2]
+
+
+@pytest.mark.parametrize(
+    "answer", [refused("ValidationException", "no"), cancelled("ValidationError", "None")]
+)
+def test_an_invalid_write_is_rejected_at_once(table: Table, answer: Any) -> None:
+    with instead(table, "TransactWriteItems", answer) as calls, pytest.raises(Rejected):
+        table.transact([{"Put": {"Item": item(1)}}])
+    assert len(calls) == 1
+
+
+def test_what_is_neither_trouble_nor_an_answer_is_raised(table: Table) -> None:
+    with (
+        instead(table, "GetItem", refused("AccessDeniedException")) as calls,
+        pytest.raises(Exception, match="Denied"),
+    ):
+        table.get(Key("P", "1"))
+    assert len(calls) == 1
+
+
+def test_a_table_out_of_reach_is_busy_after_a_bound(table: Table) -> None:
+    with instead(table, "GetItem", *[timed_out()] * 99) as calls, pytest.raises(Busy):
+        table.get(Key("P", "1"))
+    assert 2 < len(calls) < 99
+
+
+def test_one_client_serves_the_process_and_waits_on_purpose() -> None:
+    settings = Settings(endpoint="http://127.0.0.1:1", table="t")
+    table = connect(settings)
+    assert connect(settings) is table
+    config: Any = table.client.meta.config
+    assert config.retries["total_max_attempts"] == 1
+    deployed: Any = connect(Settings(table="t")).client.meta.config
+    assert (deployed.connect_timeout, deployed.read_timeout) == (CONNECT_TIMEOUT, READ_TIMEOUT)
+
+
+def test_an_update_answers_the_item_as_it_is_now_or_none_when_its_condition_is_false(table: Table) -> None:
+    key = Key("P", "0001")
+    assert table.update(key, "ADD n :n", values={":n": 2}) == item(1, n=2)
+    values = {":n": 1, ":most": 3}
+    assert table.update(key, "ADD n :n", condition="n < :most", values=values) == item(1, n=3)
+    assert table.update(key, "ADD n :n", condition="n < :most", values=values) is None
+    renamed = table.update(key, "SET #t = :n REMOVE n", names={"#t": "ttl"}, values={":n": 5})
+    assert renamed == item(1, ttl=5)
+
+
+def test_a_deletion_answers_the_item_as_it_was(table: Table) -> None:
+    table.put(item(1, n=2))
+    assert table.delete(Key("P", "0001"), condition="n = :n", values={":n": 1}) is None
+    assert table.delete(Key("P", "0001"), condition="n = :n", values={":n": 2}) == item(1, n=2)
+    assert table.delete(Key("P", "0001")) == {}
+    assert table.get(Key("P", "0001")) is None
+
+
+@pytest.mark.parametrize("operation", ["UpdateItem", "DeleteItem"])
+def test_a_change_that_meets_passing_trouble_is_tried_again(table: Table, operation: str) -> None:
+    throttle = refused("ProvisionedThroughputExceededException")
+    with instead(table, operation, throttle, throttle) as calls:
+        if operation == "UpdateItem":
+            assert table.update(Key("P", "0001"), "ADD n :n", values={":n": 2}) == item(1, n=2)
+        else:
+            assert table.delete(Key("P", "0001")) == {}
+    assert len(calls) == 3

@@ -1,0 +1,424 @@
+"""Leaderboards beside a sorted list: random changes, redelivery, reordering and races, on both engines."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from threading import Event
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from chalicelib import settings
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.api.auth import Caller
+from chalicelib.concurrency import THREADS
+from chalicelib.dynamo.table import Table
+from chalicelib.errors import Conflict, NotFound, Unprocessable
+from chalicelib.leaderboards import boards
+from chalicelib.leaderboards import queries as board_queries
+from chalicelib.leaderboards import scores as leaderboards
+from chalicelib.leaderboards.schemas import BoardBody, BoardQuery, SeasonBody
+from chalicelib.leaderboards.score_schemas import EntriesQuery, ScoreBody, StandingQuery
+from chalicelib.ranking import ranking, tree
+from tests.conftest import EngineTable
+from tests.support.faults import cancelled, instead
+from tests.support.records import Reader, drift, scan
+
+CONTRIBUTIONS = (leaderboards.contribution,)
+ADMIN = Caller("admin-1", admin=True, problem="")
+STAGE = settings.read({"HUBBUB_SECRET": "0123456789abcdef0123456789abcdef"})
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=1)
+
+BODIES = [
+    BoardBody(title="points", max=Decimal(50)),
+    BoardBody(title="mixed", decimals=2, min=Decimal("-9.99"), max=Decimal("9.99"), shards=3),
+    BoardBody(title="strokes", max=Decimal(5), order="asc"),
+    BoardBody(title="race", decimals=2, min=Decimal(1), max=Decimal(90), order="asc", operator="best"),
+    BoardBody(title="jump", decimals=1, max=Decimal(9), operator="best", shards=2),
+    BoardBody(title="level", min=Decimal(-2), max=Decimal(2), operator="set"),
+    BoardBody(title="extreme", min=Decimal(-(10**15)), max=Decimal(10**15), operator="set", order="asc"),
+]
+
+
+class Submission(NamedTuple):
+    player: str
+    id: str
+    value: int  # in hundredths of the range, so that both ends come up
+    at: int  # minutes after LONG_AGO
+
+
+class Twin:
+    """The naive board: a dict of scores, sorted when it is asked."""
+
+    def __init__(self, body: BoardBody) -> None:
+        self.body = body
+        self.seasons: list[dict[str, Decimal]] = [{}]
+        self.times: dict[str, int] = {}
+        self.ids: set[tuple[str, str]] = set()
+
+    @property
+    def scores(self) -> dict[str, Decimal]:
+        return self.seasons[-1]
+
+    def value(self, submission: Submission) -> Decimal:
+        exact = self.body.min + (self.body.max - self.body.min) * submission.value / 100
+        return round(exact, self.body.decimals) + 0
+
+    def submit(self, submission: Submission) -> None:
+        player, value = submission.player, self.value(submission)
+        if (player, submission.id) in self.ids:
+            return
+        self.ids.add((player, submission.id))
+        old = self.scores.get(player)
+        if old is None or self.body.operator == "increment":
+            self.scores[player] = (old or 0) + value
+        elif self.body.operator == "best":
+            self.scores[player] = max(old, value) if self.body.order == "desc" else min(old, value)
+        elif submission.at >= self.times[player]:
+            self.scores[player] = value
+        if old is None or submission.at >= self.times[player]:
+            self.times[player] = submission.at
+
+    def remove(self, player: str) -> None:
+        for season in self.seasons:
+            season.pop(player, None)
+
+    def ordered(self, season: int = -1) -> list[Decimal]:
+        return sorted(self.seasons[season].values(), reverse=self.body.order == "desc")
+
+
+class Board:
+    """A board on an engine, with a stream that is delivered as a test says."""
+
+    def __init__(self, table: Table, reader: Reader, body: BoardBody) -> None:
+        self.table, self.reader, self.body = table, reader, body
+        self.name = f"b-{uuid4().hex}"
+        self.met: list[dict[str, Any]] = []
+        boards.define(table, self.name, body, LONG_AGO)
+
+    def submit(self, submission: Submission, value: Decimal, now: datetime = LONG_AGO) -> Any:
+        time = (LONG_AGO + timedelta(minutes=submission.at)).isoformat()
+        body = ScoreBody(id=submission.id, value=value, time=time, player=submission.player)
+        return leaderboards.submit(self.table, self.name, body, ADMIN, max(now, LONG_AGO + timedelta(days=1)))
+
+    def deliver(self, chance: random.Random | None = None) -> None:
+        """Deliver what is new; with a chance, in batches of any size and order, and old records again."""
+        new = self.reader.read()
+        self.met += new
+        if chance:
+            new += chance.sample(self.met, chance.randint(0, len(self.met)))
+            chance.shuffle(new)
+        while new:
+            size = chance.randint(1, 20) if chance else 100
+            batch, new = new[:size], new[size:]
+            aggregates.apply(self.table, CONTRIBUTIONS, batch, now=NOW.timestamp)
+
+    def standing(self, player: str, *, consistent: bool = False, season: int = 0) -> Any:
+        query = StandingQuery(season=season, consistent=consistent)
+        return board_queries.standing(self.table, self.name, player, query, NOW + timedelta(hours=1))
+
+    def entries(self, **query: Any) -> list[tuple[int, str, Decimal]]:
+        found = board_queries.entries(self.table, self.name, EntriesQuery(**query), STAGE, NOW)
+        return [(item.rank, item.player, item.score) for item in found.items]
+
+    def pages(self, **query: Any) -> Iterator[tuple[int, str, Decimal]]:
+        cursor = None
+        while True:
+            asked = EntriesQuery(cursor=cursor, **query)
+            page = board_queries.entries(self.table, self.name, asked, STAGE, NOW)
+            yield from ((item.rank, item.player, item.score) for item in page.items)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def equals(self, twin: Twin) -> None:
+        """Compare everything that can be asked with the sorted list."""
+        assert drift(self.table, CONTRIBUTIONS) == {}
+        season, ordered = len(twin.seasons), twin.ordered()
+        held = boards.find(self.table, self.name, NOW).ranking
+        tree.check(held.scale, ranking.nodes(held, scan(self.table)))
+        assert boards.describe(self.table, self.name, NOW).players == len(ordered)
+        whole = list(self.pages(limit=100))
+        assert {(player, score) for _, player, score in whole} == set(twin.scores.items())
+        assert [(rank, score) for rank, _, score in whole] == [(ordered.index(s) + 1, s) for s in ordered]
+        assert list(self.pages(limit=3)) == whole
+        for place in range(1, len(whole) + 2):
+            assert self.entries(place=place, limit=2) == whole[place - 1 :][:2]
+        for i, (rank, player, score) in enumerate(whole):
+            found = self.standing(player)
+            assert (found.score, found.rank, found.of) == (score, rank, len(whole))
+            better = [abs(score - other) for other in ordered[: rank - 1]]
+            assert found.to_next == (min(better) if better else None)
+            assert self.standing(player, consistent=True, season=season) == found
+            start = max(0, min(i - 1, len(whole) - 3))
+            assert self.entries(around=player, limit=3) == whole[start : start + 3]
+        buckets = board_queries.distribution(self.table, self.name, BoardQuery(), NOW).items
+        for bucket in buckets:
+            assert bucket.players == sum(bucket.from_ <= score <= bucket.to for score in ordered)
+        assert sum(bucket.players for bucket in buckets) == len(ordered)
+        for past in range(1, season):
+            listed = [score for _, _, score in self.entries(season=past, limit=100)]
+            assert listed == twin.ordered(past - 1)
+
+
+PLAYERS = st.sampled_from(["ann", "bob", "çem", "dee", "eve", "flo"])
+SUBMISSIONS = st.builds(
+    Submission,
+    PLAYERS,
+    st.sampled_from("123456"),
+    st.sampled_from([0, 50, 100]) | st.integers(0, 100),
+    st.integers(0, 3),
+)
+CHANGES = st.lists(
+    st.one_of(*[SUBMISSIONS] * 6, PLAYERS, st.sampled_from([Event, None])), min_size=4, max_size=40
+)
+
+
+@pytest.fixture
+def store(engine_table: EngineTable) -> tuple[Table, Reader]:
+    engine, name, stream_arn = engine_table
+    return Table(name, engine.client("dynamodb")), Reader(engine.client("dynamodbstreams"), stream_arn)
+
+
+def play(store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed: int) -> None:
+    """Make the changes on a board and on its twin, with deliveries in between, and compare them."""
+    chance, twin, board = random.Random(seed), Twin(body), Board(*store, body)
+    for change in changes:
+        if isinstance(change, Submission):
+            twin.submit(change)
+            answer = board.submit(change, twin.value(change))
+            assert answer.body.score == twin.scores.get(change.player)
+        elif isinstance(change, str):
+            twin.remove(change)
+            leaderboards.remove(board.table, board.name, change, ADMIN, NOW)
+        elif change is Event:
+            boards.reset(board.table, board.name, SeasonBody(season=len(twin.seasons)), NOW)
+            twin.seasons.append({})
+        else:
+            board.deliver(chance)
+    board.deliver(chance)
+    board.deliver(chance)
+    board.equals(twin)
+
+
+A_FEW = examples(
+    max_examples=15,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+any_game = given(st.sampled_from(BODIES), CHANGES, st.integers(0, 2**32))
+
+
+@A_FEW
+@any_game
+def test_a_board_is_its_twin(
+    store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed: int
+) -> None:
+    play(store, body, changes, seed)
+
+
+@pytest.mark.long
+@examples(A_FEW, max_examples=300)
+@any_game
+def test_a_board_is_its_twin_300_times(
+    store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed: int
+) -> None:
+    play(store, body, changes, seed)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.title)
+def test_one_player_alone_and_none(store: tuple[Table, Reader], body: BoardBody) -> None:
+    play(store, body, [], 1)
+    play(store, body, [Submission("ann", "1", 100, 0)], 2)
+    play(store, body, [Submission("ann", "1", 0, 0), None, "ann"], 3)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.title)
+def test_a_pending_change_of_ones_own_is_ranked_as_it_will_be(
+    store: tuple[Table, Reader], body: BoardBody
+) -> None:
+    """Whichever way a score goes, and however many changes are pending, the rank is that of the new score."""
+    chance, board = random.Random(7), Board(*store, body)
+    twin = Twin(body)
+    for i, player in enumerate(["ann", "bob", "cem", "dee", "eve"]):
+        first = Submission(player, "first", 20 * i, 0)
+        twin.submit(first)
+        board.submit(first, twin.value(first))
+    board.deliver()
+    for i in range(12):
+        change = Submission("cem", f"later-{i}", chance.randint(0, 100), i + 1)
+        before = board.standing("cem").rank
+        twin.submit(change)
+        board.submit(change, twin.value(change))
+        after = twin.ordered().index(twin.scores["cem"]) + 1
+        for consistent in (False, True):
+            found = board.standing("cem", consistent=consistent)
+            assert (found.rank, found.of) == (after, 5), (before, i)
+        if i % 3 == 2:
+            board.deliver()
+    board.deliver()
+    board.equals(twin)
+
+
+def test_every_place_in_a_tie_of_hundreds_is_its_own(store: tuple[Table, Reader]) -> None:
+    board = Board(*store, BODIES[0])
+    held = boards.find(board.table, board.name, NOW).ranking
+    players = [f"p{i}" for i in range(400)]
+    tied = {"score": 7, "scale": list(held.scale), "shards": 1, "time": "", "changed": 0}
+    keys = [leaderboards.score_key(board.name, 1, player) for player in players]
+    board.table.batch_put(key._asdict() | tied for key in keys)
+    board.submit(Submission("better", "1", 0, 0), Decimal(8))
+    board.submit(Submission("worse", "1", 0, 0), Decimal(6))
+    board.deliver()
+    whole = list(board.pages(limit=100))
+    assert [rank for rank, _, _ in whole] == [1, *[2] * 400, 402]
+    assert {player for _, player, _ in whole} == {*players, "better", "worse"}
+    for place in (*range(1, 403, 9), 400, 401, 402):
+        assert board.entries(place=place, limit=3) == whole[place - 1 :][:3]
+
+
+def test_shards_are_merged_in_order_however_uneven_they_are(store: tuple[Table, Reader]) -> None:
+    board = Board(*store, BODIES[1])
+    alike = [f"p{i}" for i in range(200) if zlib.crc32(f"p{i}".encode()) % 3 == 0]
+    players = [*alike[:30], "q1", "q2"]
+    for i, player in enumerate(players):
+        board.submit(Submission(player, "1", 0, 0), Decimal(i) / 10)
+    board.deliver()
+    wanted = [(i + 1, player) for i, player in enumerate(reversed(players))]
+    assert [(rank, player) for rank, player, _ in board.entries(limit=25)] == wanted[:25]
+    assert [(rank, player) for rank, player, _ in board.pages(limit=25)] == wanted
+    middle = board.entries(around=players[15], limit=25)
+    assert [(rank, player) for rank, player, _ in middle] == wanted[4:29]
+
+
+# -- races ---------------------------------------------------------------------------------------------
+
+
+def test_concurrent_submissions_of_one_player_never_lose_one(store: tuple[Table, Reader]) -> None:
+    """Eight clients, each id sent twice, while two pumps deliver the same batches side by side."""
+    table, reader = store
+    board = Board(table, reader, BODIES[0])
+    done = Event()
+
+    def client(number: int) -> None:
+        for i in range(12):
+            player, id = ("ann", f"{number}-{i}") if i % 3 else (f"p{i}", f"{number}-{i}")
+            for _ in range(2):
+                board.submit(Submission(player, id, 0, 0), Decimal(i + 1))
+
+    def pump(mine: Reader) -> None:
+        while not done.is_set():
+            aggregates.apply(table, CONTRIBUTIONS, mine.read(), now=NOW.timestamp)
+
+    with ThreadPoolExecutor(10) as pool:
+        pumps = [pool.submit(pump, one) for one in (reader.again(), reader.again())]
+        clients = [pool.submit(client, number) for number in range(8)]
+        for one in clients:
+            one.result()
+        done.set()
+        for one in pumps:
+            one.result()
+    board.deliver()
+    twin = Twin(BODIES[0])
+    for i in range(12):
+        player = "ann" if i % 3 else f"p{i}"
+        twin.scores[player] = twin.scores.get(player, Decimal(0)) + 8 * (i + 1)
+    board.equals(twin)
+
+
+def test_the_best_of_many_at_once_stays(store: tuple[Table, Reader]) -> None:
+    board = Board(*store, BODIES[3])
+    values = [Decimal(n) for n in range(2, 34)]
+    random.Random(3).shuffle(values)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(
+            pool.map(lambda v: board.submit(Submission("ann", f"{v}", 0, 0), v).body.score, values)
+        )
+    assert min(answers) == 2
+    board.deliver()
+    assert board.entries() == [(1, "ann", Decimal(2))]
+    for value in values:
+        assert board.submit(Submission("ann", f"{value}", 0, 0), value).status == 200
+
+
+def test_many_ranks_of_a_sharded_board_at_once_are_all_answered(
+    store: tuple[Table, Reader],
+) -> None:
+    """More callers than a process has threads for reading: none may hold one while it waits for another."""
+    board = Board(*store, BODIES[1])
+    for i in range(4):
+        board.submit(Submission(f"p{i}", "1", 0, 0), Decimal(i))
+    board.deliver()
+    with ThreadPoolExecutor(3 * THREADS) as pool:
+        asked = [pool.submit(board.standing, f"p{i % 4}") for i in range(6 * THREADS)]
+        assert [one.result(60).rank for one in asked] == [4 - i % 4 for i in range(6 * THREADS)]
+
+
+def test_two_resets_at_once_end_one_season(store: tuple[Table, Reader]) -> None:
+    board = Board(*store, BODIES[0])
+
+    def reset(_: int) -> int:
+        try:
+            return boards.reset(board.table, board.name, SeasonBody(season=1), NOW).body.season
+        except Conflict:
+            return 0
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(reset, range(8))) <= {0, 2}
+    assert boards.find(board.table, board.name, NOW).season == 2
+
+
+def test_a_conflict_is_no_refusal_and_a_refusal_is_no_conflict(store: tuple[Table, Reader]) -> None:
+    """A cancelled transaction is read reason by reason."""
+    board = Board(*store, BODIES[0])
+    one = Submission("ann", "1", 0, 0)
+    conflict = cancelled("TransactionConflict", "None")
+    with instead(board.table, "TransactWriteItems", conflict, cancelled("None", "ThrottlingError")) as calls:
+        assert board.submit(one, Decimal(5)).status == 201
+    assert len(calls) == 3
+    mixed = cancelled("TransactionConflict", "ConditionalCheckFailed")
+    with instead(board.table, "TransactWriteItems", mixed) as calls:
+        assert board.submit(one, Decimal(5)).status == 200
+    assert len(calls) == 1
+
+
+def test_what_is_not_there_and_what_does_not_fit_is_said(store: tuple[Table, Reader]) -> None:
+    board = Board(*store, BODIES[0])
+    with pytest.raises(NotFound, match="no score on"):
+        board.standing("nobody")
+    with pytest.raises(Unprocessable, match="from 0 to 50"):
+        board.submit(Submission("ann", "1", 0, 0), Decimal(51))
+    assert board.entries(place=5) == []
+
+
+# -- cost of changes -----------------------------------------------------------------------------------
+
+
+def test_a_small_gain_writes_the_lowest_nodes_alone(store: tuple[Table, Reader]) -> None:
+    """What both paths share cancels: the root of a wide scale is left alone."""
+    board = Board(*store, BODIES[0])
+    held = boards.find(board.table, board.name, NOW).ranking
+    for i in range(5):
+        board.submit(Submission(f"p{i}", "1", 0, 0), Decimal(i))
+    board.deliver()
+    root = board.table.get(ranking.node_key(held.name, ""))
+    before = {key for key, _ in ranking.amounts(held, "p0", 0)}
+    after = {key for key, _ in ranking.amounts(held, "p0", 7)}
+    assert len(before ^ after) == 2  # the node of ties below either score
+    with instead(board.table, "TransactWriteItems") as calls:
+        board.submit(Submission("p0", "2", 0, 0), Decimal(7))
+        board.deliver()
+    assert len(calls) == 2
+    assert board.table.get(ranking.node_key(held.name, "")) == root

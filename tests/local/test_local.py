@@ -1,0 +1,406 @@
+"""`python -m local` as its user meets it: started, asked, interrupted, killed, and started again."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from websockets.sync.client import connect
+
+from local.engines.engine import ROOT, default_kind, start
+from tests.support.running import (
+    CHALICE_LOCAL_ENGINE,
+    ENVIRONMENT,
+    PAGE,
+    PATIENCE,
+    Run,
+    free_ports,
+    listens,
+    until,
+    view,
+)
+
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def live(processes: set[int]) -> set[int]:
+    def lives(process: int) -> bool:
+        try:
+            return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+    return set(filter(lives, processes))
+
+
+def refusal(*options: str) -> str:
+    """Run a command that cannot start; return the one line it says on standard error."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "local", *options],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
+    [line] = ended.stderr.splitlines()
+    assert line.startswith("Error: ")
+    return line
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A run that several tests ask; on the engine's own port where that is free."""
+    port = 0 if listens(CHALICE_LOCAL_ENGINE) else CHALICE_LOCAL_ENGINE
+    with Run(tmp_path_factory.mktemp("run") / "data", "--no-reload", engine_port=port) as running:
+        yield running
+
+
+def test_it_says_where_everything_is(run: Run) -> None:
+    said = dict(line.split(maxsplit=1) for line in run.lines)
+    assert said["page"] == f"http://127.0.0.1:{run.port}/"
+    assert said["REST"] == f"http://127.0.0.1:{run.port}"
+    assert said["sockets"] == f"ws://127.0.0.1:{run.socket_port}"
+    assert said["engine"] == f"http://127.0.0.1:{run.engine_port}"
+    assert run.call("GET", "/health")[0] == 200
+
+
+def test_a_view_is_counted_in_well_under_a_second(run: Run) -> None:
+    seconds = []
+    before = run.views()
+    for i in range(10):
+        run.post(view(f"latency-{i}"))
+        begin = time.perf_counter()
+        run.wait_for_views(before + i + 1)
+        seconds.append(time.perf_counter() - begin)
+    assert statistics.median(seconds) < 0.5
+
+
+def test_a_socket_is_in_its_lobby_and_nonsense_is_a_bad_request(run: Run) -> None:
+    with connect(f"ws://127.0.0.1:{run.socket_port}") as socket_:
+        socket_.send('{"action":"status"}')
+        assert json.loads(socket_.recv(timeout=60))["state"] == "waiting"
+        socket_.send("nonsense")
+        assert json.loads(socket_.recv(timeout=60)) == {"type": "error", "code": "bad_request"}
+
+
+def test_the_page_and_its_files_are_served_and_nothing_beside_them(run: Run) -> None:
+    web = ROOT / "web"
+    for file in [*web.glob("*.js"), *web.glob("*.css"), *web.glob("vendor/*.js")]:
+        assert run.call("GET", f"/web/{file.relative_to(web)}") == (200, file.read_text(encoding="utf-8"))
+    assert run.call("GET", "/")[1] == (web / "index.html").read_text(encoding="utf-8")
+    for path in ("/web/../app.py", "/web/%2e%2e/app.py", "/web/..%2fapp.py", "/app.py", "/web//etc/passwd"):
+        status, answer = run.call("GET", path)
+        assert (status, answer["Code"]) == (404, "NotFound")
+
+
+def test_every_route_answers_a_preflight(run: Run) -> None:
+    for path in ("/views", "/views/series", "/views/events", "/views/top", "/views/badge.svg", "/health"):
+        assert run.call("OPTIONS", path) == (200, "")
+
+
+@needs_proc
+def test_all_of_it_listens_on_loopback_alone(run: Run) -> None:
+    sockets = set()
+    for process in run.processes():
+        for file in Path(f"/proc/{process}/fd").iterdir():
+            try:
+                sockets.add(str(file.readlink()))
+            except OSError:  # it was closed meanwhile
+                continue
+    listening = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                listening.add(local)
+    hidden = {address for address in listening if not address.startswith("0100007F:")}
+    assert listening - hidden == {f"0100007F:{port:04X}" for port in run.ports()}
+    assert all(address.partition(":")[0].endswith("7F") for address in hidden)  # of 127.0.0.0/8 too
+
+
+def test_chalice_local_serves_the_same_data(run: Run) -> None:
+    if run.engine_port != CHALICE_LOCAL_ENGINE:
+        pytest.skip(f"port {CHALICE_LOCAL_ENGINE}, which the configuration names, is in use")
+    [port] = free_ports(1)
+    chalice_local = [str(Path(sys.executable).with_name("chalice")), "local", "--no-autoreload"]
+    command = [*chalice_local, "--stage", "local", "--port", str(port)]
+    chalice = subprocess.Popen(
+        command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        until(lambda: listens(port) or chalice.poll() is not None, "chalice local")
+        before = run.views()
+        run.post(view("through-chalice"), port=port)
+        run.wait_for_views(before + 1)
+        events = f"/views/events?url={quote(PAGE, safe='')}&limit=5"
+        assert run.call("GET", events, token=token("--scope", "admin"), port=port)[0] == 200
+        assert run.call("GET", events, token=token(), port=port)[0] == 403
+        assert run.call("GET", events, token="nonsense", port=port)[0] == 401
+    finally:
+        chalice.terminate()
+        chalice.communicate(timeout=PATIENCE)
+
+
+def token(*options: str) -> str:
+    command = [sys.executable, "-m", "ops", "token", "--stage", "local", "--sub", "player-1", *options]
+    return subprocess.run(
+        command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_a_token_opens_what_is_for_admins(run: Run) -> None:
+    events = f"/views/events?url={quote(PAGE, safe='')}&limit=5"
+    assert run.call("GET", events, token=token("--scope", "admin"))[0] == 200
+    for wrong, status in ((token(), 403), ("nonsense", 401), ("", 401)):
+        answer = run.call("GET", events, token=wrong)
+        assert answer[0] == status
+        assert set(answer[1]) == {"Code", "Message"}
+
+
+def test_two_runs_side_by_side_do_not_see_each_other(run: Run, tmp_path: Path) -> None:
+    with Run(tmp_path / "data", "--no-reload") as other:
+        before = run.views()
+        other.post(view("other-1"), view("other-2"))
+        other.wait_for_views(2)
+        run.post(view("one"))
+        run.wait_for_views(before + 1)
+        assert other.views() == 2
+
+
+def test_what_cannot_start_says_why_in_one_line(run: Run, tmp_path: Path) -> None:
+    one, two = map(str, free_ports(2))
+    ports = ["--port", one, "--socket-port", two]
+    data = ["--data", str(tmp_path / "data")]
+    busy = f"port {run.port} cannot be used (Address already in use): choose another with "
+    assert busy + "--port" in refusal("--port", str(run.port), "--socket-port", two, *data)
+    assert busy + "--socket-port" in refusal("--port", one, "--socket-port", str(run.port), *data)
+    assert "choose another with --socket-port" in refusal("--port", one, "--socket-port", one, *data)
+    assert "'nonsense' is no engine" in refusal(*ports, *data, "--engine", "nonsense")
+    at_a_url = refusal(*ports, *data, "--fresh", "--engine", "http://127.0.0.1:9")
+    assert "--fresh empties an engine that is started here" in at_a_url
+    assert f"no DynamoDB at http://127.0.0.1:{one}" in refusal(
+        *ports, *data, "--engine", f"http://127.0.0.1:{one}"
+    )
+    in_use = Path(dict(line.split(maxsplit=1) for line in run.lines)["data"])
+    assert f"process {run.process.pid} is using {in_use}" in refusal(*ports, "--data", str(in_use))
+    (tmp_path / "file").touch()
+    assert "cannot be used (Not a directory)" in refusal(*ports, "--data", str(tmp_path / "file" / "data"))
+
+
+def test_data_is_kept_until_a_fresh_start(tmp_path: Path) -> None:
+    data, last = tmp_path / "data", view("the last moment")
+    with Run(data, "--no-reload") as first:
+        processes = first.processes()
+        first.post(view("1"), view("2"))
+        first.post(last)
+        assert first.interrupt() == 0
+    assert not live(processes)
+    assert not any(map(listens, first.ports()))
+    with Run(data, "--no-reload") as second:
+        second.wait_for_views(3)
+        second.post(last)
+        second.post(view("4"))
+        second.wait_for_views(4)
+        assert second.events() == 4
+        assert second.interrupt() == 0
+    with Run(data, "--no-reload", "--fresh") as third:
+        assert third.views() == 0
+        third.post(last)
+        third.wait_for_views(1)
+        assert third.interrupt() == 0
+    assert "Traceback" not in first.stderr.read_text()
+
+
+@pytest.mark.long
+@needs_proc
+def test_with_reload_nothing_is_left_behind_by_ctrl_c_or_a_kill(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Run(data, root=copied(tmp_path)) as interrupted:
+        processes = interrupted.processes()
+        assert len(processes) >= 3
+        interrupted.post(view("before Ctrl-C"))
+        assert interrupted.interrupt() == 0
+    assert not live(processes)
+    assert not any(map(listens, interrupted.ports()))
+    with Run(data, root=tmp_path / "copy") as killed:
+        processes = killed.processes()
+        killed.post(*(view(f"before kill -{i}") for i in range(50)))
+        killed.process.kill()
+        killed.process.wait()
+        # At once: it waits for what the killed one has left to do.
+        with Run(data, root=tmp_path / "copy") as after:
+            assert not live(processes)
+            after.wait_for_views(51)
+            assert after.events() == 51
+    assert "Traceback" not in after.stderr.read_text()
+
+
+def copied(tmp_path: Path) -> Path:
+    """Copy the project, for a test that changes its sources."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    shutil.copy(ROOT / "app.py", copy)
+    for folder in ("chalicelib", "local", "ops", "bench", "proof", ".chalice", "web"):
+        if (ROOT / folder).exists():
+            shutil.copytree(
+                ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "deploy*")
+            )
+    return copy
+
+
+def test_the_app_starts_again_when_its_source_changes(tmp_path: Path) -> None:
+    copy = copied(tmp_path)
+    with Run(tmp_path / "data", root=copy) as run:
+        run.post(view("before"))
+        run.wait_for_views(1)
+        (copy / "local" / "__init__.py").touch()
+        run.wait_for("reloaded")
+        run.post(view("after"))
+        run.wait_for_views(2)
+
+        app = copy / "app.py"
+        source = app.read_text(encoding="utf-8")
+        app.write_text("not Python", encoding="utf-8")
+        until(lambda: "it starts again when its source changes" in run.stderr.read_text(), "the app to end")
+        assert run.process.poll() is None
+        app.write_text(source.replace("def get_health", "def get_my_health"), encoding="utf-8")
+        run.wait_for("reloaded")
+        run.wait_for_views(2)
+        assert run.interrupt() == 0
+
+
+@pytest.mark.long
+def test_an_engine_of_ones_own_is_used_and_left_alone(tmp_path: Path) -> None:
+    with start("ministack", None) as engine:
+        for options, count in ((("--queue",), 3), ((), 4)):
+            with Run(tmp_path / "data", "--no-reload", "--engine", engine.endpoint, *options) as run:
+                assert any("/hubbub-local-views" in line for line in run.lines)
+                run.post(*(view(f"{options}-{i}") for i in range(count - 3 or 3)))
+                run.wait_for_views(count)
+                assert run.interrupt() == 0
+        assert engine.client("dynamodb").list_tables()["TableNames"] == ["hubbub-local"]
+
+
+def test_without_a_queue_the_option_for_it_names_the_engine_that_has_one(run: Run, tmp_path: Path) -> None:
+    if default_kind(tmp_path) == "ministack":
+        pytest.skip("this run has a queue")
+    assert "queue    none (this engine has no SQS)" in run.lines
+    one, two = map(str, free_ports(2))
+    needs = refusal("--port", one, "--socket-port", two, "--data", str(tmp_path), "--queue")
+    assert "--queue needs an engine with SQS: add --engine ministack" in needs
+
+
+def kill(run: Run, *, engine_first: bool) -> None:
+    """Kill every process of a run, the engine included, by kill -9."""
+    for process in sorted(run.processes(), key=lambda one: (one == run.process.pid) == engine_first):
+        with contextlib.suppress(ProcessLookupError):  # it ended with the one before
+            os.kill(process, signal.SIGKILL)
+    run.process.wait()
+
+
+@needs_proc
+@pytest.mark.parametrize("engine_first", [True, False])
+def test_what_was_acknowledged_survives_a_kill_of_everything(engine_first: bool, tmp_path: Path) -> None:
+    if default_kind(tmp_path) == "ministack":
+        pytest.skip("ministack keeps what it had when it was stopped last")
+    acknowledged: set[str] = set()
+
+    def post(run: Run, name: str) -> None:
+        """Post views until the run is killed; what is refused then may be there or not."""
+        for batch in itertools.count():
+            clients = [f"{name}-{batch}-{i}" for i in range(10)]
+            try:
+                run.post(*map(view, clients))
+            except (OSError, http.client.HTTPException):
+                return
+            acknowledged.update(clients)
+
+    def everything_is_there(run: Run) -> None:
+        keys = run.keys()
+        there = {sk.rpartition("#")[2] for _, sk in keys if sk.startswith("T#")}
+        assert acknowledged - there == set()
+        run.wait_for_views(len(there))
+
+    def enough(wanted: int) -> bool:
+        return len(acknowledged) >= wanted
+
+    for life in range(3):
+        with Run(tmp_path / "data", "--no-reload") as run:
+            everything_is_there(run)  # at once after the kill
+            wanted = len(acknowledged) + 200
+            threads = [threading.Thread(target=post, args=(run, f"{life}-{i}")) for i in range(4)]
+            for thread in threads:
+                thread.start()
+            until(partial(enough, wanted), "200 more views are acknowledged")
+            kill(run, engine_first=engine_first)
+            for thread in threads:
+                thread.join()
+    with Run(tmp_path / "data", "--no-reload") as run:
+        everything_is_there(run)
+        assert run.interrupt() == 0
+
+
+@needs_proc
+def test_ministack_that_is_killed_costs_its_data_and_not_the_count(tmp_path: Path) -> None:
+    options = ("--no-reload", "--engine", "ministack")
+    with Run(tmp_path / "data", *options) as run:
+        run.post(view("kept"))
+        run.wait_for_views(1)
+        assert run.interrupt() == 0
+    with Run(tmp_path / "data", *options) as run:
+        run.post(*(view(f"lost-{i}") for i in range(3)))
+        run.wait_for_views(4)
+        kill(run, engine_first=True)  # it writes its state as soon as the command that holds it has gone
+    with Run(tmp_path / "data", *options) as run:
+        assert (run.views(), run.events()) == (1, 1)
+        run.post(view("new"))
+        run.wait_for_views(2)
+
+
+def test_what_a_run_keeps_is_its_owners_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Run(data, "--no-reload") as run:
+        run.post(view("1"))
+        run.wait_for_views(1)
+        kept = [data, *data.rglob("*")]
+        assert run.interrupt() == 0
+    assert {
+        path: oct(path.stat().st_mode) for path in kept if path.exists() and path.stat().st_mode & 0o077
+    } == {}
+    assert {"run.lock", "stream.json"} <= {path.name for path in kept}
+
+
+def test_trace_is_a_method_that_no_route_has(run: Run) -> None:
+    status, answer = run.call("TRACE", "/views")
+    assert (status, answer["Code"]) == (405, "MethodNotAllowed")
+
+
+def test_an_old_python_gets_a_clear_line(tmp_path: Path) -> None:
+    old = tmp_path / "python3"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.8.0" && exit 0\nexit 1\n')
+    old.chmod(0o755)
+    environment = tmp_path / ".venv"
+    names = [f"PYTHON={old}", f"VENV={environment}", f"STAMP={environment}/.ready"]
+    ended = subprocess.run(
+        ["make", "setup", *names], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert ended.returncode != 0
+    assert f"Hubbub needs Python 3.11 or later; {old} is Python 3.8.0. Try: make PYTHON=" in ended.stderr
+    assert not environment.exists()

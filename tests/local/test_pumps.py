@@ -1,0 +1,404 @@
+"""A pump delivers everything at least once, in the order of its shard, in the shape Lambda hands over."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from local import event_sources
+from local.event_sources import QueuePump, StreamPump
+from ops.aws.template import Queue
+
+ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/hubbub-local/stream/2026-01-01T00:00:00.000"
+QUEUE = Queue("views", "http://127.0.0.1/views", "arn:aws:sqs:us-east-1:000000000000:views")
+Event = dict[str, Any]
+
+
+def failure(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": ""}}, "GetRecords")
+
+
+class FakeStream:
+    """A stream in memory: shards of records, `a_b` a child of `a`; an iterator is used once."""
+
+    def __init__(self, **shards: list[str]) -> None:
+        self.shards = shards
+        self.closed: set[str] = set()
+        self.iterators: dict[str, tuple[str, int]] = {}
+        self.fails_once: list[ClientError] = []
+        self.trimmed = 0
+        self.generation = 1
+
+    def describe_stream(self, StreamArn: str, ExclusiveStartShardId: str | None = None) -> Event:  # noqa: N803
+        """Answer one shard a page."""
+        assert StreamArn == ARN
+        names = sorted(self.shards)
+        name = names[names.index(ExclusiveStartShardId) + 1 if ExclusiveStartShardId else 0]
+        parent = name.rpartition("_")[0]
+        page: Event = {"Shards": [{"ShardId": name} | ({"ParentShardId": parent} if parent else {})]}
+        return {"StreamDescription": page | ({"LastEvaluatedShardId": name} if name != names[-1] else {})}
+
+    def get_shard_iterator(self, **request: Any) -> Event:
+        shard, kind = request["ShardId"], request["ShardIteratorType"]
+        position = self.trimmed
+        if kind != "TRIM_HORIZON":
+            position = int(request["SequenceNumber"]) + (kind == "AFTER_SEQUENCE_NUMBER")
+            if position < self.trimmed:
+                raise failure("TrimmedDataAccessException")
+        return {"ShardIterator": self._iterator(shard, position)}
+
+    def get_records(self, ShardIterator: str, Limit: int) -> Event:  # noqa: N803
+        if self.fails_once:
+            raise self.fails_once.pop()
+        shard, begin = self.iterators.pop(ShardIterator)
+        names = self.shards[shard][begin : begin + Limit]
+        records = [
+            {
+                "eventID": f"{self.generation}-{shard}-{name}",
+                "dynamodb": {"SequenceNumber": str(begin + i), "Keys": {"pk": {"S": name}}},
+            }
+            for i, name in enumerate(names)
+        ]
+        end = begin + len(names)
+        if shard in self.closed and end >= len(self.shards[shard]):
+            return {"Records": records}
+        return {"Records": records, "NextShardIterator": self._iterator(shard, end)}
+
+    def _iterator(self, shard: str, position: int) -> str:
+        name = f"iterator-{len(self.iterators)}-{shard}-{position}"
+        self.iterators[name] = (shard, position)
+        return name
+
+
+class Taker:
+    """A handler that notes what it takes, and raises as often as it is told."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.batches: list[str] = []
+
+    def __call__(self, event: Event, context: Any) -> None:
+        self.batches.append("".join(one["dynamodb"]["Keys"]["pk"]["S"] for one in event["Records"]))
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("not now")
+
+
+def pump_of(
+    stream: FakeStream, handler: Callable[[Event, Any], Any], checkpoint: Path | None = None, size: int = 2
+) -> StreamPump:
+    fake: Any = stream
+    return StreamPump(fake, ARN, handler, size, checkpoint)
+
+
+def drain(pump: StreamPump) -> None:
+    while pump.step():
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_sources, "IDLE", 0.001)
+    monkeypatch.setattr(event_sources, "LONGEST_PAUSE", 0.002)
+
+
+def test_a_pump_goes_on_past_pages_without_records() -> None:
+    """As AWS may answer some before a page with records; `stop` may then leave these to the next start."""
+
+    class Sparse(FakeStream):
+        empties = 3
+
+        def get_records(self, ShardIterator: str, Limit: int) -> Event:  # noqa: N803
+            if self.empties:
+                self.empties -= 1
+                return {"Records": [], "NextShardIterator": ShardIterator}
+            self.empties = 3
+            return super().get_records(ShardIterator, Limit)
+
+    stream, taker = Sparse(a=list("12345")), Taker()
+    pump = pump_of(stream, taker)
+    steps = [pump.step() for _ in range(16)]
+    assert taker.batches == ["12", "34", "5"]
+    assert steps.count(True) == 3
+
+
+def test_a_batch_whose_handler_raises_comes_again_and_the_rest_after_it() -> None:
+    stream, taker = FakeStream(a=list("12345")), Taker(failures=2)
+    pump = pump_of(stream, taker)
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            pump.step()
+        stream.shards["a"].append("6")  # what is new does not make the batch another one
+    drain(pump)
+    assert taker.batches == ["12", "12", "12", "34", "56", "6"]
+
+
+def test_a_failing_batch_comes_again_by_itself() -> None:
+    stream, taker = FakeStream(a=list("123")), Taker(failures=3)
+    pump = pump_of(stream, taker)
+    pump.start()
+    while taker.batches[-1:] != ["3"]:
+        threading.Event().wait(0.001)
+    assert pump.stop()
+    assert taker.batches == ["12", "12", "12", "12", "3"]
+
+
+def test_a_stopped_pump_delivers_what_is_there_first() -> None:
+    stream, taker = FakeStream(a=list("1234567")), Taker()
+    pump = pump_of(stream, taker)
+    pump.start()
+    assert pump.stop()
+    assert "".join(taker.batches) == "1234567"
+
+
+def test_a_stopped_pump_leaves_a_failing_batch_and_says_so() -> None:
+    taker = Taker(failures=1_000_000)
+    pump = pump_of(FakeStream(a=["1"]), taker)
+    pump.start()
+    assert not pump.stop()
+
+
+def test_a_stopped_pump_says_that_its_handler_does_not_return() -> None:
+    release = threading.Event()
+    pump = pump_of(FakeStream(a=["1"]), lambda event, context: release.wait(10))
+    pump.start()
+    assert not pump.stop(patience=0.01)
+    release.set()
+
+
+def test_a_pump_goes_on_behind_its_checkpoint(tmp_path: Path) -> None:
+    stream, before, after = FakeStream(a=list("123")), Taker(), Taker()
+    drain(pump_of(stream, before, tmp_path / "stream.json"))
+    stream.shards["a"] += "45"
+    drain(pump_of(stream, after, tmp_path / "stream.json"))
+    assert (before.batches, after.batches) == (["12", "3"], ["45"])
+
+
+def test_a_pump_killed_before_it_wrote_its_checkpoint_delivers_again(tmp_path: Path) -> None:
+    stream, before, after = FakeStream(a=list("1234")), Taker(), Taker()
+    killed = pump_of(stream, before, tmp_path / "stream.json")
+    killed.step()
+
+    def die(event: Event, context: Any) -> None:
+        before(event, context)
+        raise SystemExit  # between the handler and the checkpoint
+
+    killed._handler = die
+    with pytest.raises(SystemExit):
+        killed.step()
+    drain(pump_of(stream, after, tmp_path / "stream.json"))
+    assert (before.batches, after.batches) == (["12", "34"], ["34"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"another stream": {"a": ["1", "1-a-2"]}}',
+        json.dumps({ARN: None}),
+        json.dumps({ARN: {"a": None}}),
+        json.dumps({ARN: {"a": "1"}}),
+        json.dumps({ARN: {"a": ["1", "an event of another stream"]}}),
+        json.dumps({ARN: {"a": ["999", "1-a-999"]}}),
+        b"\xff\xfe",
+    ],
+)
+def test_a_checkpoint_that_makes_no_sense_is_ignored(tmp_path: Path, content: str | bytes) -> None:
+    checkpoint, taker = tmp_path / "stream.json", Taker()
+    checkpoint.write_bytes(content.encode() if isinstance(content, str) else content)
+    drain(pump_of(FakeStream(a=list("123")), taker, checkpoint))
+    assert taker.batches == ["12", "3"]
+    again = Taker()
+    drain(pump_of(FakeStream(a=list("1234")), again, checkpoint))
+    assert again.batches == ["4"]
+
+
+def test_a_checkpoint_of_what_the_engine_has_forgotten_is_ignored(tmp_path: Path) -> None:
+    stream, before, after = FakeStream(a=list("123")), Taker(), Taker()
+    drain(pump_of(stream, before, tmp_path / "stream.json"))
+    stream.generation = 2  # killed, and back where it started: other records have these numbers now
+    drain(pump_of(stream, after, tmp_path / "stream.json"))
+    assert after.batches == before.batches
+
+
+def test_a_trimmed_checkpoint_starts_at_the_oldest_record(tmp_path: Path) -> None:
+    stream, taker = FakeStream(a=list("123456")), Taker()
+    pump_of(stream, Taker(), tmp_path / "stream.json").step()
+    stream.trimmed = 4
+    drain(pump_of(stream, taker, tmp_path / "stream.json"))
+    assert taker.batches == ["56"]
+
+
+@pytest.mark.parametrize("code", ["ExpiredIteratorException", "TrimmedDataAccessException"])
+def test_an_iterator_that_has_expired_is_replaced(code: str) -> None:
+    stream, taker = FakeStream(a=list("1234")), Taker()
+    pump = pump_of(stream, taker)
+    pump.step()
+    stream.fails_once.append(failure(code))
+    with pytest.raises(ClientError):
+        pump.step()
+    drain(pump)
+    assert taker.batches == ["12", "34"]
+
+
+def test_the_children_of_a_shard_are_read_after_it() -> None:
+    stream, taker = FakeStream(a=list("123"), a_b=list("45"), a_c=list("67"), a_b_d=list("89")), Taker()
+    stream.closed = {"a", "a_b"}
+    drain(pump_of(stream, taker))
+    order = "".join(taker.batches)
+    assert sorted(order) == list("123456789")
+    assert order.index("3") < min(order.index("4"), order.index("6"))
+    assert order.index("5") < order.index("8")
+
+
+def test_a_shard_that_closes_later_is_followed_by_its_children_while_others_are_read() -> None:
+    stream, taker = FakeStream(a=list("1"), z=list("2")), Taker()
+    pump = pump_of(stream, taker)
+    drain(pump)
+    stream.shards["a_b"] = ["3"]
+    stream.closed.add("a")
+    stream.shards["z"].append("4")
+    drain(pump)
+    assert sorted(taker.batches) == ["1", "2", "3", "4"]
+
+
+def test_a_closed_shard_is_not_read_again_after_a_restart(tmp_path: Path) -> None:
+    stream, taker = FakeStream(a=list("12"), a_b=list("3")), Taker()
+    stream.closed = {"a"}
+    drain(pump_of(stream, taker, tmp_path / "stream.json"))
+    drain(pump_of(stream, taker, tmp_path / "stream.json"))
+    assert taker.batches == ["12", "3"]
+
+
+def test_a_record_has_the_shape_that_lambda_hands_over() -> None:
+    events: list[Event] = []
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    streams = FakeStream(a=["1"])
+    streams.get_records = lambda ShardIterator, Limit: {  # type: ignore[method-assign]  # noqa: N803
+        "Records": [
+            {
+                "eventID": "e",
+                "eventName": "REMOVE",
+                "userIdentity": {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"},
+                "dynamodb": {
+                    "ApproximateCreationDateTime": created,
+                    "SequenceNumber": "1",
+                    "OldImage": {
+                        "b": {"B": b"\x00\xff"},
+                        "many": {"BS": [b"a"]},
+                        "in": {"M": {"x": {"B": b"b"}}},
+                    },
+                },
+            }
+        ]
+    }
+    pump_of(streams, lambda event, context: events.append(event)).step()
+    assert events == [
+        {
+            "Records": [
+                {
+                    "eventID": "e",
+                    "eventName": "REMOVE",
+                    "eventSourceARN": ARN,
+                    "userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"},
+                    "dynamodb": {
+                        "ApproximateCreationDateTime": created.timestamp(),
+                        "SequenceNumber": "1",
+                        "OldImage": {
+                            "b": {"B": "AP8="},
+                            "many": {"BS": ["YQ=="]},
+                            "in": {"M": {"x": {"B": "Yg=="}}},
+                        },
+                    },
+                }
+            ]
+        }
+    ]
+
+
+class FakeQueue:
+    """A queue in memory, which shows each message once until it is deleted or visible again."""
+
+    def __init__(self, *bodies: str) -> None:
+        self.waiting = [
+            {"MessageId": body, "ReceiptHandle": f"receipt-{body}", "Body": body, "Attributes": {"n": "1"}}
+            for body in bodies
+        ]
+        self.deleted: list[str] = []
+
+    def receive_message(self, QueueUrl: str, MaxNumberOfMessages: int, **_: Any) -> Event:  # noqa: N803
+        assert QueueUrl == QUEUE.url
+        taken, self.waiting = self.waiting[:MaxNumberOfMessages], self.waiting[MaxNumberOfMessages:]
+        return {"Messages": taken} if taken else {}
+
+    def delete_message_batch(self, QueueUrl: str, Entries: list[dict[str, str]]) -> None:  # noqa: N803
+        assert QueueUrl == QUEUE.url
+        assert len({entry["Id"] for entry in Entries}) == len(Entries)
+        self.deleted += [entry["ReceiptHandle"].removeprefix("receipt-") for entry in Entries]
+
+
+def queue_pump(queue: FakeQueue, handler: Callable[[Event, Any], Any]) -> QueuePump:
+    fake: Any = queue
+    return QueuePump(fake, QUEUE, handler)
+
+
+def test_only_messages_that_did_not_fail_are_deleted() -> None:
+    queue = FakeQueue("1", "2", "3")
+    failed = {"batchItemFailures": [{"itemIdentifier": "2"}]}
+    assert queue_pump(queue, lambda event, context: failed).step()
+    assert queue.deleted == ["1", "3"]
+
+
+def test_no_message_is_deleted_when_all_fail_or_the_handler_raises() -> None:
+    queue = FakeQueue("1")
+    everything = {"batchItemFailures": [{"itemIdentifier": "1"}]}
+    assert queue_pump(queue, lambda event, context: everything).step()
+    queue.waiting = FakeQueue("1").waiting
+
+    def fail(event: Event, context: Any) -> None:
+        raise RuntimeError("not now")
+
+    with pytest.raises(RuntimeError):
+        queue_pump(queue, fail).step()
+    assert queue.deleted == []
+
+
+def test_a_stopped_queue_pump_delivers_what_waits_ten_at_a_time() -> None:
+    queue, sizes = FakeQueue(*map(str, range(25))), []
+    pump = queue_pump(queue, lambda event, context: sizes.append(len(event["Records"])))
+    pump.start()
+    assert pump.stop()
+    assert sizes == [10, 10, 5]
+    assert queue.deleted == [str(i) for i in range(25)]
+
+
+def test_a_message_has_the_shape_that_lambda_hands_over() -> None:
+    events: list[Event] = []
+    queue_pump(FakeQueue("a"), lambda event, context: events.append(event)).step()
+    assert events == [
+        {
+            "Records": [
+                {
+                    "messageId": "a",
+                    "receiptHandle": "receipt-a",
+                    "body": "a",
+                    "attributes": {"n": "1"},
+                    "messageAttributes": {},
+                    "md5OfBody": "",
+                    "eventSource": "aws:sqs",
+                    "eventSourceARN": QUEUE.arn,
+                    "awsRegion": "us-east-1",
+                }
+            ]
+        }
+    ]

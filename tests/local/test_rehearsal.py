@@ -1,0 +1,92 @@
+"""The rehearsal: a whole deployment on an engine, as the README shows it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from local.engines.engine import ROOT
+from tests.support.running import ENVIRONMENT
+
+TIMES_AND_IDS = (
+    (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+    (r"\b[0-9a-f]{8}\b", "ID"),
+    (r"\d{4}-\d\d-\d\dT[\d:.]+Z?", "TIME"),
+    (r"in \d+ s$", "in N s"),
+)
+
+
+def masked(line: str) -> str:
+    """Replace what is another in each run."""
+    for pattern, word in TIMES_AND_IDS:
+        line = re.sub(pattern, word, line)
+    return line.rstrip()
+
+
+def transcript() -> list[str]:
+    """Read the README's transcript; a line of three dots stands for lines that are left out."""
+    [text] = re.findall(r"```text\n\$ make rehearse\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return [masked(line) for line in text.splitlines()]
+
+
+def project() -> dict[Path, bytes]:
+    """Read every file of the project that a deployment could touch."""
+    folders = [ROOT / ".chalice", ROOT / "ops", ROOT / "chalicelib"]
+    files = [path for folder in folders for path in folder.rglob("*") if "__pycache__" not in path.parts]
+    return {path: path.read_bytes() for path in [ROOT / "app.py", *files] if path.is_file()}
+
+
+def rehearse(*options: str) -> list[str]:
+    """Rehearse, and return what is printed."""
+    before = project()
+    done = subprocess.run(
+        [sys.executable, "-m", "local.rehearsal", *options],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert project() == before, "a rehearsal leaves the project as it was"
+    return [masked(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def rehearsed() -> list[str]:
+    """Rehearse once."""
+    return rehearse()
+
+
+@pytest.mark.long
+def test_the_readmes_transcript_is_what_a_rehearsal_prints(rehearsed: list[str]) -> None:
+    place, may_skip = 0, False
+    for line in transcript():
+        if line.strip() == "...":
+            may_skip = True
+            continue
+        found = rehearsed.index(line, place) if line in rehearsed[place:] else -1
+        assert found == place or (may_skip and found > place), (line, rehearsed[place : place + 5])
+        place, may_skip = found + 1, False
+    assert place == len(rehearsed)
+
+
+@pytest.mark.long
+def test_every_way_into_the_stage_was_used(rehearsed: list[str]) -> None:
+    steps = [line for line in rehearsed if line.startswith("  ✓ ")]
+    for word in ("rank", "are matched", "pushed", "queue", "doubled", "kept", "nothing is left"):
+        assert any(word in step for step in steps), word
+
+
+@pytest.mark.long
+def test_a_mapping_on_a_stream_that_is_no_more_is_mended_by_the_next_deploy() -> None:
+    lines = rehearse("--loses-stream")
+    assert "  ✓ the new stream has the one mapping" in lines
+    [drift] = [line for line in lines if line.endswith("not its source any more: the mapping is deleted")]
+    place = lines.index(drift)
+    assert [line for line in lines[place:] if line.startswith("Subscribing hubbub-dev-apply to")]
+    assert [line for line in lines[place:] if line.startswith("well    a view is counted")]

@@ -1,0 +1,47 @@
+"""The local schedule: a handler is called at its rate, with EventBridge's event, whatever it raises."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import app
+from local.schedule import Schedule, interval, schedules
+from tests.support.running import until
+
+
+@pytest.mark.parametrize(
+    ("expression", "seconds"), [("rate(1 minute)", 60), ("rate(5 minutes)", 300), ("rate(1 day)", 86400)]
+)
+def test_a_rate_is_read_as_seconds(expression: str, seconds: float) -> None:
+    assert interval(expression) == seconds
+
+
+def test_what_is_no_rate_is_refused() -> None:
+    with pytest.raises(ValueError, match="only a rate"):
+        interval("cron(0 12 * * ? *)")
+
+
+def test_the_apps_sweep_is_scheduled_every_minute() -> None:
+    [schedule] = schedules(app.app)
+    assert (schedule.name, schedule._seconds) == ("sweep", 60)
+
+
+def test_a_call_that_fails_comes_again_and_none_comes_after_the_stop() -> None:
+    events: list[dict[str, Any]] = []
+    second = threading.Event()
+
+    def handler(event: dict[str, Any], context: Any) -> None:
+        events.append(event)
+        if len(events) == 1:
+            raise LookupError("as told")
+        second.set()
+
+    schedule = Schedule("test", "rate(0 minutes)", handler)
+    schedule.start()
+    assert second.wait(30)
+    schedule.stop()
+    until(lambda: not schedule._thread.is_alive(), "the end of the schedule")
+    assert events[0]["detail-type"] == "Scheduled Event"

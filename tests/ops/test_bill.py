@@ -1,0 +1,146 @@
+"""A bill rests on units that are measured again here, and on prices that say when they were seen."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from bench import units
+from bench.operations import UNITS
+from local.engines.engine import Engine
+from ops import costs
+from ops.__main__ import main
+
+pytestmark = pytest.mark.usefixtures("unwatched")
+
+WRITTEN = json.loads((costs.HERE / "units.json").read_text())
+QUICK = {"count of a page", "top ten", "statistics of a product"}
+
+
+def run(*options: str) -> Any:
+    done = CliRunner().invoke(main, ["cost", *options])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def bill(*options: str) -> Any:
+    return json.loads(run(*options, "--json").stdout)
+
+
+def lines(found: Any, feature: str) -> dict[str, float]:
+    return {line["what"]: line["amount"] for line in found["lines"] if line["feature"] == feature}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in UNITS],
+)
+def test_an_operation_costs_what_is_written_down(engine: Engine, name: str) -> None:
+    measured = units.measure(engine, name)
+    assert flat(measured) == pytest.approx(flat(WRITTEN[name]), rel=0.03, abs=0.02)
+
+
+def flat(figures: dict[str, Any]) -> dict[str, float]:
+    """Write the figures of an operation as one table."""
+    found = {name: value for name, value in figures.items() if name != "stream"}
+    for size, units_ in figures["stream"].items():
+        found |= {f"{name} in batches of {size}": value for name, value in units_.items()}
+    return found
+
+
+def test_every_operation_is_written_down_and_no_other() -> None:
+    assert list(WRITTEN) == list(UNITS)
+
+
+def test_the_writes_of_the_table_of_access_patterns_are_those_that_are_measured() -> None:
+    """The two documents were made apart: a view, a path and a message cost what docs/table.md says."""
+    assert WRITTEN["view, returning visitor"]["write"] == 1
+    assert (WRITTEN["path"]["write"], WRITTEN["path"]["read"]) == (6, 4)
+    assert (WRITTEN["count of a page"]["read"], WRITTEN["message"]["write"]) == (0.5, 1)
+
+
+def test_a_million_views_cost_what_their_units_come_to() -> None:
+    found = bill("--views", "1M", "--returning", "0", "--counts", "0")
+    unit = WRITTEN["view, new visitor"]
+    each = unit["write"] + unit["stream"]["1"]["write"]
+    views = lines(found, "views")
+    assert views["write"] == pytest.approx(1e6 * each)
+    assert views["request"] == 1e6
+    written = next(line for line in found["lines"] if line["what"] == "write")
+    assert written["usd"] == pytest.approx(each * 0.625)
+    assert found["usd"] == pytest.approx(sum(line["usd"] for line in found["lines"]))
+    assert found["features"]["views"] < found["usd"] == pytest.approx(sum(found["features"].values()))
+
+
+def test_a_busier_site_pays_less_for_each_and_twice_as_much_is_twice_the_price() -> None:
+    one = bill("--views", "1M")["features"]["views"]
+    assert bill("--views", "1000k", "--batch", "100")["features"]["views"] < 0.7 * one
+    assert bill("--views", "2M")["features"]["views"] == pytest.approx(2 * one)
+    assert bill("--views", "1M", "--queue")["features"]["views"] > one
+
+
+def test_each_feature_has_its_own_lines() -> None:
+    found = bill("--players", "50k", "--paths", "10k", "--comments", "1k", "--chats", "2k", "--minutes", "5")
+    assert set(found["features"]) == {"leaderboards", "challenges", "comments", "chat", "always"}
+    assert lines(found, "leaderboards")["request"] == 50_000 * 20 * 3
+    assert lines(found, "challenges")["request"] == 20_000
+    assert lines(found, "comments")["request"] == 51_000
+    chat = lines(found, "chat")
+    assert (chat["minute"], chat["frame"]) == (2_000 * 2 * 5, 2_000 * 6 + 40_000 * 2)
+    assert "request" not in chat
+
+
+def test_nothing_costs_what_watching_costs() -> None:
+    found = bill()
+    assert set(found["features"]) == {"always"}
+    always = lines(found, "always")
+    assert always["alarm"] > 10
+    assert always["invocation"] == 43_200
+    assert always["message"] == 15 * 43_200  # an idle queue: five pollers, each 20 s a receive
+    assert (always["acl"], always["rule"]) == (1, 1)
+    assert 10 < found["usd"] < 25
+
+
+def test_the_limit_of_addresses_costs_by_the_month_and_by_request_unless_it_is_switched_off() -> None:
+    limited, open_ = bill("--views", "1M"), bill("--views", "1M", "--no-address-limit")
+    requests = lines(limited, "views")["request"]
+    assert lines(limited, "views")["inspected"] == requests
+    prices = costs.load_prices()["prices"]
+    each = prices["inspected"]["usd"] / prices["inspected"]["per"]
+    assert limited["usd"] - open_["usd"] == pytest.approx(5 + 1 + requests * each)
+    assert not {"acl", "rule", "inspected"} & {line["what"] for line in open_["lines"]}
+    assert "inspected" not in lines(bill("--chats", "1k"), "chat")  # WAF does not inspect sockets
+
+
+def test_a_view_is_paid_for_again_when_it_expires() -> None:
+    """TTL's removals come through the stream, and pass the mapping's filter, as other changes do."""
+    unit = WRITTEN["view, new visitor"]
+    assert unit["removals"] == 2  # the view and the visit
+    views = lines(bill("--views", "1M", "--returning", "0", "--counts", "0"), "views")
+    assert views["invocation"] == pytest.approx(1e6 * (1 + unit["records"] + unit["removals"]))
+
+
+def test_every_price_is_awss_own_with_its_date_or_without_and_what_is_assumed_is_printed() -> None:
+    said = run("--views", "1M").stdout
+    prices = costs.load_prices()
+    for price in prices["prices"].values():
+        source, published = price["source"], price["published"]
+        assert re.match(r"https://(pricing\.us-east-1\.amazonaws\.com/offers/|aws\.amazon\.com/)", source)
+        assert published is None or re.fullmatch(r"20\d\d-\d\d-\d\d", published)
+        assert f"{source}, {f'published {published}' if published else 'without a date'}" in said
+    assert "could not be read" in prices["note"]
+    assert prices["note"] in said
+    assert "assumed" in said
+    assert "regional endpoint" in said
+    assert re.search(r"^USD a month +[\d,]+\.\d\d  in us-east-1$", said, re.MULTILINE)
+
+
+@pytest.mark.parametrize("number", ["", "x", "1kk", "-1", "1e9", "nan"])
+def test_what_is_no_number_is_refused(number: str) -> None:
+    done = CliRunner().invoke(main, ["cost", "--views", number])
+    assert done.exit_code == 2
+    assert "1.5M" in done.output

@@ -1,0 +1,285 @@
+"""A person is erased everywhere, the sums follow, and it may be killed or met by the person's own writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import boto3
+import pytest
+from click.testing import CliRunner
+
+import app
+from chalicelib.aggregates import quarantine
+from chalicelib.api.auth import Caller
+from chalicelib.challenges import definitions, submissions
+from chalicelib.challenges.schemas import ChallengeBody
+from chalicelib.comments import changes, comments
+from chalicelib.comments.schemas import CommentBody, CommentPatch
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.errors import InvalidPath
+from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards.schemas import BoardBody
+from chalicelib.leaderboards.score_schemas import ScoreBody
+from chalicelib.settings import Settings
+from chalicelib.views import events
+from chalicelib.views.validation import View
+from local.engines.engine import ROOT
+from ops.__main__ import main
+from ops.aws import template
+from ops.maintenance import erase as work
+from ops.maintenance import redrive
+from ops.maintenance import scan as segments
+from ops.maintenance.erase import Erased, Person
+from proof.world import Killed
+from tests.conftest import EngineTable
+from tests.support.faults import instead
+from tests.support.live import Live
+from tests.support.records import drift, scan
+from tests.support.running import ENVIRONMENT, until
+
+PAGE = "https://example.org/a"
+ANNA, BEN = Person("anna", frozenset({"phone-1", "tablet#2"})), Person("ben", frozenset({"phone-2"}))
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def live(engine_table: EngineTable) -> Live:
+    live = Live(engine_table, app.CONTRIBUTIONS)
+    plant(live.table)
+    live.drain()
+    return live
+
+
+def plant(table: Table) -> None:
+    """Write something of every kind for Anna, and the same for Ben."""
+    for board in ("kart", "golf"):
+        boards.define(table, board, BoardBody(title=board, min=Decimal(0), max=Decimal(1000)), NOW)
+    for challenge, ranked in (("hunt", True), ("quiz", False)):
+        body = ChallengeBody(title=challenge, paths=["a", "b", "c"], limit=3, ranked=ranked)
+        definitions.define(table, challenge, body)
+    for person in (ANNA, BEN):
+        write(table, person, "1")
+        events.write(table, [View(PAGE, NOW, client) for client in person.clients], Settings(), NOW)
+
+
+def write(table: Table, person: Person, id: str) -> None:
+    """Submit, find, guess and comment once more."""
+    me = Caller(person.name)
+    for board in ("kart", "golf"):
+        scores.submit(table, board, ScoreBody(id=id, value=Decimal(7)), me, NOW)
+    for challenge in ("hunt", "quiz"):
+        for path in ("a", "b"):
+            submissions.submit(table, challenge, person.name, path, NOW)
+        with pytest.raises(InvalidPath):
+            submissions.submit(table, challenge, person.name, f"wrong {id}", NOW)
+    for product in (f"shoe-{id}", f"hat-{id}"):
+        made = comments.post(table, product, CommentBody(rating=5, language="en", text="x"), me, None, NOW)
+    patch, admin = CommentPatch(hidden=True), Caller("a", admin=True)
+    changes.patch(table, f"hat-{id}", made.body.id, patch, admin, None, NOW)
+
+
+def erased(live: Live, person: Person, pause: Callable[[float], None] | None = None) -> Erased:
+    return work.erase(
+        live.table, person, segments=3, rate=None, settle=1, tick=lambda _: None, pause=pause or live.drain
+    )
+
+
+def of(live: Live, person: Person) -> list[Item]:
+    return [item for item in scan(live.table) if work.kind(item, person)]
+
+
+def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(live: Live) -> None:
+    before = of(live, BEN)
+    found = work.find(live.table, ANNA, 2, None, lambda _: None)
+    kinds = {"scores": 2, "activities": 2, "entries": 3, "paths": 6, "guesses": 2, "comments": 2}
+    assert found - Counter(read=found["read"]) == kinds | {"authors": 2, "views": 2, "visitors": 2}
+    done = erased(live, ANNA)
+    assert (done.left, of(live, ANNA)) == ({}, [])
+    assert "anna" not in str(scan(live.table))
+    live.drain()
+    assert drift(live.table, app.CONTRIBUTIONS) == {}
+    assert of(live, BEN) == before
+    page = live.table.get(events.page_key(PAGE), consistent=True) or {}
+    assert (page["gsi1sk"], page["uniques"]) == (1, 1)
+    assert live.counted("shoe-1") == 1
+    assert not live.table.query(ANNA.place).items
+
+
+def test_erasing_again_finds_nothing_and_writes_nothing(live: Live) -> None:
+    erased(live, ANNA)
+    before = scan(live.table)
+    again = erased(live, ANNA)
+    assert (again.erased, again.left, again.looks) == ({}, {}, 1)
+    assert scan(live.table) == before
+
+
+@pytest.mark.parametrize(
+    "deletions", [3, *(pytest.param(number, marks=pytest.mark.long) for number in (0, 9))]
+)
+def test_one_that_is_killed_goes_on_and_ends_with_a_whole_look(
+    live: Live, deletions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "PAGE", 10)
+    ready: list[Any] = [None] * deletions
+    with instead(live.table, "DeleteItem", *ready, Killed()), pytest.raises(Killed):
+        work.erase(
+            live.table, ANNA, segments=1, rate=None, settle=0, tick=lambda _: None, pause=lambda _: None
+        )
+    assert live.table.query(ANNA.place, consistent=True).items
+    write(live.table, ANNA, f"after-{deletions}")  # perhaps where the first run has looked already
+    done = erased(live, ANNA)
+    assert (done.left, of(live, ANNA)) == ({}, [])
+    assert done.looks >= 2
+    live.drain()
+    assert drift(live.table, app.CONTRIBUTIONS) == {}
+
+
+def test_who_goes_on_writing_is_told_as_left_and_the_sums_are_right_all_the_same(live: Live) -> None:
+    stop, rounds = threading.Event(), 0
+
+    def go_on() -> None:
+        nonlocal rounds
+        while not stop.is_set():
+            scores.submit(
+                live.table, "kart", ScoreBody(id=f"n{rounds}", value=Decimal(1)), Caller("anna"), NOW
+            )
+            rounds += 1
+
+    def more(_: float) -> None:
+        at = rounds
+        until(lambda: rounds > at, "writes")
+
+    writer = threading.Thread(target=go_on)
+    with live.applied():
+        writer.start()
+        try:
+            until(lambda: rounds > 2, "writes")
+            done = erased(live, ANNA, more)
+        finally:
+            stop.set()
+            writer.join()
+    assert done.left["scores"] == 1
+    assert done.looks == work.LOOKS
+    assert drift(live.table, app.CONTRIBUTIONS) == {}
+    done = erased(live, ANNA)
+    assert (done.left, of(live, ANNA)) == ({}, [])
+    live.drain()
+    assert drift(live.table, app.CONTRIBUTIONS) == {}
+
+
+def test_images_in_quarantine_are_left_until_a_redrive_cancels_them(live: Live) -> None:
+    key = scores.score_key("kart", 1, "anna")
+    live.table.update(key, "SET score = :many", values={":many": "many"})  # nobody can compute that
+    live.drain()
+    done = erased(live, ANNA)
+    assert done.left == {"quarantine": 2}  # as it was written, and as it was deleted
+    assert live.table.get(key, consistent=True) is None
+    assert redrive.redrive(live.table, app.CONTRIBUTIONS).cancelled == 2
+    assert erased(live, ANNA).left == {}
+    assert "anna" not in str(scan(live.table))
+    assert drift(live.table, app.CONTRIBUTIONS) == {}
+
+
+def test_a_name_is_not_a_part_of_another_name(live: Live) -> None:
+    others = [Person("ann"), Person("anna2"), Person("PLAYER"), Person("anna", frozenset({"2", "phone"}))]
+    for person in others[:3]:
+        assert work.find(live.table, person, 1, None, lambda _: None).total() == len(scan(live.table))
+    found = work.find(live.table, others[3], 1, None, lambda _: None)
+    assert (found["views"], found["visitors"]) == (0, 0)
+
+
+def test_an_authors_item_without_its_comment_goes_too(live: Live) -> None:
+    live.table.put({**comments.author_key("cap", "anna")._asdict(), "id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"})
+    assert erased(live, ANNA).left == {}
+    assert live.table.get(Key("PRODUCT#cap", "AUTHOR#anna"), consistent=True) is None
+
+
+def test_the_command_asks_first_and_ends_with_what_is_left(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
+    monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
+    clients = [part for client in sorted(ANNA.clients) for part in ("--client", client)]
+
+    def run(*options: str, answer: str = "") -> Any:
+        return CliRunner().invoke(
+            main, ["erase", "anna", *clients, "--settle", "0.2", *options], input=answer
+        )
+
+    dry = run("--dry-run", "--json")
+    assert (dry.exit_code, json.loads(dry.stdout)["found"]["scores"]) == (0, 2)
+    refused = run(answer="n\n")
+    assert refused.exit_code == 1
+    assert "Erase 23 items of anna in local, for ever?" in refused.output
+    assert len(of(live, ANNA)) == 23
+    with live.applied():
+        done = run("--yes", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["left"]) == (0, {})
+    assert of(live, ANNA) == []
+    image = {"pk": {"S": "PLAYER#anna"}, "sk": {"S": "BOARD#b#1"}}
+    live.table.put(quarantine.entry(b"x" * 12, 1, quarantine.Poison(image, 1, "no"), 1))
+    left = run("--yes")
+    assert (left.exit_code, left.stdout) == (3, "erased: nothing\nleft: 1 quarantine\n")
+
+
+def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
+    moto_table: template.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that was pasted from a file system or a mail is often not in NFC; the table always is."""
+    table = Table(moto_table.name, boto3.client("dynamodb"))
+    monkeypatch.setenv("HUBBUB_TABLE", moto_table.name)
+    for name in [one for one in os.environ if one.startswith("HUBBUB_") and one != "HUBBUB_TABLE"]:
+        monkeypatch.delenv(name)
+    connect.cache_clear()
+    composed, decomposed = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))
+    assert composed != decomposed
+
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(main, ["erase", *words, "--stage", "dev", "--settle", "0"])
+
+    def write() -> None:
+        boards.define(table, "kart", BoardBody(title="kart", min=Decimal(0), max=Decimal(9)), NOW)
+        scores.submit(table, "kart", ScoreBody(id="1", value=Decimal(7)), Caller(composed), NOW)
+        events.write(table, [View(PAGE, NOW, composed)], Settings(), NOW)
+
+    write()
+    for options in ("--dry-run",), ("--yes",), ("--dry-run", "--json"):
+        nobody = run("Zoe", *options)
+        assert nobody.exit_code == 1
+        assert "nothing of Zoe was found in dev, and nothing is erased" in nobody.stderr
+    assert "nothing of Zoe" in run("Zoe").stderr  # it does not ask whether to erase nothing
+    done = run(decomposed, "--client", decomposed, "--yes", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["left"]) == (0, {})
+    assert json.loads(done.stdout)["erased"] == {"scores": 1, "activities": 1, "views": 1}
+    assert composed not in str(scan(table))
+    assert run(composed, "--yes").exit_code == 1  # there is nothing left
+    refused = run("e" + "\u0301" * 40, "--yes")
+    assert (refused.exit_code, "combining marks" in refused.stderr) == (2, True)
+    connect.cache_clear()
+
+
+@pytest.mark.long
+def test_the_command_may_be_killed_and_run_again(live: Live) -> None:
+    environment = ENVIRONMENT | {"HUBBUB_ENDPOINT": live.engine.endpoint, "HUBBUB_TABLE": live.table.name}
+    command = [sys.executable, "-m", "ops", "erase", "anna", "--yes", "--settle", "1", "--json"]
+    whole = len(of(live, Person("anna")))
+    with subprocess.Popen([*command, "--rate", "20"], cwd=ROOT, env=environment) as process:
+        until(lambda: len(of(live, Person("anna"))) < whole, "something is erased")
+        process.kill()
+    with live.applied():
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert of(live, Person("anna")) == []
+    live.drain()
+    assert drift(live.table, app.CONTRIBUTIONS) == {}

@@ -1,0 +1,346 @@
+"""What `chalice package` writes with the merge template: valid, with the contract's errors and limits."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from zipfile import ZipFile
+
+import click
+import pytest
+import yaml
+from chalice.app import AuthResponse, Chalice
+from click.testing import CliRunner
+from samtranslator.translator.transform import transform
+
+from chalicelib import errors
+from local.rest import Rest
+from ops.__main__ import main
+from ops.aws import bundle, deploy
+from ops.aws import package as packages
+
+ROOT = Path(__file__).parents[2]
+# What the platform answers and the app never raises: a failure of its own, and a limit of the stage.
+PLATFORM = {"InternalError": 500, "SlowDown": 429}
+# Every type that API Gateway knows: a template with another one is refused.
+TYPES = {
+    *("ACCESS_DENIED", "API_CONFIGURATION_ERROR", "AUTHORIZER_CONFIGURATION_ERROR", "AUTHORIZER_FAILURE"),
+    *("BAD_REQUEST_BODY", "BAD_REQUEST_PARAMETERS", "DEFAULT_4XX", "DEFAULT_5XX", "EXPIRED_TOKEN"),
+    *("INTEGRATION_FAILURE", "INTEGRATION_TIMEOUT", "INVALID_API_KEY", "INVALID_SIGNATURE"),
+    *("MISSING_AUTHENTICATION_TOKEN", "QUOTA_EXCEEDED", "REQUEST_TOO_LARGE", "RESOURCE_NOT_FOUND"),
+    *("THROTTLED", "UNAUTHORIZED", "UNSUPPORTED_MEDIA_TYPE", "WAF_FILTERED"),
+}
+
+
+def run(*command: str, cwd: Path) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def copied(project: Path, **variables: str) -> Path:
+    """Copy the project without its libraries, which would be fetched; its dev stage with other variables."""
+    shutil.copy(ROOT / "app.py", project)
+    for folder in ("chalicelib", ".chalice"):
+        shutil.copytree(
+            ROOT / folder, project / folder, ignore=shutil.ignore_patterns("deployments", "deployed")
+        )
+    (project / "requirements.txt").touch()
+    file = project / ".chalice" / "config.json"
+    config = json.loads(file.read_text())
+    config["stages"]["dev"]["environment_variables"] |= variables
+    file.write_text(json.dumps(config))
+    return project
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Package the dev stage as one stack."""
+    out = tmp_path_factory.mktemp("package")
+    packages.package(copied(tmp_path_factory.mktemp("project")), "dev", out)
+    return out / "sam.yaml"
+
+
+def translate(package: Path) -> dict[str, Any]:
+    """Return the resources that CloudFormation makes of a template, by SAM's own translator."""
+    template = yaml.safe_load(package.read_text())
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::Serverless::Function":
+            resource["Properties"]["CodeUri"] = "s3://bucket/key"  # as `aws cloudformation package` writes it
+    loader = SimpleNamespace(load=dict)  # of managed policies: the template names none
+    return dict(transform(template, {}, loader)["Resources"])
+
+
+@pytest.fixture(scope="session")
+def resources(package: Path) -> dict[str, Any]:
+    return translate(package)
+
+
+def of(resources: dict[str, Any], kind: str) -> dict[str, Any]:
+    return {name: one for name, one in resources.items() if one["Type"] == kind}
+
+
+@pytest.fixture(scope="session")
+def template(package: Path) -> Any:
+    return yaml.safe_load(package.read_text())
+
+
+@pytest.fixture(scope="session")
+def responses(template: Any) -> Any:
+    return template["Resources"]["RestAPI"]["Properties"]["GatewayResponses"]
+
+
+def test_the_package_and_the_tables_template_are_valid(package: Path) -> None:
+    for file in (package, ROOT / ".chalice" / "resources.yaml"):
+        run(sys.executable, "-c", "from cfnlint.runner import main; main()", str(file), cwd=ROOT)
+
+
+def test_every_answer_of_api_gateway_has_the_contracts_shape_code_and_status(responses: Any) -> None:
+    statuses = {
+        name: error.STATUS_CODE for name, error in vars(errors).items() if hasattr(error, "STATUS_CODE")
+    }
+    assert {"DEFAULT_4XX", "DEFAULT_5XX"} <= set(responses) <= TYPES
+    for kind, response in responses.items():
+        assert set(response["ResponseTemplates"]) == {"application/json"}
+        text = response["ResponseTemplates"]["application/json"]
+        body = json.loads(text.replace("$context.error.messageString", '"said by API Gateway"'))
+        assert list(body) == ["Code", "Message"]
+        if kind == "DEFAULT_4XX":  # keeps the status of what it stands for
+            assert (body["Code"], response.get("StatusCode")) == ("BadRequest", None)
+        else:
+            assert response["StatusCode"] == (statuses | PLATFORM)[body["Code"]], kind
+
+
+def test_every_answer_of_api_gateway_may_be_read_by_the_site_and_names_its_request(responses: Any) -> None:
+    for kind, response in responses.items():
+        headers = response["ResponseParameters"]["Headers"]
+        assert headers["Access-Control-Allow-Origin"] == "'*'"
+        assert headers["X-Request-Id"] == "context.requestId"
+        waits = response.get("StatusCode") in (429, 503)
+        assert headers.get("Retry-After", "").strip("'").isdecimal() == waits, kind
+
+
+def test_the_answers_of_api_gateway_expose_what_the_apps_own_expose(template: Any, responses: Any) -> None:
+    paths = template["Resources"]["RestAPI"]["Properties"]["DefinitionBody"]["paths"]
+    preflight = paths["/views"]["options"]["x-amazon-apigateway-integration"]["responses"]["default"]
+    exposed = preflight["responseParameters"]["method.response.header.Access-Control-Expose-Headers"]
+    for response in responses.values():
+        assert response["ResponseParameters"]["Headers"]["Access-Control-Expose-Headers"] == exposed
+
+
+def test_the_stages_are_throttled_by_parameters(template: Any) -> None:
+    resources, parameters = template["Resources"], template["Parameters"]
+    [setting] = resources["RestAPI"]["Properties"]["MethodSettings"]
+    assert (setting["HttpMethod"], setting["ResourcePath"]) == ("*", "/*")
+    sockets = resources["WebsocketAPIStage"]["Properties"]["DefaultRouteSettings"]
+    for limits in (setting, sockets):
+        for name in ("ThrottlingRateLimit", "ThrottlingBurstLimit"):
+            assert parameters[limits[name]["Ref"]]["Default"] > 0
+
+
+def test_each_api_has_one_stage_and_its_limits_apply_to_it(resources: dict[str, Any]) -> None:
+    """SAM makes a second public stage named Stage, without limits, for an API without `OpenApiVersion`.
+
+    Source: AWS SAM Developer Guide, AWS::Serverless::Api, OpenApiVersion. A deployment with a StageName makes
+    such a stage: CloudFormation's reference, AWS::ApiGateway::Deployment.
+    """
+    [(name, stage)] = of(resources, "AWS::ApiGateway::Stage").items()
+    [(deployment, made)] = of(resources, "AWS::ApiGateway::Deployment").items()
+    assert stage["Properties"]["StageName"] == "api"
+    assert "StageName" not in made["Properties"]
+    assert stage["Properties"]["DeploymentId"] == {"Ref": deployment}
+    [setting] = stage["Properties"]["MethodSettings"]
+    assert setting["ThrottlingRateLimit"] == {"Ref": "RequestRate"}
+    assert setting["ThrottlingBurstLimit"] == {"Ref": "RequestBurst"}
+    [socket_stage] = of(resources, "AWS::ApiGatewayV2::Stage").values()
+    assert socket_stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"] == {"Ref": "FrameRate"}
+    [limit] = of(resources, "AWS::WAFv2::WebACLAssociation").values()
+    assert limit["Properties"]["ResourceArn"]["Fn::Sub"].endswith(
+        f"/restapis/${{RestAPI}}/stages/${{{name}}}"
+    )
+    assert limit["Properties"]["WebACLArn"] == {"Fn::GetAtt": ["AddressLimits", "Arn"]}
+    assert list(of(resources, "AWS::WAFv2::WebACL")) == ["AddressLimits"]
+
+
+def test_the_rest_api_is_regional(resources: dict[str, Any]) -> None:
+    [api] = of(resources, "AWS::ApiGateway::RestApi").values()
+    assert api["Properties"]["EndpointConfiguration"] == {"Types": ["REGIONAL"]}
+
+
+def test_a_stage_follows_a_change_of_its_origins(
+    tmp_path: Path, package: Path, resources: dict[str, Any]
+) -> None:
+    """A stage serves a snapshot, so a new origin needs a new deployment."""
+    origins = ("https://www.example.org", "https://www.example.org,https://example.net")
+    found = {"": next(iter(of(resources, "AWS::ApiGateway::Deployment")))}
+    for number, value in enumerate(origins):
+        (tmp_path / f"{number}").mkdir()
+        project = copied(tmp_path / f"{number}", HUBBUB_ORIGINS=value)
+        packages.package(project, "dev", tmp_path / f"out{number}")
+        other = translate(tmp_path / f"out{number}" / "sam.yaml")
+        [found[value]] = of(other, "AWS::ApiGateway::Deployment")
+        [api] = of(other, "AWS::ApiGateway::RestApi").values()
+        answers = api["Properties"]["Body"]["x-amazon-apigateway-gateway-responses"]
+        header = "gatewayresponse.header.Access-Control-Allow-Origin"
+        allowed = {answer["responseParameters"][header] for answer in answers.values()}
+        assert allowed == {
+            f"'{value}'" if "," not in value else "'*'"
+        }  # a constant: API Gateway has no choice
+    assert found[""] == next(iter(of(translate(package), "AWS::ApiGateway::Deployment")))
+    assert found[""] != found[origins[0]]
+    assert found[""] == found[origins[1]], "the definition is the same, so nothing is deployed again"
+
+
+def test_what_a_stage_serves_depends_on_no_parameter(template: Any, resources: dict[str, Any]) -> None:
+    """A parameter that is changed later makes no new deployment, so none may be in the API's definition."""
+    [api] = of(resources, "AWS::ApiGateway::RestApi").values()
+    text = json.dumps(api["Properties"])
+    used = set(re.findall(r"\$\{(\w+)\}", text)) | set(re.findall(r'"Ref": "(\w+)"', text))
+    assert not used & set(template["Parameters"])
+    body = api["Properties"]["Body"]
+    assert body["x-amazon-apigateway-minimum-compression-size"] == 1400  # … and neither beside it
+
+
+def test_an_address_is_limited_unless_that_is_switched_off(template: Any) -> None:
+    assert template["Parameters"]["AddressLimit"]["Default"] == 3000
+    condition = "LimitsAddresses"
+    assert template["Conditions"][condition] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "AddressLimit"}, 0]}]}
+    waf = {n: one for n, one in template["Resources"].items() if one["Type"].startswith("AWS::WAFv2::")}
+    assert {one["Type"] for one in waf.values()} == {"AWS::WAFv2::WebACL", "AWS::WAFv2::WebACLAssociation"}
+    assert all(one["Condition"] == condition for one in waf.values())
+    [rule] = waf["AddressLimits"]["Properties"]["Rules"]
+    limit = rule["Statement"]["RateBasedStatement"]
+    assert (limit["AggregateKeyType"], limit["Limit"]) == ("IP", {"Ref": "AddressLimit"})
+
+
+INLINE, STORED = 51_200, 1_048_576
+"""Bytes of a template in a request, and in S3: AWS CloudFormation User Guide, quotas, template body size."""
+SENDS = {"deploy", "create-stack", "update-stack", "create-change-set", "validate-template"}
+
+
+def sent(text: str) -> list[list[str]]:
+    """Find the calls of `aws cloudformation` that send a template, each as its arguments."""
+    found = re.findall(r"aws cloudformation ([^\n`]*)", text.replace("\\\n", " "))
+    calls = [shlex.split(re.sub(r"\$\{\{.*?\}\}", "value", one), comments=True) for one in found]
+    return [call for call in calls if call and call[0] in SENDS and "--use-previous-template" not in call]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", *(ROOT / ".github" / "workflows").iterdir()],
+    ids=lambda path: path.name,
+)
+def test_a_template_that_is_too_large_for_a_request_is_sent_by_s3(document: Path, package: Path) -> None:
+    size = {"out/sam.yaml": package.stat().st_size, "out/packaged.yaml": package.stat().st_size}
+    for call in (calls := sent(document.read_text())):
+        options = {name.partition("=")[0] for name in call if name.startswith("--")}
+        name = call[call.index("--template-file") + 1] if "--template-file" in call else call[-1]
+        bytes_ = size.get(name) or (ROOT / name.removeprefix("file://")).stat().st_size
+        assert bytes_ < STORED
+        assert bytes_ < INLINE or {"--s3-bucket", "--template-url"} & options, call
+    assert calls or document.name not in ("deploy.yml", "deployment.md")
+
+
+def test_the_pipelines_template_does_need_s3_and_a_provision_does_not(package: Path) -> None:
+    assert INLINE < package.stat().st_size < STORED
+    resources = yaml.safe_load((ROOT / ".chalice" / "resources.yaml").read_text())
+    assert len(json.dumps(resources, separators=(",", ":"))) < INLINE  # as ops/aws/cloudformation.py sends it
+
+
+def test_without_a_region_packaging_fails_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    done = CliRunner().invoke(main, ["package", "--stage", "dev", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert "AWS_DEFAULT_REGION" in done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_packaging_that_writes_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`chalice package` may exit with 0 and write nothing; what an earlier run wrote is not taken for it."""
+    (tmp_path / "out").mkdir()
+    for name in ("sam.yaml", "deployment.zip"):
+        (tmp_path / "out" / name).write_text("old")
+    monkeypatch.setattr(deploy, "chalice", lambda *_: None)
+    monkeypatch.setattr(bundle, "bundle", lambda *_: None)
+    with pytest.raises(click.ClickException, match=r"has not written .*sam\.yaml"):
+        packages.package(ROOT, "dev", tmp_path / "out")
+
+
+def test_a_packaged_stack_uploads_what_a_deploy_uploads(tmp_path: Path) -> None:
+    """Both ways bundle: without what is unused, and with bytecode, so that cold starts are the same."""
+    project = copied(tmp_path)
+    packages.package(project, "dev", tmp_path / "out")
+    zipped = tmp_path / "out" / "deployment.zip"
+    assert zipped.read_bytes() == bundle.bundle(project, "dev").read_bytes()
+    names = ZipFile(zipped).namelist()
+    assert [name for name in names if name.startswith("chalicelib/__pycache__/auth.")]
+
+
+def test_no_message_and_no_record_is_lost_by_its_source(template: Any) -> None:
+    [queue] = template["Resources"]["WriteViews"]["Properties"]["Events"].values()
+    assert queue["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert template["Resources"]["WriteViews"]["DependsOn"] == ["ViewsQueue"]
+    [stream] = template["Resources"]["Apply"]["Properties"]["Events"].values()
+    assert stream["Properties"]["StartingPosition"] == "TRIM_HORIZON"
+    assert stream["Properties"]["Stream"] == {"Fn::GetAtt": ["Table", "StreamArn"]}
+    [push] = template["Resources"]["Push"]["Properties"]["Events"].values()
+    assert push["Properties"]["StartingPosition"] == "LATEST"
+    assert push["Properties"]["Stream"] == stream["Properties"]["Stream"]
+    # apply answers nothing, so with partial failures switched on Lambda would take it for a failure of none.
+    assert "FunctionResponseTypes" not in stream["Properties"]
+
+
+def test_the_stack_has_everything_of_both_templates_and_is_for_one_stage(template: Any) -> None:
+    parts = [yaml.safe_load((ROOT / ".chalice" / name).read_text()) for name in packages.PARTS]
+    for section in ("Parameters", "Conditions", "Resources", "Outputs"):
+        names = [name for part in parts for name in part.get(section, ())]
+        assert len(names) == len(set(names))
+        assert set(names) <= set(template[section])
+    assert {"EndpointURL", "WebsocketConnectEndpointURL"} <= set(template["Outputs"])  # the pipeline's test
+    assert template["Parameters"]["Stage"]["Default"] == "dev"
+    assert template["Parameters"]["Stage"]["AllowedPattern"] == "^dev$"
+
+
+def test_the_functions_have_the_names_that_a_deploy_without_a_stack_gives_them(template: Any) -> None:
+    functions = [one for one in template["Resources"].values() if one["Type"] == "AWS::Serverless::Function"]
+    names = [one["Properties"]["FunctionName"]["Fn::Sub"].replace("${Stage}", "dev") for one in functions]
+    assert sorted(names) == sorted(deploy.functions(ROOT, "dev"))
+
+
+def test_the_local_stand_in_answers_as_api_gateway_will(responses: Any) -> None:
+    one = Chalice(app_name="one")
+
+    @one.authorizer()
+    def identify(request: Any) -> AuthResponse:
+        raise AssertionError("nobody is asked without a token")
+
+    @one.route("/guarded", authorizer=identify)
+    def guarded() -> None:
+        raise AssertionError("nobody comes here")
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    rest = Rest(one, port)
+    rest.start()
+    try:
+        for path, kind in (("nowhere", "MISSING_AUTHENTICATION_TOKEN"), ("guarded", "UNAUTHORIZED")):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(f"{rest.url}/{path}", timeout=60)
+            meant = json.loads(responses[kind]["ResponseTemplates"]["application/json"])
+            answer = json.loads(refused.value.read())
+            assert (refused.value.code, answer["Code"]) == (responses[kind]["StatusCode"], meant["Code"])
+    finally:
+        rest.stop()

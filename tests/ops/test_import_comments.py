@@ -1,0 +1,185 @@
+"""Real reviews are imported, each once; what they add up to is what an independent count of the file says."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from click.testing import CliRunner
+
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.api.auth import Caller
+from chalicelib.comments import comments, pages, statistics
+from chalicelib.comments.schemas import CommentsQuery, LeadersQuery, StatisticsQuery
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.settings import Settings
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
+from ops.__main__ import main
+from ops.aws.template import create_table
+from ops.imports import comments as import_comments
+from ops.imports.comments import Skip, parse, read
+from tests.support.records import drift
+
+FILE = Path(__file__).parents[1] / "data" / "reviews.csv.gz"
+LANGUAGES = ["en", "de", "pt-BR", "zh-Hant"]
+STAGE = Settings(secret="0123456789abcdef0123456789abcdef")
+
+
+def reviews() -> list[dict[str, str]]:
+    """The file's rows, read by a reader of our own."""
+    with gzip.open(FILE, "rt", encoding="utf-8", newline="") as text:
+        header, *rows = csv.reader(text)
+    return [
+        dict(zip(header, row, strict=True)) | {"language": LANGUAGES[i % len(LANGUAGES)]}
+        for i, row in enumerate(rows)
+    ]
+
+
+@pytest.fixture(scope="module")
+def imported(engine: Engine) -> Iterator[tuple[Table, dict[str, Any], dict[str, Any]]]:
+    """A table with all reviews, spread over four languages; what the command said, and when run again."""
+    made = create_table(engine.client("dynamodb"), "dev", name="test-reviews")
+    table = Table(made.name, connect(Settings(endpoint=engine.endpoint, table=made.name)).client)
+
+    def apply(event: Any, _: object) -> None:
+        aggregates.apply(table, [comments.contribution], event["Records"])
+
+    pump = StreamPump(engine.client("dynamodbstreams"), made.stream_arn, apply, 100)
+    pump.start()
+    said = []
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HUBBUB_ENDPOINT", engine.endpoint)
+        environment.setenv("HUBBUB_TABLE", made.name)
+        for _ in range(2):
+            words = ["import-comments", str(FILE), "--languages", ",".join(LANGUAGES), "--json"]
+            done = CliRunner().invoke(main, words)
+            assert done.exit_code == 0, done.output
+            said.append(json.loads(done.stdout))
+    assert pump.stop(60)
+    yield table, said[0], said[1]
+    engine.client("dynamodb").delete_table(TableName=made.name)
+
+
+Imported = tuple[Table, dict[str, Any], dict[str, Any]]
+
+
+def test_every_review_is_imported_once(imported: Imported) -> None:
+    table, first, again = imported
+    none = {reason.value: 0 for reason in Skip}
+    assert first == {"rows": 1000, "written": 1000, "products": 149, "skipped": none, "counted": True}
+    assert again == first | {"written": 0, "skipped": none | {"commented_already": 1000}}
+    assert drift(table, [comments.contribution]) == {}
+
+
+def test_totals_distribution_and_leaders_are_those_of_the_file(imported: Imported) -> None:
+    table, rows = imported[0], reviews()
+    for language in ("", *LANGUAGES):
+        mine = [row for row in rows if language in ("", row["language"])]
+        by_product = Counter((row["product"], row["rating"]) for row in mine)
+        for product in {row["product"] for row in rows}:
+            found = statistics.statistics(table, product, StatisticsQuery(language=language or None))
+            counts = [by_product[product, str(rating)] for rating in range(1, 6)]
+            of = found.ratings
+            assert [of.one, of.two, of.three, of.four, of.five] == counts
+            assert found.total == sum(counts)
+            if found.total:
+                stars = sum(int(row["rating"]) for row in mine if row["product"] == product)
+                assert found.average == round(stars / found.total, 4)
+        fives = Counter(row["product"] for row in mine if row["rating"] == "5")
+        right = sorted(fives.items(), key=lambda entry: (-entry[1], entry[0]))
+        for limit in (1, 7, 30, 100):
+            leaders = statistics.leaders(
+                table, LeadersQuery(limit=limit, language=language or None), Settings()
+            ).items
+            assert [(one.product, one.five_star) for one in leaders] == right[:limit]
+
+
+def test_the_reviews_of_a_product_are_listed_newest_last_row_first(imported: Imported) -> None:
+    table, rows = imported[0], [row for row in reviews() if row["product"] == "garment-1078"]
+    assert len(rows) > 30
+    for chosen, language in (("", ""), ("5", ""), ("1,2", ""), ("4,5", "de"), ("", "pt-BR")):
+        right = [
+            (row["author"], row["text"].replace("\r\n", "\n").strip())
+            for row in rows[::-1]
+            if row["rating"] in (chosen or "12345") and language in ("", row["language"])
+        ]
+        found, cursor = [], None
+        while True:
+            query = CommentsQuery(
+                rating=chosen or None, language=language or None, limit=7, cursor=cursor or None
+            )
+            page = pages.newest(table, "garment-1078", query, STAGE, Caller())
+            found += [(one.author, one.text) for one in page.items]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        assert found == right
+
+
+def test_a_row_is_a_comment_or_has_a_reason() -> None:
+    good = {"product": "p", "author": "a", "rating": "5", "language": "EN", "text": " x\ny "}
+    row = parse(good)
+    assert isinstance(row, import_comments.Row)
+    assert (row.body.rating, row.body.language) == (5, "en")
+    for field, odd, reason in (
+        ("product", "a b", Skip.BAD_PRODUCT),
+        ("product", "", Skip.BAD_PRODUCT),
+        ("author", "a#b", Skip.BAD_AUTHOR),
+        ("rating", "6", Skip.BAD_RATING),
+        ("rating", "4.5", Skip.BAD_RATING),
+        ("rating", "", Skip.BAD_RATING),
+        ("language", "english language", Skip.BAD_LANGUAGE),
+        ("text", "\u0000", Skip.BAD_TEXT),
+        ("text", "x" * 5001, Skip.BAD_TEXT),
+    ):
+        assert parse(good | {field: odd}) == reason
+
+
+def test_the_languages_go_round_row_by_row() -> None:
+    lines = ["text,product,author,rating,language\n", *(f'"a\n{i}",p,a{i},5,en\n' for i in range(5))]
+    rows = [row for row in read(lines, ["en", "de"]) if isinstance(row, import_comments.Row)]
+    assert [row.body.language for row in rows] == ["en", "de", "en", "de", "en"]
+    assert rows[0].body.text == "a\n0"
+
+
+def test_of_an_authors_rows_about_a_product_the_first_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the writers overtake each other: the later rows are not sent beside it."""
+    sent: list[import_comments.Row] = []
+
+    def post(_: Table, row: import_comments.Row, __: datetime) -> bool:
+        sent.append(row)
+        return True
+
+    monkeypatch.setattr(import_comments, "_post", post)
+    lines = ["text,product,author,rating,language\n", *(f"{i},p,a{i % 3},5,en\n" for i in range(9))]
+    summary = import_comments.write(cast("Table", None), read(lines), datetime.now(UTC))
+    assert sorted(row.body.text for row in sent) == ["0", "1", "2"]
+    assert (summary.rows, summary.written, summary.skipped[Skip.COMMENTED_ALREADY]) == (9, 3, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"", "no column product"),
+        (b"product,author,rating,text\n", "no column language"),
+        (b'product,author,rating,language,text\np,a,5,en,"x', "unexpected end of data"),
+        (gzip.compress(b"product", mtime=0)[:-3], "ended before"),
+    ],
+)
+def test_a_file_that_is_none_is_told_in_one_line(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch, text: bytes, says: str
+) -> None:
+    monkeypatch.setenv("HUBBUB_ENDPOINT", engine.endpoint)
+    (tmp_path / "a.csv").write_bytes(text)
+    done = CliRunner().invoke(main, ["import-comments", str(tmp_path / "a.csv")])
+    assert (done.exit_code, says in done.output, len(done.output.splitlines())) == (1, True, 1), done.output
+    assert CliRunner().invoke(main, ["import-comments", str(tmp_path / "none.csv")]).exit_code == 1
+    assert CliRunner().invoke(main, ["import-comments", str(FILE), "--languages", "en,?"]).exit_code == 2

@@ -1,0 +1,478 @@
+"""A file's scores count once, however often it is imported, and every row is accounted for."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import boto3
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+import app
+from bench.meter import Meter
+from chalicelib.api.auth import Caller
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.leaderboards import boards
+from chalicelib.leaderboards import scores as leaderboards
+from chalicelib.leaderboards.boards import Board
+from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
+from chalicelib.leaderboards.score_schemas import ScoreBody
+from chalicelib.leaderboards.scores import Submission
+from ops.__main__ import main
+from ops.aws import template
+from ops.imports import scores as import_scores
+from ops.imports.score_rows import Columns, Skip, read
+from ops.imports.scores import GROUP, Became, is_counted, wait, write, write_group
+from proof.world import Killed
+from tests.conftest import EngineTable
+from tests.support.faults import after, cancelled, instead
+from tests.support.records import Reader, drift, scan
+
+NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+POINTS = BoardBody(title="Points", max=Decimal(10_000))
+RACE = BoardBody(title="Race", decimals=2, min=Decimal(60), max=Decimal(600), order="asc", operator="best")
+LEVEL = BoardBody(title="Level", operator="set")
+GAMES = Columns("player", "points", "game", "time")
+
+
+def defined(table: Table, body: BoardBody = POINTS, name: str = "points") -> Board:
+    boards.define(table, name, body, NOW)
+    return boards.find(table, name, NOW)
+
+
+def lines(*rows: str, header: str = "player,points,game,time") -> list[bytes]:
+    return [f"{row}\n".encode() for row in (header, *rows)]
+
+
+def history(players: int, games: int) -> list[bytes]:
+    """A history in which everybody plays every game; player 3 has 30, 31, 32 and so on."""
+    return lines(
+        *(
+            f"p{player},{player * 10 + game},g{game},2026-11-01T00:00:0{game}Z"
+            for game in range(games)
+            for player in range(players)
+        )
+    )
+
+
+def scores(table: Table, board: str = "points", season: int = 1) -> dict[str, Any]:
+    """Read every score of a season."""
+    return {
+        item["pk"].removeprefix("PLAYER#"): item["score"]
+        for item in scan(table)
+        if item["sk"] == f"BOARD#{board}#{season}"
+    }
+
+
+def sums(players: int, games: int) -> dict[str, int]:
+    return {f"p{player}": sum(player * 10 + game for game in range(games)) for player in range(players)}
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def board() -> Board:
+    fields: dict[str, Any] = msgspec.structs.asdict(RACE)
+    return Board(**fields, name="race", season=1, started="2026-11-21T10:00:00Z")
+
+
+def test_a_row_is_a_submission(board: Board) -> None:
+    found = list(read(lines(" Zoë ,+090.50,finish,2010-04-19T16:05:52+02:00"), GAMES, board, NOW))
+    assert found == [Submission("Zoë", "finish", Decimal("90.5"), "2010-04-19T14:05:52.000000Z")]
+
+
+def test_without_columns_for_them_the_id_is_the_player_and_the_time_now(board: Board) -> None:
+    [found] = read(lines("1,R6,125.87", header="place,bib,minutes"), Columns("bib", "minutes"), board, NOW)
+    assert found == Submission("R6", "R6", Decimal("125.87"), "2026-11-21T10:00:00.000000Z")
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("a,90,g", "malformed"),
+        ("a,90,g,2026-11-01T00:00:00Z,more", "malformed"),
+        ("x" * 140_000, "malformed"),
+        ('"' + "x" * 140_000, "malformed"),
+        (",90,g,2026-11-01T00:00:00Z", "bad_player"),
+        ("a#b,90,g,2026-11-01T00:00:00Z", "bad_player"),
+        ("two words,90,g,2026-11-01T00:00:00Z", "bad_player"),
+        ("x" * 129 + ",90,g,2026-11-01T00:00:00Z", "bad_player"),
+        ("a,90,,2026-11-01T00:00:00Z", "bad_id"),
+        ("a,90," + "😀" * 127 + ",2026-11-01T00:00:00Z", "bad_id"),
+        ("😀" * 127 + ",90,g,2026-11-01T00:00:00Z", "bad_player"),
+        ("a\u200d,90,g,2026-11-01T00:00:00Z", "bad_player"),
+        ("a,90,g g,2026-11-01T00:00:00Z", "bad_id"),
+        ("a,,g,2026-11-01T00:00:00Z", "bad_value"),
+        ("a,NaN,g,2026-11-01T00:00:00Z", "bad_value"),
+        ("a,1:30:00,g,2026-11-01T00:00:00Z", "bad_value"),
+        ('a,"90,5",g,2026-11-01T00:00:00Z', "bad_value"),
+        ("a,9e1,g,2026-11-01T00:00:00Z", "bad_value"),
+        ("a,٩٠,g,2026-11-01T00:00:00Z", "bad_value"),
+        ("a,90,g,", "bad_time"),
+        ("a,90,g,2026-11-01", "bad_time"),
+        ("a,90,g,2026-11-01T00:00:00", "bad_time"),
+        ("a,90,g,2026-11-22T00:00:00Z", "bad_time"),
+        ("a,90.125,g,2026-11-01T00:00:00Z", "off_range"),
+        ("a,59.99,g,2026-11-01T00:00:00Z", "off_range"),
+        ("a,600.01,g,2026-11-01T00:00:00Z", "off_range"),
+        (f"a,{'9' * 20}.{'9' * 18},g,2026-11-01T00:00:00Z", "off_range"),
+    ],
+)
+def test_a_row_that_is_no_submission_says_why_and_the_next_one_counts(
+    board: Board, row: str, reason: str
+) -> None:
+    good = "last,90,g,2026-11-01T00:00:00Z"
+    *found, last = read(lines(row, good), GAMES, board, NOW)
+    assert {str(one) for one in found} == {reason}
+    assert isinstance(last, Submission)
+
+
+def test_bytes_that_are_no_utf8_are_nobodys_name(board: Board) -> None:
+    rows = [*lines(), b"M\xfcller,90,g,2026-11-01T00:00:00Z\n"]
+    assert list(read(rows, GAMES, board, NOW)) == [Skip.BAD_PLAYER]
+
+
+def test_names_in_two_notations_are_one_player(board: Board) -> None:
+    rows = lines("Zoe\u0308,90,g,2026-11-01T00:00:00Z", "Zoë,91,g,2026-11-01T00:00:00Z")
+    first, second = read(rows, GAMES, board, NOW)
+    assert isinstance(first, Submission)
+    assert (first.player, second) == ("Zoë", Skip.REPEATED)
+
+
+def test_a_row_after_one_with_the_same_id_is_counted_as_repeated(board: Board) -> None:
+    rows = lines("a,59,g,2026-11-01T00:00:00Z", *["a,90,g,2026-11-01T00:00:00Z"] * 2)
+    one, two, three = read(rows, GAMES, board, NOW)
+    assert (one, type(two), three) == (Skip.OFF_RANGE, Submission, Skip.REPEATED)
+
+
+def test_a_file_as_spreadsheets_write_it_is_read(board: Board) -> None:
+    text = '\ufeff"player","points"\r\n"Ann",90\r\n\r\n"Bob","91.5"\r\n'
+    found = list(read(text.encode().splitlines(keepends=True), Columns("player", "points"), board, NOW))
+    assert [(one.player, one.value) for one in found if isinstance(one, Submission)] == [
+        ("Ann", 90),
+        ("Bob", Decimal("91.5")),
+    ]
+
+
+# -- on real engines -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """A table of its own, on each engine in turn: moto has no real transactions under threads."""
+    engine, name, _ = engine_table
+    table = Table(name, engine.client("dynamodb"))
+    monkeypatch.setattr(app, "connect", lambda: table)
+    return table
+
+
+def settle(engine_table: EngineTable, table: Table) -> None:
+    """Count what is written, as the stream does, and compare every aggregate with a recount."""
+    engine, _, stream_arn = engine_table
+    stream = Reader(engine.client("dynamodbstreams"), stream_arn)
+    while records := stream.read():
+        app.apply({"Records": records}, None)
+    assert drift(table, app.CONTRIBUTIONS) == {}
+
+
+def imported(table: Table, file: list[bytes], board: str = "points") -> dict[str, int]:
+    found = read(file, GAMES, boards.find(table, board, NOW), NOW)
+    return {str(what): count for what, count in write(table, board, found).became.items() if count}
+
+
+def test_every_row_counts_once_however_often_the_file_is_imported(
+    engine_table: EngineTable, table: Table
+) -> None:
+    defined(table)
+    file = history(players=60, games=2)
+    assert imported(table, file) == {"new": 120}
+    before = scan(table)
+    assert scores(table) == sums(60, 2)
+    assert imported(table, file) == {"known": 120}
+    assert scan(table) == before
+    settle(engine_table, table)
+    assert is_counted(table, boards.find(table, "points", NOW), sums(60, 2))
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_an_import_that_is_killed_goes_on_where_it_was(table: Table, lost: int) -> None:
+    """Killed before a transaction, or after it was written and before its answer came."""
+    defined(table)
+    file = history(players=60, games=3)  # two transactions a game
+    for kill in (
+        instead(table, "TransactWriteItems", *[None] * lost, Killed()),
+        after(table, "TransactWriteItems", Killed()),
+    ):
+        with kill, pytest.raises(Killed):
+            imported(table, file)
+        written = {one["pk"] for one in scan(table) if one["sk"].startswith("ACTIVITY#")}
+        assert written == {one["pk"] for one in scan(table) if one["sk"].startswith("BOARD#points")}
+    done = imported(table, file)
+    assert done["known"] >= 60 - GROUP  # what the second kill came after, at least
+    assert done["known"] + done["new"] == 180
+    assert scores(table) == sums(60, 3)
+
+
+def test_several_imports_of_one_file_at_once_count_every_row_once(
+    engine_table: EngineTable, table: Table
+) -> None:
+    defined(table)
+    file = history(players=60, games=2)
+    start = threading.Barrier(3)
+
+    def run() -> dict[str, int]:
+        start.wait()
+        return imported(table, file)
+
+    with ThreadPoolExecutor(3) as pool:
+        done = [one.result() for one in [pool.submit(run) for _ in range(3)]]
+    assert sum(one.get("new", 0) for one in done) == 120
+    assert sum(one.get("known", 0) for one in done) == 240
+    assert scores(table) == sums(60, 2)
+    settle(engine_table, table)
+
+
+def test_an_import_beside_live_submissions_counts_both(engine_table: EngineTable, table: Table) -> None:
+    """Players play on while their history comes in, and some of the rows came over REST before."""
+    defined(table)
+    file = history(players=60, games=2)
+    stop = threading.Event()
+    played: list[str] = []
+
+    def play() -> None:
+        while not stop.is_set() or len(played) < 10:
+            player, game = f"p{len(played) % 60}", f"live-{len(played)}"
+            body = ScoreBody(id=game, value=Decimal(1))
+            leaderboards.submit(table, "points", body, Caller(player), datetime.now(UTC))
+            played.append(player)
+
+    for number in range(0, 60, 7):
+        body = ScoreBody(id="g1", value=Decimal(number * 10 + 1))
+        leaderboards.submit(table, "points", body, Caller(f"p{number}"), datetime.now(UTC))
+    with ThreadPoolExecutor(1) as pool:
+        live = pool.submit(play)
+        try:
+            done = imported(table, file)
+        finally:
+            stop.set()
+        live.result()
+    assert done == {"new": 111, "known": 9}
+    assert scores(table) == {player: total + played.count(player) for player, total in sums(60, 2).items()}
+    settle(engine_table, table)
+
+
+def test_a_row_that_the_transaction_refuses_holds_up_no_other(table: Table) -> None:
+    """Each kind of refusal: a sum that would leave the range, and an id that came in between."""
+    most = 10**15
+    defined(table, BoardBody(title="Points", max=Decimal(most)))
+    assert imported(table, lines(f"full,{most},g0,2026-11-01T00:00:00Z")) == {"new": 1}
+    rows = [f"p{i},{i},g1,2026-11-01T00:00:00Z" for i in range(20)]
+    file = lines(*rows[:10], "full,1,g1,2026-11-01T00:00:00Z", *rows[10:])
+    found = read(file, GAMES, boards.find(table, "points", NOW), NOW)
+    group = [one for one in found if isinstance(one, Submission)]
+
+    real = table.transact
+    calls: list[int] = []
+
+    def late(actions: Any) -> tuple[int, ...]:
+        if not calls:  # after the group has looked, somebody else brings the row of p7
+            calls.append(1)
+            assert write_group(table, "points", [group[7]]) == {Became.NEW: 1, Became.KNOWN: 0}
+        return real(actions)
+
+    with mock.patch.object(table, "transact", late):
+        assert +write_group(table, "points", group) == {
+            Became.NEW: 19,
+            Became.KNOWN: 1,
+            Skip.OFF_RANGE: 1,
+        }
+    assert scores(table) == {"full": most} | {f"p{i}": i for i in range(20)}
+
+
+def test_best_keeps_the_better_value_and_set_the_latest(table: Table) -> None:
+    rows = lines(
+        "a,70,g1,2026-11-03T00:00:00Z",
+        "a,90,g2,2026-11-02T00:00:00Z",
+        "b,90,g1,2026-11-01T00:00:00Z",
+        "b,70,g2,2026-11-02T00:00:00Z",
+        "c,80,g1,2026-11-01T00:00:00Z",
+        "c,81,g2,2026-11-01T00:00:00Z",
+    )
+    for body, right in (
+        (RACE, {"a": 70, "b": 70, "c": 80}),
+        (LEVEL, {"a": 70, "b": 70, "c": 81}),  # of the same time the later row
+    ):
+        defined(table, body, body.operator)
+        assert imported(table, rows, body.operator) == {"new": 6}
+        assert scores(table, body.operator) == right
+        kept = [one for one in scan(table) if one["sk"].startswith(f"ACTIVITY#{body.operator}#")]
+        assert len(kept) == 6
+
+
+def test_an_import_over_the_end_of_a_season_counts_in_one_of_the_two(table: Table) -> None:
+    defined(table)
+    file = history(players=10, games=1)
+    imported(table, file[:6])
+    boards.reset(table, "points", SeasonBody(season=1), datetime.now(UTC))
+    assert imported(table, file) == {"known": 5, "new": 5}
+    right = sums(10, 1)
+    assert scores(table) == {player: right[player] for player in list(right)[:5]}
+    assert scores(table, season=2) == {player: right[player] for player in list(right)[5:]}
+
+
+def test_a_table_that_is_busy_is_waited_for(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    defined(table)
+    table._pause = lambda seconds: None
+    conflicts = [cancelled("TransactionConflict", *["None"] * 9)] * 12  # more than one call's tries
+    with instead(table, "TransactWriteItems", *conflicts):
+        assert imported(table, history(players=5, games=1)) == {"new": 5}
+    assert scores(table) == sums(5, 1)
+
+
+def test_what_a_row_costs(table: Table) -> None:
+    defined(table)
+    found = read(history(players=GROUP, games=1), GAMES, boards.find(table, "points", NOW), NOW)
+    group = [one for one in found if isinstance(one, Submission)]
+    for write_units in (4 * GROUP, 0):
+        with Meter(table.client) as meter:
+            write_group(table, "points", group)
+        assert meter.write_units == write_units
+        assert meter.read_units == 2 * GROUP + 1
+
+
+def test_waiting_ends_when_all_is_ranked_or_nothing_moves(
+    engine_table: EngineTable, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = defined(table)
+    imported(table, history(players=60, games=1))
+    players = [*sums(60, 1), "nobody"]
+    ticks: list[int] = []
+    monkeypatch.setattr(import_scores, "PATIENCE", 0.0)
+    assert not wait(table, board, players, ticks.append)
+    settle(engine_table, table)
+    assert wait(table, board, players, ticks.append)
+    assert ticks == [49, 12]
+    imported(table, lines("p59,1,late,2026-11-01T00:00:00Z"))
+    assert not wait(table, board, players, ticks.append)
+
+
+# -- the command ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stage(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+    """The dev stage's table, which the command finds too; one thread, for moto has no transactions."""
+    monkeypatch.setattr(import_scores, "THREADS", 1)
+    with mock.patch.dict(os.environ):
+        for name in [name for name in os.environ if name.startswith("HUBBUB_")]:
+            del os.environ[name]
+        os.environ.update(HUBBUB_SECRET="s" * 32)
+        connect.cache_clear()
+        yield Table(moto_table.name, boto3.client("dynamodb"))
+        connect.cache_clear()
+
+
+WORDS = ["--player", "player", "--value", "points", "--id", "game", "--time", "time"]
+
+
+def run(*words: str, stage: str = "dev", stdin: bytes | None = None, waits: str = "--no-wait") -> Result:
+    command = ["import-scores", "--board", "points", "--stage", stage, waits, *WORDS, *words]
+    return CliRunner().invoke(main, command, input=stdin)
+
+
+def file(folder: Path, *rows: str) -> str:
+    (folder / "games.csv").write_bytes(b"".join(lines(*rows)))
+    return str(folder / "games.csv")
+
+
+def failure(done: Result) -> str:
+    """The one line that a command failed with."""
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    return done.stderr
+
+
+GOOD = "a,90,g,2026-11-01T00:00:00Z"
+
+
+def test_the_summary_accounts_for_every_row(stage: Table, tmp_path: Path) -> None:
+    defined(stage)
+    games = file(tmp_path, GOOD, GOOD, "b,x,g,", "c,5,g,2026-11-01T00:00:00Z", "")
+    done = run(games, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {
+        "rows": 4,
+        "new": 2,
+        "known": 0,
+        "players": 2,
+        "skipped": {reason.value: int(reason in ("bad_value", "repeated")) for reason in Skip},
+        "counted": None,
+    }
+    rows = dict(re.split(r"\s{2,}", row.strip()) for row in run(games).stdout.splitlines())
+    assert (rows["rows"], rows["known"], rows["skipped: bad value"]) == ("4", "2", "1")
+
+
+def test_scores_come_from_standard_input_plain_or_compressed(stage: Table) -> None:
+    defined(stage)
+    text = b"".join(lines(GOOD))
+    for stdin, became in ((text, "new"), (gzip.compress(text), "known")):
+        done = run("-", "--json", stdin=stdin)
+        assert (done.exit_code, json.loads(done.stdout)[became]) == (0, 1)
+    assert scores(stage) == {"a": 90}
+
+
+def test_a_board_that_is_not_there_is_one_line_that_says_how_to_make_it(stage: Table, tmp_path: Path) -> None:
+    said = failure(run(file(tmp_path, GOOD)))
+    assert "there is no leaderboard points" in said
+    assert "PUT /leaderboards/points" in said
+
+
+def test_a_file_that_cannot_be_read_is_one_line(stage: Table, tmp_path: Path) -> None:
+    defined(stage)
+    missing = str(tmp_path / "none.csv")
+    assert failure(run(missing)) == f"Error: {missing}: No such file or directory\n"
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"".join(history(3, 1)))[:-9])
+    assert "damaged" in failure(run(str(tmp_path / "cut.gz")))
+    assert "'player, points, game, time'" in failure(run(file(tmp_path, GOOD), "--player", "name"))
+    assert "no column 'player'" in failure(run("-", stdin=b""))
+    assert "most are bad_value" in failure(run(file(tmp_path, GOOD), "--value", "game"))
+
+
+def test_a_file_of_a_header_alone_is_imported(stage: Table, tmp_path: Path) -> None:
+    defined(stage)
+    assert run(file(tmp_path)).exit_code == 0
+
+
+@pytest.mark.parametrize("board", ["", "a#b", "a b", "x" * 129])
+def test_a_board_that_cannot_be_is_a_usage_error(stage: Table, tmp_path: Path, board: str) -> None:
+    assert run(file(tmp_path, GOOD), "--board", board).exit_code == 2
+
+
+def test_an_interrupted_import_says_that_it_may_run_again(stage: Table, tmp_path: Path) -> None:
+    defined(stage)
+    with mock.patch.object(Table, "transact", side_effect=KeyboardInterrupt):
+        done = run(file(tmp_path, GOOD))
+    assert done.exit_code == 130
+    assert "it is safe to run this again" in done.stderr
+
+
+def test_scores_that_are_yet_to_be_ranked_are_no_failure(
+    stage: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defined(stage)
+    monkeypatch.setattr(import_scores, "PATIENCE", 0.0)
+    done = run(file(tmp_path, GOOD), "--json", waits="--wait")
+    assert (done.exit_code, json.loads(done.stdout)["counted"]) == (0, False)
+    assert "the stream has yet to rank some of them" in done.stderr

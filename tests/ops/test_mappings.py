@@ -1,0 +1,171 @@
+"""The event source mappings: what they should be, what is wrong with them, and how they are put right."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import yaml
+
+from local.engines.engine import ROOT, Engine
+from ops.aws import event_sources
+from ops.aws.event_sources import Drift, Wanted
+from ops.aws.provision import Clients, provision
+
+FUNCTION = """
+def handler(event, context):
+    return None
+"""
+
+
+@pytest.fixture
+def stage(cloud: Engine, clients: Clients) -> str:
+    """A stage with its table, its queues and its two functions, and without a mapping."""
+    name = f"t{uuid4().hex[:8]}"
+    provision(clients, name, {}, lambda *_: True)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("app.py", FUNCTION)
+    for function in event_sources.SOURCES:
+        cloud.client("lambda").create_function(
+            FunctionName=f"hubbub-{name}-{function}",
+            Runtime="python3.13",
+            Role="arn:aws:iam::000000000000:role/any",
+            Handler="app.handler",
+            Code={"ZipFile": content.getvalue()},
+        )
+    return name
+
+
+def deploy(cloud: Engine, wanted: list[Wanted]) -> None:
+    """Make the mappings as Chalice does: a source, a batch size, and nothing else."""
+    for one in wanted:
+        position = {"StartingPosition": "TRIM_HORIZON"} if "/stream/" in one.source else {}
+        cloud.client("lambda").create_event_source_mapping(
+            EventSourceArn=one.source, FunctionName=one.function, BatchSize=10, **position
+        )
+
+
+def restart_stream(clients: Clients, stage: str) -> None:
+    table = f"hubbub-{stage}"
+    clients.dynamodb.update_table(TableName=table, StreamSpecification={"StreamEnabled": False})
+    clients.dynamodb.update_table(
+        TableName=table,
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+    )
+
+
+def test_what_is_wanted_is_on_the_sources_that_are_there_now(clients: Clients, stage: str) -> None:
+    stream, push, queue = event_sources.wanted(clients, stage)
+    table = clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]
+    assert (stream.function, stream.source) == (f"hubbub-{stage}-apply", table["LatestStreamArn"])
+    failures = stream.settings.pop("DestinationConfig")["OnFailure"]["Destination"]
+    assert failures.endswith(f":hubbub-{stage}-stream-failures")
+    assert stream.settings.pop("FilterCriteria")["Filters"]
+    assert stream.settings == {
+        "BisectBatchOnFunctionError": True,
+        "MaximumRetryAttempts": -1,
+        "MaximumRecordAgeInSeconds": 43_200,
+    }
+    assert (push.function, push.source) == (f"hubbub-{stage}-push", table["LatestStreamArn"])
+    assert len(push.settings.pop("FilterCriteria")["Filters"]) == 2
+    assert push.settings == {"MaximumRetryAttempts": 2, "MaximumRecordAgeInSeconds": 60}
+    assert queue.source.endswith(f":hubbub-{stage}-views")
+    assert queue.settings == {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
+
+
+def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) -> None:
+    client, wanted = cloud.client("lambda"), event_sources.wanted(clients, stage)
+    assert [one.problem for one in event_sources.drift(client, wanted)] == [
+        f"it has no mapping on {one.source}" for one in wanted
+    ]
+    deploy(cloud, wanted)
+    assert {one.problem for one in event_sources.drift(client, wanted)} == {
+        f"{name} is not as it should be" for one in wanted for name in one.settings
+    }
+    changed = event_sources.tune(client, wanted)
+    assert {one.function for one in changed} == {one.function for one in wanted}
+    assert event_sources.drift(client, wanted) == []
+    assert event_sources.tune(client, wanted) == []
+
+
+def test_a_setting_that_someone_has_changed_is_found_and_put_right(
+    cloud: Engine, clients: Clients, stage: str
+) -> None:
+    client, wanted = cloud.client("lambda"), event_sources.wanted(clients, stage)
+    deploy(cloud, wanted)
+    event_sources.tune(client, wanted)
+    [mapping] = client.list_event_source_mappings(FunctionName=wanted[0].function)["EventSourceMappings"]
+    client.update_event_source_mapping(UUID=mapping["UUID"], MaximumRecordAgeInSeconds=60)
+    expected = Drift(wanted[0].function, mapping["UUID"], "MaximumRecordAgeInSeconds is not as it should be")
+    assert event_sources.drift(client, wanted) == [expected]
+    assert [one.problem for one in event_sources.tune(client, wanted)] == ["MaximumRecordAgeInSeconds"]
+    assert event_sources.drift(client, wanted) == []
+
+
+def test_a_mapping_that_is_switched_off_is_found(cloud: Engine, clients: Clients, stage: str) -> None:
+    client, wanted = cloud.client("lambda"), event_sources.wanted(clients, stage)
+    deploy(cloud, wanted)
+    event_sources.tune(client, wanted)
+    [mapping] = client.list_event_source_mappings(FunctionName=wanted[2].function)["EventSourceMappings"]
+    client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    [found] = event_sources.drift(client, wanted)
+    assert (found.id, found.problem) == (mapping["UUID"], "it is Disabled")
+
+
+def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
+    cloud: Engine, clients: Clients, stage: str
+) -> None:
+    client, before = cloud.client("lambda"), event_sources.wanted(clients, stage)
+    deploy(cloud, before)
+    event_sources.tune(client, before)
+    restart_stream(clients, stage)
+    wanted = event_sources.wanted(clients, stage)
+    assert wanted[0].source != before[0].source
+    found = event_sources.drift(client, wanted)
+    old, missing = found[::2], found[1::2]
+    assert all(before[0].source in one.problem for one in old)
+    assert missing == [
+        Drift(one.function, "", f"it has no mapping on {wanted[0].source}") for one in wanted[:2]
+    ]
+    assert event_sources.release(client, wanted) == old
+    assert event_sources.drift(client, wanted) == missing
+    deploy(cloud, wanted[:2])
+    event_sources.tune(client, wanted)
+    assert event_sources.drift(client, wanted) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "should"),
+    [
+        ({"Filters": [{"Pattern": '{"a":["b"]}'}]}, {"Filters": [{"Pattern": '{ "a": [ "b" ] }'}]}),
+        ({"OnFailure": {"Destination": "x"}, "OnSuccess": {}}, {"OnFailure": {"Destination": "x"}}),
+        ([], None),
+    ],
+)
+def test_two_notations_of_a_setting_are_the_same(there: Any, should: Any) -> None:
+    assert event_sources._off({"Setting": there}, {"Setting": should}) == []
+
+
+def test_no_shard_has_more_readers_than_dynamodb_streams_allows() -> None:
+    """At most two functions may read one shard at the same time; a third is throttled.
+
+    No engine enforces it. Source: https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html, "Simultaneous
+    readers of a shard in DynamoDB Streams". `ops audit` and `ops repair` are one more, while they run.
+    """
+    template = yaml.safe_load(event_sources.GATEWAY.read_text())["Resources"]
+    events = {name: str(one.get("Properties", {}).get("Events")) for name, one in template.items()}
+    read = [name for name, text in events.items() if "StreamArn" in text]
+    assert read == ["Apply", "Push"]
+    assert sum(source == "Stream" for _, source in event_sources.SOURCES.values()) == 2
+
+
+def test_lambda_may_send_what_it_gives_up_to_its_queue() -> None:
+    """Lambda sends with the function's own role, and refuses the setting when that may not."""
+    policy = json.loads((ROOT / ".chalice" / "policy-apply.json").read_text())
+    [statement] = [one for one in policy["Statement"] if "sqs:SendMessage" in one["Action"]]
+    assert "arn:aws:sqs:*:*:hubbub-dev-stream-failures" in statement["Resource"]

@@ -1,0 +1,55 @@
+"""The runbook has a section for each alarm, and every command that it names exists, with these options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from ops.__main__ import main
+from tests.ops.test_alarms import ALARMS
+
+ROOT = Path(__file__).parents[2]
+RUNBOOK = (ROOT / "docs" / "operations.md").read_text()
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands(text: str) -> list[str]:
+    """Find every `python -m ops …` of a text: a line, or what stands in backticks."""
+    text = text.replace("\\\n", " ")
+    found = re.findall(r"python -m ops ([a-z][^`\n|>$)]*)", text)
+    return [one.partition(" #")[0].strip() for one in found]
+
+
+def test_every_alarm_has_its_section_and_every_section_its_alarm() -> None:
+    alarms = RUNBOOK.partition("## Alarms")[2].partition("\n## ")[0]
+    sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^### |\Z)", alarms, re.MULTILINE | re.DOTALL))
+    assert sections.keys() == ALARMS.keys()
+    for name, text in sections.items():
+        for word in ("**Means**", "**Users see**", "**Do**"):
+            assert word.lower().strip("*") in text.lower().replace("*", ""), (name, word)
+    for name, alarm in ALARMS.items():
+        assert alarm["AlarmDescription"].endswith(f": docs/operations.md, {name}")
+
+
+def test_the_table_of_commands_is_that_of_the_help() -> None:
+    rows = re.findall(r"^\| `python -m ops ([a-z-]+)` \|", RUNBOOK, re.MULTILINE)
+    assert len(rows) == len(set(rows))
+    missing = set(main.commands) - set(rows)
+    assert set(rows) <= set(main.commands)
+    assert not missing, f"docs/operations.md, the table of commands: {missing}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_that_a_document_names_exists_with_these_options(document: Path) -> None:
+    found = commands(document.read_text())
+    for text in found:
+        name, *given = shlex.split(text)
+        command = main.commands[name]
+        assert isinstance(command, click.Command)
+        known = {option for one in command.params for option in one.opts}
+        assert {one.partition("=")[0] for one in given if one.startswith("--")} <= known | {"--help"}, text
+    assert found or document.name not in ("operations.md", "README.md")

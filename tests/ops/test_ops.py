@@ -1,0 +1,305 @@
+"""A command has the stage's configuration in effect, and says in one line what went wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from unittest import mock
+
+import click
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from click.testing import CliRunner
+
+from chalicelib.api import auth
+from chalicelib.errors import Busy
+from chalicelib.settings import Settings
+from ops.__main__ import explanation, main
+from ops.stage import ROOT, ensure_secret, load, variables
+
+CONFIG = {
+    "environment_variables": {"HUBBUB_VIEWS_WINDOW_DAYS": "3", "HUBBUB_GUARD_PAGES": "2"},
+    "stages": {
+        "local": {"environment_variables": {"HUBBUB_SECRET_FILE": ".local/secret"}},
+        "dev": {"environment_variables": {"HUBBUB_STAGE": "dev", "HUBBUB_GUARD_PAGES": "4"}},
+        "bare": {},
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """An environment without settings, as it was afterwards."""
+    with mock.patch.dict(os.environ):
+        for name in [name for name in os.environ if name.startswith("HUBBUB_")]:
+            del os.environ[name]
+        yield
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".chalice").mkdir()
+    (tmp_path / ".chalice" / "config.json").write_text(json.dumps(CONFIG))
+    return tmp_path
+
+
+# -- stages --------------------------------------------------------------------------------------------
+
+
+def test_a_stage_goes_over_what_all_stages_have(root: Path) -> None:
+    settings = load("dev", root)
+    assert (settings.stage, settings.table, settings.guard_pages) == ("dev", "hubbub-dev", 4)
+    assert settings.views_window.days == 3
+    assert os.environ["HUBBUB_GUARD_PAGES"] == "4"
+
+
+def test_an_exported_variable_stays_and_the_stage_is_the_one_asked_for(root: Path) -> None:
+    os.environ.update(HUBBUB_GUARD_PAGES="7", HUBBUB_ENDPOINT="http://localhost:1", HUBBUB_STAGE="prod")
+    settings = load("bare", root)
+    assert (settings.guard_pages, settings.endpoint, settings.stage) == (7, "http://localhost:1", "bare")
+
+
+def test_the_local_stage_gets_its_secret_when_it_is_first_loaded(root: Path) -> None:
+    settings = load("local", root)
+    assert settings.secret_file == str(root / ".local" / "secret")
+    assert len(auth.secret(settings)) == 64
+    assert auth.secret(load("local", root)) == auth.secret(settings)
+
+
+def test_no_other_stage_gets_a_secret_of_its_own(root: Path) -> None:
+    os.environ["HUBBUB_SECRET_FILE"] = "elsewhere"
+    assert load("dev", root).secret_file == str(root / "elsewhere")
+    assert not (root / "elsewhere").exists()
+
+
+def test_an_unknown_stage_is_answered_with_those_there_are(root: Path) -> None:
+    with pytest.raises(click.BadParameter, match=r"no stage 'prod' .* local, dev, bare"):
+        load("prod", root)
+
+
+@pytest.mark.parametrize("text", [None, "{", "\xff"])
+def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / ".chalice").mkdir()
+        (tmp_path / ".chalice" / "config.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(click.ClickException, match=r"config\.json: it cannot be read"):
+        load("local", tmp_path)
+
+
+def test_a_malformed_setting_is_named(root: Path) -> None:
+    os.environ["HUBBUB_GUARD_PAGES"] = "many"
+    with pytest.raises(click.ClickException, match="HUBBUB_GUARD_PAGES is 'many'"):
+        load("dev", root)
+
+
+def test_the_projects_own_configuration_has_a_local_stage() -> None:
+    assert variables("local")["HUBBUB_STAGE"] == "local"
+    assert variables("local")["HUBBUB_SECRET_FILE"] == ".local/secret"
+
+
+# -- the secret ----------------------------------------------------------------------------------------
+
+
+def test_a_secret_is_random_and_its_owners_alone(tmp_path: Path) -> None:
+    one, other = tmp_path / "a" / "secret", tmp_path / "b" / "secret"
+    ensure_secret(one)
+    ensure_secret(other)
+    assert len(bytes.fromhex(one.read_text())) == 32
+    assert one.read_text() != other.read_text()
+    assert stat.S_IMODE(one.stat().st_mode) == 0o600
+
+
+def test_a_secret_that_is_there_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("mine")
+    ensure_secret(tmp_path / "secret")
+    assert (tmp_path / "secret").read_text() == "mine"
+
+
+def test_threads_that_make_a_secret_at_once_get_the_same_one(tmp_path: Path) -> None:
+    for turn in range(20):
+        path = tmp_path / str(turn) / "secret"
+        barrier = Barrier(8)
+
+        def make(_: int, path: Path = path, barrier: Barrier = barrier) -> str:
+            barrier.wait()
+            ensure_secret(path)
+            return path.read_text()
+
+        with ThreadPoolExecutor(8) as pool:
+            seen = set(pool.map(make, range(8)))
+        assert len(seen) == 1
+        assert [file.name for file in path.parent.iterdir()] == ["secret"]
+
+
+def test_processes_that_make_a_secret_at_once_get_the_same_one(tmp_path: Path) -> None:
+    script = (
+        "import sys, pathlib; from ops.stage import ensure_secret; print('here', flush=True); "
+        "sys.stdin.readline(); p = pathlib.Path(sys.argv[1]); ensure_secret(p); print(p.read_text())"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path / "secret")],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(6)
+    ]
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == "here\n"
+    seen = [process.communicate("go\n", timeout=300)[0] for process in processes]
+    assert len(set(seen)) == 1
+    assert len(seen[0].strip()) == 64
+    assert [file.name for file in tmp_path.iterdir()] == ["secret"]
+
+
+# -- tokens --------------------------------------------------------------------------------------------
+
+
+def run(*words: str, secret: str = "s" * 32) -> tuple[int, str, str]:
+    done = CliRunner().invoke(main, words, env={"HUBBUB_SECRET": secret})
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_token_is_printed_and_nothing_else() -> None:
+    code, out, err = run("token", "--stage", "local", "--sub", "player-1")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    context = auth.context(Settings(secret="s" * 32), f"Bearer {out.strip()}")
+    assert (context["sub"], context["scope"]) == ("player-1", "")
+
+
+def test_a_token_is_for_the_stage_that_was_named() -> None:
+    _, out, _ = run("token", "--stage", "dev", "--sub", "a", "--scope", "admin")
+    assert auth.context(Settings(stage="dev", secret="s" * 32), f"Bearer {out}")["scope"] == "admin"
+    assert "problem" in auth.context(Settings(stage="local", secret="s" * 32), f"Bearer {out}")
+
+
+@pytest.mark.parametrize(
+    ("ttl", "seconds"), [("90s", 90), ("15m", 900), ("1h", 3600), ("7d", 604_800), (None, 3600)]
+)
+def test_a_token_lives_as_long_as_asked(ttl: str | None, seconds: int) -> None:
+    with mock.patch("time.time", return_value=1e9):
+        _, out, _ = run("token", "--sub", "a", *(["--ttl", ttl] if ttl else []))
+    import jwt
+
+    claims = jwt.decode(out.strip(), options={"verify_signature": False})
+    assert claims["exp"] - claims["iat"] == seconds
+
+
+@pytest.mark.parametrize("ttl", ["", "1", "0s", "-1h", "1.5h", "1w", "1h30m", "1 h", "1234567d", "٣h"])
+def test_a_malformed_ttl_is_a_usage_error(ttl: str) -> None:
+    code, out, err = run("token", "--sub", "a", "--ttl", ttl)
+    assert (code, out) == (2, "")
+    assert "is not a time such as 90s, 15m, 1h or 7d" in err
+
+
+def test_a_token_lives_no_longer_than_its_stage_accepts() -> None:
+    code, out, err = run("token", "--sub", "a", "--ttl", "31d")
+    assert (code, out) == (2, "")
+    assert "--ttl: a token of this stage lives for up to 720 hours (HUBBUB_TOKEN_HOURS)" in err
+    assert run("token", "--sub", "a", "--ttl", "30d")[0] == 0
+
+
+@pytest.mark.parametrize("sub", ["a", "a" * 128, "ü" * 60])
+def test_a_subject_is_an_identifier(sub: str) -> None:
+    assert run("token", "--sub", sub)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--sub", ""],
+        ["--sub", "a" * 129],
+        ["--sub", "ü" * 61],
+        ["--sub", "a b"],
+        ["--sub", "a\u200d"],
+        [],
+        ["--sub", "a", "--scope", "root"],
+        ["--sub", "a", "--stage", "nowhere"],
+    ],
+)
+def test_a_token_that_cannot_be_meant_is_a_usage_error(words: list[str]) -> None:
+    code, out, err = run("token", *words)
+    assert (code, out) == (2, "")
+    assert "Error:" in err
+
+
+def test_a_secret_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    os.environ["HUBBUB_SECRET_FILE"] = str(tmp_path / "none")
+    code, out, err = run("token", "--stage", "dev", "--sub", "a", secret="")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "the stage's secret cannot be read" in err
+
+
+# -- commands ------------------------------------------------------------------------------------------
+
+
+def test_every_command_is_listed_and_explains_itself() -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for name in ("import-log", "import-scores", "redrive", "token"):
+        assert name in out
+        assert run(name, "--help")[0] == 0
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    code, _, err = run("deplyo")
+    assert code == 2
+    assert "deplyo" in err
+
+
+def test_the_module_runs_and_imports_no_sdk_for_a_token() -> None:
+    run_it = [sys.executable, "-X", "importtime", "-m", "ops", "token", "--sub", "a"]
+    done = subprocess.run(
+        run_it, cwd=ROOT, env={**os.environ, "HUBBUB_SECRET": "s" * 32}, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert done.stdout.count(".") == 2
+    assert "chalicelib.api.auth" in done.stderr
+    assert "botocore" not in done.stderr
+
+
+def _busy(cause: Exception | None) -> Busy:
+    error = Busy("The table cannot be reached: try again in a moment.")
+    error.__cause__ = cause
+    return error
+
+
+DOWN = EndpointConnectionError(endpoint_url="http://127.0.0.1:8002")
+MISSING = ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "no"}}, "PutItem")
+
+
+@pytest.mark.parametrize(
+    ("error", "endpoint", "line"),
+    [
+        (_busy(DOWN), "http://127.0.0.1:8002", "nothing answers at http://127.0.0.1:8002: is `make run`"),
+        (_busy(DOWN), "", "AWS cannot be reached"),
+        (_busy(None), "http://127.0.0.1:8002", "The table cannot be reached: try again"),
+        (MISSING, "", "the stage has no table"),
+        (NoCredentialsError(), "", "Unable to locate credentials"),
+    ],
+)
+def test_what_aws_or_an_engine_says_becomes_one_line(error: Exception, endpoint: str, line: str) -> None:
+    os.environ["HUBBUB_ENDPOINT"] = endpoint
+    with mock.patch("chalicelib.api.auth.mint", side_effect=error):
+        code, out, err = run("token", "--sub", "a")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"Error: {line}")
+
+
+def test_a_mistake_of_ours_is_not_explained_away() -> None:
+    assert explanation(KeyError("x")) == ""
+
+
+def test_an_interrupted_command_exits_with_130() -> None:
+    with mock.patch("chalicelib.api.auth.mint", side_effect=KeyboardInterrupt):
+        assert run("token", "--sub", "a") == (130, "", "interrupted\n")

@@ -1,0 +1,346 @@
+"""The policies in `.chalice`: nothing to add, nothing to take away.
+
+Every function does all that it does, on an engine that refuses what its policy does not allow (ministack
+with AUTH=true: it checks signatures, and actions on tables, indexes, the items of batches, the parts of
+transactions, queues, parameters and connections). What is seen of it is held against the policies. So a
+permission that a new feature needs, or that none needs any more, fails here; and one that any other test of
+the suite needs fails there (conftest.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+import app
+from chalicelib.challenges import definitions
+from chalicelib.chat import subscriptions
+from chalicelib.comments import comments
+from chalicelib.views import events
+from chalicelib.views.validation import View
+from tests.support import permissions
+from tests.support.chatting import CONNECTED, DISCONNECTED, text, without_time
+from tests.support.dev_stage import DevStage, dev_stage
+from tests.support.permissions import Permission, Seen
+from tests.support.records import record, scan
+
+FUNCTIONS = sorted(permissions.files())
+NAMES = {  # of each function at `chalice deploy`, and as a part of a stack that has the stage's name
+    "api_handler": ("hubbub-dev", "hubbub-dev-APIHandler"),
+    "identify": ("hubbub-dev-identify", "hubbub-dev-Identify"),
+    "apply": ("hubbub-dev-apply", "hubbub-dev-Apply"),
+    "push": ("hubbub-dev-push", "hubbub-dev-Push"),
+    "write_views": ("hubbub-dev-write_views", "hubbub-dev-WriteViews"),
+    "sweep": ("hubbub-dev-sweep", "hubbub-dev-Sweep"),
+    "websocket_connect": ("hubbub-dev-websocket_connect", "hubbub-dev-WebsocketConnect"),
+    "websocket_message": ("hubbub-dev-websocket_message", "hubbub-dev-WebsocketMessage"),
+    "websocket_disconnect": ("hubbub-dev-websocket_disconnect", "hubbub-dev-WebsocketDisconnect"),
+}
+STREAM = "arn:aws:dynamodb:*:*:table/hubbub-dev/stream/*"
+READS_STREAM = {
+    Permission(f"dynamodb:{action}", STREAM)
+    for action in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
+}
+QUEUE = "arn:aws:sqs:*:*:hubbub-dev-views"
+PLATFORM = {
+    # Lambda reads a stream and a queue as the function that it calls: these are the actions of AWS's
+    # AWSLambdaDynamoDBExecutionRole and AWSLambdaSQSQueueExecutionRole, which have them on everything.
+    "apply": {
+        # … and writes down there which records it gave up.
+        Permission("sqs:SendMessage", "arn:aws:sqs:*:*:hubbub-dev-stream-failures"),
+        *READS_STREAM,
+    },
+    "push": READS_STREAM,
+    "write_views": {
+        Permission(f"sqs:{action}", QUEUE)
+        for action in ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
+    },
+}
+"""What no call of ours shows, beside the writing of logs, which every function needs."""
+
+
+def platform(function: str) -> set[Permission]:
+    """Say what Lambda does in a function's name: its logs (AWSLambdaBasicExecutionRole), and its source."""
+    deployed, stacked = NAMES[function]
+    logs = {
+        Permission(f"logs:{action}", f"arn:aws:logs:*:*:log-group:/aws/lambda/{group}")
+        for action in ("CreateLogGroup", "CreateLogStream", "PutLogEvents")
+        for group in (f"{deployed}:*", f"{stacked}-*")
+    }
+    return logs | PLATFORM.get(function, set())
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[DevStage]:
+    with dev_stage() as stage:
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def tour(watched: None, stage: DevStage) -> set[Seen]:
+    """Let every function do all that it does; answer what they needed."""
+    with permissions.seen() as calls:
+        count_views(stage)
+        rank_scores(stage)
+        find_paths(stage)
+        add_up_comments(stage)
+        match_strangers(stage)
+        push_topics(stage)
+        keep_what_is_damaged(stage)
+        deliver_again(stage)
+    return calls
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_policy_has_nothing_to_add_and_nothing_to_take_away(function: str, tour: set[Seen]) -> None:
+    needed = {one.permission for one in tour if one.function == function}
+    allowed = set(permissions.allowed(function))
+    assert [one for one in needed if not any(own.covers(one) for own in allowed)] == []
+    idle = {own for own in allowed if not any(own.covers(one) for one in needed)}
+    assert idle == platform(function)
+
+
+def test_a_policy_says_everything_once() -> None:
+    for function in FUNCTIONS:
+        allowed = permissions.allowed(function)
+        assert len(set(allowed)) == len(allowed)
+
+
+def test_no_two_functions_share_a_policy() -> None:
+    assert len(set(permissions.files().values())) == len(FUNCTIONS)
+
+
+# -- the engine does refuse ----------------------------------------------------------------------------
+
+KEY = {"pk": {"S": "permissions"}, "sk": {"S": "none"}}
+QUERY = {
+    "TableName": "hubbub-dev",
+    "IndexName": "gsi1",
+    "KeyConditionExpression": "gsi1pk = :pk",
+    "ExpressionAttributeValues": {":pk": {"S": "permissions"}},
+}
+ONE = {"TableName": "hubbub-dev", "Key": KEY}
+BATCH = {"RequestItems": {"hubbub-dev": {"Keys": [KEY]}}}
+MESSAGES = {"Entries": [{"Id": "1", "MessageBody": "{}"}]}
+CALLS: list[tuple[str, str, str, str, dict[str, Any]]] = [
+    ("sweep", "dynamodb:GetItem", "dynamodb", "GetItem", ONE),
+    ("sweep", "dynamodb:Query", "dynamodb", "Query", QUERY),
+    ("sweep", "dynamodb:BatchGetItem", "dynamodb", "BatchGetItem", BATCH),
+    ("sweep", "dynamodb:DeleteItem", "dynamodb", "TransactWriteItems", {"TransactItems": [{"Delete": ONE}]}),
+    ("api_handler", "dynamodb:GetItem", "dynamodb", "TransactGetItems", {"TransactItems": [{"Get": ONE}]}),
+    ("api_handler", "sqs:SendMessage", "sqs", "SendMessageBatch", MESSAGES),
+    ("identify", "ssm:GetParameter", "ssm", "GetParameter", {"Name": "/hubbub/dev/secret"}),
+]
+
+
+DENIED = ("AccessDeniedException", "AccessDenied")
+
+
+def code(function: str, client: Any, operation: str, asked: Any) -> str:
+    """Make a call as a function; answer AWS's error, or nothing. It is not what the function needs."""
+    with permissions.run_as(function), permissions.seen() as calls:
+        try:
+            client._make_api_call(operation, asked)
+        except ClientError as error:
+            return str(error.response["Error"]["Code"])
+        finally:
+            calls.clear()
+    return ""
+
+
+def test_the_engine_refuses_what_is_taken_away(stage: DevStage) -> None:
+    """So what a function does here it does by its policy: one call of each kind."""
+    for function, action, service, operation, asked in CALLS:
+        asked = asked | ({"QueueUrl": stage.settings.queue_url} if service == "sqs" else {})
+        client, whole = stage.engine.client(service), permissions.files()[function].read_text()
+        policy = json.loads(whole)
+        for statement in policy["Statement"]:
+            statement["Action"] = [one for one in statement["Action"] if one != action] or ["none:None"]
+        assert code(function, client, operation, asked) == "", (function, operation)
+        permissions.give(stage.engine, function, json.dumps(policy))
+        assert code(function, client, operation, asked) in DENIED, (function, operation)
+        permissions.give(stage.engine, function, whole)
+
+
+def test_the_engine_refuses_another_stages_table_and_parameter(stage: DevStage) -> None:
+    dynamodb, ssm = stage.engine.client("dynamodb"), stage.engine.client("ssm")
+    assert code("api_handler", dynamodb, "GetItem", ONE | {"TableName": "hubbub-prod"}) in DENIED
+    assert code("api_handler", ssm, "GetParameter", {"Name": "/hubbub/prod/secret"}) in DENIED
+
+
+def test_the_engine_refuses_what_a_function_does_with_no_connection(stage: DevStage) -> None:
+    """The sweep tells connections, and asks whether they are open; it closes none."""
+    url = f"{stage.engine.endpoint}/_aws/execute-api/abcdef1234/api"
+    client = boto3.client("apigatewaymanagementapi", endpoint_url=url)
+    asked = {"ConnectionId": "nobody"}
+    assert code("sweep", client, "PostToConnection", asked | {"Data": b"{}"}) == "GoneException"
+    assert code("sweep", client, "GetConnection", asked) == "GoneException"
+    assert code("sweep", client, "DeleteConnection", asked) in DENIED
+
+
+# -- the tour: everything that a function does ---------------------------------------------------------
+
+PAGE = "https://example.org/a"
+POINTS = {"title": "Points", "operator": "best"}
+HUNT = {"title": "Hunt", "paths": ["Oak", "Elm", "Ash"], "limit": 3, "ranked": True}
+
+
+def view(client: str) -> dict[str, str]:
+    return {"url": PAGE, "time": datetime.now(UTC).isoformat(), "clientId": client}
+
+
+def count_views(stage: DevStage) -> None:
+    """Take views through the queue, and past it; read all that is kept of them."""
+    stage.call("POST", "/views", {"events": [view("one"), view("two")]}, status=202)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "stage", stage.settings._replace(queue_url=""))
+        stage.call("POST", "/views", view("three"), status=202)
+    stage.settle()
+    assert stage.call("GET", f"/views?url={PAGE}") == {"url": PAGE, "views": 3, "uniques": 3}
+    assert stage.call("GET", "/views/top?site=example.org")["items"] == [{"url": PAGE, "views": 3}]
+    assert sum(day["views"] for day in stage.call("GET", f"/views/series?url={PAGE}")["items"]) == 3
+    first = stage.call("GET", f"/views/events?url={PAGE}&limit=2", who="admin")
+    rest = stage.call("GET", f"/views/events?url={PAGE}&limit=2&cursor={first['cursor']}", who="admin")
+    assert len(first["items"] + rest["items"]) == 3
+    assert b"svg" in stage.call("GET", f"/views/badge.svg?url={PAGE}")
+
+
+def rank_scores(stage: DevStage) -> None:
+    """Make a board, submit what counts and what does not, read ranks, end a season, remove a player."""
+    stage.call("PUT", "/leaderboards/points", POINTS, who="admin", status=201)
+    for player, value in (("ann", 5), ("bob", 7), ("cat", 7)):
+        body = {"id": "1", "value": value}
+        stage.call("POST", "/leaderboards/points/scores", body, who=player, status=201)
+    stage.call("POST", "/leaderboards/points/scores", {"id": "2", "value": 1}, who="ann", status=201)
+    stage.settle()
+    assert stage.call("GET", "/leaderboards/points")["players"] == 3
+    standing = stage.call("GET", "/leaderboards/points/players/ann")
+    assert (standing["rank"], standing["of"]) == (3, 3)
+    for query in ("limit=2", "place=3", "around=ann"):
+        stage.call("GET", f"/leaderboards/points/entries?{query}")
+    stage.call("GET", "/leaderboards/points/distribution")
+    stage.call("GET", "/leaderboards/points/players/ann/activities?limit=1", who="ann")
+    stage.call("POST", "/leaderboards/points/seasons", {"season": 1}, who="admin", status=201)
+    stage.call("GET", "/leaderboards/points?season=1")
+    stage.call("DELETE", "/leaderboards/points/players/cat", who="cat", status=204)
+    stage.settle()
+
+
+def find_paths(stage: DevStage) -> None:
+    """Make a challenge, find paths, guess one, read what is found, take it back."""
+    stage.call("PUT", "/challenges/hunt", HUNT, who="admin", status=201)
+    for path in ("Oak", "Elm"):
+        stage.call("POST", "/challenges/hunt/paths", {"path": path}, who="ann", status=201)
+    stage.call("POST", "/challenges/hunt/paths", {"path": "Fir"}, who="ann", status=422)
+    stage.settle()
+    assert stage.call("GET", "/challenges/hunt/statistics")["paths"] == 2
+    assert len(stage.call("GET", "/challenges/hunt/leaders")["items"]) == 1
+    assert stage.call("GET", "/challenges/hunt/players/ann", who="ann")["found"] == 2
+    stage.call("GET", "/challenges/hunt")
+    stage.call("DELETE", "/challenges/hunt/players/ann/paths/Oak", who="admin", status=204)
+    stage.call("DELETE", "/challenges/hunt/players/ann", who="admin", status=204)
+    stage.settle()
+
+
+def add_up_comments(stage: DevStage) -> None:
+    """Comment, edit, hide, list by ratings and language, read statistics and leaders, delete."""
+    path, body = "/products/hat/comments", {"rating": 5, "language": "en", "text": "Fits."}
+    [ann, bob] = [stage.call("POST", path, body, who=author, status=201)["id"] for author in ("ann", "bob")]
+    stage.call("PATCH", f"{path}/{ann}", {"rating": 4}, who="ann")
+    stage.call("PATCH", f"{path}/{bob}", {"hidden": True}, who="admin")
+    stage.call("PATCH", f"{path}/{bob}", {"hidden": False}, who="admin")
+    stage.settle()
+    assert stage.call("GET", "/products/hat/statistics?language=en")["total"] == 2
+    assert stage.call("GET", "/products/leaders")["items"] == [{"product": "hat", "fiveStar": 1}]
+    for query in ("limit=1", "rating=5&language=en", "rating=4,5"):
+        assert stage.call("GET", f"{path}?{query}")["items"]
+    for language in ("", "en"):  # as if there were many: then a rare rating is looked for in its index
+        counts = {"count_1": 1, "count_5": 5000, "count_total": 5001}
+        assert stage.root.put(comments.statistics_key("shoe", language)._asdict() | counts)
+    stage.call("GET", "/products/shoe/comments?rating=1&language=en")
+    stage.call("GET", f"{path}/{ann}")
+    stage.call("DELETE", f"{path}/{bob}", who="bob", status=204)
+    stage.settle()
+
+
+def match_strangers(stage: DevStage) -> None:
+    """Match, talk, report, come back with a token, go on, leave, and die in silence."""
+    stage.open("a", lobby="one")
+    stage.open("b", lobby="one")
+    assert CONNECTED in stage.say("b", "status")
+    assert CONNECTED in stage.wire.read("a")
+    assert stage.say("a", "message", text="hi") == []
+    assert without_time(stage.wire.read("b")) == [text("hi")]
+    stage.say("a", "report", reason="insults")
+    assert len(stage.call("GET", "/chat/reports", who="admin")["items"]) == 1
+
+    stage.open("c")
+    stage.open("d")
+    [resume] = [frame for frame in stage.say("c", "resume") if frame["type"] == "resume"]
+    stage.say("c", "subscribe", topic=f"views:{PAGE}")
+    stage.open("e", resume=resume["token"])
+    assert stage.wire.closed == ["c"]
+    assert CONNECTED in stage.say("e", "status")
+    stage.say("e", "next")
+    assert DISCONNECTED in stage.wire.read("d")
+    stage.wait(20)  # who have just parted may meet again
+    assert CONNECTED in stage.say("e", "ping")
+    stage.say("d", "subscribe", topic=f"views:{PAGE}")
+    stage.close("d")
+    assert DISCONNECTED in stage.wire.read("e")
+    stage.say("a stranger", "ping")
+    assert stage.wire.closed == ["c", "a stranger"]
+
+    stage.open("f")
+    assert CONNECTED in stage.say("f", "status")
+    stage.say("f", "subscribe", topic=f"views:{PAGE}")
+    stage.wire.read("e")
+    stage.die("f")
+    stage.wait(100)
+    stage.sweep()
+    assert DISCONNECTED in stage.wire.read("e")
+    for id in "abe":
+        stage.close(id)
+
+
+def push_topics(stage: DevStage) -> None:
+    """Push a change of each kind to who listens, and take away who does no more."""
+    stage.open("g")
+    for topic in (f"views:{PAGE}", "leaderboard:points", "challenge:hunt", "product:hat"):
+        assert stage.say("g", "subscribe", topic=topic) == []
+    stage.call("POST", "/views", view("four"), status=202)
+    stage.call("POST", "/leaderboards/points/scores", {"id": "3", "value": 9}, who="ann", status=201)
+    stage.call("POST", "/challenges/hunt/paths", {"path": "Ash"}, who="ann", status=201)
+    body = {"rating": 3, "language": "en", "text": "Too big."}
+    stage.call("POST", "/products/hat/comments", body, who="cat", status=201)
+    stage.settle()
+    pushed = {frame["topic"] for frame in stage.wire.read("g") if frame["type"] == "update"}
+    assert pushed == {f"views:{PAGE}", "leaderboard:points", "challenge:hunt", "product:hat"}
+    stage.say("g", "unsubscribe", topic="product:hat")
+    stage.die("g")
+    stage.call("POST", "/views", view("five"), status=202)
+    stage.settle()
+    assert stage.root.get(subscriptions.head_key(f"views:{PAGE}")) is None
+
+
+def keep_what_is_damaged(stage: DevStage) -> None:
+    """Put what nobody can compute into quarantine."""
+    assert stage.root.put(definitions.progress_key("hunt", "eve")._asdict() | {"found": "many"})
+    stage.settle()
+    assert [item for item in scan(stage.root) if item["pk"].startswith("QUARANTINE#")]
+
+
+def deliver_again(stage: DevStage) -> None:
+    """Deliver a batch twice: its guard page refuses it, and is read."""
+    seen = events._item(View(PAGE, datetime.now(UTC), "six"), stage.settings)
+    event = {"Records": [record(None, seen)]}
+    before = stage.call("GET", f"/views?url={PAGE}")["views"]
+    for _ in range(2):
+        app.apply(event, None)
+    assert stage.call("GET", f"/views?url={PAGE}")["views"] == before + 1

@@ -1,0 +1,372 @@
+"""Provisioning: a stack from nothing and from older versions, shown first, and never at the table's cost."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from moto import mock_aws
+
+from chalicelib.api import auth
+from chalicelib.settings import Settings
+from local.engines.engine import ROOT, Engine
+from ops.__main__ import main
+from ops.aws import cloudformation
+from ops.aws import provision as provisioning
+from ops.aws.cloudformation import Change, ChangeSet
+from ops.aws.provision import Clients, find, provision
+from ops.aws.template import TEMPLATE, definition
+
+NAME = "/hubbub/dev/secret"
+EVERYTHING = "brings everything to the template"
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """What a command exports ends with its test."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def stage() -> str:
+    return f"t{uuid4().hex[:8]}"
+
+
+class Shown(list[tuple[str, str, dict[str, str]]]):
+    """Approves of every change set, and remembers what it was: its kind, what it is for, its changes."""
+
+    def __call__(self, change: ChangeSet, why: str) -> bool:
+        self.append((change.kind, why, {one.resource: one.action for one in change.changes}))
+        return True
+
+
+def run(clients: Clients, stage: str) -> Shown:
+    shown = Shown()
+    assert provision(clients, stage, {}, shown) == len(shown)
+    return shown
+
+
+def older(indexes: list[str], **changes: Any) -> dict[str, Any]:
+    """Return the template as an older version had it: with these indexes alone."""
+    template: dict[str, Any] = yaml.safe_load(TEMPLATE.read_text())
+    table = template["Resources"]["Table"]["Properties"]
+    table["GlobalSecondaryIndexes"] = [
+        one for one in table["GlobalSecondaryIndexes"] if one["IndexName"] in indexes
+    ]
+    kept = {"pk", "sk", *(f"{index}{end}" for index in indexes for end in ("pk", "sk"))}
+    table["AttributeDefinitions"] = [
+        one for one in table["AttributeDefinitions"] if one["AttributeName"] in kept
+    ]
+    if not table["GlobalSecondaryIndexes"]:
+        del table["GlobalSecondaryIndexes"]
+    table |= changes
+    return template
+
+
+def put_together(clients: Clients, stage: str, template: dict[str, Any]) -> None:
+    """Make a stack of a template, as an older version of the command did."""
+    change = cloudformation.propose(
+        clients.cloudformation, provisioning.stack_name(stage), template, {"Stage": stage}
+    )
+    assert change
+    cloudformation.execute(clients.cloudformation, change)
+
+
+def put(clients: Clients, stage: str) -> None:
+    item = {"pk": {"S": "a"}, "sk": {"S": "b"}, "gsi1pk": {"S": "c"}, "gsi1sk": {"N": "1"}}
+    clients.dynamodb.put_item(TableName=f"hubbub-{stage}", Item=item)
+
+
+def holds_its_item(clients: Clients, stage: str) -> bool:
+    return clients.dynamodb.scan(TableName=f"hubbub-{stage}")["Count"] == 1
+
+
+def agrees_with_the_template(clients: Clients, stage: str) -> None:
+    wanted, name = definition(stage).table, f"hubbub-{stage}"
+    made: Any = clients.dynamodb.describe_table(TableName=name)["Table"]
+    assert {one["IndexName"] for one in made["GlobalSecondaryIndexes"]} == {"gsi1", "gsi2"}
+    by_name = sorted(made["AttributeDefinitions"], key=lambda one: str(one["AttributeName"]))
+    assert by_name == sorted(wanted["AttributeDefinitions"], key=lambda one: str(one["AttributeName"]))
+    assert made["DeletionProtectionEnabled"] is True
+    assert made["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+    expiry = clients.dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+    assert expiry == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ttl"}
+    backups = clients.dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
+    assert backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"] == "ENABLED"
+    assert find(clients, stage).stream_arn == made["LatestStreamArn"]
+
+
+def test_from_nothing_one_change_set_makes_everything_and_again_there_is_none(
+    clients: Clients, stage: str
+) -> None:
+    [(kind, why, changes)] = run(clients, stage)
+    assert (kind, why) == ("CREATE", EVERYTHING)
+    assert {"Table", "ViewsQueue", "ViewsDeadLetters", "StreamFailures"} <= set(changes)
+    assert set(changes.values()) == {"Add"}
+    agrees_with_the_template(clients, stage)
+    assert run(clients, stage) == []
+
+
+@pytest.mark.parametrize(("before", "steps"), [(["gsi1"], 1), ([], 2)])
+def test_an_older_stack_gets_its_indexes_one_at_a_time_and_keeps_its_items(
+    clients: Clients, stage: str, before: list[str], steps: int
+) -> None:
+    put_together(clients, stage, older(before))
+    put(clients, stage)
+    shown = run(clients, stage)
+    assert [kind for kind, _, _ in shown] == ["UPDATE"] * steps
+    assert all(changes["Table"] == "Modify" for _, _, changes in shown)
+    agrees_with_the_template(clients, stage)
+    assert holds_its_item(clients, stage)
+    assert run(clients, stage) == []
+
+
+def test_what_an_older_stack_lacked_beside_its_table_is_added(clients: Clients, stage: str) -> None:
+    template = older(["gsi1", "gsi2"])
+    del template["Resources"]["StreamFailures"], template["Outputs"]["StreamFailuresName"]
+    put_together(clients, stage, template)
+    [(_, _, changes)] = run(clients, stage)
+    assert changes["StreamFailures"] == "Add"
+    assert "Table" not in changes
+
+
+def test_a_change_set_that_is_declined_changes_nothing(clients: Clients, stage: str) -> None:
+    assert provision(clients, stage, {}, lambda *_: False) == 1
+    assert f"hubbub-{stage}" not in clients.dynamodb.list_tables()["TableNames"]
+    assert cloudformation.find(clients.cloudformation, provisioning.stack_name(stage)) is None
+    assert len(run(clients, stage)) == 1
+
+
+@pytest.mark.parametrize("indexes", [[], ["gsi1"], ["gsi1", "gsi2"]])
+def test_a_table_without_a_stack_is_taken_over_with_its_data(
+    clients: Clients, stage: str, indexes: list[str]
+) -> None:
+    put_together(clients, stage, older(indexes))
+    put(clients, stage)
+    cloudformation.delete(clients.cloudformation, provisioning.stack_name(stage))
+    assert holds_its_item(clients, stage)
+    shown = run(clients, stage)
+    assert shown[0][0] == "IMPORT"
+    assert shown[0][2] == {"Table": "Import", "ViewsDeadLetters": "Import"}
+    assert {kind for kind, _, _ in shown[1:]} == {"UPDATE"}
+    agrees_with_the_template(clients, stage)
+    assert holds_its_item(clients, stage)
+    assert run(clients, stage) == []
+
+
+def test_a_table_made_by_hand_is_taken_over_and_brought_to_the_template(clients: Clients, stage: str) -> None:
+    clients.dynamodb.create_table(
+        TableName=f"hubbub-{stage}",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    put(clients, stage)
+    assert [kind for kind, _, _ in run(clients, stage)] == ["IMPORT", "UPDATE", "UPDATE"]
+    agrees_with_the_template(clients, stage)
+    assert holds_its_item(clients, stage)
+
+
+@pytest.mark.parametrize("key", [{"AttributeName": "id", "KeyType": "HASH"}, None])
+def test_another_programs_table_of_that_name_is_refused_and_left(
+    clients: Clients, stage: str, key: Any
+) -> None:
+    """One has another key, one the same keys and a number where an index of ours has text."""
+    keys = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
+    schema = [key] if key else keys
+    attributes: Any = [{"AttributeName": one["AttributeName"], "AttributeType": "S"} for one in schema]
+    options: Any = {}
+    if not key:
+        attributes.append({"AttributeName": "gsi1pk", "AttributeType": "N"})
+        index = {"IndexName": "other", "KeySchema": [{"AttributeName": "gsi1pk", "KeyType": "HASH"}]}
+        options["GlobalSecondaryIndexes"] = [{**index, "Projection": {"ProjectionType": "ALL"}}]
+    clients.dynamodb.create_table(
+        TableName=f"hubbub-{stage}",
+        KeySchema=schema,  # type: ignore[arg-type]
+        AttributeDefinitions=attributes,
+        BillingMode="PAY_PER_REQUEST",
+        **options,
+    )
+    with pytest.raises(click.ClickException, match="other keys than Hubbub's"):
+        run(clients, stage)
+    assert cloudformation.find(clients.cloudformation, provisioning.stack_name(stage)) is None
+    assert clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]["KeySchema"] == schema
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change("Modify", "Table", "AWS::DynamoDB::Table", "True", frozenset({"KeySchema"})),
+        Change("Modify", "Table", "AWS::DynamoDB::Table", "Conditional", frozenset({"TableName"})),
+        Change("Remove", "Table", "AWS::DynamoDB::Table", "False", frozenset()),
+    ],
+)
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_change_set_that_would_lose_the_table_is_discarded_unseen(
+    clients: Clients, stage: str, change: Change, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(clients, stage)
+    if holds:
+        put(clients, stage)
+    real = cloudformation.propose
+
+    def propose(client: Any, name: str, template: Any, *rest: Any) -> ChangeSet | None:
+        template = copy.deepcopy(template)
+        template["Resources"]["ViewsQueue"]["Properties"]["VisibilityTimeout"] = 200
+        made = real(client, name, template, *rest)
+        assert made
+        return ChangeSet(made.stack, made.id, made.kind, (change, *made.changes))
+
+    monkeypatch.setattr(cloudformation, "propose", propose)
+    verb = "remove" if change.action == "Remove" else "replace"
+    with pytest.raises(
+        click.ClickException, match=f"would {verb} .* which {'holds data' if holds else 'is empty'}"
+    ):
+        provision(clients, stage, {}, lambda *_: pytest.fail("it was shown"))
+    left: Any = clients.cloudformation.list_change_sets(StackName=provisioning.stack_name(stage))
+    assert [one for one in left["Summaries"] if one["ExecutionStatus"] == "AVAILABLE"] == []
+    assert holds_its_item(clients, stage) is holds
+
+
+def test_new_attributes_of_a_key_are_no_replacement(
+    clients: Clients, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CloudFormation says Conditional of every change of the declared attributes."""
+    put_together(clients, stage, older(["gsi1"]))
+    real = cloudformation.propose
+
+    def propose(*arguments: Any) -> ChangeSet | None:
+        made = real(*arguments)
+        assert made
+        causes = frozenset({"AttributeDefinitions"})
+        table = Change("Modify", "Table", "AWS::DynamoDB::Table", "Conditional", causes)
+        return ChangeSet(made.stack, made.id, made.kind, (table,))
+
+    monkeypatch.setattr(cloudformation, "propose", propose)
+    assert len(run(clients, stage)) == 1
+    agrees_with_the_template(clients, stage)
+
+
+def test_a_stack_that_has_lost_its_table_is_not_touched(clients: Clients, stage: str) -> None:
+    run(clients, stage)
+    clients.dynamodb.update_table(TableName=f"hubbub-{stage}", DeletionProtectionEnabled=False)
+    clients.dynamodb.delete_table(TableName=f"hubbub-{stage}")
+    with pytest.raises(click.ClickException, match="has lost its table"):
+        run(clients, stage)
+
+
+def test_a_failure_names_the_resource_and_the_reason(clients: Clients, stage: str) -> None:
+    properties = {"Type": "SecureString", "Value": "a"}  # CloudFormation cannot make one
+    template = {"Resources": {"Wrong": {"Type": "AWS::SSM::Parameter", "Properties": properties}}}
+    change = cloudformation.propose(clients.cloudformation, provisioning.stack_name(stage), template, {})
+    assert change
+    with pytest.raises(click.ClickException, match="ROLLBACK_COMPLETE\n  Wrong: "):
+        cloudformation.execute(clients.cloudformation, change)
+    assert len(run(clients, stage)) == 1  # what is left of the failed stack is in nobody's way
+
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def command(cloud: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command, in a project of its own."""
+    shutil.copytree(
+        ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*", "__pycache__")
+    )
+    monkeypatch.setattr("ops.stage.ROOT", tmp_path)
+    monkeypatch.setenv("HUBBUB_ENDPOINT", cloud.endpoint)
+    monkeypatch.delenv("HUBBUB_TABLE", raising=False)
+
+    def run(*arguments: str, **options: Any) -> Result:
+        before = dict(os.environ)
+        done = CliRunner().invoke(main, ["provision", *arguments], **options)
+        os.environ.clear()
+        os.environ.update(before)
+        return done
+
+    return run
+
+
+def test_the_command_makes_a_stage_from_devs_and_records_what_it_has(
+    command: Command, tmp_path: Path, clients: Clients, stage: str
+) -> None:
+    first = command("--stage", stage, "--yes", "--queue")
+    assert first.exit_code == 0, first.output
+    assert f"hubbub-{stage}-resources: create, {EVERYTHING}" in first.output
+    assert "Table                   AWS::DynamoDB::Table" in first.output
+    config = json.loads((tmp_path / ".chalice" / "config.json").read_text())
+    mine, dev = config["stages"][stage], config["stages"]["dev"]
+    found = find(clients, stage)
+    recorded = {"HUBBUB_TABLE": found.table, "HUBBUB_STREAM_ARN": found.stream_arn}
+    recorded |= {"HUBBUB_QUEUE_NAME": found.queue_name, "HUBBUB_QUEUE_URL": found.queue_url}
+    assert recorded.items() <= mine["environment_variables"].items()
+    assert mine["environment_variables"]["HUBBUB_STAGE"] == stage
+    assert set(mine["lambda_functions"]) == set(dev["lambda_functions"])
+    for name, settings in mine["lambda_functions"].items():
+        policy = (tmp_path / ".chalice" / settings["iam_policy_file"]).read_text()
+        pattern = (tmp_path / ".chalice" / dev["lambda_functions"][name]["iam_policy_file"]).read_text()
+        assert policy == pattern.replace("hubbub-dev", f"hubbub-{stage}").replace("/dev/", f"/{stage}/")
+    written = (tmp_path / ".chalice" / "config.json").read_text()
+    again = command("--stage", stage)
+    assert (again.exit_code, again.output.splitlines()[-1]) == (0, f"hubbub-{stage}-resources: no changes")
+    assert (tmp_path / ".chalice" / "config.json").read_text() == written
+    assert command("--stage", stage, "--no-queue").exit_code == 0
+    config = json.loads((tmp_path / ".chalice" / "config.json").read_text())
+    assert "HUBBUB_QUEUE_URL" not in config["stages"][stage]["environment_variables"]
+
+
+def test_a_dry_run_shows_and_changes_nothing(command: Command, tmp_path: Path, clients: Clients) -> None:
+    before = (tmp_path / ".chalice" / "config.json").read_text()
+    done = command("--stage", "dev", "--dry-run")
+    assert (done.exit_code, done.output.splitlines()[0]) == (
+        0,
+        f"hubbub-dev-resources: create, {EVERYTHING}",
+    )
+    assert cloudformation.find(clients.cloudformation, "hubbub-dev-resources") is None
+    assert (tmp_path / ".chalice" / "config.json").read_text() == before
+    assert command("--stage", "no-such", "--dry-run").exit_code == 2
+
+
+def test_whoever_declines_has_changed_nothing(command: Command, clients: Clients) -> None:
+    done = command("--stage", "dev", input="n\n")
+    assert done.exit_code == 1
+    assert cloudformation.find(clients.cloudformation, "hubbub-dev-resources") is None
+
+
+def test_the_local_stage_is_not_deployed(command: Command) -> None:
+    done = command("--stage", "local")
+    assert (done.exit_code, "make run" in done.output) == (1, True)
+
+
+@mock_aws
+def test_the_secret_is_made_once_and_never_printed() -> None:
+    ask = ["provision", "--stage", "dev", "--only-secret"]
+    first = CliRunner().invoke(main, ask)
+    assert (first.exit_code, first.output) == (0, f"{NAME}: made\n")
+    kept = boto3.client("ssm").get_parameter(Name=NAME, WithDecryption=True)["Parameter"]
+    assert (len(kept["Value"]), kept["Type"]) == (64, "SecureString")
+    again = CliRunner().invoke(main, ask)
+    assert (again.exit_code, again.output) == (0, f"{NAME}: there already, left as it is\n")
+    assert (
+        boto3.client("ssm").get_parameter(Name=NAME, WithDecryption=True)["Parameter"]["Value"]
+        == kept["Value"]
+    )
+    assert auth.secret(Settings(stage="dev", secret_parameter=NAME)) == kept["Value"].encode()

@@ -1,0 +1,169 @@
+"""A status says what somebody should do something about, and is silent when there is nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from click.testing import CliRunner
+
+import app
+from chalicelib.aggregates import quarantine
+from chalicelib.settings import Settings
+from chalicelib.views import events
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
+from ops.__main__ import main
+from ops.aws import status
+from ops.aws.template import create_queue
+from tests.conftest import EngineTable
+from tests.support.live import Live
+from tests.support.tables import table_on
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """What a command exports ends with its test."""
+    with mock.patch.dict(os.environ):
+        yield
+
+
+def looked(settings: Settings, engine: Engine, checkpoint: Path | None) -> dict[str, Any]:
+    return status.look(settings, engine.client, checkpoint)
+
+
+def test_a_local_run_is_behind_by_the_oldest_record_it_has_not_delivered(
+    engine_table: EngineTable, tmp_path: Path
+) -> None:
+    live, (engine, _, stream_arn) = Live(engine_table, app.CONTRIBUTIONS), engine_table
+    streams, checkpoint = engine.client("dynamodbstreams"), tmp_path / "stream.json"
+    pump = StreamPump(streams, stream_arn, live.apply, 100, checkpoint)
+    assert status.local_lag(streams, stream_arn, checkpoint) is None
+    events.write(live.table, [View("https://example.org/a", NOW, "one")], Settings(), NOW)
+    while pump.step():
+        pass
+    assert status.local_lag(streams, stream_arn, checkpoint) == 0
+    events.write(live.table, [View("https://example.org/a", NOW, "two")], Settings(), NOW)
+    with mock.patch("time.time", return_value=time.time() + 500):
+        lag = status.local_lag(streams, stream_arn, checkpoint) or 0
+        assert 400 < lag <= 560  # some engines write down the minute
+    assert status.local_lag(streams, f"{stream_arn}2", checkpoint) is None
+    checkpoint.write_text(json.dumps({stream_arn: {f"shardId-{'0' * 20}-{'9' * 8}": ["1" * 21, "x"]}}))
+    assert status.local_lag(streams, stream_arn, checkpoint) is None
+
+
+def test_the_command_is_silent_until_there_is_trouble(ministack: Engine, tmp_path: Path) -> None:
+    queue = create_queue(ministack.client("sqs"), "dev", "status-views")
+    dead = ministack.client("sqs").get_queue_url(QueueName="status-views-dead")["QueueUrl"]
+    with table_on(ministack) as made:
+        os.environ.update(HUBBUB_ENDPOINT=ministack.endpoint, HUBBUB_TABLE=made.name)
+        os.environ["HUBBUB_QUEUE_NAME"] = queue.name
+
+        def run(*options: str) -> Any:
+            return CliRunner().invoke(main, ["status", "--data", str(tmp_path), *options])
+
+        done = run("--json")
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        assert (found["problems"], found["lagSeconds"], found["mappings"], found["quarantine"]) == (
+            [],
+            None,
+            None,
+            0,
+        )
+        assert found["queues"] == {"views": 0, "deadViews": 0, "streamFailures": None}
+        assert found["table"]["missing"] == []
+        store = Live((ministack, made.name, made.stream_arn)).table
+        for number in range(3):
+            entry = quarantine.entry(bytes([number]) * 12, 1, quarantine.Poison("x", 1, "no"), 1)
+            store.put(entry)
+        ministack.client("sqs").send_message(QueueUrl=dead, MessageBody="x")
+        done = run()
+        assert done.exit_code == 3
+        assert "quarantine 3 images\n" in done.stdout
+        assert "! " in done.stdout
+        assert [line.split("docs/")[1] for line in done.stdout.splitlines() if line.startswith("!")] == [
+            "operations.md, quarantine",
+            "operations.md, dead-views",
+        ]
+
+
+def function(client: Any, name: str, role: str) -> None:
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("app.py", "def handle(event, context): pass")
+    client.create_function(
+        FunctionName=name,
+        Runtime="python3.13",
+        Role=role,
+        Handler="app.handle",
+        Code={"ZipFile": code.getvalue()},
+    )
+
+
+def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_tables_stream(
+    ministack: Engine,
+) -> None:
+    functions, metrics = ministack.client("lambda"), ministack.client("cloudwatch")
+    trust = {"RoleName": "status", "AssumeRolePolicyDocument": "{}"}
+    role = ministack.client("iam").create_role(**trust)["Role"]["Arn"]
+    queue = create_queue(ministack.client("sqs"), "dev", "deployed-views")
+    made_here = []
+    with table_on(ministack) as made:
+        settings = Settings(stage="deployed", table=made.name, queue_name=queue.name)
+        problems = looked(settings, ministack, None)["problems"]
+        assert [one.partition(" on ")[0] for one in problems] == [
+            "hubbub-deployed-apply: it has no mapping",
+            "hubbub-deployed-push: it has no mapping",
+            "hubbub-deployed-write_views: it has no mapping",
+        ]
+        try:
+            other = made.stream_arn.replace("stream/", "stream/1999-")
+            for name, source in (("apply", other), ("write_views", queue.arn)):
+                function(functions, f"hubbub-deployed-{name}", role)
+                where = {} if "sqs" in source else {"StartingPosition": "TRIM_HORIZON"}
+                mapping = functions.create_event_source_mapping(
+                    FunctionName=f"hubbub-deployed-{name}",
+                    EventSourceArn=source,
+                    Enabled=name == "write_views",
+                    **where,
+                )
+                made_here.append(mapping["UUID"])
+            lag: dict[str, Any] = {"MetricName": "IteratorAge", "Value": 90_000.0, "Unit": "Milliseconds"}
+            lag |= {"Dimensions": [{"Name": "FunctionName", "Value": "hubbub-deployed-apply"}]}
+            metrics.put_metric_data(
+                Namespace="AWS/Lambda", MetricData=[lag | {"Timestamp": datetime.now(UTC)}]
+            )
+            found = looked(settings, ministack, None)
+        finally:
+            for uuid in made_here:
+                functions.delete_event_source_mapping(UUID=uuid)
+    assert found["lagSeconds"] == 90
+    late, *drifted = found["problems"]
+    assert late.startswith("sums are 90 seconds behind")
+    assert drifted[0].startswith(f"hubbub-deployed-apply: it reads {other}, not its source any more")
+    assert drifted[1].startswith("hubbub-deployed-apply: it has no mapping on")
+    assert drifted[2].startswith("hubbub-deployed-push: it has no mapping on")
+    assert "hubbub-deployed-write_views: FunctionResponseTypes is not as it should be" in drifted[3]
+
+
+def test_an_index_that_is_missing_is_told(ministack: Engine) -> None:
+    with table_on(ministack) as made:
+        dynamodb = ministack.client("dynamodb")
+        drop: Any = [{"Delete": {"IndexName": "gsi2"}}]
+        dynamodb.update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
+        settings = Settings(table=made.name)
+        [problem, *_] = looked(settings, ministack, Path("nowhere"))["problems"]
+        assert problem == "the table has no index gsi2, or not yet: docs/upgrading.md"

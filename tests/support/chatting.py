@@ -1,0 +1,148 @@
+"""Chat for tests: connections that a test opens, kills and listens to, in place of API Gateway."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from chalicelib import times
+from chalicelib.chat import connections, handlers, subscriptions
+from chalicelib.chat import matchmaker as lobby
+from chalicelib.chat.gateway import Posts
+from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.table import Table
+from chalicelib.settings import Settings
+from proof.gateway import Gateway, context
+from proof.world import BEGIN
+from tests.support.permissions import run_as, see
+
+SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")
+CONNECTED = {"type": "system", "code": "partner_connected"}
+DISCONNECTED = {"type": "system", "code": "partner_disconnected"}
+NOT_MATCHED = {"type": "error", "code": "not_matched"}
+
+
+class SeenWire(Gateway):
+    """Connections whose every call is seen, and held against the policy of the function that makes it."""
+
+    def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
+        self._see("PostToConnection", ConnectionId)
+        super().post_to_connection(ConnectionId, Data)
+
+    def get_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        self._see("GetConnection", ConnectionId)
+        super().get_connection(ConnectionId)
+
+    def delete_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        self._see("DeleteConnection", ConnectionId)
+        super().delete_connection(ConnectionId)
+
+    def _before(self, id: str) -> None:
+        with run_as(""):  # what a test does is no function's
+            super()._before(id)
+
+    def _see(self, operation: str, id: str) -> None:
+        see("apigatewaymanagementapi", operation, {"ConnectionId": id}, "https://local/api")
+
+
+class Chat:
+    """The chat on a table, with a clock that a test moves; events go in as API Gateway sends them."""
+
+    def __init__(
+        self, table: Table, settings: Settings = SETTINGS, sources: subscriptions.Sources | None = None
+    ):
+        self.table, self.settings, self.sources = table, settings, sources or {}
+        self.wire = SeenWire()
+        self.posts = Posts(lambda: self.wire, pause=lambda seconds: None)
+        self.refusals = connections.Refusals()
+        self.now = BEGIN
+        self._ticks = itertools.count(1)
+
+    def tick(self) -> datetime:
+        """Let a millisecond pass: no two events are at the same time."""
+        return self.now + timedelta(milliseconds=next(self._ticks))
+
+    def connect(
+        self,
+        id: str,
+        opens: bool = True,
+        query: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> int:
+        """Run `$connect`; answer the status of the handshake. The connection opens when it has returned."""
+        event = {"requestContext": context(id), "queryStringParameters": query, "headers": headers or {}}
+        with run_as("websocket_connect"):
+            status = handlers.connect(self.table, self.posts, event, self.tick(), self.settings)["statusCode"]
+        if status == 200 and opens:
+            self.wire.open.add(id)
+        return status
+
+    def say(self, id: str, action: str, **fields: Any) -> list[Any]:
+        """Send a frame; answer what its sender was sent by then."""
+        self.raw(id, json.dumps({"action": action, **fields}))
+        return self.wire.read(id)
+
+    def say_quietly(self, id: str, action: str, **fields: Any) -> None:
+        """Send a frame, and leave what its sender is sent to be read later."""
+        self.raw(id, json.dumps({"action": action, **fields}))
+
+    def raw(self, id: str, body: str, **more: Any) -> None:
+        event = {"requestContext": context(id, **more), "body": body}
+        with run_as("websocket_message"):
+            handlers.hear(
+                self.table, self.posts, self.sources, event, self.tick(), self.settings, self.refusals
+            )
+
+    def come(self, id: str, **query: str) -> list[Any]:
+        """Connect and ask for the status, as a client does; answer what it was sent."""
+        assert self.connect(id, query=query) == 200
+        return self.say(id, "status")
+
+    def disconnect(self, id: str, code: int = 1006) -> None:
+        """Close a connection and run `$disconnect`."""
+        self.wire.open.discard(id)
+        event = {"requestContext": context(id, disconnectStatusCode=code)}
+        with run_as("websocket_disconnect"):
+            handlers.disconnect(self.table, self.posts, event, self.tick(), self.settings)
+
+    def die(self, id: str) -> None:
+        """Let a connection vanish: no `$disconnect` comes."""
+        self.wire.open.discard(id)
+
+    def sweep(self, seconds: float = 0) -> None:
+        def pause(length: float) -> None:
+            self.now += timedelta(seconds=length)
+
+        with run_as("sweep"):
+            lobby.sweep(self.table, self.posts, self.settings, self.tick, seconds=seconds, pause=pause)
+
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def state(self, id: str) -> str:
+        return str(self.item(id).get("state"))
+
+    def partner(self, id: str) -> str | None:
+        partner = self.item(id).get("partner")
+        return str(partner["id"]) if partner else None
+
+    def item(self, id: str) -> Item:
+        return self.table.get(connections.key(id), consistent=True) or {}
+
+    def pool(self, lobby: str = "main") -> list[str]:
+        entries = self.table.query(f"WAITING#{lobby}", consistent=True, limit=1000).items
+        return [entry["sk"].split("#")[1] for entry in entries]
+
+
+def text(said: str) -> dict[str, str]:
+    return {"type": "message", "text": said}
+
+
+def without_time(frames: list[Any]) -> list[Any]:
+    """Leave out when messages were sent, having read it as an instant."""
+    for frame in frames:
+        if "time" in frame:
+            times.instant(frame["time"])
+    return [{name: value for name, value in frame.items() if name != "time"} for frame in frames]

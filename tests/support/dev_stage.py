@@ -1,0 +1,151 @@
+"""The dev stage on an engine that enforces the policies as they are in `.chalice`, every handler as itself.
+
+Nothing here is a substitute but the sockets: the engine says whether a function may post, ask or close, and
+answers that nobody is connected; a `Gateway` knows better.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from chalice.test import Client
+
+import app
+from chalicelib.api import auth
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.settings import Settings, read
+from local.engines.engine import Engine, start
+from local.event_sources import QueuePump, StreamPump
+from ops.aws import provision
+from ops.aws.template import create_queue, create_table
+from ops.stage import variables
+from proof.gateway import context
+from tests.support.chatting import SeenWire
+from tests.support.permissions import enforce
+
+SNAKE = {
+    "PostToConnection": "post_to_connection",
+    "GetConnection": "get_connection",
+    "DeleteConnection": "delete_connection",
+}
+
+
+class Connections(SeenWire):
+    """API Gateway's side of the connections, whose every call an engine has allowed before."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def client(self, name: str, **options: Any) -> Connections:
+        host, _, stage = options["endpoint_url"].partition("://")[2].partition("/")
+        url = f"{self._engine.endpoint}/_aws/execute-api/{host.partition('.')[0]}/{stage}"
+        self._real = boto3.client(name, endpoint_url=url)  # type: ignore[call-overload]
+        return self
+
+    def _see(self, operation: str, id: str) -> None:
+        said = {"Data": b"{}"} if operation == "PostToConnection" else {}
+        with pytest.raises(self._real.exceptions.GoneException):
+            getattr(self._real, SNAKE[operation])(ConnectionId=id, **said)
+
+
+class DevStage:
+    """The app of the dev stage; its clock goes on when a test says so."""
+
+    def __init__(self, engine: Engine, settings: Settings, http: Any, pumps: list[Any]) -> None:
+        self.engine, self.settings, self._http, self._pumps = engine, settings, http, pumps
+        self.wire = Connections(engine)
+        self.root = Table(settings.table, engine.client("dynamodb"))
+        self._ticks = itertools.count(1)
+        self._later = timedelta(0)
+
+    def now(self, _: object = UTC) -> datetime:
+        """Answer the time: no two events have the same."""
+        return datetime.now(UTC) + self._later + timedelta(milliseconds=next(self._ticks))
+
+    def wait(self, seconds: float) -> None:
+        self._later += timedelta(seconds=seconds)
+
+    def call(self, method: str, path: str, body: Any = None, who: str = "", status: int = 200) -> Any:
+        """Call as somebody (`admin` is one), as a function that has just begun; answer what it answers."""
+        auth.parameter.cache_clear()  # each function is a process of its own
+        headers = {"Content-Type": "application/json", "User-Agent": "a browser"}
+        if who:
+            headers["Authorization"] = f"Bearer {self._token(who)}"
+        data = b"" if body is None else json.dumps(body).encode()
+        answer = self._http.request(method, path, headers=headers, body=data)
+        assert answer.status_code == status, (method, path, answer.body)
+        return json.loads(answer.body) if answer.body[:1] in (b"{", b"[") else answer.body
+
+    def _token(self, who: str) -> str:
+        name, ssm = self.settings.secret_parameter, self.engine.client("ssm")
+        secret = ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"]
+        scope = "admin" if who == "admin" else ""
+        return auth.mint(self.settings._replace(secret=secret), who, scope=scope)
+
+    def settle(self) -> None:
+        """Hand stream and queue to their handlers until nothing changes any more."""
+        while sum(pump.step() for pump in self._pumps):  # each, every time
+            self.wait(1)
+
+    def open(self, id: str, **query: str) -> None:
+        """Open a socket."""
+        auth.parameter.cache_clear()
+        event = {"requestContext": self._context(id), "queryStringParameters": query}
+        assert app.socket_connect(event, None) == {"statusCode": 200}
+        self.wire.open.add(id)
+
+    def say(self, id: str, action: str, **fields: Any) -> list[Any]:
+        """Send a frame; answer what its sender was sent by then."""
+        auth.parameter.cache_clear()
+        event = {"requestContext": self._context(id), "body": json.dumps({"action": action, **fields})}
+        app.socket_message(event, None)
+        return self.wire.read(id)
+
+    def close(self, id: str) -> None:
+        """Close a socket, as its client does that leaves for good."""
+        self.wire.open.discard(id)
+        app.socket_disconnect({"requestContext": self._context(id, disconnectStatusCode=1000)}, None)
+
+    def die(self, id: str) -> None:
+        """Let a socket vanish without a word."""
+        self.wire.open.discard(id)
+
+    def sweep(self) -> None:
+        event = dict.fromkeys(("id", "account", "region", "time", "source", "detail-type"), "")
+        app.sweep(event | {"version": "0", "resources": [], "detail": {}}, None)
+
+    def _context(self, id: str, **more: Any) -> dict[str, Any]:
+        return context(id) | {"apiId": "abcdef1234", "stage": "api"} | more
+
+
+@contextmanager
+def dev_stage() -> Iterator[DevStage]:
+    """Start an engine, make the dev stage on it, and give each function its policy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTH", "true")
+        patch.setenv("TTL_SWEEP_SECONDS", "86400")
+        with start("ministack", None) as engine, Client(app.app) as http:
+            patch.setenv("AWS_ENDPOINT_URL", engine.endpoint)
+            table = create_table(engine.client("dynamodb"), "dev")
+            queue = create_queue(engine.client("sqs"), "dev")
+            made = {"HUBBUB_QUEUE_URL": queue.url, "HUBBUB_SITES": "example.org"}
+            settings = read(variables("dev") | made)
+            provision.secret(engine.client("ssm"), settings.secret_parameter)
+            enforce(engine)
+            streams = engine.client("dynamodbstreams")
+            pumps = [StreamPump(streams, table.stream_arn, handler) for handler in (app.apply, app.push)]
+            views = QueuePump(engine.client("sqs"), queue, app.write_views)
+            stage = DevStage(engine, settings, http.http, [views, *pumps])
+            patch.setattr(app, "stage", settings)
+            patch.setattr(app, "connect", lambda: connect(settings))
+            patch.setattr(app, "datetime", stage)
+            patch.setattr(app.app.websocket_api, "session", stage.wire)
+            yield stage

@@ -1,0 +1,78 @@
+"""A table on a real engine whose stream is applied while a test goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.aggregates.sums import Contribution
+from chalicelib.comments import comments
+from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.settings import Settings
+from chalicelib.views import events
+from local.engines.engine import Engine
+from local.event_sources import StreamPump
+from ops.maintenance.streams import Following
+from tests.conftest import EngineTable
+from tests.support.records import scan
+
+
+def following(streams: Any, stream_arn: str) -> Following:
+    """Follow a stream by a clock of its own, which its pauses move."""
+    now = time.time()
+
+    def pause(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    return Following(streams, stream_arn, pause, lambda: now)
+
+
+FEATURES = (events.contribution, comments.contribution)
+
+
+class Live:
+    """A table whose stream is applied in a thread, as Lambda does it."""
+
+    def __init__(self, engine_table: EngineTable, features: Sequence[Contribution] = FEATURES) -> None:
+        engine, name, stream_arn = engine_table
+        self.features = features
+        self.engine: Engine = engine
+        self.table = Table(name, connect(Settings(endpoint=engine.endpoint, table=name)).client)
+        self._streams = engine.client("dynamodbstreams")
+        self._stream_arn = stream_arn
+
+    def apply(self, event: Any, _: object = None) -> None:
+        aggregates.apply(self.table, self.features, event["Records"])
+
+    @contextmanager
+    def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:
+        """Apply the stream while this goes on, and what is left of it in the end."""
+        pump = StreamPump(self._streams, self._stream_arn, apply or self.apply, 100)
+        pump.start()
+        try:
+            yield
+        finally:
+            assert pump.stop(120)
+
+    def drain(self, *_: float) -> None:
+        """Apply what has been written so far: what waiting for longer than the lag does."""
+        pump = StreamPump(self._streams, self._stream_arn, self.apply, 100)
+        while pump.step():
+            pass
+
+    def follow(self) -> Following:
+        """Follow its stream from now on; the waits for more than an empty page take no time."""
+        return following(self._streams, self._stream_arn)
+
+    def counted(self, product: str) -> int:
+        return int(
+            (self.table.get(comments.statistics_key(product), consistent=True) or {}).get("count_total", 0)
+        )
+
+    def comments(self) -> list[Item]:
+        return [item for item in scan(self.table) if item["sk"].startswith(comments.COMMENT)]

@@ -1,0 +1,224 @@
+"""What each function may call, by its policy, and what it is seen to call, by any test that runs it.
+
+A call is seen where the SDK makes it, and belongs to the function whose handler runs, in whichever thread. So
+every test of the suite that runs a handler holds it against its policy (conftest.py), and test_permissions.py
+holds the policies against what all the functions do. On an engine that has been given the policies
+(`enforce`) a function's calls are signed by a user who has its policy and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.client import BaseClient
+from botocore.credentials import Credentials, ReadOnlyCredentials
+from chalice.app import Chalice, ChaliceAuthorizer, EventSourceHandler, WebsocketEventSourceHandler
+
+from local.engines.engine import Engine
+
+CONFIGURATION = Path(__file__).parents[2] / ".chalice"
+PARTS = {  # a transaction is allowed as its parts: IAM has no action for the whole
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "Delete": "DeleteItem",
+    "ConditionCheck": "ConditionCheckItem",
+    "Get": "GetItem",
+}
+SOCKETS = {f"socket_{event}": f"websocket_{event}" for event in ("connect", "message", "disconnect")}
+METHODS = {"PostToConnection": "POST", "GetConnection": "GET", "DeleteConnection": "DELETE"}
+
+
+class Permission(NamedTuple):
+    """An IAM action on a resource, whose ARN may have stars in a policy."""
+
+    action: str
+    resource: str
+
+    def covers(self, other: Permission) -> bool:
+        """Tell whether a policy that has this allows the other."""
+        return self.action == other.action and fnmatchcase(other.resource, self.resource)
+
+
+class Seen(NamedTuple):
+    """What a function was seen to need."""
+
+    function: str
+    permission: Permission
+
+
+_running: ContextVar[str] = ContextVar("running", default="")
+_seen: set[Seen] = set()
+_unwatched = False
+_users: dict[tuple[str, str], ReadOnlyCredentials] = {}  # by engine and function
+_signer: ContextVar[ReadOnlyCredentials | None] = ContextVar("signer", default=None)
+
+
+def running() -> str:
+    """Name the function whose handler runs here, as `.chalice/config.json` does; nothing outside of all."""
+    return "" if _unwatched else _running.get()
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Let every handler run as nobody, while this goes on: on tables that no policy knows of."""
+    global _unwatched
+    _unwatched = True
+    try:
+        yield
+    finally:
+        _unwatched = False
+
+
+@contextmanager
+def run_as(function: str) -> Iterator[None]:
+    """Count what is called as a function's own; with an empty name, as nobody's."""
+    token = _running.set(function)
+    try:
+        yield
+    finally:
+        _running.reset(token)
+
+
+@contextmanager
+def seen() -> Iterator[set[Seen]]:
+    """Collect what functions need while this goes on."""
+    global _seen
+    before, _seen = _seen, set()
+    try:
+        yield _seen
+    finally:
+        before |= _seen
+        _seen = before
+
+
+def see(service: str, operation: str, asked: Mapping[str, Any], endpoint: str = "") -> None:
+    """Note down a call, if a function makes it."""
+    if function := running():
+        _seen.update(Seen(function, one) for one in needed(service, operation, asked, endpoint))
+
+
+def needed(service: str, operation: str, asked: Mapping[str, Any], endpoint: str = "") -> set[Permission]:
+    """Say which permissions a call needs, by AWS's Service Authorization Reference."""
+    match service, operation:
+        case "dynamodb", "TransactWriteItems" | "TransactGetItems":
+            parts = [part for item in asked["TransactItems"] for part in item.items()]
+            return {_on_table(PARTS[verb], fields["TableName"]) for verb, fields in parts}
+        case "dynamodb", "BatchGetItem" | "BatchWriteItem":
+            return {_on_table(operation, name) for name in asked["RequestItems"]}
+        case "dynamodb", _:
+            return {_on_table(operation, asked["TableName"], asked.get("IndexName", ""))}
+        case "sqs", _:
+            account, name = urlsplit(asked["QueueUrl"]).path.split("/")[-2:]
+            action = operation.removesuffix("Batch")  # a batch is allowed as its messages are
+            return {Permission(f"sqs:{action}", f"arn:aws:sqs:us-east-1:{account}:{name}")}
+        case "ssm", _:
+            name = asked["Name"].lstrip("/")
+            return {Permission(f"ssm:{operation}", f"arn:aws:ssm:us-east-1:000000000000:parameter/{name}")}
+        case "apigatewaymanagementapi", _:
+            host, _, stage = endpoint.partition("://")[2].rpartition("/")
+            api = host.rpartition("/")[2].split(".")[0]
+            path = f"{api}/{stage}/{METHODS[operation]}/@connections/{asked['ConnectionId']}"
+            arn = f"arn:aws:execute-api:us-east-1:000000000000:{path}"
+            return {Permission("execute-api:ManageConnections", arn)}
+    raise NotImplementedError(f"which permission {service} {operation} needs")
+
+
+def _on_table(action: str, table: str, index: str = "") -> Permission:
+    name = "hubbub-dev" if table.startswith("test-") else table  # tests.tables names those of one test so
+    path = f"table/{name}/index/{index}" if index else f"table/{name}"
+    return Permission(f"dynamodb:{action}", f"arn:aws:dynamodb:us-east-1:000000000000:{path}")
+
+
+def files() -> dict[str, Path]:
+    """Name each function's policy."""
+    configuration = json.loads((CONFIGURATION / "config.json").read_text())
+    functions = configuration["stages"]["dev"]["lambda_functions"]
+    return {name: CONFIGURATION / function["iam_policy_file"] for name, function in functions.items()}
+
+
+def allowed(function: str) -> list[Permission]:
+    """Read what a function's policy allows, one action on one resource after the other."""
+    found = []
+    for statement in json.loads(files()[function].read_text())["Statement"]:
+        resources = statement["Resource"]
+        for resource in [resources] if isinstance(resources, str) else resources:
+            found += [Permission(action, resource) for action in statement["Action"]]
+    return found
+
+
+def missing(calls: Iterable[Seen]) -> list[Seen]:
+    """Answer what functions were seen to need and their policies do not allow."""
+    policies = {name: allowed(name) for name in files()}
+    return sorted(
+        one for one in calls if not any(own.covers(one.permission) for own in policies[one.function])
+    )
+
+
+def enforce(engine: Engine) -> None:
+    """Give an engine that was started with AUTH=true a user for each function, with its policy."""
+    iam = engine.client("iam")
+    for function, file in files().items():
+        iam.create_user(UserName=function)
+        give(engine, function, file.read_text())
+        key = iam.create_access_key(UserName=function)["AccessKey"]
+        made = ReadOnlyCredentials(key["AccessKeyId"], key["SecretAccessKey"], None)
+        _users[urlsplit(engine.endpoint).netloc, function] = made
+
+
+def give(engine: Engine, function: str, policy: str) -> None:
+    """Let a function's user do what a policy allows, and nothing else.
+
+    ministack asks for sqs:SendMessageBatch, where IAM on AWS has only sqs:SendMessage, for both.
+    """
+    policy = policy.replace('"sqs:SendMessage"', '"sqs:SendMessage", "sqs:SendMessageBatch"')
+    user = {"UserName": function, "PolicyName": "own"}
+    engine.client("iam").put_user_policy(**user, PolicyDocument=policy)
+
+
+def watch(patch: pytest.MonkeyPatch) -> None:
+    """Note down, from now on, what functions call, and let them sign as themselves.
+
+    Tags the handlers, hands the tag on to threads, and hooks the SDK.
+    """
+    call, submit = BaseClient._make_api_call, ThreadPoolExecutor.submit  # type: ignore[attr-defined]
+    freeze = Credentials.get_frozen_credentials
+
+    def make_api_call(self: Any, operation: str, asked: Any) -> Any:
+        see(self.meta.service_model.service_name, operation, asked, self.meta.endpoint_url)
+        token = _signer.set(_users.get((urlsplit(self.meta.endpoint_url).netloc, running())))
+        try:
+            return call(self, operation, asked)
+        finally:
+            _signer.reset(token)
+
+    patch.setattr(Credentials, "get_frozen_credentials", lambda self: _signer.get() or freeze(self))
+
+    def submit_with_context(self: Any, work: Any, /, *more: Any, **named: Any) -> Any:
+        return submit(self, copy_context().run, work, *more, **named)
+
+    patch.setattr(BaseClient, "_make_api_call", make_api_call)
+    patch.setattr(ThreadPoolExecutor, "submit", submit_with_context)
+    _tag(patch, Chalice, lambda _: "api_handler")
+    _tag(patch, ChaliceAuthorizer, lambda authorizer: authorizer.name)
+    _tag(patch, EventSourceHandler, lambda handler: handler.func.__name__)
+    _tag(patch, WebsocketEventSourceHandler, lambda handler: SOCKETS.get(handler.func.__name__, ""))
+
+
+def _tag(patch: pytest.MonkeyPatch, kind: Any, name: Callable[[Any], str]) -> None:
+    """Let a kind of handler run as the function that it is."""
+    handle = kind.__call__
+
+    def tagged(self: Any, *event: Any) -> Any:
+        with run_as(running() or name(self)):  # a socket's handler calls its base class's
+            return handle(self, *event)
+
+    patch.setattr(kind, "__call__", tagged)

@@ -1,0 +1,90 @@
+"""Stream records for tests: made from items, or read from an engine, in Lambda's notation."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from chalicelib.aggregates import engine
+from chalicelib.aggregates.sums import Contribution
+from chalicelib.chat import subscriptions
+from chalicelib.dynamo.items import Item, pack
+from chalicelib.dynamo.table import Table
+from local import filters
+from ops.maintenance import recount
+from ops.maintenance.streams import lambda_record
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
+
+_ids = itertools.count(1)
+
+
+def record(
+    old: Item | None, new: Item | None, *, second: int = 1_700_000_000, **fields: Any
+) -> dict[str, Any]:
+    """Make the record that a change from `old` to `new` leaves in the stream."""
+    body: dict[str, Any] = {"ApproximateCreationDateTime": float(second)}
+    keys = {name: value for name, value in (new or old or {}).items() if name in ("pk", "sk")}
+    for name, item in (("Keys", keys), ("OldImage", old), ("NewImage", new)):
+        if item is not None:
+            body[name] = json.loads(json.dumps(pack(item), default=lambda b: base64.b64encode(b).decode()))
+    event = "INSERT" if old is None else "REMOVE" if new is None else "MODIFY"
+    return {"eventID": f"record-{next(_ids)}", "eventName": event, "dynamodb": body} | fields
+
+
+class Reader:
+    """Reads a table's stream on an engine from its beginning, each record once."""
+
+    def __init__(self, streams: DynamoDBStreamsClient, stream_arn: str) -> None:
+        self._streams = streams
+        self._arn = stream_arn
+        shards = streams.describe_stream(StreamArn=stream_arn)["StreamDescription"]["Shards"]
+        self._iterators = [
+            self._streams.get_shard_iterator(
+                StreamArn=stream_arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+            )["ShardIterator"]
+            for shard in shards
+        ]
+
+    def again(self) -> Reader:
+        """Make another reader of the same stream, from its beginning."""
+        return Reader(self._streams, self._arn)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Answer the records that are new since the last call."""
+        found = []
+        for i, iterator in enumerate(self._iterators):
+            while True:
+                answer = self._streams.get_records(ShardIterator=iterator)
+                iterator = self._iterators[i] = answer.get("NextShardIterator", iterator)
+                found += [lambda_record(one, self._arn) for one in answer["Records"]]
+                if not answer["Records"]:
+                    break
+        assert_nothing_is_filtered_out(found)
+        return found
+
+
+def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
+    """Check that no contribution and no topic has a use for what Lambda's filters leave out."""
+    import app
+
+    for one in [one for one in records if not filters.passes(one, "apply")]:
+        difference = engine.compute(app.CONTRIBUTIONS, one)
+        assert not difference.sums, one
+        assert not difference.poison, one
+    left_out = [one for one in records if not filters.passes(one, "push")]
+    assert subscriptions.changes(app.TOPICS, left_out) == {}
+
+
+def scan(table: Table) -> list[Item]:
+    """Answer every item of a table."""
+    return recount.scan(table.client, table.name)
+
+
+def drift(table: Table, contributions: Sequence[Contribution]) -> dict[Any, Any]:
+    """Compare every aggregate with a recount from the items; answer what differs (nothing, one hopes)."""
+    return recount.drift(contributions, scan(table))

@@ -1,0 +1,187 @@
+"""The product as its user runs it: `python -m local` in a process of its own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+import pytest
+
+from local.engines.engine import ROOT, start
+
+PATIENCE = 30.0  # seconds that anything here may take
+PAGE = "https://example.org/a"
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_", "PYTEST_"))
+}
+ENVIRONMENT["HUBBUB_SECRET"] = "0123456789abcdef0123456789abcdef"  # the tests' own: none is made in the tree
+CHALICE_LOCAL_ENGINE = 8002  # the port in .chalice/config.json
+
+
+def until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+    """Wait until a condition holds, and return what it answers."""
+    deadline = time.monotonic() + patience
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"after {patience} s still not: {what}"
+        time.sleep(0.01)
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as probes:
+        sockets = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in sockets]
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def view(client: str) -> dict[str, str]:
+    return {"url": PAGE, "time": datetime.now(UTC).isoformat(), "clientId": client.replace(" ", "-")}
+
+
+class Run:
+    """One run of the command, in a process group of its own, as a terminal has it in its foreground."""
+
+    def __init__(self, data: Path, *options: str, engine_port: int = 0, root: Path = ROOT) -> None:
+        self.port, self.socket_port, engine = free_ports(3)
+        self.engine_port = engine_port or engine
+        ports = ["--port", self.port, "--socket-port", self.socket_port, "--engine-port", self.engine_port]
+        self.stderr = data.with_suffix(".stderr")
+        self._command = [sys.executable, "-m", "local", *map(str, ports), "--data", str(data), *options]
+        self._root = root
+        self.begin()
+
+    def begin(self) -> None:
+        """Start it, for the first time or again."""
+        with self.stderr.open("ab") as stderr:
+            self.process = subprocess.Popen(
+                self._command,
+                cwd=self._root,
+                env=ENVIRONMENT,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                start_new_session=True,
+            )
+        self.lines: list[str] = []
+        self._coming: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, args=(self._coming,), daemon=True).start()
+
+    @property
+    def page(self) -> str:
+        """The page's address."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    def __enter__(self) -> Self:
+        self.wait_for("ready")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.interrupt()
+
+    def _read(self, coming: queue.Queue[str]) -> None:
+        assert self.process.stdout
+        with self.process.stdout as lines:
+            for line in lines:
+                coming.put(line.rstrip("\n"))
+        coming.put("(the end)")
+
+    def wait_for(self, line: str) -> None:
+        """Wait for a line on standard output."""
+        while line not in self.lines:
+            try:
+                self.lines.append(self._coming.get(timeout=PATIENCE))
+            except queue.Empty:
+                pytest.fail(f"no {line!r}: {self.lines} {self.stderr.read_text()}")
+            if self.lines[-1] == "(the end)":
+                pytest.fail(f"it ended before {line!r}: {self.stderr.read_text()}")
+        self.lines.remove(line)
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C, and return the exit code."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.process.wait(PATIENCE)
+
+    def call(
+        self, method: str, path: str, body: Any = None, token: str = "", port: int = 0
+    ) -> tuple[int, Any]:
+        """Send a request; return the status, and the JSON or the text that is answered."""
+        with closing(http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=60)) as connection:
+            headers = {"Content-Type": "application/json"} | (
+                {"Authorization": f"Bearer {token}"} if token else {}
+            )
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            is_json = answer.getheader("Content-Type", "").startswith("application/json")
+            return answer.status, json.loads(text) if is_json and text else text
+
+    def post(self, *views: dict[str, str], port: int = 0) -> None:
+        for first in range(0, len(views), 25):  # without a token a request may have so many
+            some = list(views[first : first + 25])
+            answer = self.call("POST", "/views", {"events": some}, port=port)
+            assert answer == (202, {"accepted": len(some), "rejected": []}), answer
+
+    def views(self) -> int:
+        status, page = self.call("GET", f"/views?url={quote(PAGE, safe='')}")
+        assert status == 200, page
+        return int(page["views"])
+
+    def wait_for_views(self, count: int) -> None:
+        until(lambda: self.views() >= count, f"{count} views")
+        assert self.views() == count
+
+    def keys(self) -> list[tuple[str, str]]:
+        """List the keys of all items in the table."""
+        client = start(f"http://127.0.0.1:{self.engine_port}", None).client("dynamodb")
+        pages = client.get_paginator("scan").paginate(TableName="hubbub-local", ConsistentRead=True)
+        return [(item["pk"]["S"], item["sk"]["S"]) for page in pages for item in page["Items"]]
+
+    def events(self) -> int:
+        """Count the event items in the table."""
+        return sum(sk.startswith("T#") for _, sk in self.keys())
+
+    def wait_for_listener(self, topic: str) -> None:
+        """Wait until somebody's subscription to a topic is in effect."""
+        until(
+            lambda: any(pk == f"TOPIC#{topic}" and sk.startswith("CONN#") for pk, sk in self.keys()),
+            f"somebody listens to {topic}",
+        )
+
+    def ports(self) -> list[int]:
+        return [self.port, self.socket_port, self.engine_port]
+
+    def processes(self) -> set[int]:
+        """Find the processes of this run: the command, the app and the engine."""
+        parents = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            except OSError:  # it has just ended
+                continue
+            if state != "Z":
+                parents[int(stat.parent.name)] = int(parent)
+        found = {self.process.pid}
+        while more := {child for child, parent in parents.items() if parent in found} - found:
+            found |= more
+        return found

@@ -1,0 +1,144 @@
+"""Makes one item and more of every kind, as this version writes them, and what it answers from them.
+
+`python -m tests.shapes tests/data/shapes-0.1.0` writes them down, once for each version that is released.
+What is there is never made again: later versions have to read it (docs/upgrading.md).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+# isort: off
+import tests.conftest  # noqa: F401 (first: an environment in which nothing reaches AWS)
+import app
+
+# isort: on
+from bench.chat import OurChat
+from chalicelib import settings
+from chalicelib.aggregates import lag, quarantine
+from chalicelib.api import auth
+from chalicelib.api.auth import Caller
+from chalicelib.challenges import submissions
+from chalicelib.chat import handlers
+from chalicelib.comments import changes
+from chalicelib.comments.schemas import CommentPatch
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards.schemas import SeasonBody
+from chalicelib.leaderboards.score_schemas import ScoreBody
+from local.engines.engine import start
+from ops.maintenance import export
+from ops.maintenance import scan as segments
+from tests.ops.test_erase import PAGE, plant
+from tests.support.live import Live
+from tests.support.records import scan
+from tests.support.tables import table_on
+
+FOREVER = 4_102_444_800  # so that no reader takes an item for one that has expired
+ADMIN = Caller("admin", admin=True)
+
+
+def make(live: Live) -> None:
+    """Write something of every kind."""
+    now, table = datetime.now(UTC), live.table
+    plant(table)
+    for number, value in enumerate((90, 250, 999)):
+        body = ScoreBody(id="1", value=Decimal(value))
+        scores.submit(table, "kart", body, Caller(f"driver-{number}"), now)
+    boards.reset(table, "golf", SeasonBody(season=1), now + timedelta(seconds=1))
+    submissions.submit(table, "hunt", "ben", "c", now)
+    [shoe] = [item for item in scan(table) if item["pk"] == "PRODUCT#shoe-1" and item.get("author") == "ben"]
+    patch = CommentPatch(rating=2, language="pt-BR", text="edited")
+    changes.patch(table, "shoe-1", shoe["sk"].split("#")[1], patch, Caller("ben"), None, now)
+    us = OurChat(table)
+    for id in ("a", "b", "c", "d", "e"):
+        us.connect(id)
+        us.say(id, '{"action": "status"}')
+    us.say("a", '{"action": "message", "text": "hello"}')
+    topic = json.dumps({"action": "subscribe", "topic": f"views:{PAGE}"})
+    handlers.hear(table, us.posts, app.TOPICS, _frame("b", topic), now, settings.current())
+    us.say("c", '{"action": "report", "reason": "spam", "messages": [{"mine": true, "text": "no"}]}')
+    table.put(quarantine.entry(b"x" * 12, 1, quarantine.Poison({"pk": {"S": "PLAYER#x"}}, 1, "no"), 1))
+    table.put(segments.Segment(0, 2, {"pk": "a", "sk": "b"}).item("BACKFILL#comments"))
+    lag.lag(table, lambda: now, pause=lambda seconds: None)
+    live.drain()
+
+
+def _frame(id: str, body: str) -> dict[str, Any]:
+    return {"requestContext": {"connectionId": id, "apiId": "local", "stage": "local"}, "body": body}
+
+
+def items(live: Live) -> list[Item]:
+    """Answer every item in the order of the keys; what is not read once it has expired does not expire."""
+    lasting = {"ttl": FOREVER}
+    found = [
+        item | (lasting if "ttl" in item and not item["pk"].startswith("URL#") else {})
+        for item in scan(live.table)
+    ]
+    return sorted(found, key=lambda item: Key(item["pk"], item["sk"]))
+
+
+def questions() -> list[str]:
+    """Answer what is asked of a version: every kind of read that does not follow the clock."""
+    today = datetime.now(UTC).date()
+    frame = f"from={today}&to={today + timedelta(days=1)}"
+    return [
+        f"/views?url={PAGE}",
+        f"/views/series?url={PAGE}&interval=day&{frame}",
+        f"/views/events?url={PAGE}",
+        "/views/top?site=example.org",
+        "/leaderboards/kart",
+        "/leaderboards/kart/players/ben",
+        "/leaderboards/kart/entries",
+        "/leaderboards/kart/entries?around=anna",
+        "/leaderboards/kart/distribution",
+        "/leaderboards/kart/players/ben/activities",
+        "/leaderboards/golf",
+        "/leaderboards/golf?season=1",
+        "/leaderboards/golf/entries?season=1",
+        "/challenges/hunt",
+        "/challenges/hunt/statistics",
+        "/challenges/hunt/players/ben",
+        "/challenges/hunt/leaders",
+        "/challenges/quiz/statistics",
+        "/products/shoe-1/comments",
+        "/products/shoe-1/comments?rating=2,5&language=pt-BR",
+        "/products/shoe-1/statistics",
+        "/products/leaders",
+        "/chat/reports",
+    ]
+
+
+def ask(http: Any, question: str) -> Any:
+    """Ask as an admin."""
+    token = auth.mint(settings.current(), "admin-1", scope="admin")
+    answer = http.request("GET", question, headers={"Authorization": f"Bearer {token}"}, body=b"")
+    return {"status": answer.status_code, "answer": json.loads(answer.body)}
+
+
+def main(place: Path) -> None:
+    """Write down what this version writes and answers."""
+    from chalice.test import Client
+
+    if Path(f"{place}.jsonl").exists():
+        raise SystemExit(f"{place}.jsonl is there, and stays as it is")
+    with start("ministack", data=None) as engine, table_on(engine) as made:
+        live = Live((engine, made.name, made.stream_arn), app.CONTRIBUTIONS)
+        make(live)
+        with mock.patch.object(app, "connect", return_value=live.table), Client(app.app) as client:
+            answers = {question: ask(client.http, question) for question in questions()}
+        lines = "".join(map(export.line, items(live)))
+    Path(f"{place}.jsonl").write_text(lines, encoding="utf-8")
+    Path(f"{place}.json").write_text(
+        json.dumps(answers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,34 @@
+"""Tables on a real engine, each for one test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from chalicelib.dynamo.table import Table, connect
+from chalicelib.settings import Settings
+from local.engines.engine import Engine
+from ops.aws import template
+from tests.support.records import Reader
+
+
+@contextmanager
+def table_on(engine: Engine) -> Iterator[template.Table]:
+    """Make a table, and delete it after."""
+    dynamodb = engine.client("dynamodb")
+    made = template.create_table(dynamodb, "dev", name=f"test-{uuid4().hex}")
+    try:
+        yield made
+    finally:
+        dynamodb.delete_table(TableName=made.name)
+
+
+@contextmanager
+def store_on(engine: Engine, pause: Callable[[float], None] = time.sleep) -> Iterator[tuple[Table, Reader]]:
+    """Make a table with a client of its own, whose calls a test may answer itself, and its stream."""
+    with table_on(engine) as made:
+        client = connect(Settings(endpoint=engine.endpoint, table=made.name)).client
+        stream = Reader(engine.client("dynamodbstreams"), made.stream_arn)
+        yield Table(made.name, client, pause=pause), stream

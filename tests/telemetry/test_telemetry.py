@@ -1,0 +1,115 @@
+"""Each invocation prints what it has counted as one line of metrics, and nothing that names a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+import app
+from chalicelib.errors import Busy
+from chalicelib.settings import Settings
+from chalicelib.telemetry import metrics
+from chalicelib.views import events as views
+from chalicelib.views.validation import View
+from tests.support.faults import instead
+from tests.support.records import record
+from tests.support.site import Site
+from tests.views.test_views import PAGE
+
+
+@pytest.fixture(autouse=True)
+def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Metrics as a deployed function prints them, and none of another test's."""
+    monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "false")
+    metrics.publish("before")
+    yield
+    metrics.publish("after")
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    return [line for line in printed if "_aws" in line and line["service"] != "before"]
+
+
+def test_a_request_is_measured_for_all_and_for_its_feature(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    site.get(f"/views?url={PAGE}")
+    [line] = lines(capsys)
+    [directive] = line["_aws"]["CloudWatchMetrics"]
+    assert directive["Namespace"] == "Hubbub/local"
+    assert directive["Dimensions"] == [["service"], ["service", "feature"]]
+    assert {one["Name"]: one["Unit"] for one in directive["Metrics"]} == {
+        "Latency": "Milliseconds",
+        "ServerErrors": "Count",
+    }
+    assert (line["service"], line["feature"], line["ServerErrors"]) == ("api", "views", [0.0])
+    assert line["Latency"][0] > 0
+    assert PAGE not in json.dumps(line)
+
+
+def test_an_error_of_ours_is_counted_and_one_of_the_clients_is_not(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capsys.readouterr()
+    assert site.call("GET", "/views")[0] == 400
+    monkeypatch.setattr(views, "count", lambda *_: 1 // 0)
+    assert site.call("GET", f"/views?url={PAGE}")[0] == 500
+    assert [line["ServerErrors"] for line in lines(capsys)] == [[0.0], [1.0]]
+
+
+def test_views_are_counted_as_they_are_taken_and_applied(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    events = [{"url": PAGE, "time": "2020-01-01T00:00:00Z", "clientId": "old"}, {"url": "no"}]
+    assert site.post({"events": events})[0] == 202
+    [line] = lines(capsys)
+    assert (line["ViewsAccepted"], line["ViewsRejected"]) == ([0.0], [2.0])
+    broken = {"pk": "PLAYER#p", "sk": "BOARD#b#1", "score": "many"}
+    app.apply({"Records": [record(None, broken)]}, None)
+    [line] = lines(capsys)
+    assert (line["service"], line["Quarantined"], line["Applied"]) == ("aggregates", [1.0], [0.0])
+    assert {one["Name"]: one["Unit"] for one in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]}[
+        "Lag"
+    ] == "Seconds"
+
+
+def test_a_try_that_is_made_again_is_counted_by_its_cause_also_when_it_fails_in_the_end(
+    live_site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = live_site.table
+    monkeypatch.setattr(table, "_pause", lambda _: None)
+    answer: Any = {"Error": {"Code": "TransactionCanceledException"}}
+    answer["CancellationReasons"] = [{"Code": "TransactionConflict"}]
+    conflict = ClientError(answer, "TransactWriteItems")
+    throttle = ClientError({"Error": {"Code": "ThrottlingException"}}, "T")
+    view = views._item(View(PAGE, datetime.now(UTC), "c"), Settings())
+    capsys.readouterr()
+    with instead(table, "TransactWriteItems", conflict, throttle, throttle):
+        app.apply({"Records": [record(None, view)]}, None)
+    [line] = lines(capsys)
+    assert [line[name] for name in ("Conflicts", "Throttles", "Applied")] == [[1], [2], [1]]
+    with instead(table, "TransactWriteItems", *[conflict] * 999) as calls, pytest.raises(Busy):
+        app.apply({"Records": [record(None, view)]}, None)
+    [line] = lines(capsys)
+    assert line["Conflicts"] == [float(len(calls))]
+    assert "Applied" not in line
+    lost = EndpointConnectionError(endpoint_url="x")
+    with instead(table, "TransactWriteItems", lost):
+        app.apply({"Records": [record(None, view)]}, None)
+    assert [line["Unreachable"] for line in lines(capsys)] == [[1.0]]
+
+
+def test_an_invocation_that_counts_nothing_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics.publish("chat")
+    assert lines(capsys) == []
+    metrics.count(Pairs=1)
+    metrics.publish("chat")
+    assert [line["Pairs"] for line in lines(capsys)] == [[1.0]]

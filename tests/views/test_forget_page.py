@@ -1,0 +1,302 @@
+"""A page is removed with all its numbers, whatever the stream delivers twice or late, and may be killed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from click.testing import CliRunner
+
+import app
+from chalicelib import times
+from chalicelib.aggregates import engine as aggregates
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
+from chalicelib.settings import Settings
+from chalicelib.views import events
+from chalicelib.views import queries as view_queries
+from chalicelib.views.schemas import PageQuery, SeriesQuery, TopQuery
+from chalicelib.views.validation import View
+from local.engines.engine import Engine
+from ops.__main__ import main
+from ops.aws import template
+from ops.maintenance import forget
+from ops.maintenance.forget import Forgotten
+from proof.world import Killed
+from tests.support.faults import after, instead
+from tests.support.live import Live
+from tests.support.records import Reader, drift, record, scan
+from tests.support.tables import table_on
+
+SPAM, GOOD = "https://example.org/spam", "https://example.org/good"
+NOW = datetime.now(UTC)
+STAGE = Settings()
+
+
+class Stream:
+    """A table, and a stream that is applied when a test says so, as badly as it likes."""
+
+    def __init__(self, table: Table, reader: Reader) -> None:
+        self.table, self.reader = table, reader
+        self.delivered: list[Any] = []
+        self._read = 0
+
+    def apply(self, *_: float) -> None:
+        """Apply what is new, and with it again the last few that came before."""
+        while records := self.new():
+            aggregates.apply(self.table, app.CONTRIBUTIONS, self.delivered[-5:] + records)
+            self.delivered += records
+
+    def again(self) -> None:
+        """Deliver everything once more."""
+        self.apply()
+        aggregates.apply(self.table, app.CONTRIBUTIONS, self.delivered)
+        self.apply()
+
+    def new(self) -> list[Any]:
+        """Read what is new: a whole stream each time, for moto's iterators lose their place at its end."""
+        records = self.reader.again().read()
+        self._read, records = len(records), records[self._read :]
+        return records
+
+    def view(self, url: str, count: int, *, first: int = 0, days: int = 0) -> None:
+        seen = [
+            View(url, NOW - timedelta(days=days, seconds=i), f"c{i % 3}") for i in range(first, first + count)
+        ]
+        events.write(self.table, seen, STAGE, NOW)
+
+    def forget(self, url: str = SPAM, pause: Callable[[float], None] | None = None, **more: Any) -> Forgotten:
+        options: dict[str, Any] = {"rate": None, "patience": 60, "tick": lambda _: None} | more
+        return forget.forget(self.table, url, pause=pause or self.apply, **options)
+
+    def of(self, url: str) -> tuple[int, int]:
+        found = events.count(self.table, PageQuery(url=url))
+        return found.views, found.uniques
+
+
+@pytest.fixture
+def stream(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Stream:
+    monkeypatch.setattr(forget, "at_once", lambda work, things: [work(thing) for thing in things])
+    table = Table(moto_table.name, boto3.client("dynamodb"))
+    made = Stream(table, Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn))
+    made.view(SPAM, 3)
+    made.view(SPAM, 2, days=2)
+    made.view(GOOD, 2)
+    made.apply()
+    return made
+
+
+def expire(stream: Stream, url: str, count: int) -> None:
+    """Remove some events of a page as TTL does: they stay in the sums."""
+    gone = [item for item in scan(stream.table) if item["pk"] == f"URL#{url}" and item["sk"].startswith("T#")]
+    for item in gone[:count]:
+        stream.table.delete(Key(item["pk"], item["sk"]))
+    stream.new()  # these deletions are DynamoDB's own
+    service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+    expired = [record(item, None, userIdentity=service) for item in gone[:count]]
+    assert aggregates.apply(stream.table, app.CONTRIBUTIONS, expired).ignored == len(expired)
+
+
+def rest(stream: Stream) -> list[Item]:
+    return [item for item in scan(stream.table) if item["pk"] == f"URL#{SPAM}"]
+
+
+def is_forgotten(stream: Stream) -> bool:
+    """Tell whether nothing of the page is to be seen, and only empty items that expire are there."""
+    top = view_queries.top(stream.table, TopQuery(site="example.org")).items
+    series = view_queries.series(stream.table, SeriesQuery(url=SPAM), NOW).items
+    assert stream.of(SPAM) == (0, 0)
+    assert [one.url for one in top] == [GOOD]
+    assert not any(one.views or one.uniques for one in series)
+    return all(set(item) == {"pk", "sk", "ttl"} for item in rest(stream))
+
+
+@pytest.mark.parametrize("expired", [0, 2, 5])
+def test_a_page_goes_with_all_its_numbers_and_others_keep_theirs(stream: Stream, expired: int) -> None:
+    expire(stream, SPAM, expired)
+    before = stream.of(GOOD)
+    found = forget.find(stream.table, SPAM)
+    assert found == Counter(views=5 - expired, visitors=5, days=2, total=1) - Counter(views=0)
+    done = stream.forget()
+    assert (done.removed, done.left, done.is_late) == (found, Counter(), False)
+    assert is_forgotten(stream)
+    assert {item["sk"].split("#")[0] for item in rest(stream)} == {"STATISTICS", "DAY"}
+    assert all(item["ttl"] < (NOW + timedelta(days=4)).timestamp() for item in rest(stream))
+    assert stream.of(GOOD) == before == (2, 2)
+    stream.again()
+    assert is_forgotten(stream)
+    assert drift(stream.table, app.CONTRIBUTIONS) == {}
+
+
+def test_again_it_finds_nothing_and_a_new_view_begins_a_new_page(stream: Stream) -> None:
+    stream.forget()
+    again = stream.forget()
+    assert (again.removed, again.left) == (Counter(), Counter())
+    stream.view(SPAM, 2, first=100)
+    stream.apply()
+    assert stream.of(SPAM) == (2, 2)
+    page = stream.table.get(events.page_key(SPAM)) or {}
+    assert page["ttl"] > (NOW + timedelta(days=400)).timestamp()  # it does not go with the old one's shell
+    assert drift(stream.table, app.CONTRIBUTIONS) == {}
+
+
+def test_a_page_that_never_was_is_nothing_to_remove(stream: Stream) -> None:
+    done = stream.forget("https://example.org/never")
+    assert (done.removed, done.left, done.is_late) == (Counter(), Counter(), False)
+    assert not [item for item in scan(stream.table) if item["pk"].endswith("/never")]
+
+
+def test_sums_wait_for_a_stream_that_lags_however_long(stream: Stream) -> None:
+    """Nothing of the page is applied for a while: neither its last views nor the deletions."""
+    expire(stream, SPAM, 2)
+    stream.view(SPAM, 4, first=50)
+    pauses = 0
+
+    def late(_: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        assert stream.of(SPAM)[0] == 5 or pauses > 40
+        if pauses > 40:
+            stream.apply()
+
+    done = stream.forget(pause=late)
+    assert (done.left, done.removed["views"]) == (Counter(), 7)
+    stream.apply()
+    assert is_forgotten(stream)
+
+
+def test_a_stream_that_does_not_come_leaves_the_sums_alone(stream: Stream) -> None:
+    done = stream.forget(patience=0.01, pause=lambda _: None)
+    assert (done.is_late, done.removed) == (True, Counter(views=5, visitors=5))
+    assert done.left == Counter(days=2, total=1)
+    assert stream.of(SPAM) == (5, 5)
+    done = stream.forget()
+    assert (done.is_late, done.left) == (False, Counter())
+    assert is_forgotten(stream)
+
+
+@pytest.mark.parametrize(
+    ("operation", "calls"),
+    [
+        *(("DeleteItem", calls) for calls in (0, 5, 8, 9)),
+        *(("UpdateItem", calls) for calls in (0, 1, 2)),
+        *(("PutItem", calls) for calls in (0, 1, 2, 3)),
+    ],
+)
+def test_it_may_be_killed_at_any_call_and_run_again(stream: Stream, operation: str, calls: int) -> None:
+    expire(stream, SPAM, 2)
+    through: list[Any] = [None] * calls
+    try:
+        with instead(stream.table, operation, *through, Killed()):
+            stream.forget()
+    except Killed:
+        pass
+    done = stream.forget()
+    assert (done.left, done.is_late) == (Counter(), False)
+    stream.again()
+    assert is_forgotten(stream)
+    assert stream.of(GOOD) == (2, 2)
+
+
+@pytest.mark.parametrize("operation", ["DeleteItem", "UpdateItem", "PutItem"])
+def test_a_call_whose_answer_is_lost_does_no_harm(stream: Stream, operation: str) -> None:
+    expire(stream, SPAM, 2)
+    try:
+        with after(stream.table, operation, Killed()):
+            stream.forget()
+    except Killed:
+        pass
+    assert stream.forget().left == Counter()
+    stream.apply()
+    assert is_forgotten(stream)
+
+
+def test_a_view_that_comes_meanwhile_is_removed_or_counted_but_never_half(stream: Stream) -> None:
+    expire(stream, SPAM, 2)
+    sent = 0
+
+    def meanwhile(_: float) -> None:
+        nonlocal sent
+        if sent < 2:
+            stream.view(SPAM, 1, first=200 + sent)
+            sent += 1
+        stream.apply()
+
+    done = stream.forget(pause=meanwhile)
+    stream.apply()
+    facts = [item for item in rest(stream) if item["sk"].startswith("T#")]
+    assert sent == 2
+    assert (bool(done.left), len(facts)) == (False, 0)
+    assert is_forgotten(stream)
+
+
+def test_a_page_that_is_viewed_all_the_time_is_left_and_its_sums_stay_right(stream: Stream) -> None:
+    sent = 0
+
+    def meanwhile(_: float) -> None:
+        nonlocal sent
+        stream.apply()
+        stream.view(SPAM, 1, first=300 + sent)
+        sent += 1
+
+    done = stream.forget(pause=meanwhile)
+    assert done.left["views"] == 1
+    assert sent == forget.ROUNDS
+    stream.apply()
+    # Sets only grow: the hours of a visitor whose event is gone stay, and the tokens of past rounds.
+    assert {name for _, name in drift(stream.table, app.CONTRIBUTIONS)} <= {"hours", "seen"}
+    assert stream.forget().left == Counter()
+    stream.apply()
+    assert is_forgotten(stream)
+
+
+def test_an_imported_history_is_removed_too(stream: Stream) -> None:
+    old = View(SPAM, NOW - timedelta(days=900), "old")
+    events.write(stream.table, [old], STAGE, NOW, expiry=lambda _: times.epoch(NOW + timedelta(days=30)))
+    stream.apply()
+    assert stream.forget().left == Counter()
+    assert is_forgotten(stream)
+
+
+@contextmanager
+def command(engine: Engine, patch: pytest.MonkeyPatch) -> Iterator[Live]:
+    with table_on(engine) as made:
+        live = Live((engine, made.name, made.stream_arn), app.CONTRIBUTIONS)
+        patch.setenv("HUBBUB_ENDPOINT", engine.endpoint)
+        patch.setenv("HUBBUB_TABLE", made.name)
+        events.write(live.table, [View(SPAM, NOW, f"c{i}") for i in range(150)], STAGE, NOW)
+        live.drain()
+        yield live
+
+
+def test_the_command_asks_first_and_takes_an_address_in_any_notation(
+    ministack: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with command(ministack, monkeypatch) as live:
+
+        def run(*options: str, answer: str = "") -> Any:
+            return CliRunner().invoke(main, ["forget-page", "Example.org/x/../spam", *options], input=answer)
+
+        dry = run("--dry-run", "--json")
+        counts = {"views": 150, "visitors": 150, "days": 1, "total": 1}
+        assert (dry.exit_code, json.loads(dry.stdout)["found"]) == (0, counts)
+        refused = run(answer="n\n")
+        assert refused.exit_code == 1
+        assert f"Remove the page {SPAM} from local, for ever?" in refused.output
+        late = run("--yes", "--patience", "1", "--json")
+        assert (late.exit_code, json.loads(late.stdout)["late"]) == (3, True)
+        with live.applied():
+            done = run("--yes", "--json")
+        assert (done.exit_code, json.loads(done.stdout)["left"]) == (0, {})
+        assert {item["sk"].split("#")[0] for item in scan(live.table) if item["pk"] == f"URL#{SPAM}"} == {
+            "STATISTICS",
+            "DAY",
+        }
+        assert live.table.query(events.site_key("example.org"), index="gsi1").items == []
+    assert CliRunner().invoke(main, ["forget-page", "nowhere"]).exit_code == 2

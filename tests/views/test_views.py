@@ -1,0 +1,546 @@
+"""Views over REST, from the request to the aggregate: the contract, on moto."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+
+import app
+from chalicelib import settings
+from chalicelib.aggregates import engine
+from chalicelib.api import auth, cursors
+from chalicelib.api.auth import Caller
+from chalicelib.chat import subscriptions
+from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.table import Table
+from chalicelib.errors import BadCursor, BadRequest, Busy
+from chalicelib.settings import Settings
+from chalicelib.views import events as views
+from chalicelib.views import queries as view_queries
+from chalicelib.views.schemas import EventsQuery, SeriesQuery, ViewsBody
+from chalicelib.views.validation import View, check
+from ops.aws import template
+from ops.aws.smoke import smoke_page
+from tests.support.faults import instead
+from tests.support.records import Reader, scan
+from tests.support.site import Site
+
+PAGE = "https://example.org/a"
+LAST = SeriesQuery(url=PAGE, interval="hour", from_="9999-12-31", to="9999-12-31T23:59:59Z")
+
+
+def event(seconds_ago: float = 0, *, url: str = PAGE, client: str = "c-1") -> dict[str, str]:
+    time = datetime.now(UTC) - timedelta(seconds=seconds_ago)
+    return {"url": url, "time": time.isoformat(), "clientId": client}
+
+
+def test_the_published_event_is_accepted_as_it_is_and_counted(site: Site) -> None:
+    assert site.post(event()) == (202, {"accepted": 1, "rejected": []})
+    site.settle()
+    assert site.get(f"/views?url={PAGE}") == {"url": PAGE, "views": 1, "uniques": 1}
+
+
+def test_the_published_event_has_no_scheme_and_every_read_takes_its_notation(site: Site) -> None:
+    published = "myblog.com/article1"
+    assert site.post(event(url=published)) == (202, {"accepted": 1, "rejected": []})
+    assert site.post({"events": [event(1, url=published)]}) == (202, {"accepted": 1, "rejected": []})
+    site.settle()
+    url = f"https://{published}"
+    assert site.get(f"/views?url={published}") == {"url": url, "views": 2, "uniques": 1}
+    assert site.get(f"/views?url={url}")["views"] == 2
+    assert site.get(f"/views/series?url={published}")["items"][-1]["views"] >= 1
+    assert "views: 2" in site.get(f"/views/badge.svg?url={published}")
+    events = site.get(f"/views/events?url={published}", Authorization=site.admin())["items"]
+    assert [one["url"] for one in events] == [url, url]
+    assert site.get("/views/top?site=myblog.com")["items"] == [{"url": url, "views": 2}]
+    assert subscriptions.canonical(app.TOPICS, f"views:{published}") == f"views:{url}"
+    with_port = "localhost:8000/x"
+    assert site.post(event(url=with_port))[0] == 202
+    site.settle()
+    assert site.get(f"/views?url={with_port}")["url"] == f"https://{with_port}"
+
+
+def test_a_page_never_seen_has_no_views(site: Site) -> None:
+    assert site.get(f"/views?url={PAGE}") == {"url": PAGE, "views": 0, "uniques": 0}
+
+
+def test_the_same_view_in_another_notation_counts_once(site: Site) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    there = now.astimezone(datetime.strptime("+0530", "%z").tzinfo)
+    same = [
+        {"url": "https://EXAMPLE.org:443/x/../a#top", "time": now.isoformat(), "clientId": "c"},
+        {"url": PAGE, "time": there.isoformat(), "clientId": "c"},
+        {"url": PAGE, "time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "clientId": "c"},
+        {"url": PAGE, "time": now.strftime("%Y-%m-%dT%H:%M:%S.000Z"), "clientId": "c"},
+    ]
+    for one in same:
+        assert site.post(one)[0] == 202
+    assert site.post({"events": same})[1]["accepted"] == 4
+    site.settle()
+    assert site.get(f"/views?url={PAGE}")["views"] == 1
+
+
+def test_a_batch_answers_each_event_that_does_not_count_with_its_reason(site: Site) -> None:
+    day = 86_400
+    good = event()
+    batch = {
+        "bad_url": good | {"url": "not an address"},
+        "bad_time": good | {"time": "yesterday"},
+        "bad_client": good | {"clientId": ""},
+        "too_old": event(8 * day),
+        "in_the_future": event(-3600),
+    }
+    status, answer = site.post({"events": [good, *batch.values()]})
+    assert status == 202
+    assert answer["accepted"] == 1
+    assert answer["rejected"] == [{"index": i, "reason": reason} for i, reason in enumerate(batch, 1)]
+    site.settle()
+    assert site.get(f"/views?url={PAGE}")["views"] == 1
+
+
+@pytest.mark.parametrize("odd", [None, 1, "text", [], {}, {"url": 1}, {"url": PAGE}, {"url": {"a": 1}}])
+def test_an_event_of_any_shape_gets_a_reason(site: Site, odd: Any) -> None:
+    status, answer = site.post({"events": [odd, event()]})
+    assert (status, answer["accepted"]) == (202, 1)
+    assert answer["rejected"][0]["reason"] in ("bad_url", "bad_time")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("url", "example"),
+        ("url", "/a"),
+        ("url", "ftp://example.org/"),
+        ("url", "javascript:alert(1)"),
+        ("url", "mailto:a@example.org"),
+        ("url", None),
+        ("time", "2026-11-21T10:00:00"),
+        ("time", 5),
+        ("clientId", "a b"),
+        ("clientId", "ü"),
+        ("clientId", "x" * 129),
+        ("clientId", 7),
+    ],
+)
+def test_a_single_malformed_event_is_400_and_names_the_field(site: Site, field: str, value: Any) -> None:
+    status, answer = site.post(event() | {field: value})
+    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert answer["Message"].startswith(f"{field}: ")
+
+
+CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://google.com/bot)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "field", "body", "agent"),
+    [
+        ("too_old", "time", event(30 * 86_400), "a browser"),
+        ("in_the_future", "time", event(-3600), "a browser"),
+        ("site_not_allowed", "url", event(url="https://elsewhere.example/"), "a browser"),
+        ("bot", "User-Agent", event(), CRAWLER),
+    ],
+)
+def test_a_single_event_that_is_not_counted_is_422_with_its_reason_and_in_a_batch_it_is_rejected(
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: str,
+    field: str,
+    body: dict[str, str],
+    agent: str,
+) -> None:
+    monkeypatch.setattr(app, "stage", app.stage._replace(sites=frozenset({"example.org"})))
+    status, answer = site.post(body, User_Agent=agent)
+    assert (status, answer["Code"]) == (422, reason)
+    assert answer["Message"].startswith(f"{field}: ")
+    rejected = {"accepted": 0, "rejected": [{"index": 0, "reason": reason}]}
+    assert site.post({"events": [body]}, User_Agent=agent) == (202, rejected)
+    site.settle()
+    assert scan(site.table) == []
+
+
+def test_a_crawlers_views_do_not_count_and_a_programs_do(site: Site) -> None:
+    malformed = event() | {"url": "?"}
+    assert site.post(malformed, User_Agent=CRAWLER)[0] == 400
+    rejected = [{"index": 0, "reason": "bad_url"}, {"index": 1, "reason": "bot"}]
+    batch = {"events": [malformed, event()]}
+    assert site.post(batch, User_Agent=CRAWLER) == (202, {"accepted": 0, "rejected": rejected})
+    for program in ("python-requests/2.32", "curl/8.5", "HeadlessChrome/130", "node", ""):
+        assert site.post(event(), User_Agent=program)[1]["accepted"] == 1, program
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"7", b"null", b"\xff", b'{"events": 7}', b'{"events": null}', b'{"events":[NaN]}'],
+)
+def test_a_body_that_is_no_request_is_400(site: Site, body: bytes) -> None:
+    status, answer = site.post(body)
+    assert (status, answer["Code"]) == (400, "BadRequest")
+
+
+def test_a_batch_takes_500_events_and_not_one_more(site: Site) -> None:
+    batch = [event(i, client=f"c{i}") for i in range(500)]
+    token = site.token("somebody")
+    with instead(site.table, "BatchWriteItem") as writes, instead(site.table, "GetItem") as reads:
+        everything = {"accepted": 500, "rejected": []}
+        assert site.post({"events": batch}, Authorization=token) == (202, everything)
+    assert (len(writes), len(reads)) == (20, 0)
+    assert site.post({"events": [*batch, event()]}, Authorization=token)[0] == 413
+    assert site.post({"events": []}) == (202, {"accepted": 0, "rejected": []})
+    assert site.post({"events": [], "url": PAGE})[0] == 400
+
+
+def test_without_a_valid_token_a_batch_takes_25_events_and_not_one_more(site: Site) -> None:
+    batch = [event(i, client=f"c{i}") for i in range(25)]
+    assert site.post({"events": batch}) == (202, {"accepted": 25, "rejected": []})
+    expired = "Bearer " + auth.mint(settings.current(), "me", seconds=-1)
+    with instead(site.table, "BatchWriteItem") as writes:
+        for token in ("", expired, "Bearer x"):
+            status, answer = site.post({"events": [*batch, event()]}, Authorization=token)
+            assert (status, answer["Code"]) == (413, "TooLarge")
+            assert "26" in answer["Message"]
+            assert "25" in answer["Message"]
+            assert "token" in answer["Message"]
+    assert writes == []
+    for token in (site.token("me"), site.admin()):
+        assert site.post({"events": [*batch, event()]}, Authorization=token)[0] == 202
+
+
+def test_only_configured_sites_count() -> None:
+    now = datetime.now(UTC)
+    only = Settings(stage="dev", sites=frozenset({"example.org", "*.example.com"}))
+
+    def reason(url: str, stage: Settings) -> object:
+        seen = check(event() | {"url": url}, stage, now)
+        return seen if isinstance(seen, str) else None
+
+    assert reason("https://example.org/", only) is None
+    assert reason("https://a.b.example.com/", only) is None
+    assert reason("https://example.com/", only) == "site_not_allowed"
+    assert reason("https://evil-example.org/", only) == "site_not_allowed"
+    assert reason("https://example.org/", Settings(stage="dev")) == "site_not_allowed"
+    assert reason("https://example.org/", Settings(stage="local")) is None
+    assert reason("https://example.org/", Settings(stage="dev", sites=frozenset({"*"}))) is None
+
+
+def test_an_entry_with_a_path_allows_these_pages_of_a_host_alone() -> None:
+    listed = "example.org/blog/*, example.org/%41bout, Example.com, *.example.net/a?*, [::1]/x"
+    stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": listed})
+    now = datetime.now(UTC)
+    counted = {
+        "https://example.org/blog/": True,
+        "http://example.org:8080/blog/2026/a?b=c": True,
+        "https://example.org/x/../blog/a": True,
+        "https://example.org/blog": False,
+        "https://example.org/blog/../admin": False,
+        "https://example.org/blog/%2e%2e/admin": False,
+        "https://example.org/About": True,
+        "https://example.org/About?x": False,
+        "https://example.org/About/": False,
+        "https://example.org/": False,
+        "https://example.com/any?thing": True,
+        "https://www.example.net/a?x": True,
+        "https://www.example.net/a": False,
+        "https://www.example.net/abc": False,
+        "https://example.net/a?x": False,
+        "https://evil-example.org/blog/": False,
+    }
+    for url, is_counted in counted.items():
+        seen = check(event() | {"url": url}, stage, now)
+        assert (seen != "site_not_allowed") == is_counted, url
+    assert stage.allows("example.org")
+    assert not stage.allows("example.net")
+    with pytest.raises(ValueError, match="HUBBUB_SITES"):
+        settings.read({"HUBBUB_SITES": "example.org/a\x07b"})
+
+
+def test_the_page_of_the_smoke_test_is_one_that_the_stage_counts() -> None:
+    for listed in ("example.org", "*", "*.example.org", "example.org/blog/*", "a.example/x, b.example/*", ""):
+        stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": listed})
+        page = smoke_page(stage)
+        assert bool(page) == bool(listed)
+        if page:
+            assert isinstance(check(event() | {"url": page}, stage, datetime.now(UTC)), View), listed
+
+
+def test_a_view_expires_after_its_window_and_can_never_count_again() -> None:
+    """Whatever is still accepted, and whatever still waits in the queue, meets its own item."""
+    stage, now = Settings(), datetime.now(UTC)
+    oldest = now - stage.views_window
+    accepted = check(event() | {"time": oldest.isoformat()}, stage, now)
+    assert isinstance(accepted, View)
+    assert check(event() | {"time": (oldest - timedelta(seconds=1)).isoformat()}, stage, now) == "too_old"
+    written: list[Item] = []
+
+    class Kept(Table):
+        def batch_put(self, items: Any) -> None:
+            written.extend(items)
+
+    kept: Any = Kept("t", None)  # type: ignore[arg-type]
+    assert views.write(kept, [accepted], stage, now) == 1
+    removed_from = datetime.fromtimestamp(written[0]["ttl"], UTC)
+    assert removed_from > now + timedelta(days=14)  # nothing waits longer in the queue
+    assert views.write(kept, [accepted], stage, removed_from) == 0
+
+
+def test_a_series_has_every_hour_and_gaps_are_0(site: Site) -> None:
+    today = datetime.now(UTC).replace(minute=30, second=0, microsecond=0) - timedelta(days=1)
+    start = today.replace(hour=10)
+    for minutes, client in ((0, "a"), (5, "a"), (6, "b"), (125, "a")):
+        site.post({"url": PAGE, "time": (start + timedelta(minutes=minutes)).isoformat(), "clientId": client})
+    site.settle()
+    frame = f"from={start:%Y-%m-%dT09:59:00Z}&to={start:%Y-%m-%dT13:00:00Z}"
+    items = site.get(f"/views/series?url={PAGE}&interval=hour&{frame}")["items"]
+    assert [(one["time"][11:], one["views"], one["uniques"]) for one in items] == [
+        ("09:00:00Z", 0, 0),
+        ("10:00:00Z", 3, 2),
+        ("11:00:00Z", 0, 0),
+        ("12:00:00Z", 1, 1),
+    ]
+    [day] = site.get(f"/views/series?url={PAGE}&interval=day&from={start:%Y-%m-%d}&to={start:%Y-%m-%d}")[
+        "items"
+    ]
+    assert day == {"time": f"{start:%Y-%m-%d}T00:00:00Z", "views": 4, "uniques": 2}
+
+
+def test_a_client_is_a_unique_again_on_another_day(site: Site) -> None:
+    for days in (0, 0.001, 1, 2):
+        site.post(event(days * 86_400))
+    site.settle()
+    found = site.get(f"/views?url={PAGE}")
+    items = site.get(f"/views/series?url={PAGE}")["items"]
+    assert found["views"] == sum(one["views"] for one in items) == 4
+    assert found["uniques"] == sum(one["uniques"] for one in items)
+    assert found["uniques"] in (3, 4)  # 4 within 90 seconds after midnight
+    assert len(items) in (30, 31)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "?url=",
+        "?url=x",
+        f"?url={PAGE}&interval=week",
+        f"?url={PAGE}&from=yesterday",
+        f"?url={PAGE}&to=2026-13-01",
+        f"?url={PAGE}&from=2026-02-01&to=2026-01-01",
+        f"?url={PAGE}&from=2026-02-02&to=2026-02-01",
+        f"?url={PAGE}&from=2020-01-01&to=2026-01-01",
+        f"?url={PAGE}&interval=hour&from=2026-01-01&to=2026-03-01",
+        f"?url={PAGE}&url={PAGE}",
+        f"?url={PAGE}&from=2026-01-01T00:00:00",
+    ],
+)
+def test_a_malformed_series_query_is_400(site: Site, query: str) -> None:
+    status, answer = site.call("GET", f"/views/series{query}")
+    assert (status, answer["Code"]) == (400, "BadRequest")
+
+
+def test_series_and_uniques_can_be_switched_off(moto_table: template.Table) -> None:
+    table = Table(moto_table.name, boto3.client("dynamodb"))
+    stage, now = Settings(views_series=False, views_uniques=False), datetime.now(UTC)
+    views.write(table, [View(PAGE, now, "c")], stage, now)
+    stream = Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn)
+    engine.apply(table, app.CONTRIBUTIONS, stream.read())
+    kinds = {item["sk"].split("#")[0] for item in scan(table)}
+    assert kinds == {"T", "STATISTICS", "APPLIED"}
+
+
+def test_the_top_pages_are_a_sites_own_most_viewed_first(site: Site) -> None:
+    for n, path in ((3, "/three"), (1, "/one"), (2, "/two")):
+        site.post({"events": [event(i, url=f"https://example.org{path}") for i in range(n)]})
+    site.post(event(url="https://other.example/"))
+    site.settle()
+    items = site.get("/views/top?site=example.org&limit=2")["items"]
+    assert items == [
+        {"url": "https://example.org/three", "views": 3},
+        {"url": "https://example.org/two", "views": 2},
+    ]
+    assert site.get("/views/top?site=EXAMPLE.org")["items"][2]["views"] == 1
+    site.post(event(url="http://[::1]/"))
+    site.settle()
+    assert len(site.get("/views/top?site=[::1]")["items"]) == 1
+    assert site.get("/views/top?site=nobody.example")["items"] == []
+    for bad in (
+        "",
+        "?site=",
+        "?site=a b",
+        "?site=a/b",
+        "?site=example.org&limit=0",
+        "?site=example.org&limit=101",
+    ):
+        assert site.call("GET", f"/views/top{bad}")[0] == 400, bad
+
+
+def test_an_admin_pages_through_the_events_of_a_time_frame_oldest_first(site: Site) -> None:
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    for i in range(7):
+        site.post({"url": PAGE, "time": (start + timedelta(minutes=i)).isoformat(), "clientId": f"c{i}"})
+    frame = f"url={PAGE}&from={start:%Y-%m-%dT%H:%M:%SZ}&to={start + timedelta(minutes=6):%Y-%m-%dT%H:%M:%SZ}"
+    seen, cursor = [], ""
+    while True:
+        page = site.get(f"/views/events?{frame}&limit=4{cursor}", Authorization=site.admin())
+        seen += page["items"]
+        if page["cursor"] is None:
+            break
+        cursor = f"&cursor={page['cursor']}"
+    assert [one["clientId"] for one in seen] == [f"c{i}" for i in range(6)]
+    assert seen[0] == {"url": PAGE, "time": f"{start:%Y-%m-%dT%H:%M:%SZ}", "clientId": "c0"}
+
+
+def test_a_cursor_is_good_for_its_own_query_only(site: Site) -> None:
+    for i in range(3):
+        site.post(event(i))
+    page = site.get(f"/views/events?url={PAGE}&limit=1", Authorization=site.admin())
+    for query in (
+        f"url={PAGE}/b&cursor={page['cursor']}",
+        f"url={PAGE}&cursor=x",
+        f"url={PAGE}&cursor={page['cursor']}x",
+    ):
+        status, answer = site.call("GET", f"/views/events?{query}", Authorization=site.admin())
+        assert (status, answer["Code"]) == (400, "BadCursor")
+    token = auth.mint(settings.current(), "me", scope="admin")
+    with pytest.raises(BadCursor):
+        cursors.read(settings.current(), ("q",), token)
+
+
+def test_events_are_for_admins(site: Site) -> None:
+    path = f"/views/events?url={PAGE}"
+    user = "Bearer " + auth.mint(settings.current(), "player-1")
+    old = "Bearer " + auth.mint(settings.current(), "admin-1", scope="admin", seconds=-1)
+    foreign = "Bearer " + auth.mint(
+        Settings(stage="prod", secret=settings.current().secret), "a", scope="admin"
+    )
+    forged = "Bearer " + auth.mint(Settings(stage="local", secret="x" * 32), "a", scope="admin")
+    assert site.call("GET", path, Authorization=user)[1]["Code"] == "Forbidden"
+    for token in (old, foreign, forged, "Bearer x", "Basic x", "Bearer " + none_token()):
+        status, answer = site.call("GET", path, Authorization=token)
+        assert (status, answer["Code"]) == (401, "Unauthorized"), token
+        assert token not in answer["Message"]
+
+
+def none_token() -> str:
+    import jwt
+
+    claims = {"iss": "hubbub", "aud": "hubbub-local", "sub": "a", "scope": "admin", "exp": 4_000_000_000}
+    return jwt.encode(claims, "", algorithm="none")
+
+
+def test_a_page_of_events_goes_on_where_it_began_while_time_passes(site: Site) -> None:
+    now = datetime.now(UTC)
+    for seconds in (1, 50, 90):
+        time = now - timedelta(days=7) + timedelta(seconds=seconds)
+        site.post({"url": PAGE, "time": time.isoformat(), "clientId": f"c{seconds}"})
+    seen, cursor = [], None
+    for later in range(0, 120, 30):
+        query = EventsQuery(url=PAGE, limit=1, cursor=cursor)
+        page = view_queries.events(site.table, query, settings.current(), now + timedelta(seconds=later))
+        seen += [one.client_id for one in page.items]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert seen == ["c1", "c50", "c90"]
+
+
+def test_a_visitor_is_remembered_as_long_as_its_views_may_come(site: Site) -> None:
+    for hours in (0, 30):
+        site.post(event(hours * 3600))
+    site.settle()
+    items = scan(site.table)
+    views_of = {item["sk"][2:12]: item["ttl"] for item in items if item["sk"].startswith("T#")}
+    visitors = {item["sk"].split("#")[1]: item["ttl"] for item in items if item["sk"].startswith("VISITOR#")}
+    assert visitors.keys() == views_of.keys()
+    assert all(visitors[day] >= views_of[day] for day in visitors)
+
+
+def test_a_queue_out_of_reach_is_busy(site: Site) -> None:
+    stage = settings.current()._replace(queue_url="http://127.0.0.1:1/q", endpoint="http://127.0.0.1:1")
+    with pytest.raises(Busy):
+        views.take(site.table, ViewsBody(events=[event()]), Caller(), "", stage, datetime.now(UTC))
+
+
+def test_a_badge_shows_the_count(site: Site) -> None:
+    site.post({"events": [event(i) for i in range(3)]})
+    site.settle()
+    badge = site.get(f"/views/badge.svg?url={PAGE}")
+    assert badge.startswith("<svg")
+    assert "views: 3" in badge
+
+
+def test_through_the_queue_a_view_counts_the_same_and_failures_are_reported_one_by_one(site: Site) -> None:
+    late = {"taken": True, "events": [event(8 * 86_400, client="waited")]}  # then it waited a day
+    same = event(1)
+    bodies = [
+        json.dumps(event(client="single")),
+        json.dumps({"events": [same, same, event(2)]}),
+        "not json",
+        json.dumps({"url": "x", "time": "y", "clientId": "z"}),
+        json.dumps(late),
+        json.dumps(event(8 * 86_400, client="another-producers")),
+        json.dumps({"events": [event(3), event() | {"url": "x"}]}),
+    ]
+    messages = [{"messageId": f"m{i}", "body": body} for i, body in enumerate(bodies)]
+    report = app.write_views({"Records": messages}, None)
+    failed = [{"itemIdentifier": f"m{i}"} for i in (2, 3, 6)]
+    assert report == {"batchItemFailures": failed}
+    assert app.write_views({"Records": messages[:2]}, None) == {"batchItemFailures": []}
+    site.settle()
+    assert site.get(f"/views?url={PAGE}")["views"] == 5
+
+
+def test_a_stage_with_a_queue_sends_to_it_and_writes_nothing(site: Site) -> None:
+    queue = template.create_queue(boto3.client("sqs"), "dev")
+    stage = settings.current()._replace(queue_url=queue.url)
+    body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(60)])
+    answer = views.take(site.table, body, Caller("me"), "", stage, datetime.now(UTC))
+    assert answer.accepted == 60
+    assert scan(site.table) == []
+    messages: list[Any] = []
+    while (
+        found := boto3.client("sqs")
+        .receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10)
+        .get("Messages")
+    ):
+        messages += found
+    assert len(messages) == 3
+    records = [{"messageId": one["MessageId"], "body": one["Body"]} for one in messages]
+    assert app.write_views({"Records": records}, None) == {"batchItemFailures": []}
+    site.settle()
+    assert site.get(f"/views?url={PAGE}")["views"] == 60
+
+
+def test_the_longest_events_still_fit_into_queue_messages() -> None:
+    from chalicelib.views import queue
+
+    longest = [{"url": "https://example.org/" + "a" * 1480, "time": "2" * 27, "clientId": "c" * 128}] * 500
+    bodies = [json.dumps({"events": longest[i : i + queue.EVENTS]}) for i in range(0, 500, queue.EVENTS)]
+    groups = list(queue._fitting([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]))
+    assert sum(len(group) for group in groups) == len(bodies)
+    assert all(sum(len(one["MessageBody"]) for one in group) < 256 * 1024 for group in groups)
+    assert all(len(group) <= 10 for group in groups)
+
+
+def test_the_hash_sign_in_a_clients_id_confuses_no_key(site: Site) -> None:
+    for client in ("a#CID#b", "#", "a#b"):
+        assert site.post(event(client=client))[1]["accepted"] == 1
+    site.settle()
+    seen = site.get(f"/views/events?url={PAGE}", Authorization=site.admin())["items"]
+    assert sorted(one["clientId"] for one in seen) == ["#", "a#CID#b", "a#b"]
+    assert site.get(f"/views?url={PAGE}")["uniques"] == 3
+
+
+def test_a_frame_past_the_calendar_is_400_and_no_crash(site: Site) -> None:
+    now = datetime.now(UTC)
+    for query in (SeriesQuery(url=PAGE, to="9999-12-31"), SeriesQuery(url=PAGE, to="0001-01-01"), LAST):
+        with pytest.raises(BadRequest):
+            view_queries.series(site.table, query, now)
+    with pytest.raises(BadRequest):
+        view_queries.events(site.table, EventsQuery(url=PAGE, to="0001-01-01"), settings.current(), now)
+
+
+def test_health_answers(site: Site) -> None:
+    assert site.get("/health") == {"status": "ok", "stage": "local"}

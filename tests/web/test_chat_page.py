@@ -1,0 +1,134 @@
+"""The chat in a real browser: two tabs talk, part, report, and come back by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.pages import KEEP_SOCKETS, opened
+from tests.support.running import Run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+TALKING = "#chat [data-state=matched]"
+
+
+def join(page: Page, lobby: str) -> None:
+    page.fill("#chat [name=lobby]", lobby)
+    page.click("#chat >> text=Join")
+
+
+@pytest.fixture
+def two(browser: Browser, product: Run, request: pytest.FixtureRequest) -> Iterator[list[Page]]:
+    """Two pages in a lobby of their own, matched; they must not complain on their console."""
+    with ExitStack() as stack:
+        pages = [stack.enter_context(opened(browser, product.page, script=KEEP_SOCKETS)) for _ in range(2)]
+        for page in pages:
+            join(page, request.node.name[:60])
+        for page in pages:
+            page.wait_for_selector(TALKING)
+        yield pages
+
+
+def say(page: Page, text: str) -> None:
+    page.fill("#chat [name=text]", text)
+    page.press("#chat [name=text]", "Enter")
+
+
+def offered(page: Page) -> list[str]:
+    return page.locator("#chat .body button:enabled").all_inner_texts()
+
+
+def test_two_tabs_talk_and_what_is_said_is_text(two: list[Page]) -> None:
+    one, other = two
+    one.type("#chat [name=text]", "h")
+    other.wait_for_selector("#chat .typing:text-is('They are typing …')")
+    say(one, "<b>hello</b>")
+    other.wait_for_selector("#chat .they:has-text('<b>hello</b>')")
+    say(other, "hi")
+    one.wait_for_selector("#chat .they:has-text('hi')")
+    assert one.locator("#chat .said-here b").count() == 0
+    assert "SEND message" in one.inner_text("#chat .calls").replace("\n", " ")
+
+
+def test_a_tab_that_is_cut_finds_its_partner_again(two: list[Page]) -> None:
+    one, other = two
+    say(one, "before")
+    other.wait_for_selector("#chat .they:has-text('before')")
+    one.evaluate("window.sockets.findLast((socket) => !socket.url.includes('lobby=page-')).close(3000)")
+    one.wait_for_selector("#chat [data-state=lost]")
+    one.wait_for_selector(TALKING)
+    other.wait_for_selector(TALKING)
+    say(one, "after")
+    other.wait_for_selector("#chat .they:has-text('after')")
+
+
+def test_a_long_word_stays_inside_the_page(two: list[Page]) -> None:
+    one, other = two
+    say(one, "w" * 2000)
+    other.wait_for_selector("#chat .they")
+    fits = "line => [line.scrollWidth <= line.clientWidth, line.offsetWidth < line.parentNode.clientWidth]"
+    for page, side in ((one, ".you"), (other, ".they")):
+        assert page.locator(f"#chat {side}").evaluate(fits) == [True, True]
+
+
+@pytest.mark.long
+def test_the_panel_offers_what_can_be_done_now(two: list[Page]) -> None:
+    one, other = two
+    assert offered(one) == ["Join again", "Say", "Next", "Leave", "Report"]
+    one.click("#chat >> text=Leave")
+    other.wait_for_selector("#chat [data-state=waiting]")
+    assert offered(one) == ["Join again", "Next"]
+    assert offered(other) == ["Join again", "Next", "Leave"]
+    one.click("#chat >> text=Next")
+    one.wait_for_selector(TALKING)
+    other.reload()
+    other.wait_for_selector("#state[data-state=live]")
+    assert offered(other) == ["Join"]
+
+
+def test_next_parts_and_a_report_reaches_the_admin(two: list[Page], product: Run) -> None:
+    from tests.support.pages import token
+
+    one, other = two
+    for line in ("買" * 1500, "買" * 1400, "buy this"):  # together more bytes than a frame may have
+        say(other, line)
+    one.wait_for_selector("#chat .they:has-text('buy this')")
+    one.click("#chat >> text=Report")
+    one.select_option("#chat [name=reason]", "Advertising")
+    one.click("text=Report and part")
+    for page in two:
+        page.wait_for_selector("#chat [data-state=waiting]")
+    _, answer = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))
+    [report] = answer["items"]
+    assert report["reason"] == "Advertising"
+    assert report["messages"] == [
+        {"author": "reported", "text": text, "proved": True} for text in ("買" * 1400, "buy this")
+    ]
+
+
+def test_after_the_gateway_restarts_the_pages_are_live_and_talk_again(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        run = stack.enter_context(Run(tmp_path / "run", "--no-reload"))
+        pages = [stack.enter_context(opened(browser, run.page)) for _ in range(2)]
+        for page in pages:
+            join(page, "restart")
+        for page in pages:
+            page.wait_for_selector(TALKING)
+        run.interrupt()
+        for page in pages:
+            page.wait_for_selector("#chat [data-state=lost]")
+        run.begin()
+        run.wait_for("ready")
+        for page in pages:
+            page.wait_for_selector("#state:text-is('Live')", timeout=60_000)
+            page.wait_for_selector(TALKING, timeout=60_000)
+        say(pages[0], "again")
+        pages[1].wait_for_selector("#chat .they:has-text('again')")

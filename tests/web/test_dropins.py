@@ -1,0 +1,570 @@
+"""The drop-ins in a real browser: the very example files, on a foreign site under CORS and its own CSP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from chalicelib.api.static import HERE as WEB
+from tests.support import running
+from tests.support.elsewhere import Elsewhere
+from tests.support.pages import KEEP_SOCKETS, faults, opened, overflow, token
+from tests.support.running import Run, until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Request
+
+EVIL = '<img src=x onerror="document.title=1"><script>document.title=1</script>'
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Elsewhere]:
+    """The foreign site, which drops the pieces in."""
+    with Elsewhere() as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def product(browser: Browser, shop: Elsewhere, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The running product, whose answers the shop's pages alone may read, and the shop's strict policy."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setitem(running.ENVIRONMENT, "HUBBUB_ORIGINS", f"{shop.origin},https://other.example")
+        with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as run:
+            own, socket = run.page.rstrip("/"), f"ws://127.0.0.1:{run.socket_port}"
+            shop.policy = f"default-src 'none'; script-src {own}; img-src {own}; connect-src {own} {socket}"
+            yield run
+
+
+def example(product: Run, name: str, edit: Callable[[str], str] = str) -> str:
+    """An example as it is copied onto another site: with the addresses written out."""
+    text = (WEB / "examples" / name).read_text()
+    lines = text.splitlines()
+    assert len(lines) == 5
+    return edit(text.replace('"../../', f'"{product.page}').replace('"../', f'"{product.page}web/'))
+
+
+def views(product: Run, url: str) -> tuple[int, int]:
+    answer = product.call("GET", f"/views?url={quote(url, safe='')}")[1]
+    return answer["views"], answer["uniques"]
+
+
+LOSE = """
+navigator.sendBeacon = () => false;
+const { fetch } = window;
+window.answers = 0;
+window.fetch = async (...given) => {
+  const answer = await fetch(...given);
+  window.answers += 1;
+  if (window.answers === 1) throw new TypeError("the answer was lost");
+  return answer;
+};
+"""
+GROUND = "getComputedStyle(document.body.firstElementChild).backgroundColor"
+
+
+# -- the beacon ----------------------------------------------------------------------------------------
+
+
+class Visit:
+    """A page of the shop with the beacon, whose time passes when a test says so."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self.url = page, url
+        self._posts: list[Request] = []
+        page.on("request", lambda request: self._posts.append(request) if request.method == "POST" else None)
+        now = datetime.now(UTC)
+        page.clock.install(time=now)
+        page.clock.pause_at(now + timedelta(seconds=1))
+        with page.expect_response("**/beacon.js"):
+            page.goto(url)
+        page.wait_for_load_state()
+
+    def posts(self) -> list[Any]:
+        """What it has sent by now: an evaluation comes back after the requests before it were seen."""
+        self.page.evaluate("1")
+        return [json.loads(post.post_data or "") for post in self._posts]
+
+    def see(self, visibility: str) -> None:
+        self.page.evaluate(
+            """state => {
+              Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+              document.dispatchEvent(new Event("visibilitychange"));
+            }""",
+            visibility,
+        )
+
+
+def test_a_view_counts_once_after_three_seconds_in_sight(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    with opened(browser, "about:blank") as page:
+        beacon = Visit(page, shop.publish("/once", example(product, "beacon.html")))
+        before = page.evaluate("Date.now()")
+        page.clock.run_for(2_900)
+        assert beacon.posts() == []
+        page.clock.run_for(200)
+        [event] = beacon.posts()
+        assert (event["url"], len(event)) == (beacon.url, 3)
+        assert 0 <= datetime.fromisoformat(event["time"]).timestamp() * 1000 - before <= 3_200
+        until(lambda: views(product, beacon.url) == (1, 1), "the view counts")
+        page.clock.run_for(3_600_000)
+        assert len(beacon.posts()) == 1
+        assert page.context.cookies() == []
+        assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+def test_a_reload_is_a_new_view(browser: Browser, product: Run, shop: Elsewhere) -> None:
+    with opened(browser, "about:blank") as page:
+        beacon = Visit(page, shop.publish("/reload", example(product, "beacon.html")))
+        page.clock.run_for(3_100)
+        page.reload()
+        page.wait_for_load_state()
+        page.clock.run_for(3_100)
+        assert len({event["clientId"] for event in beacon.posts()}) == 2
+        until(lambda: views(product, beacon.url) == (2, 2), "both views count")
+
+
+def test_a_tab_that_is_hidden_does_not_count_until_it_is_seen_for_long_enough(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    with opened(browser, "about:blank") as page:
+        beacon = Visit(page, shop.publish("/hidden", example(product, "beacon.html")))
+        page.clock.run_for(2_000)
+        beacon.see("hidden")
+        page.clock.run_for(60_000)
+        assert beacon.posts() == []
+        beacon.see("visible")
+        page.clock.run_for(900)
+        assert beacon.posts() == []
+        page.clock.run_for(200)
+        assert len(beacon.posts()) == 1
+
+
+@pytest.mark.parametrize("wish", ["doNotTrack: '1'", "globalPrivacyControl: true"])
+def test_who_does_not_want_to_be_tracked_is_not(
+    browser: Browser, product: Run, shop: Elsewhere, wish: str
+) -> None:
+    with opened(browser, "about:blank") as page:
+        name, value = wish.split(": ")
+        page.add_init_script(f"Object.defineProperty(navigator, '{name}', {{ value: {value} }})")
+        beacon = Visit(page, shop.publish("/private", example(product, "beacon.html")))
+        page.clock.run_for(60_000)
+        assert beacon.posts() == []
+
+
+def test_a_page_that_comes_back_and_a_route_of_an_application_are_new_views(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    with opened(browser, "about:blank") as page:
+        beacon = Visit(page, shop.publish("/again", example(product, "beacon.html")))
+        page.clock.run_for(3_100)
+        page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+        page.clock.run_for(3_100)
+        page.evaluate("history.pushState({}, '', '/next'); dispatchEvent(new Event('hubbub:view'))")
+        page.clock.run_for(3_100)
+        assert [event["url"] for event in beacon.posts()] == [beacon.url, beacon.url, f"{shop.origin}/next"]
+        assert len({event["clientId"] for event in beacon.posts()}) == 3
+
+
+def test_its_attributes_say_how_long_which_page_and_who(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    said = 'data-seconds="1" data-url="https://shop.example/p" data-client="c-7" data-api="API"'
+
+    def edit(html: str) -> str:
+        return html.replace(" async", f" async {said.replace('API', product.page)}")
+
+    with opened(browser, "about:blank") as page:
+        beacon = Visit(page, shop.publish("/said", example(product, "beacon.html", edit)))
+        page.clock.run_for(1_100)
+        [event] = beacon.posts()
+        assert (event["url"], event["clientId"]) == ("https://shop.example/p", "c-7")
+
+
+def test_the_canonical_address_is_the_pages(browser: Browser, product: Run, shop: Elsewhere) -> None:
+    link = '<link rel="canonical" href="/p">'
+    with opened(browser, "about:blank") as page:
+        html = example(product, "beacon.html", lambda html: html.replace("<title>", f"{link}<title>"))
+        beacon = Visit(page, shop.publish("/p?utm_source=mail", html))
+        page.clock.run_for(3_100)
+        assert beacon.posts()[0]["url"] == f"{shop.origin}/p"
+
+
+def test_where_there_is_no_send_beacon_it_fetches_and_tries_again_and_it_counts_once(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    with opened(browser, "about:blank") as page:
+        page.add_init_script(LOSE)
+        beacon = Visit(page, shop.publish("/fetched", example(product, "beacon.html")))
+        page.clock.run_for(3_100)
+        until(lambda: page.evaluate("window.answers === 1"), "the first answer is lost")
+        page.clock.run_for(5_100)
+        until(lambda: page.evaluate("window.answers === 2"), "it is sent again")
+        [first, again] = beacon.posts()
+        assert first == again
+        until(lambda: views(product, beacon.url) == (1, 1), "the view counts once")
+        page.clock.run_for(60_000)
+        assert len(beacon.posts()) == 2
+
+
+SECRET = "reset=s3cret"
+TRACKED = "utm_source=mail&UTM_Medium=x&gclid=1&gbraid=2&fbclid=3&msclkid=4&mc_eid=5&_gl=6&mtm_campaign=7"
+
+
+@pytest.mark.parametrize("canonical", ["", f"/token?{SECRET}"], ids=["location", "canonical"])
+def test_a_query_is_neither_sent_nor_published(
+    browser: Browser, product: Run, shop: Elsewhere, canonical: str
+) -> None:
+    link = f'<link rel="canonical" href="{canonical}">' if canonical else ""
+    html = example(product, "beacon.html", lambda html: html.replace("<title>", f"{link}<title>"))
+    shop.publish(f"/token?{SECRET}", html)
+    with opened(browser, "about:blank") as page:
+        beacon = Visit(page, f"{shop.origin}/token?{SECRET}#{SECRET}")
+        page.clock.run_for(3_100)
+        [event] = beacon.posts()
+        assert event["url"] == f"{shop.origin}/token"
+        until(lambda: views(product, event["url"])[0] > 0, "the view counts")
+        status, top = product.call("GET", "/views/top?site=localhost&limit=100")
+        assert status == 200
+        assert f"{shop.origin}/token" in [item["url"] for item in top["items"]]
+        assert "s3cret" not in json.dumps(top)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "query", "sent"),
+    [
+        ("", "?id=5", ""),
+        ('data-query="keep"', f"?id=5&{TRACKED}&q=a%20b&flag", "?id=5&q=a%20b&flag"),
+        ('data-query="keep"', f"?{TRACKED}", ""),
+        ('data-query="keep"', "?next=/a?b=c&identity=utm_source", "?next=/a?b=c&identity=utm_source"),
+        ('data-query="keep"', "?%E0%A4%A=1&utm%5Fsource=mail", "?%E0%A4%A=1"),
+        (f'data-url="ORIGIN/query?page=2&{TRACKED}#part"', "?id=5", "?page=2"),
+    ],
+)
+def test_a_query_is_kept_where_the_site_says_so_and_without_what_tracks(
+    browser: Browser, product: Run, shop: Elsewhere, attributes: str, query: str, sent: str
+) -> None:
+    said = attributes.replace("ORIGIN", shop.origin).replace("&", "&amp;")
+    html = example(product, "beacon.html", lambda html: html.replace(" async", f" async {said}"))
+    shop.publish(f"/query{query}", html)
+    with opened(browser, "about:blank") as page:
+        beacon = Visit(page, f"{shop.origin}/query{query}")
+        page.clock.run_for(3_100)
+        [event] = beacon.posts()
+        assert event["url"] == f"{shop.origin}/query{sent}"
+
+
+def test_the_beacon_is_one_small_file(product: Run) -> None:
+    status, text = product.call("GET", "/web/beacon.js")
+    assert status == 200
+    assert len(text.encode()) < 2_700
+
+
+# -- the badge -----------------------------------------------------------------------------------------
+
+
+def test_the_badge_is_an_image_on_any_page(browser: Browser, product: Run, shop: Elsewhere) -> None:
+    product.post(running.view("badge"))
+    with opened(browser, "about:blank") as page:
+        page.goto(shop.publish("/page", example(product, "badge.html")))
+        assert page.evaluate("document.images[0].decode().then(() => document.images[0].naturalWidth > 40)")
+        assert faults(page) == []
+
+
+# -- comments ------------------------------------------------------------------------------------------
+
+
+def comment(
+    product: Run, author: str, item: str, rating: int = 5, text: str = "Fits.", language: str = "en"
+) -> Any:
+    body = {"rating": rating, "language": language, "text": text}
+    status, made = product.call("POST", f"/products/{item}/comments", body, token(product, author))
+    assert status == 201, made
+    return made
+
+
+def comments(product: Run, item: str, author: str = "", **said: str) -> Any:
+    """The example with another product, and maybe a token, as a site's own server would write it."""
+    said |= {"token": token(product, author)} if author else {}
+    attributes = "".join(f' {name}="{value}"' for name, value in said.items())
+    return example(
+        product,
+        "comments.html",
+        lambda html: html.replace('product="garment-767"', f'product="{item}"{attributes}'),
+    )
+
+
+COUNT = "count => document.querySelector('hubbub-comments').shadowRoot.querySelectorAll('li').length == count"
+
+
+def shows(page: Page, count: int) -> None:
+    page.wait_for_function(COUNT, arg=count)
+
+
+def rate(page: Page, rating: int, text: str, button: str) -> None:
+    page.get_by_role("radio", name=f"{rating} star").check(force=True)
+    page.get_by_label("Your comment").fill(text)
+    page.get_by_role("button", name=button, exact=True).click()
+
+
+def test_a_comment_is_written_edited_and_deleted_on_a_foreign_page(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    comment(product, "other", "coat", 1, EVIL)
+    with opened(browser, "about:blank") as page:
+        page.goto(shop.publish("/page", comments(product, "coat", "me")))
+        page.get_by_text(EVIL).wait_for()
+        rate(page, 4, f"Fits {EVIL}", "Comment")
+        mine = page.locator("[part~=mine]")
+        mine.get_by_text(f"Fits {EVIL}").wait_for()
+        assert page.locator("form").count() == 0
+        page.get_by_text("2.5 of 5, 2 comments").wait_for()
+        mine.get_by_role("button", name="Edit").click()
+        rate(page, 5, "Fits well.", "Save")
+        mine.get_by_text("edited").wait_for()
+        page.get_by_text("3.0 of 5, 2 comments").wait_for()
+        mine.get_by_role("button", name="Delete").click()
+        mine.get_by_role("button", name="Really delete?").click()
+        page.get_by_text("1.0 of 5, 1 comment").wait_for()
+        assert mine.count() == 0
+        assert page.locator("form").count() == 1
+        assert page.title() == "A product with comments"
+        assert page.locator("hubbub-comments img, hubbub-comments script").count() == 0
+        style = "getComputedStyle(document.querySelector('hubbub-comments')).borderRadius"
+        assert page.evaluate(style) == "12px"  # styled, though the page allows no styles
+
+
+def test_pages_go_on_by_themselves_and_filters_narrow_them(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    for i in range(24):
+        comment(product, f"author-{i}", "hat", i % 5 + 1, f"text {i}", "de" if i % 2 else "en")
+    with opened(browser, "about:blank", viewport={"width": 600, "height": 600}) as page:
+        page.goto(shop.publish("/page", comments(product, "hat", limit="5")))
+        shown = page.locator("[part~=comment]")
+        page.get_by_text("text 23").wait_for()
+        assert shown.count() < 24
+        while shown.count() < 24:
+            count = shown.count()
+            page.mouse.wheel(0, 10_000)
+            shown.nth(count).wait_for()
+        assert [one.get_attribute("data-author") for one in shown.all()] == [
+            f"author-{i}" for i in range(23, -1, -1)
+        ]
+        page.get_by_role("button", name="5 stars").locator("span:text-is('4')").wait_for()
+        page.get_by_role("button", name="5 stars").press("Enter")
+        page.get_by_role("button", name="1 star,").press("Enter")
+        shows(page, 9)
+        page.get_by_label("Language").select_option("English")
+        shows(page, 5)
+        page.get_by_role("button", name="5 stars").locator("span:text-is('2')").wait_for()
+
+
+def test_who_has_commented_already_is_shown_that_comment(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    comment(product, "me", "sock", 2, "mine, long ago")
+    for i in range(3):
+        comment(product, f"author-{i}", "sock")
+    with opened(browser, "about:blank", viewport={"width": 600, "height": 330}) as page:
+        page.goto(shop.publish("/page", comments(product, "sock", "me", limit="1")))
+        rate(page, 5, "again", "Comment")
+        page.locator("[part~=mine]").get_by_text("mine, long ago").wait_for()
+        assert page.locator("form").count() == 0
+
+
+def test_a_widget_says_when_it_is_empty_refused_or_without_an_answer(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    with opened(browser, shop.publish("/page", comments(product, "empty"))) as page:
+        page.get_by_text("No comments yet.").wait_for()
+        page.get_by_text("Sign in to comment.").wait_for()
+        page.evaluate("document.querySelector('hubbub-comments').setAttribute('product', 'a b')")
+        page.locator("hubbub-comments[data-state=error] [part=state]:has-text('product')").wait_for()
+        page.route("**/products/**", lambda route: route.abort())
+        page.reload()
+        page.locator("hubbub-comments[data-state=offline]").wait_for()
+        page.unroute("**/products/**")
+        page.get_by_text("No comments yet.").wait_for()
+
+
+def test_a_site_that_is_not_listed_gets_no_widget(browser: Browser, product: Run, shop: Elsewhere) -> None:
+    shop.publish("/page", comments(product, "empty"))
+    with browser.new_context() as context:
+        page = context.new_page()
+        with page.expect_event("console", lambda said: "CORS policy" in said.text):
+            page.goto(f"{shop.stranger}/page")
+        assert page.evaluate("customElements.get('hubbub-comments') === undefined")
+
+
+def test_a_token_may_come_from_a_function_and_an_old_one_is_told_to_the_page(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    with opened(browser, "about:blank") as page:
+        page.goto(shop.publish("/page", comments(product, "glove")))
+        page.get_by_text("Sign in to comment.").wait_for()
+        page.evaluate(
+            """old => {
+              const widget = document.querySelector("hubbub-comments");
+              window.asked = new Promise((done) => widget.addEventListener("hubbub-unauthorized", done));
+              widget.getToken = async () => old;
+              widget.setAttribute("language", "de");
+            }""",
+            token(product, "me")[:-4] + "AAAA",
+        )
+        rate(page, 3, "Geht so.", "Comment")
+        page.evaluate("window.asked.then(() => true)")
+        page.get_by_role("alert").filter(has_text="valid bearer token").wait_for()
+        page.evaluate(
+            "new_ => { document.querySelector('hubbub-comments').getToken = async () => new_ }",
+            token(product, "me"),
+        )
+        page.get_by_role("button", name="Comment", exact=True).click()
+        page.locator("[part~=mine] [lang=de]:has-text('Geht so.')").wait_for()
+
+
+def test_another_ones_comment_is_announced_over_the_socket(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    comment(product, "first", "scarf")
+    html = comments(product, "scarf", socket=f"ws://127.0.0.1:{product.socket_port}")
+    with opened(browser, shop.publish("/page", html)) as page:
+        page.get_by_text("5.0 of 5, 1 comment").wait_for()
+        product.wait_for_listener("product:scarf")
+        comment(product, "second", "scarf", text="just now")
+        page.get_by_role("button", name="Show new comments").click()
+        page.get_by_text("just now").wait_for()
+
+
+# -- the leaderboard -----------------------------------------------------------------------------------
+
+
+def board(product: Run, name: str, players: int, title: str = "City marathon") -> None:
+    body = {"title": title, "unit": "minutes", "decimals": 2, "max": 600, "order": "asc", "operator": "best"}
+    assert product.call("PUT", f"/leaderboards/{name}", body, token(product, "admin-1", "admin"))[0] == 201
+    for i in range(players):
+        score(product, name, f"R{i + 1}", 120 + i)
+    wanted = {"players": players}
+    until(lambda: product.call("GET", f"/leaderboards/{name}")[1].items() >= wanted.items(), "all are ranked")
+
+
+def score(product: Run, name: str, player: str, value: float) -> None:
+    body = {"id": f"{player}-{value}", "value": value, "player": player}
+    assert (
+        product.call("POST", f"/leaderboards/{name}/scores", body, token(product, "admin-1", "admin"))[0]
+        == 201
+    )
+
+
+def leaderboard(product: Run, name: str, **said: str) -> Any:
+    attributes = "".join(f' {key}="{value}"' for key, value in ({"limit": "5"} | said).items())
+    return example(
+        product,
+        "leaderboard.html",
+        lambda html: html.replace('board="race" player="R1301" limit="5"', f'board="{name}"{attributes}'),
+    )
+
+
+def ranks(page: Page) -> list[str]:
+    return [" ".join(row.inner_text().split()) for row in page.locator("tbody tr").all()]
+
+
+def test_it_shows_the_best_and_ones_own_neighbours_and_follows_the_socket(
+    browser: Browser, product: Run, shop: Elsewhere
+) -> None:
+    board(product, "race", 20, EVIL)
+    socket = f"ws://127.0.0.1:{product.socket_port}"
+    html = leaderboard(product, "race", player="R12", socket=socket)
+    with opened(browser, shop.publish("/page", html), script=KEEP_SOCKETS) as page:
+        page.get_by_text("You are 12th of 20, 1.00 minutes to the next place.").wait_for()
+        assert ranks(page) == [
+            *[f"{i} R{i} {119 + i}.00" for i in range(1, 6)],
+            "…",
+            "10 R10 129.00",
+            "11 R11 130.00",
+            "12 R12 (you) 131.00",
+            "13 R13 132.00",
+            "14 R14 133.00",
+        ]
+        assert page.get_by_role("heading").inner_text() == EVIL
+        product.wait_for_listener("leaderboard:race")
+        score(product, "race", "R12", 100.25)
+        page.get_by_text("You are 1st of 20.").wait_for()
+        page.locator("tr.mine:has-text('100.25')").wait_for()
+        assert ranks(page)[0] == "1 R12 (you) 100.25"
+        assert len(ranks(page)) == 5
+        assert page.title() == "A leaderboard"
+        page.evaluate("window.sockets[0].close()")
+        until(lambda: page.evaluate("window.sockets.length === 2"), "it connects again")
+        score(product, "race", "R20", 99)
+        page.locator("tr:has-text('R20'):has-text('99.00')").wait_for()
+
+
+def test_without_a_socket_it_asks_again_and_again(browser: Browser, product: Run, shop: Elsewhere) -> None:
+    board(product, "polled", 2)
+    with opened(browser, "about:blank") as page:
+        page.clock.install()
+        page.goto(shop.publish("/page", leaderboard(product, "polled")))
+        page.get_by_text("2 players").wait_for()
+        score(product, "polled", "<b>R3</b>", 99)
+        until(lambda: product.call("GET", "/leaderboards/polled")[1]["players"] == 3, "the third is ranked")
+        page.clock.run_for(5_100)
+        page.get_by_text("3 players").wait_for()
+        assert ranks(page)[0] == "1 <b>R3</b> 99.00"
+
+
+def test_a_board_may_be_empty_or_not_there(browser: Browser, product: Run, shop: Elsewhere) -> None:
+    board(product, "new", 0)
+    with opened(browser, "about:blank") as page:
+        page.goto(shop.publish("/page", leaderboard(product, "new", player="me")))
+        page.get_by_text("Nobody has a score yet.").wait_for()
+        page.get_by_text("You have no score yet.").wait_for()
+        page.evaluate("document.querySelector('hubbub-leaderboard').setAttribute('board', 'none')")
+        page.locator("hubbub-leaderboard[data-state=error] [part=state]:has-text('none')").wait_for()
+
+
+# -- all of them ---------------------------------------------------------------------------------------
+
+
+def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: Run, shop: Elsewhere) -> None:
+    comment(product, "me", "shoe", 4, "w" * 300)
+    comment(product, "other", "shoe", 1, "Too small.")
+    board(product, "phone", 8)
+    both = '<meta name="color-scheme" content="light dark"><title>'
+    for html, ready in (
+        (comments(product, "shoe", "me"), "Too small."),
+        (comments(product, "shoe", "newcomer"), "Too small."),
+        (leaderboard(product, "phone", player="R7"), "R8"),
+    ):
+        with opened(browser, "about:blank", viewport={"width": 360, "height": 740}) as page:
+            page.goto(shop.publish("/phone", html.replace("<title>", both)))
+            page.get_by_text(ready).wait_for()
+            assert faults(page) == []
+            assert page.evaluate(GROUND) == "rgb(23, 29, 26)"  # dark, as axe saw it last
+            page.emulate_media(color_scheme="light")
+            assert page.evaluate(GROUND) == "rgb(255, 255, 255)"
+            assert overflow(page) <= 0
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "bytes_"), [("beacon", 1, 2_700), ("comments", 4, 27_000), ("leaderboard", 3, 18_000)]
+)
+def test_an_example_asks_for_few_bytes(
+    browser: Browser, product: Run, shop: Elsewhere, name: str, files: int, bytes_: int
+) -> None:
+    sizes: dict[str, int] = {}
+    with opened(browser, "about:blank") as page:
+        page.on(
+            "response",
+            lambda answer: (
+                sizes.update({answer.url: len(answer.body())}) if answer.url.endswith(".js") else None
+            ),
+        )
+        page.goto(f"{product.page}web/examples/{name}.html", wait_until="networkidle")
+    assert len(sizes) == files
+    assert sum(sizes.values()) <= bytes_

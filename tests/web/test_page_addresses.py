@@ -1,0 +1,168 @@
+"""Which addresses the page talks to: its own, and those that its configuration allows."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import shutil
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from local.engines.engine import ROOT
+from tests.support import running
+from tests.support.pages import choose, live, opened, token
+from tests.support.running import Run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+class Foreign:
+    """A server of somebody else, which records each connection to it and what comes first over it."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        foreign = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                foreign.heard.append(self.request.recv(4096))
+                self.request.sendall(
+                    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n"
+                    b"Content-Type: application/json\r\nAccess-Control-Allow-Origin: *\r\n"
+                    b"Access-Control-Allow-Headers: *\r\n\r\n{}"
+                )
+
+        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def foreign() -> Iterator[Foreign]:
+    server = Foreign()
+    yield server
+    server.close()
+
+
+@contextmanager
+def hosted(folder: Path, config: dict[str, Any]) -> Iterator[str]:
+    """Serve the page from a static host with a configuration; yield its address."""
+    shutil.copytree(ROOT / "web", folder / "web")
+    shutil.copy(ROOT / "web" / "index.html", folder)
+    (folder / "web" / "config.json").write_text(json.dumps(config))
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(quiet, directory=folder)
+    ) as host:
+        threading.Thread(target=host.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{host.server_port}/"
+        finally:
+            host.shutdown()
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"], ids=["without a scheme", "with one"])
+@pytest.mark.parametrize("place", ["the app", "a static host"])
+def test_a_link_cannot_send_the_token_to_a_foreign_address(
+    browser: Browser, product: Run, foreign: Foreign, tmp_path: Path, place: str, scheme: str
+) -> None:
+    query = f"?api={scheme or '//'}{foreign.address}/api&socket=ws://{foreign.address}"
+    with hosted(tmp_path / "site", {"api": product.page}) as site:
+        home = product.page if place == "the app" else site
+        with opened(browser, home + query) as page:
+            live(page)
+            if place != "the app":
+                page.click("#you")
+                page.fill("#identity [name=given]", token(product, "visitor-1"))
+                page.click("text=That is me")
+                page.wait_for_selector("#you:text-is('visitor-1')")
+            choose(page, "views", "foreign.example.org")
+            page.click("text=Send a view")
+            page.wait_for_selector("#views .said:has-text('counted')")
+            assert "?api=" in page.inner_text("#refused")
+            assert "?socket=" in page.inner_text("#refused")
+    assert foreign.heard == []
+
+
+def test_an_address_that_is_none_is_refused(browser: Browser, product: Run) -> None:
+    with opened(browser, f"{product.page}?api=http://&socket=:") as page:
+        live(page)
+        assert page.is_visible("#refused")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"api": "API"}, {"allowed": ["API"]}, {"api": "API", "socket": "SOCKET"}],
+    ids=lambda c: ",".join(c),
+)
+def test_a_static_host_uses_the_addresses_in_its_configuration(
+    browser: Browser, product: Run, tmp_path: Path, config: dict[str, Any]
+) -> None:
+    socket = f"ws://127.0.0.1:{product.socket_port}"
+    text = json.dumps(config).replace("API", product.page.rstrip("/")).replace("SOCKET", socket)
+    query = f"?api={product.page}" if "api" not in config else ""
+    with hosted(tmp_path / "site", json.loads(text)) as site, opened(browser, site + query) as page:
+        live(page)
+        assert page.query_selector("#refused") is None
+        choose(page, "views", "static.example.org")
+        page.click("text=Send a view")
+        page.wait_for_selector("#views .said:has-text('counted')")
+        assert page.inner_text("#views .calls li:has-text('/views/series')").count("RCU") == 1
+
+
+def test_the_app_lets_its_page_connect_to_itself_and_its_sockets_alone(
+    browser: Browser, product: Run, foreign: Foreign
+) -> None:
+    """Should a script ever get in, the header keeps it from sending a token away."""
+    with browser.new_context() as context:
+        page = context.new_page()
+        answer = page.goto(product.page)
+        assert answer
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert f"connect-src 'self' ws://127.0.0.1:{product.socket_port};" in policy
+        assert "frame-ancestors 'none'" in policy
+        live(page)
+        assert (
+            page.evaluate(f"fetch('http://{foreign.address}/').then(() => 'sent', () => 'refused')")
+            == "refused"
+        )
+    assert foreign.heard == []
+
+
+def test_no_address_and_no_log_holds_a_token(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(running.ENVIRONMENT, "POWERTOOLS_LOG_LEVEL", "INFO")  # a line for each request
+    addresses: list[str] = []
+    with Run(tmp_path / "run", "--no-reload") as product:
+        with opened(browser, "about:blank") as page:
+            page.on("request", lambda request: addresses.append(request.url))
+            page.on("websocket", lambda socket: addresses.append(socket.url))
+            page.goto(product.page)
+            live(page)
+            choose(page, "views", "quiet.example.org")
+            page.click("text=Send a view")
+            page.wait_for_selector("#count-views:text-is('1')")
+            held = page.evaluate("Object.values(sessionStorage).join()")
+        status, _ = product.call("GET", "/chat/reports", token=held)
+        assert status == 403, "the page holds a user's token"
+        product.interrupt()
+        logged = product.stderr.read_text() + "".join(iter(product._coming.get, "(the end)"))
+    signature = held.rpartition(".")[2]
+    assert '"call":"GET /chat/reports"' in logged.replace(": ", ":")
+    assert signature not in logged
+    assert not [address for address in addresses if signature in address]
