@@ -111,7 +111,7 @@ def profile(kind: str, quick: bool, as_json: bool) -> None:
 
 
 @main.command()
-@measured(engine="dynoxide")
+@measured(engine="ministack")  # the functions read their secret from SSM
 def functions(kind: str, quick: bool, as_json: bool) -> None:
     """CPU time and memory of each function, and what more memory would buy."""
     from bench.functions import measure

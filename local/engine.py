@@ -180,9 +180,9 @@ def default_kind(data: Path) -> str:
         print(f"using ministack, for dynoxide is not available: {reason}{aside}", file=sys.stderr, flush=True)
         return "ministack"
     if (data / "ministack").exists() and not (data / "dynoxide").exists():
-        kept = f"{data / 'ministack'} holds the data of a run on ministack"
+        old = f"{data / 'ministack'} holds the data of a run on ministack"
         print(
-            f"starting empty on dynoxide: {kept}, which --engine ministack opens", file=sys.stderr, flush=True
+            f"starting empty on dynoxide: {old}, which --engine ministack opens", file=sys.stderr, flush=True
         )
     return "dynoxide"
 

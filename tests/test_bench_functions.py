@@ -11,9 +11,9 @@ def test_every_function_is_measured_and_given_memory() -> None:
     assert set(functions.CALLS) == set(functions.configured()) == set(permissions.files())
 
 
-def test_a_function_runs_in_a_process_of_its_own(engine: Engine) -> None:
-    functions.keep_secret(engine)
-    taken = functions.run(engine, "apply", 1)
+def test_a_function_runs_in_a_process_of_its_own(ministack: Engine) -> None:
+    functions.keep_secret(ministack)
+    taken = functions.run(ministack, "apply", 1)
     assert 0 < taken.cpu <= taken.first + taken.imported
     assert 20 < taken.memory < functions.configured()["apply"] - functions.RUNTIME
 
