@@ -1,4 +1,4 @@
-"""`python -m local.screenshots`: takes the pictures of the page, from a run of its own with the demo in it."""
+"""`python -m local.screenshots`: take the pictures of the page from a run of its own with the demo data."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 | kind | what it is | queues | its state, given a data folder |
 |---|---|---|---|
 | `dynoxide` | one binary over SQLite, fetched on first use, behind a guard | no | on disk with each write |
-| `ministack` | a Python package, run by `local.engines.ministack` | yes | read when it starts, written when it stops |
+| `ministack` | a Python package, run by `ministack.py` | yes | read when it starts, written when it stops |
 | a URL | an engine that runs already; nothing is started | asked | its own affair |
 
 An engine outlives Ctrl-C, which a terminal sends to all processes in its foreground, so that the application

@@ -5,8 +5,9 @@ one, as long as it runs with the same Python and leaves no bytecode in chaliceli
 Chalice would take that for code of ours. `ops deploy` and `ops package` both make the package here, so a
 stage has the same zip whichever way it is deployed.
 
-The libraries are the wheels of requirements.lock, each checked by its hash (ops/aws/lock.py). The zip's comment
-names the lock that it was made from; a package of another lock, or of Chalice's own making, is made again.
+The libraries are the wheels of requirements.lock, each checked by its hash (ops/aws/lock.py). The zip's
+comment names the lock that it was made from; a package of another lock, or of Chalice's own making, is made
+again.
 
 Lambda cannot write bytecode beside the code, so without it every cold start compiles all that it imports. A
 deploy without this step works all the same, in a larger package that starts more slowly.

@@ -1,8 +1,8 @@
 """No input stops a pump, blocks a shard or loses another record: stream records, queue bodies, socket frames.
 
 `make test` runs the same examples every time. `make test-all` runs twenty times as many, of a seed that a
-failure prints (`HUBBUB_FUZZ_SEED=… pytest -m long tests/api/test_fuzz.py` runs it again), beside hypothesis' own
-`@reproduce_failure`.
+failure prints (`HUBBUB_FUZZ_SEED=… pytest -m long tests/api/test_fuzz.py` runs it again), beside
+hypothesis' own `@reproduce_failure`.
 """
 
 from __future__ import annotations
