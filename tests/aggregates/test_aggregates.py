@@ -21,7 +21,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from proof.world import Killed
 from tests.support.faults import after, cancelled, instead, refused, timed_out

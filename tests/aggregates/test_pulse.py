@@ -28,7 +28,7 @@ class Clock:
             self.meanwhile.pop(0)()
 
     def lag(self, site: Site) -> Lag:
-        return pulse.lag(site.table, lambda: self.now, self.pause)
+        return pulse.measure_lag(site.table, lambda: self.now, self.pause)
 
 
 def at(site: Site, key: Key) -> int:
@@ -38,7 +38,7 @@ def at(site: Site, key: Key) -> int:
 def test_a_pulse_is_seen_in_the_sums_as_soon_as_the_stream_has_told_it(site: Site) -> None:
     clock = Clock(lambda: None, lambda: None, site.settle)
     assert clock.lag(site) == Lag(sent="2026-11-21T10:00:00Z", seconds=0.3, counted=True)
-    assert at(site, pulse.SENT) == at(site, pulse.COUNTED)
+    assert at(site, pulse.SENT_KEY) == at(site, pulse.COUNTED_KEY)
 
 
 def test_the_echo_is_that_of_the_newest_pulse(site: Site) -> None:
@@ -46,7 +46,7 @@ def test_the_echo_is_that_of_the_newest_pulse(site: Site) -> None:
         clock = Clock(site.settle)
         clock.now += timedelta(hours=hour)
         assert clock.lag(site).counted
-        assert at(site, pulse.COUNTED) == (START + timedelta(hours=hour)).timestamp() * 1000
+        assert at(site, pulse.COUNTED_KEY) == (START + timedelta(hours=hour)).timestamp() * 1000
 
 
 def test_a_stream_that_stands_still_is_as_far_behind_as_it_is(site: Site) -> None:

@@ -20,7 +20,7 @@ IMAGE = {"pk": {"S": "PRODUCT#a"}, "sk": {"S": "COMMENT#1"}, "text": {"S": "Fits
 
 def entry(second: int, sign: int = 1, image: Any = IMAGE) -> Item:
     poison = Poison(image, sign, "KeyError: 'rating'")
-    return quarantine.entry(random.Random(second).randbytes(12), second, poison, second)
+    return quarantine.build_item(random.Random(second).randbytes(12), second, poison, second)
 
 
 def page(site: Site, query: str = "") -> Any:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chalicelib.aggregates.sums import FOR_EVER, Amount, Constant, Life, Sums, merge, recount, total
+from chalicelib.aggregates.sums import (
+    FOREVER,
+    Amount,
+    Constant,
+    Lifetime,
+    Sums,
+    merge,
+    recount,
+    sum_contributions,
+)
 from chalicelib.dynamo.items import Key, pack, unpack
 
 A, B = (Key("SUM", "a"), "n"), (Key("SUM", "b"), "n")
@@ -80,7 +89,7 @@ def test_sums_of_38_digits_are_exact_and_longer_ones_are_refused(one: int, other
 
 def test_of_lives_the_longest_holds_and_a_constant_beats_any() -> None:
     ttl = (Key("SUM", "a"), "ttl")
-    rising = [Life(1), Life(86_400), Life(0), FOR_EVER]  # 0 is for ever
+    rising = [Lifetime(1), Lifetime(86_400), Lifetime(0), FOREVER]  # 0 is for ever
     for i, shorter in enumerate(rising):
         for longer in rising[i:]:
             for one, other in ((shorter, longer), (longer, shorter)):
@@ -124,5 +133,5 @@ def test_a_recount_adds_up_what_every_feature_says_of_every_item() -> None:
     def values(item: dict[str, Any]) -> dict[tuple[Key, str], Amount]:
         return {A: item["n"], B: frozenset({item["n"]})}
 
-    assert total([ones, values], {"n": 4}) == {A: 5, B: frozenset({4})}
+    assert sum_contributions([ones, values], {"n": 4}) == {A: 5, B: frozenset({4})}
     assert recount([ones, values], [{"n": 4}, {"n": -6}]) == {B: frozenset({4, -6})}

@@ -48,12 +48,12 @@ def test_ranks_places_and_counts_are_those_of_a_sorted_list(board: tuple[Scale, 
     nodes = tree(scale, scores)
     ranktree.check(scale, nodes)
     ordered = sorted(scores.values(), reverse=scale.descending)
-    assert ranktree.players(nodes.get("", {})) == len(scores)
+    assert ranktree.count_players(nodes.get("", {})) == len(scores)
     for score in scores.values():
         merit = scale.merit(score)
         assert scale.score(merit) == score
         assert ranktree.rank(scale, merit, nodes) == ordered.index(score) + 1
-        assert ranktree.equal(scale, merit, nodes) == ordered.count(score)
+        assert ranktree.count_equal(scale, merit, nodes) == ordered.count(score)
     for place, score in enumerate(ordered):
         prefix, left = "", place
         for _ in range(scale.depth):

@@ -21,8 +21,8 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views import queries as view_queries
+from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, SeriesQuery, TopQuery
-from chalicelib.views.validation import View
 from local.engines.engine import Engine
 from ops.__main__ import main
 from ops.aws import template
@@ -76,7 +76,7 @@ class Stream:
         return forget.forget(self.table, url, pause=pause or self.apply, **options)
 
     def of(self, url: str) -> tuple[int, int]:
-        found = events.count(self.table, PageQuery(url=url))
+        found = view_queries.count_views(self.table, PageQuery(url=url))
         return found.views, found.uniques
 
 
@@ -109,8 +109,8 @@ def rest(stream: Stream) -> list[Item]:
 
 def is_forgotten(stream: Stream) -> bool:
     """Tell whether nothing of the page is to be seen, and only empty items that expire are there."""
-    top = view_queries.top(stream.table, TopQuery(site="example.org")).items
-    series = view_queries.series(stream.table, SeriesQuery(url=SPAM), NOW).items
+    top = view_queries.list_top_pages(stream.table, TopQuery(site="example.org")).items
+    series = view_queries.read_series(stream.table, SeriesQuery(url=SPAM), NOW).items
     assert stream.of(SPAM) == (0, 0)
     assert [one.url for one in top] == [GOOD]
     assert not any(one.views or one.uniques for one in series)

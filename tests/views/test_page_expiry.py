@@ -11,14 +11,14 @@ import pytest
 from bench.meter import Meter
 from chalicelib import settings
 from chalicelib.aggregates import engine
-from chalicelib.aggregates.sums import FOR_EVER
+from chalicelib.aggregates.sums import FOREVER
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views import queries as view_queries
+from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, TopQuery
-from chalicelib.views.validation import View
 from ops.aws import template
 from ops.maintenance import audit
 from ops.maintenance.recount import drift
@@ -78,7 +78,7 @@ class Aging:
         return {item["sk"].split("#")[0] for item in scan(self.table) if item["pk"].startswith("URL#")}
 
     def count(self) -> tuple[int, int]:
-        found = events.count(self.table, PageQuery(url=PAGE))
+        found = view_queries.count_views(self.table, PageQuery(url=PAGE))
         return found.views, found.uniques
 
 
@@ -100,7 +100,7 @@ def test_a_page_without_a_view_expires_with_all_that_is_of_it_and_comes_back_fro
     aging.later(7)
     assert aging.kinds() == set()
     assert aging.count() == (0, 0)
-    assert view_queries.top(aging.table, TopQuery(site="example.org")).items == []
+    assert view_queries.list_top_pages(aging.table, TopQuery(site="example.org")).items == []
     aging.view("a")
     assert aging.count() == (1, 1)
 
@@ -146,7 +146,7 @@ def test_a_page_outlives_its_days_and_a_day_its_events(aging: Aging) -> None:
 def test_an_imported_history_stays_for_ever_with_its_sums(aging: Aging, order: tuple[bool, ...]) -> None:
     for is_imported in order:
         aging.view(f"c{is_imported}", imported=is_imported)
-    assert aging.page()["ttl"] == FOR_EVER.value
+    assert aging.page()["ttl"] == FOREVER.value
     aging.later(5000)
     assert aging.count() == (len(order), len(order))
     assert {"STATISTICS", "DAY"} <= aging.kinds()
@@ -161,7 +161,7 @@ def test_a_batch_of_both_is_kept(aging: Aging) -> None:
     events.write(aging.table, [View(PAGE, START, "b")], STAGE, START, expiry=lambda _: expiry)
     events.write(aging.table, [View(PAGE, START, "c")], STAGE, START)
     aging.apply()
-    assert (aging.page()["ttl"], aging.page()["gsi1sk"]) == (FOR_EVER.value, 3)
+    assert (aging.page()["ttl"], aging.page()["gsi1sk"]) == (FOREVER.value, 3)
 
 
 def test_with_0_days_pages_never_expire_and_those_that_would_do_no_more_once_they_are_viewed(
@@ -170,7 +170,7 @@ def test_with_0_days_pages_never_expire_and_those_that_would_do_no_more_once_the
     never = settings.read({"HUBBUB_PAGE_DAYS": "0"})
     aging.view("a")
     aging.view("b", stage=never)
-    assert aging.page()["ttl"] == FOR_EVER.value
+    assert aging.page()["ttl"] == FOREVER.value
     aging.later(9000)
     assert aging.count() == (2, 2)
     aging.view("c")  # the setting is back
@@ -213,7 +213,7 @@ def test_an_audit_finds_no_drift_in_what_has_expired_and_mends_what_should_be_ke
     found = look()
     assert {name for _, name in found.drifted} == {"kept", "ttl"}
     audit.repair(aging.table, found)
-    assert (aging.page()["kept"], aging.page()["ttl"]) == (FOR_EVER.value, FOR_EVER.value)
+    assert (aging.page()["kept"], aging.page()["ttl"]) == (FOREVER.value, FOREVER.value)
     assert look().drifted == {}
 
 

@@ -21,8 +21,8 @@ from chalicelib.errors import BadCursor, BadRequest, Busy
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views import queries as view_queries
+from chalicelib.views.events import View, check
 from chalicelib.views.schemas import EventsQuery, SeriesQuery, ViewsBody
-from chalicelib.views.validation import View, check
 from ops.aws import template
 from ops.aws.smoke import smoke_page
 from tests.support.faults import instead
@@ -438,7 +438,7 @@ def test_a_page_of_events_goes_on_where_it_began_while_time_passes(site: Site) -
     seen, cursor = [], None
     for later in range(0, 120, 30):
         query = EventsQuery(url=PAGE, limit=1, cursor=cursor)
-        page = view_queries.events(site.table, query, settings.current(), now + timedelta(seconds=later))
+        page = view_queries.list_events(site.table, query, settings.current(), now + timedelta(seconds=later))
         seen += [one.client_id for one in page.items]
         cursor = page.cursor
         if cursor is None:
@@ -460,7 +460,7 @@ def test_a_visitor_is_remembered_as_long_as_its_views_may_come(site: Site) -> No
 def test_a_queue_out_of_reach_is_busy(site: Site) -> None:
     stage = settings.current()._replace(queue_url="http://127.0.0.1:1/q", endpoint="http://127.0.0.1:1")
     with pytest.raises(Busy):
-        views.take(site.table, ViewsBody(events=[event()]), Caller(), "", stage, datetime.now(UTC))
+        views.accept(site.table, ViewsBody(events=[event()]), Caller(), "", stage, datetime.now(UTC))
 
 
 def test_a_badge_shows_the_count(site: Site) -> None:
@@ -496,7 +496,7 @@ def test_a_stage_with_a_queue_sends_to_it_and_writes_nothing(site: Site) -> None
     queue = template.create_queue(boto3.client("sqs"), "dev")
     stage = settings.current()._replace(queue_url=queue.url)
     body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(60)])
-    answer = views.take(site.table, body, Caller("me"), "", stage, datetime.now(UTC))
+    answer = views.accept(site.table, body, Caller("me"), "", stage, datetime.now(UTC))
     assert answer.accepted == 60
     assert scan(site.table) == []
     messages: list[Any] = []
@@ -518,7 +518,7 @@ def test_the_longest_events_still_fit_into_queue_messages() -> None:
 
     longest = [{"url": "https://example.org/" + "a" * 1480, "time": "2" * 27, "clientId": "c" * 128}] * 500
     bodies = [json.dumps({"events": longest[i : i + queue.EVENTS]}) for i in range(0, 500, queue.EVENTS)]
-    groups = list(queue._fitting([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]))
+    groups = list(queue._batches([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]))
     assert sum(len(group) for group in groups) == len(bodies)
     assert all(sum(len(one["MessageBody"]) for one in group) < 256 * 1024 for group in groups)
     assert all(len(group) <= 10 for group in groups)
@@ -537,9 +537,9 @@ def test_a_frame_past_the_calendar_is_400_and_no_crash(site: Site) -> None:
     now = datetime.now(UTC)
     for query in (SeriesQuery(url=PAGE, to="9999-12-31"), SeriesQuery(url=PAGE, to="0001-01-01"), LAST):
         with pytest.raises(BadRequest):
-            view_queries.series(site.table, query, now)
+            view_queries.read_series(site.table, query, now)
     with pytest.raises(BadRequest):
-        view_queries.events(site.table, EventsQuery(url=PAGE, to="0001-01-01"), settings.current(), now)
+        view_queries.list_events(site.table, EventsQuery(url=PAGE, to="0001-01-01"), settings.current(), now)
 
 
 def test_health_answers(site: Site) -> None:
