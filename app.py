@@ -149,7 +149,7 @@ def get_views_badge(query: view_schemas.PageQuery) -> Answer[str]:
     )
 
 
-# Both paths, with the queue and without, end in views.write. Only the messages that failed come again.
+# Both paths, with the queue and without, end in events.write. Only the messages that failed come again.
 @app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views")
 def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     """Write the view events that wait in the queue."""
