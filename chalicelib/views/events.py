@@ -140,7 +140,7 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
 def check_all(
     body: ViewsBody, settings: Settings, now: datetime, *, limit: int = MAX_EVENTS
 ) -> list[View | Reason]:
-    """Check each event of a body.
+    """Return the result of `check` for each event of a body.
 
     Raises:
         BadRequest: a single event is malformed, or the body has both an event and a list of events.
