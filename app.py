@@ -73,7 +73,7 @@ CONTRIBUTIONS = (
 
 # One source a feature: what is pushed to those who listen to it.
 TOPICS = {
-    "views": subscriptions.Source(events.topic, events.address, events.live),
+    "views": subscriptions.Source(view_queries.topic_id, view_queries.parse_url, view_queries.topic_value),
     "leaderboard": subscriptions.Source(board_queries.topic, subscriptions.identifier, board_queries.live),
     "challenge": subscriptions.Source(definitions.topic, subscriptions.identifier, definitions.live),
     "product": subscriptions.Source(statistics.topic, subscriptions.identifier, statistics.live),
@@ -114,40 +114,42 @@ def post_views(
     `Code`. The events of a list are judged one by one: those that are not counted are in `rejected`. A list
     of more than 25 events without a valid token of a user or an admin, or of more than 500, is 413.
     """
-    return events.take(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
+    return events.accept(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
 
 @door("GET", "/views")
 def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
     """Answer a page's views and uniques."""
-    return events.count(connect(), query)
+    return view_queries.count_views(connect(), query)
 
 
 @door("GET", "/views/series")
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
     """Answer a page's views by hour or by day."""
-    return view_queries.series(connect(), query, datetime.now(UTC))
+    return view_queries.read_series(connect(), query, datetime.now(UTC))
 
 
 @door("GET", "/views/events", who="admin", errors=(BadCursor,))
 def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents:
     """Answer a page's view events in a time frame."""
-    return view_queries.events(connect(), query, stage, datetime.now(UTC))
+    return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
 @door("GET", "/views/top")
 def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
     """Answer a site's most viewed pages."""
-    return view_queries.top(connect(), query)
+    return view_queries.list_top_pages(connect(), query)
 
 
 @door("GET", "/views/badge.svg", produces="image/svg+xml")
 def get_views_badge(query: view_schemas.PageQuery) -> Answer[str]:
     """Draw a page's views as a badge."""
-    return Answer(badge.svg("views", events.count(connect(), query).views), headers=badge.HEADERS)
+    return Answer(
+        badge.render("views", view_queries.count_views(connect(), query).views), headers=badge.HEADERS
+    )
 
 
-# Both paths, with the queue and without, end in views.write. Only the messages that failed come again.
+# Both paths, with the queue and without, end in events.write. Only the messages that failed come again.
 @app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views")
 def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     """Write the view events that wait in the queue."""
@@ -414,13 +416,13 @@ def push(event: Any) -> None:
 @door("GET", "/lag", who="admin")
 def get_lag() -> stream_schemas.Lag:
     """Measure how far the sums are behind what is written."""
-    return lag.lag(connect(), lambda: datetime.now(UTC))
+    return lag.measure_lag(connect(), lambda: datetime.now(UTC))
 
 
 @door("GET", "/quarantine", who="admin", errors=(BadCursor,))
 def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quarantine:
     """Answer the images of items that no contribution could be computed of, newest first."""
-    return stream_queries.newest(connect(), query, stage)
+    return stream_queries.list_quarantined(connect(), query, stage)
 
 
 # -- chat ----------------------------------------------------------------------------------------------

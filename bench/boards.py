@@ -69,7 +69,7 @@ class LargeBoard:
         self._digits = len(str(TIE)) - 1 + DIGITS * of.scale.depth  # of an entry's number
         shards: list[list[tuple[int, str]]] = [[] for _ in range(of.shards)]
         for player, score in scores.items():
-            entry = of.entry(of.scale.merit(score), player), f"PLAYER#{player}"
+            entry = of.entry_number(of.scale.merit(score), player), f"PLAYER#{player}"
             shards[zlib.crc32(player.encode()) % of.shards].append(entry)
         for shard, entries in enumerate(shards):
             sk = ranking.entry_key(of.name, "").sk
@@ -97,7 +97,7 @@ class LargeBoard:
         """Return the item of a player's entry."""
         of = self.board.ranking
         key = ranking.entry_key(of.name, player)
-        amounts = ranking.amounts(of, player, self.scores[player])
+        amounts = ranking.contribution(of, player, self.scores[player])
         found = {attribute: amount for (owner, attribute), amount in amounts.items() if owner == key}
         return key._asdict() | {
             name: one.value if isinstance(one, Constant) else one for name, one in found.items()

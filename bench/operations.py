@@ -17,7 +17,7 @@ from bench.meter import Meter
 from chalicelib import settings
 from chalicelib.api import auth
 from chalicelib.views import events as views_of
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 
 PAGE = "https://www.example.org/articles/0001"

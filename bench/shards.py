@@ -31,7 +31,7 @@ from chalicelib.leaderboards.schemas import BoardBody
 from chalicelib.leaderboards.score_schemas import ScoreBody
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.maintenance.recount import drift, scan

@@ -21,7 +21,7 @@ from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.views import events as views
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from ops.maintenance import audit
 from ops.maintenance.recount import scan

@@ -17,7 +17,7 @@ from chalicelib.aggregates import engine as aggregates
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.maintenance.recount import scan

@@ -34,8 +34,8 @@ from chalicelib.leaderboards.schemas import BoardBody
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
+from chalicelib.views.events import MAX_ANONYMOUS_EVENTS, View
 from chalicelib.views.schemas import ViewsBody
-from chalicelib.views.validation import ANONYMOUS, View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.aws import template
@@ -232,10 +232,10 @@ def test_the_dearest_anonymous_request_costs_no_more_than_this(
     now, read, second = datetime.now(UTC), 0, 1_700_000_000
     events: list[Any] = [
         {"url": f"https://{HOST}{path}{i:02}", "time": now.isoformat(), "clientId": client}
-        for i in range(ANONYMOUS)
+        for i in range(MAX_ANONYMOUS_EVENTS)
     ]
     with Meter(table.client) as meter:
-        views.take(table, ViewsBody(events=events), Caller(), "a browser", Settings(), now)
+        views.accept(table, ViewsBody(events=events), Caller(), "a browser", Settings(), now)
         assert meter.write_units == request_units
         while records := stream.again().read()[read:]:
             read, second = read + len(records), second + 1
@@ -246,7 +246,7 @@ def test_the_dearest_anonymous_request_costs_no_more_than_this(
     assert (meter.write_units, meter.read_units) == (all_units, 0)
     assert drift([views.contribution], scan(table.client, table.name)) == {}
     with pytest.raises(TooLarge):
-        views.take(table, ViewsBody(events=[*events, events[0]]), Caller(), "a browser", Settings(), now)
+        views.accept(table, ViewsBody(events=[*events, events[0]]), Caller(), "a browser", Settings(), now)
 
 
 # --- the commands of `python -m ops` ---

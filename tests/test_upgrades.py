@@ -28,7 +28,7 @@ from chalicelib.leaderboards.schemas import SeasonBody
 from chalicelib.leaderboards.score_schemas import ScoreBody, StandingQuery
 from chalicelib.settings import Settings
 from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.maintenance import features, scan

@@ -1,1 +1,1 @@
-"""aggregates."""
+"""Sums over items, added up from the table's stream, exactly once."""

@@ -1,22 +1,24 @@
-"""Sums over items, kept from the table's stream, exactly once.
+"""The engine that adds stream records to aggregates, exactly once.
 
-A feature has one pure function, `contribution(item) -> {(key, attribute): amount}`, and registers nothing
-else. For every change of an item the engine adds `contribution(new) - contribution(old)`:
+Each feature registers one pure function, `contribution(item) -> {(key, attribute): amount}`. For each change
+of an item, the engine adds `contribution(new) - contribution(old)`:
 
-    records -> differences -> chunks -> one transaction a chunk: guard pages + merged sums
+    records -> differences -> chunks -> one transaction per chunk: guard pages + merged sums
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| guard page | `GUARD#<second>#<n>` | `APPLIED` | `ids`: that creation second's records that are in the sums |
+| guard page | `GUARD#<second>#<n>` | `APPLIED` | `ids` of applied records of this creation second |
 
-**Exactly once.** Lambda delivers a record at least once, in batches that grow, shrink, split and repeat. A
-record's id goes onto the guard page of its creation second (which never changes) in the transaction that
-adds its amounts, on condition that it is not there. Additions commute, so no order is needed.
+Invariant: each record is applied exactly once. Lambda delivers a record at least once, and its batches grow,
+shrink, split and repeat. The transaction that adds a record's amounts also adds its id to the guard page of
+its creation second, on condition that the id is not there yet. A record's creation second never changes.
+Additions commute, so records may arrive in any order.
 
-**What counts for nothing.** An item that TTL removed: its fact expired, it did not become false. An image
-that cannot be computed: it goes to quarantine (`quarantine.py`) in the same transaction.
+Two kinds of images are not added. An item that TTL removed stays counted, because the fact has expired and
+did not become false. An image whose contribution fails is written to quarantine (`quarantine.py`) in the same
+transaction.
 
-**Cost** of a chunk: 2 WCU per KB of each guard page and each aggregate that it touches, and index writes.
+Cost of a chunk: 2 WCU per KB of each guard page and each aggregate that it touches, and the index writes.
 """
 
 import hashlib
@@ -29,29 +31,29 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from chalicelib.aggregates import quarantine
-from chalicelib.aggregates.quarantine import Poison, written
+from chalicelib.aggregates.quarantine import Poison, serialize
 from chalicelib.aggregates.sums import (
-    FOR_EVER,
+    FOREVER,
     KEPT,
     Amount,
     Constant,
     Contribution,
-    Life,
+    Lifetime,
     Sums,
     merge,
-    total,
+    sum_contributions,
 )
 from chalicelib.dynamo.items import Key, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Rejected
 
-GUARD_LIFE = 48 * 3600  # seconds: a stream keeps its records for 24 h; as much again is margin
+GUARD_LIFETIME = 48 * 3600  # seconds: twice the 24 h that a stream keeps its records
 SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?([eE]\+?[0-9]{1,2})?")
-PAGE_IDS = 140  # ids added at once: `contains` and OR for each, of 300 operators in an expression
+PAGE_IDS = 140  # ids per update: each needs `contains` and OR, and an expression has at most 300 operators
 
 
 class Difference(NamedTuple):
-    """What one stream record changes, and the guard page that remembers that it did."""
+    """The amounts that one stream record adds, and the guard page that its id goes to."""
 
     id: bytes
     page: Key
@@ -63,7 +65,7 @@ class Difference(NamedTuple):
 
 @dataclass
 class Report:
-    """What became of a batch. `ignored` records change no aggregate and cost nothing."""
+    """Numbers of records of a batch. `ignored` records change no aggregate and cost nothing."""
 
     applied: int = 0
     duplicates: int = 0
@@ -83,9 +85,11 @@ def apply(
 ) -> Report:
     """Add a batch of stream records, in Lambda's notation, to the aggregates that they change.
 
-    May be called with the same records again, in any mix and order, by any number of callers at a time, and
-    after a crash at any point. A record of whatever shape is applied, ignored or quarantined, never raised.
-    Raises Busy when conflicts and throttles outlast the retries; everything can then be delivered again.
+    Idempotent: the same records may come again, in any mix and order, from concurrent callers, and after a
+    crash at any point. A record of any shape is applied, ignored or quarantined.
+
+    Raises:
+        Busy: conflicts or throttles outlast the retries. The batch can then be delivered again.
     """
     report = Report()
     differences: dict[bytes, Difference] = {}
@@ -102,11 +106,11 @@ def apply(
 
 
 def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int = 1) -> Difference:
-    """Compute what a stream record changes; never raises, reads nothing."""
+    """Return the difference that a stream record makes. Read nothing, and never raise."""
     record = record if isinstance(record, dict) else {"record": record}
     body = record["dynamodb"] if isinstance(record.get("dynamodb"), dict) else {}
     name = record.get("eventID")
-    name = name if name and isinstance(name, str) else written(record)
+    name = name if name and isinstance(name, str) else serialize(record)
     id = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=12).digest()
     second = _second(body.get("ApproximateCreationDateTime"))
     sums: Sums = {}
@@ -116,19 +120,20 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
     for image, sign in images:
         try:
             merge(sums, computed(contributions, image), sign)
-        except Exception as error:  # whatever a feature raises about an item, its shard goes on
+        except Exception as error:  # whatever a feature raises, the shard must go on
             poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"))
     if all(isinstance(amount, Constant) for amount in sums.values()):
-        sums = {}  # nothing is added, so there is nothing to guard
-    # A record without its second, which no table sends, has a page by its id: one page would fill up.
-    shard = zlib.crc32(written(_partition(body)).encode()) % guard_pages if second else id[0]
+        sums = {}  # only constants: nothing is added, so no guard is needed
+    # A record without a creation second gets its page by its id, because a single page would fill up. No
+    # table sends such a record.
+    shard = zlib.crc32(serialize(_partition(body)).encode()) % guard_pages if second else id[0]
     return Difference(id, Key(f"GUARD#{second}#{shard}", "APPLIED"), second, images, sums, tuple(poison))
 
 
 def _second(created: Any) -> int:
-    """Read the second in which a record was made: a number, also as text; 0 for anything else.
+    """Return the second of a creation time, which is a number or its text; 0 for anything else.
 
-    A record has the same guard page however its creation time is written.
+    A record must have the same guard page in each notation of its creation time.
     """
     if isinstance(created, str) and SECONDS.fullmatch(created):
         created = float(created)
@@ -137,21 +142,29 @@ def _second(created: Any) -> int:
 
 
 def computed(contributions: Sequence[Contribution], image: Any) -> Sums:
-    """Compute what an image adds; raises whatever a feature raises about it, ValueError for too much."""
-    amounts = total(contributions, unpack(image))
+    """Return the amounts that an image adds.
+
+    Raises:
+        ValueError: the image touches more attributes than a transaction can write.
+        Exception: any error of a feature's contribution.
+    """
+    amounts = sum_contributions(contributions, unpack(image))
     if len(amounts) >= TRANSACTION:
-        raise ValueError(f"it touches {len(amounts)} attributes, more than a transaction holds")
+        raise ValueError(f"the item touches {len(amounts)} attributes, more than a transaction can write")
     return amounts
 
 
 def _partition(body: Mapping[str, Any]) -> Any:
-    """Answer a record's partition key: records that share it come through one shard, in one batch."""
+    """Return a record's partition key. Records that share it arrive through one shard, in one batch."""
     keys = body.get("Keys")
     return keys.get("pk") if isinstance(keys, dict) else None
 
 
 def chunks(differences: Iterable[Difference]) -> Iterator[list[Difference]]:
-    """Part differences into transactions: each whole, those that share items together, poison alone."""
+    """Divide differences into transactions.
+
+    A difference is never split. Differences of the same items stay together, and poison is alone.
+    """
     chunk: list[Difference] = []
     touched: set[Key] = set()
     ids: Counter[Key] = Counter()
@@ -169,7 +182,11 @@ def chunks(differences: Iterable[Difference]) -> Iterator[list[Difference]]:
 
 
 def _commit(table: Table, chunk: list[Difference], report: Report, now: int) -> None:
-    """Write a chunk; what a guard page already has is dropped, what DynamoDB rejects is singled out."""
+    """Write a chunk.
+
+    Records whose ids are on a guard page are dropped as duplicates. If DynamoDB rejects the chunk, its halves
+    are written separately, until the rejected record is alone and goes to quarantine.
+    """
     while chunk:
         try:
             report.transactions += 1
@@ -195,7 +212,7 @@ def _commit(table: Table, chunk: list[Difference], report: Report, now: int) -> 
 
 
 def _actions(chunk: Sequence[Difference], now: int) -> Iterator[dict[str, Any]]:
-    """Write down a chunk's transaction: its guard pages, its merged sums, its quarantined images."""
+    """Build a chunk's transaction: its guard pages, its merged sums, its quarantined images."""
     pages: dict[Key, list[bytes]] = {}
     sums: Sums = {}
     for one in chunk:
@@ -210,20 +227,21 @@ def _actions(chunk: Sequence[Difference], now: int) -> Iterator[dict[str, Any]]:
                 "UpdateExpression": "ADD ids :ids SET #ttl = :ttl",
                 "ConditionExpression": f"NOT ({seen})",
                 "ExpressionAttributeNames": {"#ttl": "ttl"},
-                "ExpressionAttributeValues": {":ids": set(ids), ":ttl": now + GUARD_LIFE, **values},
+                "ExpressionAttributeValues": {":ids": set(ids), ":ttl": now + GUARD_LIFETIME, **values},
             }
         }
     yield from additions(sums, now)
     for one in chunk:
         yield from (
-            {"Put": {"Item": quarantine.entry(one.id, one.second, poison, now)}} for poison in one.poison
+            {"Put": {"Item": quarantine.build_item(one.id, one.second, poison, now)}} for poison in one.poison
         )
 
 
 def additions(sums: Sums, now: int) -> Iterator[dict[str, Any]]:
-    """Build the updates that add sums to their aggregates, one for each that is more than constants.
+    """Build the updates that add sums to their aggregates.
 
-    A `Life` is counted from `now`, in epoch seconds.
+    An aggregate whose amounts are all constants is not written. A `Lifetime` begins at `now`, in epoch
+    seconds.
     """
     by_key: dict[Key, dict[str, Amount]] = {}
     for (key, attribute), amount in sums.items():
@@ -238,9 +256,9 @@ def _addition(key: Key, amounts: Mapping[str, Amount], now: int) -> dict[str, An
     verbs: dict[str, list[str]] = {"ADD": [], "SET": []}
     values: dict[str, Any] = {}
     for i, amount in enumerate(amounts.values()):
-        if isinstance(amount, Life):
+        if isinstance(amount, Lifetime):
             verbs["SET"].append(f"#{i} = if_not_exists({KEPT}, :{i})")
-            values[f":{i}"] = now + int(amount.value) if amount.value else FOR_EVER.value
+            values[f":{i}"] = now + int(amount.value) if amount.value else FOREVER.value
         elif isinstance(amount, Constant):
             verbs["SET"].append(f"#{i} = :{i}")
             values[f":{i}"] = amount.value
@@ -260,7 +278,7 @@ def _addition(key: Key, amounts: Mapping[str, Amount], now: int) -> dict[str, An
 
 
 def _rejected(one: Difference, error: Exception) -> Difference:
-    """Turn a difference that DynamoDB will not write into poison that it will."""
+    """Return a rejected difference as poison, which DynamoDB can write."""
     if not one.sums:
         raise error
     reason = f"{type(error).__name__}: {error}"
@@ -268,9 +286,9 @@ def _rejected(one: Difference, error: Exception) -> Difference:
 
 
 def _is_expired(record: Mapping[str, Any]) -> bool:
-    """Tell whether TTL removed the item: DynamoDB's own service principal did it."""
-    who = record.get("userIdentity")
-    return isinstance(who, dict) and "dynamodb.amazonaws.com" in (
-        who.get("principalId"),
-        who.get("PrincipalId"),
+    """Return whether TTL removed the item. DynamoDB's service principal is then the user of the record."""
+    user = record.get("userIdentity")
+    return isinstance(user, dict) and "dynamodb.amazonaws.com" in (
+        user.get("principalId"),
+        user.get("PrincipalId"),
     )

@@ -1,13 +1,15 @@
-"""The pulse: how far the sums are behind what is written, measured by the stream itself.
+"""The lag of the aggregates behind the writes, measured by a probe that is sent through the stream.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| pulse | `PULSE` | `SENT` | `sent_at`, the millisecond in which it was sent |
-| echo | `PULSE` | `COUNTED` | `sent_at` of the newest pulse that is in the sums |
+| probe | `PULSE` | `SENT` | `sent_at`, the millisecond in which it was sent |
+| applied probe | `PULSE` | `COUNTED` | `sent_at` of the newest probe that the stream has delivered |
 
-The echo is a sum like any other, over one item: what it adds up to is that item's `sent_at`, as the stream
-has told it last. A pulse is sent when somebody asks, and not while an older one is still on its way: so a
-stream that stands still is seen to be as far behind as it is. Nobody who does not ask pays for it.
+The applied probe is an aggregate like any other. It sums one item, so it equals the `sent_at` of that item
+as the stream has delivered it last.
+
+Invariant: no probe is sent while an older one is pending. So the lag of a stream that stands still grows
+until the stream continues. Probes are sent only on request.
 """
 
 import time
@@ -20,54 +22,59 @@ from chalicelib.aggregates.sums import Amount
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 
-LOOKS = 20  # at the echo, before the answer is "at least so long"
-PAUSE = 0.1  # seconds between two
+ATTEMPTS = 20  # reads of the applied probe, before the lag is returned as a lower bound
+PAUSE = 0.1  # seconds between two reads
 
 # -- keys ----------------------------------------------------------------------------------------------
 
-SENT = Key("PULSE", "SENT")
-COUNTED = Key("PULSE", "COUNTED")
+SENT_KEY = Key("PULSE", "SENT")
+COUNTED_KEY = Key("PULSE", "COUNTED")
 
 
 # -- contribution --------------------------------------------------------------------------------------
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
-    """Say what a pulse adds to its echo: its own time, in the place of the one before it."""
-    return {(COUNTED, "sent_at"): item["sent_at"]} if Key(item["pk"], item["sk"]) == SENT else {}
+    """Return the time of a probe. It replaces the time of the probe before it."""
+    return {(COUNTED_KEY, "sent_at"): item["sent_at"]} if Key(item["pk"], item["sk"]) == SENT_KEY else {}
 
 
-# -- read ----------------------------------------------------------------------------------------------
+# -- reads ---------------------------------------------------------------------------------------------
 
 
-def lag(table: Table, now: Callable[[], datetime], pause: Callable[[float], None] = time.sleep) -> Lag:
-    """Send a pulse, unless one is on its way, and wait for its echo, up to two seconds.
+def measure_lag(
+    table: Table, now: Callable[[], datetime], pause: Callable[[float], None] = time.sleep
+) -> Lag:
+    """Send a probe, unless one is pending, and wait up to two seconds until it is applied.
 
-    Costs 1 WCU, 2 RCU, and 1 RCU a look (20 at most); the stream's part is 4 WCU. Raises Busy.
+    Cost: 1 WCU, 2 RCU, and 1 RCU for each of at most 20 attempts. Applying the probe costs 4 WCU.
+
+    Raises:
+        Busy: the table is throttled.
     """
-    sent = _sent(table, times.milliseconds(now()))
-    for look in range(LOOKS):
-        if look:
+    sent = _find_or_send_probe(table, times.milliseconds(now()))
+    for attempt in range(ATTEMPTS):
+        if attempt:
             pause(PAUSE)
-        if counted := (table.get(COUNTED, consistent=True) or {}).get("sent_at") == sent:
+        if counted := (table.get(COUNTED_KEY, consistent=True) or {}).get("sent_at") == sent:
             break
-    waited = max(0, times.milliseconds(now()) - sent)
-    when = datetime.fromtimestamp(sent / 1000, UTC)
-    return Lag(sent=times.answer(when), seconds=waited / 1000, counted=counted)
+    milliseconds = max(0, times.milliseconds(now()) - sent)
+    sent_at = datetime.fromtimestamp(sent / 1000, UTC)
+    return Lag(sent=times.answer(sent_at), seconds=milliseconds / 1000, counted=counted)
 
 
-def _sent(table: Table, instant: int) -> int:
-    """Answer the pulse that is on its way, or send one at this instant."""
-    found = table.get_many([SENT, COUNTED], consistent=True)
-    before = found.get(SENT, {}).get("sent_at", 0)
-    if before != found.get(COUNTED, {}).get("sent_at", 0):
+def _find_or_send_probe(table: Table, instant: int) -> int:
+    """Return the time of the pending probe. If none is pending, send one with this time."""
+    items = table.get_many([SENT_KEY, COUNTED_KEY], consistent=True)
+    before = items.get(SENT_KEY, {}).get("sent_at", 0)
+    if before != items.get(COUNTED_KEY, {}).get("sent_at", 0):
         return int(before)
     instant = max(instant, before + 1)
-    written = table.put(
-        SENT._asdict() | {"sent_at": instant},
+    is_sent = table.put(
+        SENT_KEY._asdict() | {"sent_at": instant},
         condition="attribute_not_exists(pk) OR sent_at = :before",
         values={":before": before},
     )
-    if not written:  # another one has sent a pulse meanwhile
-        return int((table.get(SENT, consistent=True) or {}).get("sent_at", instant))
+    if not is_sent:  # another request has sent a probe in the meantime
+        return int((table.get(SENT_KEY, consistent=True) or {}).get("sent_at", instant))
     return instant

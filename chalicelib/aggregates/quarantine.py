@@ -1,15 +1,15 @@
-"""Images that no contribution could be computed of: kept, with their sign, until they can be added.
+"""Quarantine: item images whose contribution failed, kept with their sign for a redrive.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| entry | `QUARANTINE#<n>` | `<second>#<record>#<side>` | `image` (packed), `sign`, `reason`, `quarantined` |
+| image | `QUARANTINE#<n>` | `<second>#<record>#<side>` | `image` (packed), `sign`, `reason`, `quarantined` |
 
-Until then an image counts for nothing. So a change from a malformed image to a good one adds the good one in
-full, and an item that was malformed contributes from the moment it is mended.
+Invariant: an image in quarantine counts for nothing. So a change from a malformed image to a valid one adds
+the valid one in full, and a repaired item contributes from its repair on.
 
-`python -m ops redrive` empties it. What an item counts is the sum of its changes, so its entries belong
-together: an image that was written (sign 1) and left again (sign -1) is two entries, which add up to nothing
-whatever it is worth. What that means for mending is in ops/maintenance/redrive.py.
+`python -m ops redrive` empties the quarantine. An item's contribution is the sum of its changes, so an image
+that was written (sign 1) and later replaced (sign -1) is in quarantine twice. The two add up to nothing,
+whatever the image is worth. ops/maintenance/redrive.py describes how to repair items and images.
 """
 
 import json
@@ -19,30 +19,30 @@ from typing import Any, NamedTuple
 
 from chalicelib.dynamo.items import Item, Key
 
-PARTITIONS = 16  # so that a flood of poison is not throttled on one
-REASON = 500  # letters
-IMAGE = 350_000  # bytes kept of an image, of the 400 KB that an item may have
+PARTITIONS = 16  # so that many images at once are not throttled on a single partition
+REASON = 500  # characters of a reason that are kept
+IMAGE = 350_000  # bytes of an image that are kept, of the 400 KB that an item may have
 
 
 class Poison(NamedTuple):
-    """An image that no contribution could be computed of: it was to be added (1) or taken away (-1)."""
+    """An image whose contribution failed. It was to be added (1) or subtracted (-1)."""
 
     image: Any
     sign: int
     reason: str
 
 
-def entry_key(record: bytes, second: int, sign: int) -> Key:
-    """Key one image of one record; the same record again is the same entry."""
+def item_key(record: bytes, second: int, sign: int) -> Key:
+    """Return the key of one image of a record. A record that is delivered again has the same key."""
     side = "new" if sign > 0 else "old"
     return Key(f"QUARANTINE#{record[0] % PARTITIONS}", f"{second}#{record.hex()}#{side}")
 
 
-def entry(record: bytes, second: int, poison: Poison, now: int) -> Item:
-    """Build the item that keeps an image; of one that is too large even compressed, only its length."""
-    image = zlib.compress(written(poison.image).encode())
+def build_item(record: bytes, second: int, poison: Poison, now: int) -> Item:
+    """Build the item that keeps an image. An image that is too large when compressed leaves its length."""
+    image = zlib.compress(serialize(poison.image).encode())
     return {
-        **entry_key(record, second, poison.sign)._asdict(),
+        **item_key(record, second, poison.sign)._asdict(),
         "sign": poison.sign,
         "reason": poison.reason[:REASON],
         "quarantined": datetime.fromtimestamp(now, UTC).isoformat(),
@@ -50,26 +50,32 @@ def entry(record: bytes, second: int, poison: Poison, now: int) -> Item:
     }
 
 
-def image(entry: Item) -> Any:
-    """Read an entry's image, in DynamoDB's typed JSON: compressed, or as text where a person wrote it.
+def read_image(item: Item) -> Any:
+    """Return the image that an item keeps, in DynamoDB's typed JSON.
 
-    Raises ValueError for an image that was too large to keep, or that is damaged.
+    The image is compressed, or plain text if an operator has written it.
+
+    Raises:
+        ValueError: the image was too large to keep, or is damaged.
     """
-    kept = entry.get("image")
+    kept = item.get("image")
     try:
         if isinstance(kept, bytes):
             kept = zlib.decompress(kept).decode()
         if isinstance(kept, str):
             return json.loads(kept)
     except (zlib.error, RecursionError) as error:
-        raise ValueError(f"the entry's image is damaged: {error}") from None
-    raise ValueError("the entry has no image: it was too large to keep" if kept is None else "it is no image")
+        raise ValueError(f"image: is damaged: {error}") from None
+    if kept is None:
+        raise ValueError("image: is missing, because it was too large to keep")
+    raise ValueError("image: must be compressed or plain JSON text")
 
 
-def written(value: Any) -> str:
-    """Write any value as text, the same whatever the order of its dicts; never raises.
+def serialize(value: Any) -> str:
+    """Return any value as text, independent of the order of keys. Never raise.
 
-    Of what JSON cannot hold (a nest of a thousand levels, a number of thousands of digits), only its type.
+    A value that JSON cannot hold is replaced by the name of its type. Examples are a thousand nested lists,
+    and a number of thousands of digits.
     """
     try:
         return json.dumps(value, sort_keys=True, default=str)

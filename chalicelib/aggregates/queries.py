@@ -1,6 +1,6 @@
-"""Pages of what is in quarantine, newest first, for an admin to look at; `python -m ops redrive` empties it.
+"""Reads of the quarantine, newest image first, for admins.
 
-The items are those of quarantine.py, spread over its partitions. Each is asked for its newest, all at once.
+The items are those of `quarantine.py`, in several partitions. All partitions are queried in parallel.
 """
 
 from chalicelib import times
@@ -12,56 +12,60 @@ from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.settings import Settings
 
+CURSOR_SCOPE = ("quarantine",)
 
-def newest(table: Table, query: QuarantineQuery, settings: Settings) -> Quarantine:
-    """Answer a page of quarantined images, newest first.
 
-    Costs 0.5 RCU for each of the 16 partitions, and for more than 4 KB in one of them 0.5 per 4 KB of up to
-    `limit` entries there: an entry has its image, mostly under 1 KB, at most 350. Raises BadCursor.
+def list_quarantined(table: Table, query: QuarantineQuery, settings: Settings) -> Quarantine:
+    """Return a page of quarantined images, newest first.
+
+    Cost: 0.5 RCU for each of the 16 partitions. A partition where the page has more than 4 KB costs 0.5 RCU
+    per 4 KB of up to `limit` images. An image is mostly under 1 KB, and at most 350 KB.
+
+    Raises:
+        BadCursor: the cursor was changed, or belongs to another query.
     """
-    asked = ("quarantine",)
-    before = cursors.read(settings, asked, query.cursor)
+    before = cursors.read(settings, CURSOR_SCOPE, query.cursor)
     last = f"{before[:-1]}{chr(ord(before[-1]) - 1)}~" if before else "~"
 
-    def read(n: int) -> Page:
+    def read_newest(n: int) -> Page:
         return table.query(f"QUARANTINE#{n}", ("0", last), limit=query.limit, newest_first=True)
 
-    pages = at_once(read, range(quarantine.PARTITIONS))
-    found = sorted((item for page in pages for item in page.items), key=_sk, reverse=True)
-    goes_on = len(found) > query.limit or any(page.next for page in pages)
-    shown = found[: query.limit]
+    pages = at_once(read_newest, range(quarantine.PARTITIONS))
+    items = sorted((item for page in pages for item in page.items), key=_sort_key, reverse=True)
+    has_more = len(items) > query.limit or any(page.next for page in pages)
+    shown = items[: query.limit]
     return Quarantine(
-        items=[_image(entry) for entry in shown],
-        cursor=cursors.write(settings, asked, _sk(shown[-1]) if goes_on else ""),
+        items=[_to_schema(item) for item in shown],
+        cursor=cursors.write(settings, CURSOR_SCOPE, _sort_key(shown[-1]) if has_more else ""),
     )
 
 
-def _sk(entry: Item) -> str:
-    return str(entry["sk"])
+def _sort_key(item: Item) -> str:
+    return str(item["sk"])
 
 
-def _image(entry: Item) -> QuarantinedImage:
-    """Show an entry, whatever it holds: a person may have mended it."""
+def _to_schema(item: Item) -> QuarantinedImage:
+    """Return an item as it is shown. An operator may have edited it, so any attribute may be malformed."""
     try:
-        image = quarantine.image(entry)
+        image = quarantine.read_image(item)
     except ValueError:
         image = None
     try:
-        time = times.answer(times.instant(str(entry.get("quarantined", ""))))
+        time = times.answer(times.instant(str(item.get("quarantined", ""))))
     except ValueError:
         time = None
     return QuarantinedImage(
         time=time,
-        change="left" if entry.get("sign") == -1 else "written",
-        reason=str(entry.get("reason", "")),
-        pk=_text(image, "pk"),
-        sk=_text(image, "sk"),
-        image=None if image is None else quarantine.written(image)[:LONGEST],
+        change="left" if item.get("sign") == -1 else "written",
+        reason=str(item.get("reason", "")),
+        pk=_key_text(image, "pk"),
+        sk=_key_text(image, "sk"),
+        image=None if image is None else quarantine.serialize(image)[:LONGEST],
     )
 
 
-def _text(image: object, name: str) -> str | None:
-    """Read a key's text out of DynamoDB's JSON, if it is there."""
+def _key_text(image: object, name: str) -> str | None:
+    """Return a key attribute of an image in typed JSON; None if it is missing or no string."""
     value = image.get(name) if isinstance(image, dict) else None
     text = value.get("S") if isinstance(value, dict) else None
     return text if isinstance(text, str) else None

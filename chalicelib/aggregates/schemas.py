@@ -1,4 +1,4 @@
-"""What enters and what leaves: how the stream is doing, for admins."""
+"""Request and response schemas of the aggregates: lag and quarantine, for admins."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -6,53 +6,56 @@ from msgspec import Meta
 
 from chalicelib.api.schemas import Cursor, Instant, Next, Schema
 
-LONGEST = 2_000  # characters of an image that are shown
+LONGEST = 2_000  # characters of an image in a response
 
 
 class Lag(Schema):
-    """How far the sums are behind what is written."""
+    """The time that passes from a write until it is counted in the aggregates."""
 
     EXAMPLES: ClassVar = {
         "as usual": {"sent": "2026-11-21T10:00:00.120Z", "seconds": 0.31, "counted": True},
         "far behind": {"sent": "2026-11-21T10:00:00.120Z", "seconds": 754.2, "counted": False},
     }
 
-    sent: Annotated[Instant, Meta(description="When the pulse was written that this is measured by")]
+    sent: Annotated[Instant, Meta(description="When the probe that measures the lag was written")]
     seconds: Annotated[
         float,
-        Meta(description="From then until it was seen in the sums, or until now where it is not", ge=0),
+        Meta(
+            description="Seconds from `sent` until the probe was counted, or until now if it is not",
+            ge=0,
+        ),
     ]
-    counted: Annotated[bool, Meta(description="Whether it is in the sums; if not, the lag is at least this")]
+    counted: Annotated[
+        bool, Meta(description="Whether the probe is counted. If not, the lag is at least `seconds`")
+    ]
 
 
 class QuarantineQuery(Schema):
-    """What is in quarantine, newest first."""
+    """A query for quarantined images, newest first."""
 
-    limit: Annotated[int, Meta(description="At most so many images", ge=1, le=20)] = 10
+    limit: Annotated[int, Meta(description="Maximum number of images", ge=1, le=20)] = 10
     cursor: Cursor = None
 
 
 class QuarantinedImage(Schema):
-    """An image of an item that no contribution could be computed of: it counts for nothing until it can."""
+    """An item image whose contribution failed. It counts for nothing until it is redriven."""
 
-    time: Annotated[Instant | None, Meta(description="When it came here; null where nobody can tell")]
+    time: Annotated[Instant | None, Meta(description="When it was quarantined; null if unknown")]
     change: Annotated[
         Literal["written", "left"],
-        Meta(description="Whether the item became this (to be added), or ceased to be (to be taken away)"),
+        Meta(description="`written`: the image is to be added. `left`: it is to be subtracted"),
     ]
-    reason: Annotated[str, Meta(description="What is wrong with it", examples=["KeyError: 'rating'"])]
+    reason: Annotated[str, Meta(description="The error", examples=["KeyError: 'rating'"])]
     pk: Annotated[str | None, Meta(description="The item's partition key", examples=["PRODUCT#a"])]
     sk: Annotated[str | None, Meta(description="The item's sort key", examples=["COMMENT#1"])]
     image: Annotated[
         str | None,
-        Meta(
-            description="The item, in DynamoDB's JSON, up to 2,000 characters; null: it was too large to keep"
-        ),
+        Meta(description="The item in DynamoDB's JSON, up to 2,000 characters; null if it is missing"),
     ]
 
 
 class Quarantine(Schema):
-    """A page of what is in quarantine, newest first."""
+    """A page of quarantined images, newest first."""
 
     EXAMPLES: ClassVar = {
         "one image": {

@@ -1,8 +1,13 @@
-"""The algebra of aggregates: what a contribution may hold, and how contributions are added up.
+"""The algebra of aggregates: the amounts of a contribution, and how they are added up.
 
-A number is added. A set is united; a union is idempotent, so nothing is ever taken from a set. A `Constant`
-is written as it is: an index key, a TTL; it must follow from the aggregate's key alone. A `Life` is
-written as the moment so many seconds after the addition, so each addition lets the aggregate live on.
+| amount | is |
+|---|---|
+| number | added; subtracted for an old image |
+| set | united with the set of the aggregate; a union is idempotent, and nothing is ever removed from a set |
+| `Constant` | written as it is, such as an index key; it must follow from the aggregate's key alone |
+| `Lifetime` | written as the moment so many seconds after the addition, so each addition extends it |
+
+Invariant: the result does not depend on the order or the grouping of additions.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,26 +18,26 @@ from boto3.dynamodb.types import DYNAMODB_CONTEXT
 
 from chalicelib.dynamo.items import Item, Key
 
-LIMIT = Decimal("1e38")  # what DynamoDB holds exactly: NaN and infinity are not below it
+LIMIT = Decimal("1e38")  # DynamoDB holds numbers below it exactly; NaN and infinity are not below it
 
 
 class Constant(NamedTuple):
-    """An attribute that is written, not added."""
+    """An attribute value that is written, not added."""
 
     value: str | int
 
 
-class Life(Constant):
-    """Seconds that an aggregate lives on after an addition; 0 is for ever.
+class Lifetime(Constant):
+    """Seconds until an aggregate expires after an addition; 0 means never.
 
-    It is written into a TTL attribute with the addition itself, so it costs nothing. The longest life in a
-    batch holds, and a `Constant` (FOR_EVER) beats any. An aggregate that has the attribute KEPT keeps its
-    TTL. A recount cannot know it, so it is never a drift.
+    The TTL attribute is written by the addition itself, so it costs nothing. The longest lifetime of a batch
+    wins, and a `Constant` (FOREVER) wins over any lifetime. An aggregate that has the attribute KEPT keeps
+    its TTL. A recount cannot compute a lifetime, so it never reports a drift of one.
     """
 
 
 KEPT = "kept"
-FOR_EVER = Constant(253_402_300_799)  # the last second of the year 9999, as a TTL
+FOREVER = Constant(253_402_300_799)  # the last second of the year 9999, as a TTL
 
 Amount = int | Decimal | frozenset[Any] | Constant
 Sums = dict[tuple[Key, str], Amount]
@@ -40,10 +45,11 @@ Contribution = Callable[[Item], Mapping[tuple[Key, str], Amount]]
 
 
 def merge(sums: Sums, amounts: Mapping[tuple[Key, str], Amount], sign: int = 1) -> None:
-    """Add (1) or take away (-1) amounts in place, all or none; what comes to zero vanishes.
+    """Add (1) or subtract (-1) amounts in place, all or none. An amount of zero is removed.
 
-    Raises TypeError for what is no amount (a float, a bool) or of another kind than what it is added to, and
-    decimal.DecimalException for a sum past DynamoDB's 38 digits.
+    Raises:
+        TypeError: a value is no amount (a float, a bool), or of another kind than the amount it is added to.
+        decimal.DecimalException: a sum has more than DynamoDB's 38 digits.
     """
     changed = {target: _after(target, sums.get(target), amount, sign) for target, amount in amounts.items()}
     for target, after in changed.items():
@@ -54,31 +60,29 @@ def merge(sums: Sums, amounts: Mapping[tuple[Key, str], Amount], sign: int = 1) 
 
 
 def _after(target: tuple[Key, str], before: Any, amount: Any, sign: int) -> Any:
-    """Add one amount to what is there (None: nothing); answer nothing for zero and for an empty set."""
+    """Return the sum of one amount and the amount before it, if any. Zero or an empty set is falsy."""
     if isinstance(amount, Constant) and isinstance(before, Constant | None):
-        return _longer(before, amount) if sign > 0 else before
+        return _longest(before, amount) if sign > 0 else before
     if isinstance(amount, frozenset) and isinstance(before, frozenset | None):
         return (before or amount) | amount if sign > 0 else before
     is_number = isinstance(amount, int | Decimal) and not isinstance(amount, bool)
     if not is_number or not -LIMIT < amount < LIMIT or not isinstance(before, int | Decimal | None):
-        raise TypeError(
-            f"{target[1]} of {target[0]}: {amount!r} is no amount that can be added to {before!r}"
-        )
+        raise TypeError(f"{target[1]} of {target[0]}: {amount!r} cannot be added to {before!r}")
     with localcontext(DYNAMODB_CONTEXT) as exact:
         after = (before or 0) + sign * amount
-        exact.plus(after)  # a sum of ints, which know no precision, is checked too
+        exact.plus(after)  # ints have no limit of precision, so their sum is checked here
     return after
 
 
-def _longer(before: Constant | None, amount: Constant) -> Constant:
-    """Return the constant that holds of two: the later one, or of lives the longest."""
-    if not isinstance(before, Life):
-        return before if before and isinstance(amount, Life) else amount
-    return max(before, amount, key=lambda life: (not isinstance(life, Life), life.value == 0, life.value))
+def _longest(before: Constant | None, amount: Constant) -> Constant:
+    """Return the constant that wins: the later one, or the longest of two lifetimes."""
+    if not isinstance(before, Lifetime):
+        return before if before and isinstance(amount, Lifetime) else amount
+    return max(before, amount, key=lambda one: (not isinstance(one, Lifetime), one.value == 0, one.value))
 
 
-def total(contributions: Sequence[Contribution], item: Item) -> Sums:
-    """Add up what every feature says of one item."""
+def sum_contributions(contributions: Sequence[Contribution], item: Item) -> Sums:
+    """Return the sum of the contributions of all features for one item."""
     sums: Sums = {}
     for contribution in contributions:
         merge(sums, contribution(item))
@@ -86,8 +90,8 @@ def total(contributions: Sequence[Contribution], item: Item) -> Sums:
 
 
 def recount(contributions: Sequence[Contribution], items: Iterable[Item]) -> Sums:
-    """Compute every aggregate from all items: the truth that a test, or an audit, compares with."""
+    """Return every aggregate, computed from all items. Tests and the audit compare the table with it."""
     sums: Sums = {}
     for item in items:
-        merge(sums, total(contributions, item))
+        merge(sums, sum_contributions(contributions, item))
     return sums

@@ -146,7 +146,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     }
     if item.get("ranked"):
         score = placing.score(found, item["latest"])
-        amounts |= ranking.amounts(placing.ranking_of(challenge), player, score)
+        amounts |= ranking.contribution(placing.ranking_of(challenge), player, score)
     return amounts
 
 

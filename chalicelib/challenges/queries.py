@@ -10,7 +10,7 @@ from chalicelib.challenges import ranking as placing
 from chalicelib.challenges.schemas import Finder, Finders, FindersQuery
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
-from chalicelib.ranking import listing, ranking
+from chalicelib.ranking import entries, ranking
 from chalicelib.settings import Settings
 
 
@@ -18,7 +18,7 @@ def list_finders(table: Table, challenge: str, query: FindersQuery, settings: Se
     """Answer a part of a challenge's players, most paths first, then earliest; none where it is not ranked.
 
     Costs 0.5 RCU per 4 KB of the definition, and where it is ranked 0.5 around a player, and what
-    `listing.read` says: 0.5 for the top, and 3 more for any other part. Raises NotFound, BadCursor.
+    `entries.list_ranked` says: 0.5 for the top, and 3 more for any other part. Raises NotFound, BadCursor.
     """
     is_ranked = definitions.find(table, challenge).ranked
     held = placing.ranking_of(challenge)
@@ -30,10 +30,10 @@ def list_finders(table: Table, challenge: str, query: FindersQuery, settings: Se
             raise NotFound(f"around: {query.around} is not ranked in {challenge}")
     if not is_ranked:  # any more: who was is kept, for the day when it is again
         return Finders(items=[], cursor=None)
-    found = listing.read(table, held, query.limit, below=below, place=query.place, around=around)
+    found = entries.list_ranked(table, held, query.limit, below=below, place=query.place, around=around)
     items = []
     for rank, entry in found.items:
         paths, time = placing.standing(entry.merit)
         items.append(Finder(rank=rank, player=entry.player, found=paths, time=time))
-    more = str(found.items[-1].entry.number) if found.goes_on else ""
+    more = str(found.items[-1].entry.number) if found.has_more else ""
     return Finders(items=items, cursor=cursors.write(settings, asked, more))

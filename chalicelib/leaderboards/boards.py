@@ -22,7 +22,7 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, Unprocessable
 from chalicelib.leaderboards.schemas import BoardAnswer, BoardBody, SeasonBody
-from chalicelib.ranking.ranking import Ranking, players
+from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
 
 LASTING = ("decimals", "min", "max", "order", "operator", "shards")  # what every score depends on
@@ -110,7 +110,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[Bo
             raise Conflict(f"{changed[0]}: the scores of {name[:40]} depend on it; make another board")
         board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
         if board == stored or _write(table, stored, board):
-            return Answer(_described(board, players(table, board.ranking)), status=200)
+            return Answer(_described(board, count_players(table, board.ranking)), status=200)
         table.back_off(number)
     raise Busy(f"{name[:40]} is being changed by others: try again in a moment.")
 
@@ -130,7 +130,7 @@ def reset(table: Table, name: str, body: SeasonBody, now: datetime) -> Answer[Bo
         if body.season > board.season:
             raise Conflict(f"season: {name[:40]} is in season {board.season}")
         if body.season < board.season:
-            return Answer(_described(board, players(table, board.ranking)), status=200)
+            return Answer(_described(board, count_players(table, board.ranking)), status=200)
         following = board._replace(season=board.season + 1, started=times.answer(now), resets=None)
         if _write(table, stored, board, following):
             return Answer(_described(following, 0), status=201)
@@ -198,7 +198,7 @@ def describe(table: Table, name: str, now: datetime, season: int = 0) -> BoardAn
     if past := table.get(season_key(name, season)) if season else None:
         board, ended = board._replace(started=past["started"]), past["ended"]
     board = board._replace(resets=None) if ended else board
-    return _described(board, players(table, board.ranking), ended)
+    return _described(board, count_players(table, board.ranking), ended)
 
 
 @cache

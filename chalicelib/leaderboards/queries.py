@@ -31,10 +31,9 @@ from chalicelib.leaderboards.score_schemas import (
     Standing,
     StandingQuery,
 )
-from chalicelib.ranking import entries as ladder
-from chalicelib.ranking import listing, ranking
-from chalicelib.ranking.entries import Entry
-from chalicelib.ranking.listing import Part
+from chalicelib.ranking import entries as ranking_entries
+from chalicelib.ranking import ranking
+from chalicelib.ranking.entries import EntriesPage, Entry
 from chalicelib.ranking.ranking import Position
 from chalicelib.ranking.tree import TIE
 from chalicelib.settings import Settings
@@ -74,7 +73,7 @@ def standing(table: Table, name: str, player: str, query: StandingQuery, now: da
     else:
         merit = board.scale.merit(score["score"])
         nodes = table.get_many(ranking.path_keys(board.ranking, merit))
-        position = ranking.position(board.ranking, merit, nodes)
+        position = ranking.compute_position(board.ranking, merit, nodes)
     of = max(position.of, position.rank)
     following = next((board.scale.score(entry.merit) for entry in better() if entry.player != player), None)
     return Standing(
@@ -89,13 +88,15 @@ def standing(table: Table, name: str, player: str, query: StandingQuery, now: da
 
 def _better(table: Table, board: Board, score: Item) -> Callable[[], list[Entry]]:
     """Begin to read the two entries next above a score: one of them may be the player's own old one."""
-    return ladder.up(table, board.ranking, 2, (board.scale.merit(score["score"]) + 1) * TIE - 1)
+    return ranking_entries.start_listing_above(
+        table, board.ranking, 2, (board.scale.merit(score["score"]) + 1) * TIE - 1
+    )
 
 
 def _is_unsettled(board: Board, player: str, score: Item, items: Mapping[Key, Item], now: datetime) -> bool:
     """Tell whether a score has changed so lately that entry and tree may not have it."""
     entry = items.get(ranking.entry_key(board.ranking.name, player), {})
-    settled = board.ranking.entry(board.scale.merit(score["score"]), player)
+    settled = board.ranking.entry_number(board.scale.merit(score["score"]), player)
     return bool(entry.get("gsi1sk") != settled or times.epoch(now) - score["changed"] < FRESH)
 
 
@@ -112,7 +113,7 @@ def _snapshot(table: Table, board: Board, player: str, score: Item) -> tuple[Ite
         if own not in items:
             raise NotFound(f"player: {player[:40]} has no score on {board.name[:40]}")
         if items[own]["score"] == score["score"]:
-            position, old = ranking.position(held, merit, items), items.get(at, {}).get("gsi1sk", 0)
+            position, old = ranking.compute_position(held, merit, items), items.get(at, {}).get("gsi1sk", 0)
             ahead = old // TIE > merit
             return items[own], position._replace(rank=position.rank - ahead, of=position.of + (old == 0))
         score = items[own]
@@ -127,7 +128,7 @@ def entries(table: Table, name: str, query: EntriesQuery, settings: Settings, no
 
     A place inside a tie begins there, at the shared rank. A cursor stays in the season in which the list
     began. Raises NotFound, BadCursor. Costs 0.5 RCU for the board (around a player 1.5), and what
-    `listing.read` says.
+    `ranking_entries.list_ranked` says.
     """
     asked = ("entries", name, str(query.season), str(query.place), query.around or "")
     season, below = json.loads(cursors.read(settings, asked, query.cursor) or f"[{query.season}, 0]")
@@ -135,8 +136,10 @@ def entries(table: Table, name: str, query: EntriesQuery, settings: Settings, no
         board, around = _number(table, name, query.around, season, now)
     else:
         board, around = boards.find(table, name, now, season), 0
-    found = listing.read(table, board.ranking, query.limit, below=below, place=query.place, around=around)
-    more = json.dumps((board.season, found.items[-1].entry.number)) if found.goes_on else ""
+    found = ranking_entries.list_ranked(
+        table, board.ranking, query.limit, below=below, place=query.place, around=around
+    )
+    more = json.dumps((board.season, found.items[-1].entry.number)) if found.has_more else ""
     return Entries(items=_shown(board, found), cursor=cursors.write(settings, asked, more))
 
 
@@ -155,10 +158,10 @@ def _number(table: Table, name: str, player: str, season: int, now: datetime) ->
     if score is None:
         raise NotFound(f"player: {player[:40]} has no score on {name[:40]}")
     merit = board.scale.merit(score["score"])
-    return board, (entry or {}).get("gsi1sk") or board.ranking.entry(merit, player)
+    return board, (entry or {}).get("gsi1sk") or board.ranking.entry_number(merit, player)
 
 
-def _shown(board: Board, found: Part) -> list[BoardEntry]:
+def _shown(board: Board, found: EntriesPage) -> list[BoardEntry]:
     return [
         BoardEntry(rank=rank, player=entry.player, score=board.scale.score(entry.merit))
         for rank, entry in found.items
@@ -175,7 +178,7 @@ def distribution(table: Table, name: str, query: BoardQuery, now: datetime) -> D
     Raises NotFound. Costs 0.5 RCU, and as much a node: at most ten a level.
     """
     board = boards.find(table, name, now, query.season)
-    found = ranking.spread(table, board.ranking, NODES)
+    found = ranking.count_by_merit(table, board.ranking, NODES)
     if not found:
         return Distribution(items=[])
     width = len(next(iter(found)))
@@ -204,5 +207,7 @@ def live(table: Table, name: str) -> Live:
     """Answer a board's first ten and how many players it ranks. Costs 2 RCU."""
     now = datetime.now(UTC)
     board = boards.find(table, name, now)
-    items = _shown(board, listing.read(table, board.ranking, 10))
-    return Live(board=name, season=board.season, players=ranking.players(table, board.ranking), items=items)
+    items = _shown(board, ranking_entries.list_ranked(table, board.ranking, 10))
+    return Live(
+        board=name, season=board.season, players=ranking.count_players(table, board.ranking), items=items
+    )

@@ -193,7 +193,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     if not (item["pk"].startswith("PLAYER#") and item["sk"].startswith("BOARD#")):
         return {}
     held = Ranking(item["sk"], Scale(*item["scale"]), item["shards"])
-    return ranking.amounts(held, item["pk"].removeprefix("PLAYER#"), item["score"])
+    return ranking.contribution(held, item["pk"].removeprefix("PLAYER#"), item["score"])
 
 
 # -- read ----------------------------------------------------------------------------------------------

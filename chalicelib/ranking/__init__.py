@@ -1,1 +1,1 @@
-"""ranking."""
+"""Rankings of players by score: exact ranks, entries in order, positions in a list."""

@@ -1,1 +1,1 @@
-"""views."""
+"""Views of pages: events in, exact totals, series, unique clients and top pages out."""

@@ -1,15 +1,15 @@
-"""A counter to look at: an SVG badge in the flat style of shields.io."""
+"""A view counter as an SVG badge, in the flat style of shields.io."""
 
 from html import escape
 
 HEADERS = {"Cache-Control": "public, max-age=30", "Cross-Origin-Resource-Policy": "cross-origin"}
-LETTER = 6.6  # mean width of Verdana at 11 px
+CHARACTER_WIDTH = 6.6  # mean width of Verdana at 11 px
 
 
-def svg(label: str, value: int) -> str:
-    """Draw a badge such as "views | 1,539"; readable by a screen reader."""
+def render(label: str, value: int) -> str:
+    """Return the SVG of a badge such as "views | 1,539", with a title for screen readers."""
     text = f"{value:,}"
-    left, right = (round(len(part) * LETTER + 12) for part in (label, text))
+    left, right = (round(len(part) * CHARACTER_WIDTH + 12) for part in (label, text))
     title = escape(f"{label}: {text}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" '

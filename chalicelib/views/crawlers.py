@@ -1,17 +1,20 @@
-"""Who views pages without being a person: crawlers, by the names that they give themselves.
+"""Detection of crawlers by their User-Agent.
 
-Source: the crawler-user-agents list, kept by its community; loaded at the first request that is judged.
+Source: the community's crawler-user-agents list. It is loaded with the first User-Agent that is checked.
 """
 
 import re
 from functools import cache
 
-# Programs that a site's own server may post its visitors' views with, and browsers under test.
-TOOLS = frozenset({"http-library", "browser-automation"})
+# Tags of programs that may post real views: a site's own server, or a browser under test.
+TOOL_TAGS = frozenset({"http-library", "browser-automation"})
 
 
 def is_crawler(user_agent: str, *, tools: bool = False) -> bool:
-    """Tell whether a User-Agent is a crawler's; with `tools`, an HTTP library's or a test browser's too."""
+    """Return whether a User-Agent belongs to a crawler.
+
+    With `tools`, HTTP libraries and automated browsers count as crawlers too.
+    """
     return _pattern(tools).search(user_agent[:1000]) is not None
 
 
@@ -19,5 +22,5 @@ def is_crawler(user_agent: str, *, tools: bool = False) -> bool:
 def _pattern(tools: bool) -> re.Pattern[str]:
     from crawleruseragents import CRAWLER_USER_AGENTS_DATA as KNOWN
 
-    skipped = frozenset() if tools else TOOLS
+    skipped = frozenset() if tools else TOOL_TAGS
     return re.compile("|".join(entry["pattern"] for entry in KNOWN if not skipped & set(entry["tags"])))

@@ -1,132 +1,230 @@
-"""Views of pages: every event counts once, in totals, in a series, among a site's top pages.
+"""View events: each one is checked, written once, and added to its page, its day and its site.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key is what makes it count once |
+| event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key makes it count once |
 | page | `URL#<url>` | `STATISTICS` | `gsi1sk` views, `uniques`; gsi1pk = `SITE#<host>`; `ttl`, `kept` |
 | day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and by hour `v00`…, `u00`…; `ttl`, `kept` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
-A unique is one client on one UTC day; a page's uniques are the sum of its days', an hour's are the clients
-of that hour. A visitor is an aggregate itself, and what it contributes are the uniques.
+A unique is one client on one UTC day. A page's uniques are the sum of its days' uniques. An hour's uniques
+are the clients of that hour. A visitor is itself an aggregate of events, and it contributes the uniques.
 
-A day lives for HUBBUB_PAGE_DAYS after the last view that was added to it, a page a week longer. So a page is
-never removed before its days, nor a day before its events, and a page that comes back counts from 0. A page
-or a day of an imported history, whose events have `kept`, has it too and lives for ever.
+Lifetimes. A day expires HUBBUB_PAGE_DAYS after the last view was added to it, and a page a week later. So a
+page never expires before its days, and a day never before its events. A page that is viewed again after it
+has expired counts from 0. The events of an imported history have `kept`. The pages and days that they
+are added to have it too, and never expire.
+
+Invariant: a page's views are the number of events that were written since the page came into being. An event
+that expires stays counted. An event that is deleted does not.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
 from chalicelib import times, urls
-from chalicelib.aggregates.sums import FOR_EVER, KEPT, Amount, Constant, Life
+from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Constant, Lifetime
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest
+from chalicelib.errors import BadRequest, Bot, HubbubError, InTheFuture, SiteNotAllowed, TooLarge, TooOld
 from chalicelib.settings import WAITS, Settings
 from chalicelib.telemetry import logs, metrics
 from chalicelib.views import queue
 from chalicelib.views.crawlers import is_crawler
-from chalicelib.views.schemas import Accepted, PageQuery, PageViews, QueuedViews, Rejection, ViewsBody
-from chalicelib.views.validation import ANONYMOUS, EVENTS, MALFORMED, NOT_COUNTED, View, checked
+from chalicelib.views.schemas import Accepted, QueuedViews, Reason, Rejection, ViewsBody
 
-GRACE = timedelta(days=WAITS)  # an event may wait in the queue and among its dead letters: 14 days in all
-MARKER_LIFE = 2 * 86_400  # seconds: ops/maintenance/forget.py
-LONGER = 7 * 86_400  # seconds that a page lives beyond its days: TTL may be some days late
-MARGIN = timedelta(hours=1)  # between the last time that an item is written and its expiry
+MAX_EVENTS = 500  # in one request with a token, or in one message of the queue
+MAX_ANONYMOUS_EVENTS = 25  # in one request without a token: docs/decisions.md has the cost of such a request
+CLIENT_ID = re.compile("[!-~]{1,128}")  # printable ASCII without a space; it ends its keys, so it may hold #
+
+QUEUE_GRACE = timedelta(days=WAITS)  # an event may wait in the queue and in its dead-letter queue: 14 days
+EXPIRY_MARGIN = timedelta(hours=1)  # between the last moment at which an item may be written and its expiry
+PAGE_EXTRA_LIFETIME = 7 * 86_400  # seconds that a page outlives its days: TTL may be some days late
+MARKER_LIFETIME = 2 * 86_400  # seconds: ops/maintenance/forget.py
+
+MALFORMED: dict[Reason, str] = {
+    "bad_url": f"url: must be the http(s) address of a page, at most {urls.LONGEST:,} bytes",
+    "bad_time": "time: must be an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z",
+    "bad_client": "clientId: must be 1 to 128 printable ASCII characters without a space",
+}
+NOT_COUNTED: dict[Reason, tuple[type[HubbubError], str]] = {
+    "too_old": (TooOld, "time: is older than the period in which this stage counts views"),
+    "in_the_future": (InTheFuture, "time: is in the future; check the client's clock"),
+    "site_not_allowed": (SiteNotAllowed, "url: this stage does not count views of this page"),
+    "bot": (Bot, "User-Agent: belongs to a crawler, and views of crawlers are not counted"),
+}
+
+
+class View(NamedTuple):
+    """One valid view, with its url in normal form."""
+
+    url: str
+    time: datetime
+    client: str
 
 
 # -- keys ----------------------------------------------------------------------------------------------
 
 
 def page_key(url: str) -> Key:
-    """Key a page's totals."""
+    """Return the key of a page's totals."""
     return Key(f"URL#{url}", "STATISTICS")
 
 
 def day_key(url: str, day: str) -> Key:
-    """Key a page's day, written as 2026-11-21."""
+    """Return the key of a page's day. The day is written as 2026-11-21."""
     return Key(f"URL#{url}", f"DAY#{day}")
 
 
 def event_key(view: View) -> Key:
-    """Key one view: the same url, instant and client is the same item."""
+    """Return the key of a view. The same url, instant and client always have the same key."""
     return Key(f"URL#{view.url}", f"T#{times.key(view.time)}#CID#{view.client}")
 
 
+def parse_event_key(url: str, sk: str) -> View:
+    """Return the view that has this sort key. Raises ValueError for any other sort key."""
+    time, client = sk.removeprefix("T#").split("#CID#", 1)
+    return View(url, times.kept(time), client)
+
+
 def visitor_key(url: str, day: str, client: str) -> Key:
-    """Key one client's visits of a page on a day."""
+    """Return the key of one client's visits of a page on one day."""
     return Key(f"URL#{url}", f"VISITOR#{day}#{client}")
 
 
 def marker_key(url: str) -> Key:
-    """Key the marker that `ops forget-page` sends through the stream behind a page's deletions."""
+    """Return the key of the marker that `ops forget-page` sends through the stream after its deletions."""
     return Key(f"URL#{url}", "SENT")
 
 
-def echo_key(url: str) -> Key:
-    """Key the tokens of the markers that the stream has brought."""
+def applied_marker_key(url: str) -> Key:
+    """Return the key of the item that collects the tokens of all markers that the stream has delivered."""
     return Key(f"URL#{url}", "COUNTED")
 
 
 def site_key(host: str) -> str:
-    """Key a site's pages in gsi1, by views."""
+    """Return the gsi1 partition key of a site's pages, which are sorted by views."""
     return f"SITE#{host}"
 
 
-# -- write ---------------------------------------------------------------------------------------------
+# -- checks --------------------------------------------------------------------------------------------
 
 
-def take(
+def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
+    """Return the view of an event, or the reason why it does not count."""
+    fields = event if isinstance(event, Mapping) else {}
+    try:
+        url = urls.canonical(_text(fields.get("url")))
+    except ValueError:
+        return "bad_url"
+    try:
+        time = times.instant(_text(fields.get("time")))
+    except ValueError:
+        return "bad_time"
+    client = fields.get("clientId")
+    if not isinstance(client, str) or not CLIENT_ID.fullmatch(client):
+        return "bad_client"
+    if not settings.allows(urls.host(url), urls.page(url)):
+        return "site_not_allowed"
+    if time < now - settings.views_window:
+        return "too_old"
+    return "in_the_future" if time > now + settings.views_ahead else View(url, time, client)
+
+
+def check_all(
+    body: ViewsBody, settings: Settings, now: datetime, *, limit: int = MAX_EVENTS
+) -> list[View | Reason]:
+    """Return the result of `check` for each event of a body.
+
+    Raises:
+        BadRequest: a single event is malformed, or the body has both an event and a list of events.
+        TooLarge: the list has more than `limit` events.
+    """
+    if body.events is UNSET:
+        checked = check({"url": body.url, "time": body.time, "clientId": body.client_id}, settings, now)
+        if isinstance(checked, str) and checked in MALFORMED:
+            raise BadRequest(MALFORMED[checked])
+        return [checked]
+    if not (body.url is UNSET and body.time is UNSET and body.client_id is UNSET):
+        raise BadRequest("events: send either one event or a list of events, not both")
+    if len(body.events) > limit:
+        more = "" if limit == MAX_EVENTS else f" without a token, and {MAX_EVENTS} with one"
+        raise TooLarge(f"events: must have at most {limit} events{more}; this list has {len(body.events)}")
+    return [check(event, settings, now) for event in body.events]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > urls.LONGEST:
+        raise ValueError("must be a string, not longer than an address")
+    return value
+
+
+# -- writes --------------------------------------------------------------------------------------------
+
+
+def accept(
     table: Table, body: ViewsBody, caller: Caller, user_agent: str, settings: Settings, now: datetime
 ) -> Accepted:
-    """Take one event or a batch: write the events that count, or queue them where the stage has a queue.
+    """Write the events of a request that count, or send them to the queue where the stage has one.
 
-    The events of a batch that do not count are named in the answer, each with its reason. A single one raises
-    BadRequest when it is malformed, and else the error of its reason (TooOld, InTheFuture, SiteNotAllowed,
-    Bot). Raises TooLarge for more than 25 events without a token, more than 500 with one.
+    The events of a list that do not count are returned with their index and reason.
 
-    Cost: 1 WCU an event (2 where key and client are longer than 1 KB), or one SQS request per 250.
+    Cost: 1 WCU per event, 2 where key and client are longer than 1 KB. With a queue, one SQS request per 250
+    events.
+
+    Raises:
+        BadRequest: a single event is malformed.
+        TooOld, InTheFuture, SiteNotAllowed, Bot: a single event does not count.
+        TooLarge: the list has more than 25 events without a token, or more than 500 with one.
     """
-    checks = checked(body, settings, now, most=EVENTS if caller.sub else ANONYMOUS)
+    limit = MAX_EVENTS if caller.sub else MAX_ANONYMOUS_EVENTS
+    checked = check_all(body, settings, now, limit=limit)
     if is_crawler(user_agent):
-        checks = [seen if isinstance(seen, str) else "bot" for seen in checks]
-    taken = [seen for seen in checks if isinstance(seen, View)]
-    if body.events is UNSET and isinstance(checks[0], str):
+        checked = [result if isinstance(result, str) else "bot" for result in checked]
+    views = [result for result in checked if isinstance(result, View)]
+    if body.events is UNSET and isinstance(checked[0], str):
         metrics.count(ViewsRejected=1)
-        kind, message = NOT_COUNTED[checks[0]]
-        raise kind(message)
-    rejected = [Rejection(index=i, reason=why) for i, why in enumerate(checks) if isinstance(why, str)]
+        error_class, message = NOT_COUNTED[checked[0]]
+        raise error_class(message)
+    rejected = [
+        Rejection(index=i, reason=result) for i, result in enumerate(checked) if isinstance(result, str)
+    ]
     if settings.queue_url:
         queue.send(
-            settings, [{"url": v.url, "time": times.answer(v.time), "clientId": v.client} for v in taken]
+            settings, [{"url": v.url, "time": times.answer(v.time), "clientId": v.client} for v in views]
         )
     else:
-        write(table, taken, settings, now)
-    metrics.count(ViewsAccepted=len(taken), ViewsRejected=len(rejected))
-    return Accepted(accepted=len(taken), rejected=rejected)
+        write(table, views, settings, now)
+    metrics.count(ViewsAccepted=len(views), ViewsRejected=len(rejected))
+    return Accepted(accepted=len(views), rejected=rejected)
 
 
 def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datetime) -> None:
-    """Write the events of one queue message; raises BadRequest for one that has a malformed event.
+    """Write the events of one queue message that count, and log the number of the others by reason.
 
-    What was taken at the door is written however long it waited, up to the grace of its TTL; of other
-    producers' events, those that do not count are left out, and logged. Costs 1 WCU an event.
+    Events that `accept` has sent count however long they waited, up to the grace period of their TTL. Events
+    of other producers are checked as if they had just been posted.
+
+    Cost: 1 WCU per event.
+
+    Raises:
+        BadRequest: the message has a malformed event. Its valid events are written.
     """
     if body.taken:
-        settings = settings._replace(views_window=settings.views_window + GRACE - MARGIN)
-    checks = checked(body, settings, now)
-    views = [seen for seen in checks if isinstance(seen, View)]
-    write(table, views, settings, now)
-    left_out = Counter(why for why in checks if isinstance(why, str))
-    metrics.count(ViewsRejected=left_out.total())
-    if left_out:
-        logs.logger().warning("views of a message do not count", extra={"reasons": dict(left_out)})
-    if malformed := [why for why in left_out if why in MALFORMED]:
+        settings = settings._replace(views_window=settings.views_window + QUEUE_GRACE - EXPIRY_MARGIN)
+    checked = check_all(body, settings, now)
+    write(table, [result for result in checked if isinstance(result, View)], settings, now)
+    rejected = Counter(result for result in checked if isinstance(result, str))
+    metrics.count(ViewsRejected=rejected.total())
+    if rejected:
+        logs.logger().warning("events of a queue message were rejected", extra={"reasons": dict(rejected)})
+    if malformed := [reason for reason in rejected if reason in MALFORMED]:
         raise BadRequest(MALFORMED[malformed[0]])
 
 
@@ -138,25 +236,29 @@ def write(
     *,
     expiry: Callable[[View], int] | None = None,
 ) -> int:
-    """Write views, each with one plain put; answer how many are written.
+    """Write views, each with one unconditional put. Return how many were written.
 
-    The same view again writes the same item, which changes nothing. A view whose item TTL may already have
-    removed is left out, for it could count twice: one that came out of the queue days after it was taken.
-    `expiry` gives the TTL of a view that is imported, in epoch seconds; else it follows from the view's time.
-    Costs 1 WCU a view, in batches of 25.
+    Writing a view is idempotent: the same view is the same item. A view whose item may have expired already
+    is left out, because it could count twice. A view that spent days in the queue is an example.
+
+    `expiry` returns the TTL of an imported view in epoch seconds. By default the TTL follows from the view's
+    time.
+
+    Cost: 1 WCU per view, in batches of 25.
     """
     items = [_item(view, settings, expiry) for view in views]
-    items = [item for item in items if item["ttl"] > times.epoch(now + MARGIN)]
+    items = [item for item in items if item["ttl"] > times.epoch(now + EXPIRY_MARGIN)]
     table.batch_put(items)
     return len(items)
 
 
 def _item(view: View, settings: Settings, expiry: Callable[[View], int] | None = None) -> Item:
     item: Item = event_key(view)._asdict()
-    if expiry:  # imported: the sums that it is in stay
+    if expiry:  # imported: the sums that it is added to never expire
         item |= {"ttl": expiry(view), "kept": True}
     else:
-        item |= {"ttl": times.epoch(view.time + settings.views_window + GRACE), "days": settings.page_days}
+        ttl = times.epoch(view.time + settings.views_window + QUEUE_GRACE)
+        item |= {"ttl": ttl, "days": settings.page_days}
     if settings.views_series:
         item["series"] = True
     if settings.views_uniques:
@@ -168,61 +270,62 @@ def _item(view: View, settings: Settings, expiry: Callable[[View], int] | None =
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
-    """Say what an event, or a visitor, adds to its page, its day and its site.
+    """Return the amounts that an event, or a visitor, adds to its page, its day and its site.
 
-    What a setting switches off is written on the event, so that this follows from the item alone.
+    The amounts follow from the item alone, so an event also stores which sums were switched on.
     """
     pk, sk = item["pk"], item["sk"]
     if not pk.startswith("URL#"):
         return {}
     url = pk.removeprefix("URL#")
     if sk.startswith("T#"):
-        return _of_event(url, sk, item)
+        return _event_contribution(url, sk, item)
     if sk == marker_key(url).sk:
-        echo = echo_key(url)
-        return {(echo, "seen"): frozenset({item["token"]}), (echo, "ttl"): Life(MARKER_LIFE)}
-    return _of_visitor(url, sk, item) if sk.startswith("VISITOR#") and item.get("hours") else {}
+        applied = applied_marker_key(url)
+        return {(applied, "seen"): frozenset({item["token"]}), (applied, "ttl"): Lifetime(MARKER_LIFETIME)}
+    return _visitor_contribution(url, sk, item) if sk.startswith("VISITOR#") and item.get("hours") else {}
 
 
-def _of_event(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
-    seen = view(url, sk)
-    page, hour = page_key(url), seen.time.hour
-    day = seen.time.date().isoformat()
+def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
+    view = parse_event_key(url, sk)
+    page, hour = page_key(url), view.time.hour
+    day = view.time.date().isoformat()
     amounts: dict[tuple[Key, str], Amount] = {
         (page, "gsi1sk"): 1,
         (page, "gsi1pk"): Constant(site_key(urls.host(url))),
-        **_life(page, item, LONGER),
+        **_lifetime(page, item, PAGE_EXTRA_LIFETIME),
     }
     if item.get("series"):
         amounts |= {(day_key(url, day), "views"): 1, (day_key(url, day), f"v{hour:02}"): 1}
-        amounts |= _life(day_key(url, day), item)
+        amounts |= _lifetime(day_key(url, day), item)
     if item.get("uniques"):
-        visitor = visitor_key(url, day, seen.client)
+        visitor = visitor_key(url, day, view.client)
         amounts[visitor, "hours"] = frozenset({hour})
         if item.get("series"):
             amounts[visitor, "series"] = Constant(1)
-        if "ttl" in item:  # it outlives every event of its day
-            life = timedelta(seconds=int(item["ttl"])) - timedelta(seconds=times.epoch(seen.time))
+        if "ttl" in item:  # a visitor outlives every event of its day
+            lifetime = timedelta(seconds=int(item["ttl"])) - timedelta(seconds=times.epoch(view.time))
             amounts[visitor, "ttl"] = Constant(
-                times.epoch(times.floor(seen.time, times.DAY) + times.DAY + life)
+                times.epoch(times.floor(view.time, times.DAY) + times.DAY + lifetime)
             )
     return amounts
 
 
-def _life(key: Key, item: Item, longer: int = 0) -> dict[tuple[Key, str], Amount]:
-    """Compute how long an event lets one of its sums live; nothing for an event of version 0.1.0.
+def _lifetime(key: Key, item: Item, extra: int = 0) -> dict[tuple[Key, str], Amount]:
+    """Return the lifetime that an event gives to a sum, plus some extra seconds.
 
-    An event that was imported has `kept`, or in version 0.1.0 no `ttl`: the sums that it is in stay.
+    The sums of an imported event never expire. Such an event has `kept`, or in version 0.1.0 no `ttl`. Any
+    other event of version 0.1.0 has no `days`, and gives no lifetime.
     """
     if item.get("kept") or "ttl" not in item:
-        return {(key, KEPT): FOR_EVER, (key, "ttl"): FOR_EVER}
+        return {(key, KEPT): FOREVER, (key, "ttl"): FOREVER}
     if "days" not in item:
         return {}
     days = int(item["days"])
-    return {(key, "ttl"): Life(days * 86_400 + longer if days else 0)}
+    return {(key, "ttl"): Lifetime(days * 86_400 + extra if days else 0)}
 
 
-def _of_visitor(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
+def _visitor_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
     date = sk.split("#")[1]
     page, day = page_key(url), day_key(url, date)
     amounts: dict[tuple[Key, str], Amount] = {(page, "uniques"): 1}
@@ -230,41 +333,3 @@ def _of_visitor(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
         amounts[day, "uniques"] = 1
         amounts |= {(day, f"u{hour:02}"): 1 for hour in item["hours"]}
     return amounts
-
-
-# -- read ----------------------------------------------------------------------------------------------
-
-
-def count(table: Table, query: PageQuery) -> PageViews:
-    """Answer a page's views and uniques; 0 and 0 for a page never seen. Costs 0.5 RCU."""
-    url = address(query.url)
-    page = table.get(page_key(url)) or {}
-    return PageViews(url=url, views=page.get("gsi1sk", 0), uniques=page.get("uniques", 0))
-
-
-def address(url: str, field: str = "url") -> str:
-    """Read an address that a client asks about. Raises BadRequest naming the field."""
-    try:
-        return urls.canonical(url)
-    except ValueError as error:
-        raise BadRequest(f"{field}: {error}") from None
-
-
-def view(url: str, sk: str) -> View:
-    """Read a view event back from its key. Raises ValueError for what is none."""
-    time, client = sk.removeprefix("T#").split("#CID#", 1)
-    return View(url, times.kept(time), client)
-
-
-# -- live ----------------------------------------------------------------------------------------------
-
-
-def topic(key: Key) -> str | None:
-    """Name the page whose totals lie under a key, for who listens to it; None for any other key."""
-    return key.pk.removeprefix("URL#") if key == page_key(key.pk.removeprefix("URL#")) else None
-
-
-def live(table: Table, url: str) -> PageViews:
-    """Answer what is pushed of a page: the same as `count`, strongly consistent. Costs 1 RCU."""
-    page = table.get(page_key(url), consistent=True) or {}
-    return PageViews(url=url, views=page.get("gsi1sk", 0), uniques=page.get("uniques", 0))

@@ -1,6 +1,6 @@
-"""What views add up to over time and over a site: a page's series, its events, a site's top pages.
+"""Reads of views: a page's totals, its series and events, a site's top pages, the value of a live topic.
 
-The items are those of views.py. Nothing here writes.
+The items are those of `events.py`. Nothing here writes.
 """
 
 import json
@@ -8,13 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 from chalicelib import times, urls
 from chalicelib.api import cursors
+from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
 from chalicelib.settings import Settings
-from chalicelib.views import events as views
+from chalicelib.views.events import day_key, page_key, parse_event_key, site_key
 from chalicelib.views.schemas import (
     Bucket,
     EventsQuery,
+    PageQuery,
+    PageViews,
     Series,
     SeriesQuery,
     TopPage,
@@ -25,38 +28,84 @@ from chalicelib.views.schemas import (
 )
 
 
-def series(table: Table, query: SeriesQuery, now: datetime) -> Series:
-    """Answer every hour or day that begins before `to`, gaps as 0; `from` is cut down to its interval.
+def parse_url(url: str, field: str = "url") -> str:
+    """Return an address in normal form. Raises BadRequest, which names the field."""
+    try:
+        return urls.canonical(url)
+    except ValueError as error:
+        raise BadRequest(f"{field}: {error}") from None
 
-    At most 31 days of hours, or 366 days. Costs 0.5 RCU per 4 KB of its days (about ten).
+
+# -- totals --------------------------------------------------------------------------------------------
+
+
+def count_views(table: Table, query: PageQuery) -> PageViews:
+    """Return a page's views and uniques, which are 0 for a page without views.
+
+    Cost: 0.5 RCU.
     """
-    url = views.address(query.url)
+    url = parse_url(query.url)
+    return _page_views(url, table.get(page_key(url)))
+
+
+def topic_id(key: Key) -> str | None:
+    """Return the page whose totals have this key, as the id of its live topic; None for any other key."""
+    url = key.pk.removeprefix("URL#")
+    return url if key == page_key(url) else None
+
+
+def topic_value(table: Table, url: str) -> PageViews:
+    """Return the totals of a page that are pushed to its subscribers, read strongly consistent.
+
+    Cost: 1 RCU.
+    """
+    return _page_views(url, table.get(page_key(url), consistent=True))
+
+
+def _page_views(url: str, page: Item | None) -> PageViews:
+    page = page or {}
+    return PageViews(url=url, views=page.get("gsi1sk", 0), uniques=page.get("uniques", 0))
+
+
+# -- series and events ---------------------------------------------------------------------------------
+
+
+def read_series(table: Table, query: SeriesQuery, now: datetime) -> Series:
+    """Return every hour or day that begins before `to`, with 0 for gaps.
+
+    The series begins with the hour or day that `from` lies in. It has at most 31 days of hours, or 366 days.
+
+    Cost: 0.5 RCU per 4 KB of days (about ten).
+    """
+    url = parse_url(query.url)
     hourly = query.interval == "hour"
     interval, default, most = (times.HOUR, 1, 31) if hourly else (times.DAY, 30, 366)
-    start, end = _frame(query, now, default * times.DAY, most * times.DAY)
+    start, end = _time_range(query, now, default * times.DAY, most * times.DAY)
     start = times.floor(start, interval)
-    bounds = (views.day_key(url, start.date().isoformat()).sk, views.day_key(url, end.date().isoformat()).sk)
+    bounds = (day_key(url, start.date().isoformat()).sk, day_key(url, end.date().isoformat()).sk)
     page = table.query(f"URL#{url}", bounds, limit=most + 2)
     days = {item["sk"].removeprefix("DAY#"): item for item in page.items}
     buckets = []
     while start < end:
         day = days.get(start.date().isoformat(), {})
-        of_views, of_uniques = (f"v{start.hour:02}", f"u{start.hour:02}") if hourly else ("views", "uniques")
-        counts = {"views": day.get(of_views, 0), "uniques": day.get(of_uniques, 0)}
-        buckets.append(Bucket(time=times.answer(start), **counts))
+        views, uniques = (f"v{start.hour:02}", f"u{start.hour:02}") if hourly else ("views", "uniques")
+        buckets.append(Bucket(time=times.answer(start), views=day.get(views, 0), uniques=day.get(uniques, 0)))
         start += interval
     return Series(items=buckets)
 
 
-def events(table: Table, query: EventsQuery, settings: Settings, now: datetime) -> ViewEvents:
-    """Answer a page's view events, oldest first. Costs 0.5 RCU per 4 KB (about 25 events)."""
-    url = views.address(query.url)
-    pk, asked = f"URL#{url}", ("views/events", url, query.from_ or "", query.to or "")
-    place = cursors.read(settings, asked, query.cursor)
-    if place:  # the frame is that of the first page: "up to now" must not move between two pages
-        low, high, after = json.loads(place)
+def list_events(table: Table, query: EventsQuery, settings: Settings, now: datetime) -> ViewEvents:
+    """Return a page's view events, oldest first.
+
+    Cost: 0.5 RCU per 4 KB (about 25 events).
+    """
+    url = parse_url(query.url)
+    pk, cursor_scope = f"URL#{url}", ("views/events", url, query.from_ or "", query.to or "")
+    position = cursors.read(settings, cursor_scope, query.cursor)
+    if position:  # the range of the first page holds for all: "up to now" must not move between two pages
+        low, high, after = json.loads(position)
     else:
-        start, end = _frame(query, now, settings.views_window, 100 * 366 * times.DAY)
+        start, end = _time_range(query, now, settings.views_window, 100 * 366 * times.DAY)
         low, high, after = f"T#{times.key(start)}", f"T#{times.key(end)}", ""
     page = table.query(
         pk,
@@ -64,28 +113,22 @@ def events(table: Table, query: EventsQuery, settings: Settings, now: datetime) 
         limit=query.limit,
         start={"pk": pk, "sk": after} if after else None,
     )
-    seen = [views.view(url, item["sk"]) for item in page.items]
+    views = [parse_event_key(url, item["sk"]) for item in page.items]
+    following = json.dumps((low, high, page.next["sk"])) if page.next else ""
     return ViewEvents(
-        items=[ViewEvent(url=v.url, time=times.answer(v.time), client_id=v.client) for v in seen],
-        cursor=cursors.write(settings, asked, json.dumps((low, high, page.next["sk"])) if page.next else ""),
+        items=[ViewEvent(url=v.url, time=times.answer(v.time), client_id=v.client) for v in views],
+        cursor=cursors.write(settings, cursor_scope, following),
     )
 
 
-def top(table: Table, query: TopQuery) -> TopPages:
-    """Answer a site's most viewed pages. Costs 0.5 RCU per 4 KB of index (about 25 pages)."""
-    site = views.address(f"http://{query.site}/", "site")
-    host = urls.host(site)
-    if site not in (f"http://{host}/", f"http://[{host}]/"):
-        raise BadRequest("site: it must be a host alone, such as www.example.org")
-    page = table.query(views.site_key(host), (1, 10**30), index="gsi1", limit=query.limit, newest_first=True)
-    found = [TopPage(url=item["pk"].removeprefix("URL#"), views=item["gsi1sk"]) for item in page.items]
-    return TopPages(items=found)
-
-
-def _frame(
-    query: SeriesQuery | EventsQuery, now: datetime, default: timedelta, most: timedelta
+def _time_range(
+    query: SeriesQuery | EventsQuery, now: datetime, default: timedelta, longest: timedelta
 ) -> tuple[datetime, datetime]:
-    """Read `from` and `to`; by default the last while up to now."""
+    """Return `from` and `to` of a query. By default the range is `default` long and ends now.
+
+    Raises:
+        BadRequest: a bound is malformed, or `from` is not before `to`, or the range is longer than `longest`.
+    """
     name, given = "to", query.to
     try:
         end = times.bound(query.to, end=True) if query.to else now
@@ -95,8 +138,25 @@ def _frame(
         hint = " (in a query, + is written %2B)" if " " in (given or "") else ""
         raise BadRequest(f"{name}: {error}{hint}") from None
     if end > datetime.max.replace(tzinfo=UTC) - times.DAY:
-        raise BadRequest("to: it is past the calendar's end")
+        raise BadRequest("to: must be before 9999-12-31")
     is_backwards = start > end or (start == end and len(query.to or "") == 10)  # a date ends a day later
-    if is_backwards or end - start > most:
-        raise BadRequest(f"from: it must be before `to`, and not more than {most.days} days before it")
+    if is_backwards or end - start > longest:
+        raise BadRequest(f"from: must be before `to`, and at most {longest.days:,} days before it")
     return start, end
+
+
+# -- top pages -----------------------------------------------------------------------------------------
+
+
+def list_top_pages(table: Table, query: TopQuery) -> TopPages:
+    """Return a site's most viewed pages.
+
+    Cost: 0.5 RCU per 4 KB of index (about 25 pages).
+    """
+    site = parse_url(f"http://{query.site}/", "site")
+    host = urls.host(site)
+    if site not in (f"http://{host}/", f"http://[{host}]/"):
+        raise BadRequest("site: must be a host alone, such as www.example.org")
+    page = table.query(site_key(host), (1, 10**30), index="gsi1", limit=query.limit, newest_first=True)
+    items = [TopPage(url=item["pk"].removeprefix("URL#"), views=item["gsi1sk"]) for item in page.items]
+    return TopPages(items=items)

@@ -1,7 +1,9 @@
-"""The views queue: takes view events at the door, hands them to the function that writes them.
+"""The SQS queue of view events: requests send to it, and the `write_views` function consumes it.
 
-A message is what `POST /views` takes, one event or several, so that any producer may send the published
-event as it is.
+A message has the body of `POST /views`, one event or a list, so any producer may send events as published.
+A message of `send` also has `taken`: its events were checked when they were posted.
+
+Invariant: each message is written at least once or ends in the dead-letter queue. Writing is idempotent.
 """
 
 import json
@@ -24,41 +26,44 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef as Entry
 
-EVENTS = 25  # in one message: what one BatchWriteItem writes
-MESSAGES = 10  # in one SendMessageBatch
-REQUEST = 250_000  # bytes
+EVENTS = 25  # in one message: the number of items that one BatchWriteItem writes
+MESSAGES = 10  # in one SendMessageBatch: the limit of SQS
+REQUEST = 250_000  # bytes in one SendMessageBatch: below the 256 KB that SQS accepts
 
 
 def send(settings: Settings, events: Sequence[dict[str, str]]) -> None:
-    """Send view events to the stage's queue. Raises Busy when a part is refused: send them all again.
+    """Send view events to the stage's queue.
 
-    An event that is sent twice counts once, so a repeat after Busy does no harm. Costs one SQS request
-    per 250 events (fewer of the longest), billed by 64 KB.
+    Cost: one SQS request per 250 events, fewer for long events. SQS bills each 64 KB.
+
+    Raises:
+        Busy: a part of the events was not accepted. The caller may send all of them again, because an event
+            that is sent twice counts once.
     """
     groups = [events[i : i + EVENTS] for i in range(0, len(events), EVENTS)]
     bodies = [json.dumps({"taken": True, "events": group}) for group in groups]
-    for entries in _fitting([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]):
+    for entries in _batches([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]):
         try:
             call = partial(_client(settings).send_message_batch, QueueUrl=settings.queue_url, Entries=entries)
-            answer = attempt(call, time.sleep)
+            reply = attempt(call, time.sleep)
         except (Busy, BotoCoreError, ClientError) as error:
-            raise Busy("The queue cannot be reached: send the events again in a moment.") from error
-        if answer.get("Failed"):
-            raise Busy("The queue did not take every event: send them again in a moment.")
+            raise Busy("The queue is unavailable. Please send the events again.") from error
+        if reply.get("Failed"):
+            raise Busy("The queue did not accept every event. Please send them again.")
 
 
 def consume(event: Any, write: Callable[[QueuedViews], None]) -> dict[str, list[dict[str, str]]]:
-    """Hand each message of a batch to `write`; answer those that failed, for Lambda to deliver them again.
+    """Call `write` with each message of a batch. Return the messages that failed, which Lambda retries.
 
-    A message that can never be written (it is no view event) fails each time, and its fifth failure puts it
-    among the dead letters, where it can be looked at; it never holds up the others. One without an id, which
-    SQS never hands over, cannot be named: a failure without a name would fail the whole batch.
+    A failed message never holds up the others. A message that is no view event fails each time, and SQS moves
+    it to the dead-letter queue after the fifth failure. A message without an id, which SQS never delivers, is
+    not reported: a failure without an id would fail the whole batch.
     """
     failed = []
     for message in event["Records"]:
         try:
             write(codec.decode(message["body"].encode(), QueuedViews))
-        except Exception as error:  # whatever one message does, the others are written
+        except Exception as error:  # whatever fails in one message, the others are written
             logger().warning("a queue message failed", extra={"problem": type(error).__name__})
             id = message.get("messageId") if isinstance(message, dict) else None
             if id and isinstance(id, str):
@@ -67,22 +72,22 @@ def consume(event: Any, write: Callable[[QueuedViews], None]) -> dict[str, list[
     return {"batchItemFailures": failed}
 
 
-def _fitting(entries: Sequence["Entry"]) -> Iterator[list["Entry"]]:
-    """Part messages into requests: 10 at most, and below the 256 KB that a request may carry."""
-    group: list[Entry] = []
+def _batches(entries: Sequence["Entry"]) -> Iterator[list["Entry"]]:
+    """Divide messages into requests within the limits of SQS."""
+    batch: list[Entry] = []
     for entry in entries:
-        length = sum(len(one["MessageBody"]) for one in (*group, entry))
-        if group and (len(group) == MESSAGES or length > REQUEST):
-            yield group
-            group = []
-        group.append(entry)
-    if group:
-        yield group
+        length = sum(len(one["MessageBody"]) for one in (*batch, entry))
+        if batch and (len(batch) == MESSAGES or length > REQUEST):
+            yield batch
+            batch = []
+        batch.append(entry)
+    if batch:
+        yield batch
 
 
 @cache
 def _client(settings: Settings) -> "SQSClient":
-    import boto3  # only a stage with a queue pays for this client
+    import boto3  # lazily: only a stage with a queue needs this client
     from botocore.config import Config
 
     config = Config(

@@ -1,4 +1,4 @@
-"""What enters and what leaves: views."""
+"""Request and response schemas of views."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,12 +17,13 @@ Url = Annotated[
 Address = Annotated[
     str,
     Meta(
-        description="The http(s) address of a page, up to 1,500 bytes, its host up to 253 characters, "
-        "without a user name or password. A missing scheme is read as https. Case of scheme and host, "
-        "punycode, a default port, dot segments, percent-encoding, a fragment and an empty query (`/a?`) "
-        "make no other page; http or https, any other query and a trailing slash do",
+        description="The http(s) address of a page, up to 1,500 bytes, with a host of up to 253 characters, "
+        "without a user name or password. A missing scheme is read as https. Addresses that differ only in "
+        "case of scheme and host, punycode, a default port, dot segments, percent-encoding, a fragment or an "
+        "empty query (`/a?`) are the same page. Addresses that differ in http or https, any other query or a "
+        "trailing slash are different pages",
         examples=["https://example.org/a", "myblog.com/article1"],
-        extra_json_schema={"format": "address"},  # of our own: a `uri` has a scheme
+        extra_json_schema={"format": "address"},  # our own format: a `uri` must have a scheme
     ),
 ]
 BOUNDS: list[dict[str, Any]] = [{"format": "date"}, {"format": "date-time"}, {"maxLength": 0}]
@@ -30,8 +31,8 @@ Bound = (
     Annotated[
         str,
         Meta(
-            description="An ISO 8601 instant with an offset, or a date, which stands for its whole UTC day; "
-            "empty, it is as if it were not there",
+            description="An ISO 8601 instant with an offset, or a date, which stands for its whole UTC day. "
+            "An empty value is ignored",
             examples=["2026-11-21", "2026-11-21T10:00:00Z"],
             extra_json_schema={"anyOf": [{"type": "string", **rule} for rule in BOUNDS]},
         ),
@@ -41,19 +42,21 @@ Bound = (
 Client = Annotated[
     str,
     Meta(
-        description="1 to 128 printable ASCII characters without a blank",
+        description="1 to 128 printable ASCII characters without a space",
         examples=["c-1"],
         pattern="^[!-~]{1,128}$(?!\\n)",
     ),
 ]
-Views = Annotated[int, Meta(description="How many views", ge=0, examples=[1539])]
-Uniques = Annotated[int, Meta(description="By how many clients, each once a UTC day", ge=0, examples=[211])]
+Views = Annotated[int, Meta(description="Number of views", ge=0, examples=[1539])]
+Uniques = Annotated[
+    int, Meta(description="Number of clients, each counted once per UTC day", ge=0, examples=[211])
+]
 
 EVENT = {"url": "https://example.org/a", "time": "2026-11-21T10:00:00Z", "clientId": "c-1"}
 
 
 class ViewEvent(Schema):
-    """One view: a page, an instant, a client. Answers have it in the notation that is kept."""
+    """One view: a page, an instant, a client. In a response, url and time are in normal form."""
 
     url: Address
     time: Instant
@@ -61,11 +64,13 @@ class ViewEvent(Schema):
 
 
 class ViewBatch(Schema):
-    """Up to 25 view events, with a token up to 500. An event of it that is not counted has its reason."""
+    """Up to 25 view events, or 500 with a token. Each event that does not count is returned with a reason."""
 
     events: Annotated[
         list[ViewEvent],
-        Meta(description="At most 25, with a valid token of a user or an admin 500", max_length=500),
+        Meta(
+            description="At most 25 events, or 500 with a valid token of a user or an admin", max_length=500
+        ),
     ]
 
 
@@ -79,7 +84,7 @@ class ViewsBody(Schema):
         "several": {"events": [EVENT, EVENT | {"time": "2026-11-21T11:00:30+01:00", "clientId": "c-2"}]},
     }
 
-    # Of any type here: what is wrong with an event is an answer (a reason), and no error of the door's.
+    # Any type is accepted here: a malformed event has a reason of its own and must not fail the whole list.
     url: Any = UNSET
     time: Any = UNSET
     client_id: Any = UNSET
@@ -87,7 +92,7 @@ class ViewsBody(Schema):
 
 
 class QueuedViews(ViewsBody):
-    """A message of the views queue; `taken` at the door, its events count however long they waited."""
+    """A message of the views queue. With `taken`, its events count however long they waited."""
 
     taken: bool = False
 
@@ -96,32 +101,32 @@ Reason = Literal["bad_url", "site_not_allowed", "too_old", "in_the_future", "bad
 
 
 class Rejection(Schema):
-    """An event that does not count, by its place in the batch, and why."""
+    """An event that does not count, with its index and the reason."""
 
-    index: Annotated[int, Meta(description="Its place in `events`, from 0", ge=0)]
+    index: Annotated[int, Meta(description="Its index in `events`, from 0", ge=0)]
     reason: Reason
 
 
 class Accepted(Schema):
-    """How many events were taken."""
+    """The number of accepted events, and the rejected ones."""
 
     EXAMPLES: ClassVar = {
-        "all taken": {"accepted": 1, "rejected": []},
-        "one refused": {"accepted": 1, "rejected": [{"index": 1, "reason": "too_old"}]},
+        "all accepted": {"accepted": 1, "rejected": []},
+        "one rejected": {"accepted": 1, "rejected": [{"index": 1, "reason": "too_old"}]},
     }
 
-    accepted: Annotated[int, Meta(description="How many were taken", ge=0)]
-    rejected: Annotated[list[Rejection], Meta(description="Those that were not")]
+    accepted: Annotated[int, Meta(description="Number of accepted events", ge=0)]
+    rejected: Annotated[list[Rejection], Meta(description="Events that do not count")]
 
 
 class PageQuery(Schema):
-    """A page."""
+    """A page by its address."""
 
     url: Address
 
 
 class PageViews(Schema):
-    """How often a page was viewed, and by how many clients a day, summed over the days."""
+    """A page's views, and its unique clients per day, summed over all days."""
 
     EXAMPLES: ClassVar = {"a page": {"url": "https://example.org/a", "views": 1539, "uniques": 211}}
 
@@ -131,19 +136,19 @@ class PageViews(Schema):
 
 
 class SeriesQuery(Schema):
-    """A page's series: `from` 24 hours or 30 days ago up to now, unless it is said."""
+    """A page's series. By default it covers the last 24 hours, or the last 30 days."""
 
     url: Address
     interval: Annotated[
         Literal["hour", "day"],
-        Meta(description="What to count by: at most 31 days of hours, or 366 days"),
+        Meta(description="Length of an interval. At most 31 days by hour, or 366 days by day"),
     ] = "day"
     from_: Bound = field(default=None, name="from")
     to: Bound = None
 
 
 class Bucket(Schema):
-    """One hour or day, by its beginning."""
+    """One hour or day. `time` is its beginning."""
 
     time: Instant
     views: Views
@@ -151,7 +156,7 @@ class Bucket(Schema):
 
 
 class Series(Schema):
-    """A page's hours or days, gaps filled with 0."""
+    """A page's hours or days, with 0 for gaps."""
 
     EXAMPLES: ClassVar = {
         "two days": {
@@ -166,12 +171,12 @@ class Series(Schema):
 
 
 class EventsQuery(Schema):
-    """A page's view events in a time frame: `from` its beginning up to before `to`."""
+    """A page's view events in a time range: `from` is included, `to` is not."""
 
     url: Address
     from_: Bound = field(default=None, name="from")
     to: Bound = None
-    limit: Annotated[int, Meta(description="At most so many events", ge=1, le=1000)] = 100
+    limit: Annotated[int, Meta(description="Maximum number of events", ge=1, le=1000)] = 100
     cursor: Cursor = None
 
 
@@ -185,18 +190,18 @@ class ViewEvents(Schema):
 
 
 class TopQuery(Schema):
-    """A site, by its host."""
+    """A site by its host."""
 
     site: Annotated[
         str,
         Meta(
-            description="A host alone, without a scheme, port or path",
+            description="A host without a scheme, port or path",
             examples=["www.example.org"],
             min_length=1,
-            extra_json_schema={"format": "host"},  # of our own: `hostname` knows no ü and no _
+            extra_json_schema={"format": "host"},  # our own format: `hostname` allows neither ü nor _
         ),
     ]
-    limit: Annotated[int, Meta(description="At most so many pages", ge=1, le=100)] = 10
+    limit: Annotated[int, Meta(description="Maximum number of pages", ge=1, le=100)] = 10
 
 
 class TopPage(Schema):

@@ -45,7 +45,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.crawlers import is_crawler
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from ops.waiting import PATIENCE, until_counted
 
 LINE = re.compile(

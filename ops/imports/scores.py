@@ -168,7 +168,7 @@ def is_counted(table: Table, board: Board, players: Iterable[str]) -> bool:
     items = table.get_many((key for pair in keys.values() for key in pair), consistent=True)
     return all(
         items.get(entry, {}).get("gsi1sk")
-        == board.ranking.entry(board.scale.merit(items[score]["score"]), player)
+        == board.ranking.entry_number(board.scale.merit(items[score]["score"]), player)
         for player, (score, entry) in keys.items()
         if score in items
     )

@@ -25,7 +25,7 @@ from decimal import Decimal
 from typing import Any
 
 from chalicelib.aggregates.engine import compute
-from chalicelib.aggregates.sums import FOR_EVER, KEPT, Amount, Contribution
+from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Contribution
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from ops.maintenance.recount import Drift, drift, read
@@ -144,7 +144,7 @@ def _is_expiry(key: Key, name: str, is_: Any, should: Any) -> bool:
     if not key.pk.startswith(EXPIRING):
         return False
     if name in ("ttl", KEPT):  # of these only "for ever" is certain
-        return bool(should != FOR_EVER.value)
+        return bool(should != FOREVER.value)
     if should is None or not is_:
         return should is None
     if isinstance(should, frozenset):

@@ -95,7 +95,7 @@ def kind(item: Item, person: Person) -> str:
 def _is_about(entry: Item, person: Person) -> bool:
     """Tell whether an entry of the quarantine holds an image of an item of a person."""
     with contextlib.suppress(Exception):  # whatever an image is that could not be computed
-        return bool(kind(unpack(quarantine.image(entry)), person))
+        return bool(kind(unpack(quarantine.read_image(entry)), person))
     return False
 
 

@@ -98,7 +98,7 @@ def forget(
             done.removed += emptied
             tick(emptied)
     if not done.left:
-        for key in (events.marker_key(url), events.echo_key(url)):
+        for key in (events.marker_key(url), events.applied_marker_key(url)):
             table.delete(key)
     return done
 
@@ -140,10 +140,10 @@ def _is_counted(
     """Write a marker, and wait until the stream has brought it; False when that takes too long."""
     token = secrets.token_hex(8)
     table.put(
-        {**events.marker_key(url)._asdict(), "token": token, "ttl": times.epoch(now) + events.MARKER_LIFE}
+        {**events.marker_key(url)._asdict(), "token": token, "ttl": times.epoch(now) + events.MARKER_LIFETIME}
     )
     deadline = time.monotonic() + patience
-    while token not in (table.get(events.echo_key(url), consistent=True) or {}).get("seen", ()):
+    while token not in (table.get(events.applied_marker_key(url), consistent=True) or {}).get("seen", ()):
         if time.monotonic() > deadline:
             return False
         pause(PAUSE)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chalicelib.aggregates import sums
-from chalicelib.aggregates.sums import KEPT, Constant, Contribution, Life
+from chalicelib.aggregates.sums import KEPT, Constant, Contribution, Lifetime
 from chalicelib.dynamo.items import Item, Key, unpack
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ def drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> Drift
     right: sums.Sums = {}
     stored: dict[tuple[Key, str], Any] = {}
     for item in items:
-        sums.merge(right, sums.total(contributions, item))
+        sums.merge(right, sums.sum_contributions(contributions, item))
         if AGGREGATE.fullmatch(item["sk"]):
             key = Key(item["pk"], item["sk"])
             stored |= {(key, name): value for name, value in item.items() if name not in ("pk", "sk")}
     wanted = {
         at: amount.value if isinstance(amount, Constant) else amount
         for at, amount in right.items()
-        if not isinstance(amount, Life)
+        if not isinstance(amount, Lifetime)
     }
     return {
         at: (stored.get(at), wanted.get(at))

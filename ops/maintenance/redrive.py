@@ -110,7 +110,7 @@ def _sums(contributions: Sequence[Contribution], entry: Item) -> Sums:
     if entry.get("sign") not in (1, -1):
         raise ValueError("the entry has no sign: 1 or -1")
     sums: Sums = {}
-    merge(sums, computed(contributions, quarantine.image(entry)), entry["sign"])
+    merge(sums, computed(contributions, quarantine.read_image(entry)), entry["sign"])
     return sums
 
 
@@ -120,7 +120,7 @@ def _paired(
     """Answer the pair that an entry makes with one before it, or else keep it waiting for one."""
     sign = entry.get("sign")
     try:
-        image = quarantine.written(quarantine.image(entry)).encode(errors="surrogatepass")
+        image = quarantine.serialize(quarantine.read_image(entry)).encode(errors="surrogatepass")
         same = hashlib.blake2b(image, digest_size=16).digest() if sign in (1, -1) else b""
     except ValueError:
         same = b""

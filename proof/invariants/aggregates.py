@@ -167,12 +167,12 @@ def quarantined(history: History) -> Iterator[str]:
         for side, sign in (("OldImage", -1), ("NewImage", 1)):
             if PLANTED in body.get(side, {}):
                 second = int(body["ApproximateCreationDateTime"])
-                expected.add(quarantine.entry_key(id, second, sign))
+                expected.add(quarantine.item_key(id, second, sign))
     items = {key: item for key, item in _by_key(history).items() if key.pk.startswith("QUARANTINE#")}
     yield from (f"not in quarantine: {one}" for one in expected - items.keys())
     yield from (f"in quarantine, and not planted: {one}" for one in items.keys() - expected)
     for item in items.values():
-        if PLANTED not in unpack(quarantine.image(item)):
+        if PLANTED not in unpack(quarantine.read_image(item)):
             yield f"an image that was not planted: {item}"
 
 

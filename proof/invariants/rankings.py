@@ -52,7 +52,7 @@ def ranks(history: History) -> Iterator[str]:
 
 
 def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str]:
-    nodes = ranking.nodes(of, history.items)
+    nodes = ranking.collect_nodes(of, history.items)
     try:
         tree.check(of.scale, nodes)
     except AssertionError as error:

@@ -1,1 +1,1 @@
-"""aggregates."""
+"""Tests of aggregates."""

@@ -1,4 +1,4 @@
-"""Aggregates are exact however the stream delivers: on a real engine, each scenario on every engine."""
+"""Aggregates are exact however the stream delivers. Each test runs on every engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from proof.world import Killed
 from tests.support.faults import after, cancelled, instead, refused, timed_out
@@ -35,7 +35,7 @@ Source = tuple[Table, Reader]
 
 @pytest.fixture
 def source(engine: Engine) -> Iterator[Source]:
-    """A table with a client of its own, whose calls a test may answer itself, and its stream."""
+    """Return a table with a client of its own, whose calls a test may replace, and a reader of its stream."""
     with store_on(engine, pause=lambda _: None) as made:
         yield made
 
@@ -47,7 +47,7 @@ def write(table: Table, n: int, *, url: str = URL, clients: int = 5, ahead: int 
 
 
 def drain(source: Source) -> Report:
-    """Apply the stream until it is empty, as a pump does."""
+    """Apply the stream until it is empty."""
     table, stream = source
     whole = Report()
     while records := stream.read():
@@ -65,7 +65,7 @@ def counted(table: Table, url: str = URL) -> tuple[int, int]:
 
 
 def settle(source: Source) -> None:
-    """Apply what is left, and compare everything with a recount."""
+    """Apply the rest of the stream, and compare all aggregates with a recount."""
     drain(source)
     assert drift(source[0], FEATURES) == {}
 
@@ -77,8 +77,8 @@ def test_views_are_counted_in_total_by_day_by_hour_and_by_client(source: Source)
     settle(source)
 
 
-def test_a_drift_of_any_kind_is_found(source: Source) -> None:
-    """The comparison that the other tests rest on sees too little, too much and what should not be."""
+def test_the_drift_check_finds_every_kind_of_drift(source: Source) -> None:
+    """The other tests rest on this check. It finds sums that are too small, too great or superfluous."""
     table, _ = source
     write(table, 3)
     settle(source)
@@ -108,22 +108,24 @@ def test_a_record_delivered_twice_counts_once(source: Source) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_batches_redelivered_larger_smaller_split_and_reordered_count_once(source: Source, seed: int) -> None:
-    chance = random.Random(seed)
+def test_batches_that_are_redelivered_split_merged_and_reordered_count_once(
+    source: Source, seed: int
+) -> None:
+    rng = random.Random(seed)
     table, stream = source
     write(table, 60)
     records = stream.read()
     for _ in range(8):
-        start, size = chance.randrange(60), chance.randrange(1, 60)
+        start, size = rng.randrange(60), rng.randrange(1, 60)
         batch = records[start : start + size]
-        chance.shuffle(batch)
+        rng.shuffle(batch)
         aggregates.apply(table, FEATURES, batch)
     aggregates.apply(table, FEATURES, records)
     assert counted(table)[0] == 60
     settle(source)
 
 
-def test_a_crash_before_the_commit_loses_nothing(source: Source) -> None:
+def test_a_crash_before_the_commit_loses_no_record(source: Source) -> None:
     table, stream = source
     write(table, 10)
     records = stream.read()
@@ -134,7 +136,7 @@ def test_a_crash_before_the_commit_loses_nothing(source: Source) -> None:
     settle(source)
 
 
-def test_a_crash_after_the_commit_counts_nothing_twice(source: Source) -> None:
+def test_a_crash_after_the_commit_counts_no_record_twice(source: Source) -> None:
     table, stream = source
     write(table, 10)
     records = stream.read()
@@ -145,7 +147,7 @@ def test_a_crash_after_the_commit_counts_nothing_twice(source: Source) -> None:
     settle(source)
 
 
-def test_a_crash_between_two_chunks_is_made_whole_by_the_next_delivery(source: Source) -> None:
+def test_after_a_crash_between_two_chunks_the_redelivery_applies_the_rest(source: Source) -> None:
     table, stream = source
     for i in range(150):
         write(table, 1, url=f"{URL}/{i}", ahead=i)
@@ -158,7 +160,7 @@ def test_a_crash_between_two_chunks_is_made_whole_by_the_next_delivery(source: S
     settle(source)
 
 
-def test_a_conflict_is_tried_again_and_is_no_duplicate(source: Source) -> None:
+def test_a_conflict_is_retried_and_is_no_duplicate(source: Source) -> None:
     table, stream = source
     write(table, 3, clients=1)
     records = stream.read()
@@ -179,7 +181,7 @@ def test_a_conflict_is_tried_again_and_is_no_duplicate(source: Source) -> None:
         refused("RequestLimitExceeded"),
     ],
 )
-def test_a_throttle_is_tried_again(source: Source, throttle: Any) -> None:
+def test_a_throttled_transaction_is_retried(source: Source, throttle: Any) -> None:
     table, stream = source
     write(table, 3)
     records = stream.read()
@@ -188,7 +190,7 @@ def test_a_throttle_is_tried_again(source: Source, throttle: Any) -> None:
     settle(source)
 
 
-def test_conflicts_without_end_are_busy_and_the_batch_comes_again(source: Source) -> None:
+def test_endless_conflicts_raise_busy_and_the_batch_can_be_redelivered(source: Source) -> None:
     table, stream = source
     write(table, 3)
     records = stream.read()
@@ -202,8 +204,8 @@ def test_conflicts_without_end_are_busy_and_the_batch_comes_again(source: Source
     settle(source)
 
 
-def test_a_duplicate_beside_a_conflict_is_still_a_duplicate(source: Source) -> None:
-    """A false condition is an answer whatever else stood in the way."""
+def test_a_duplicate_in_a_transaction_with_a_conflict_is_found(source: Source) -> None:
+    """A false condition is final, whatever other reasons cancelled the transaction."""
     table, stream = source
     write(table, 2, clients=1)
     first, second = stream.read()
@@ -215,17 +217,17 @@ def test_a_duplicate_beside_a_conflict_is_still_a_duplicate(source: Source) -> N
     settle(source)
 
 
-def test_an_answer_that_never_came_counts_once(source: Source) -> None:
+def test_a_transaction_whose_reply_is_lost_counts_once(source: Source) -> None:
     table, stream = source
     write(table, 4)
     records = stream.read()
-    with after(table, "TransactWriteItems", timed_out()):  # repeated under the same ClientRequestToken
+    with after(table, "TransactWriteItems", timed_out()):  # retried with the same ClientRequestToken
         assert aggregates.apply(table, FEATURES, records).applied == 4
     assert aggregates.apply(table, FEATURES, records).duplicates == 4
     settle(source)
 
 
-def test_a_poison_record_in_the_middle_goes_to_quarantine_and_holds_nobody_up(source: Source) -> None:
+def test_a_poison_record_goes_to_quarantine_and_does_not_hold_up_others(source: Source) -> None:
     table, _ = source
     write(table, 2)
     table.put({"pk": f"URL#{URL}", "sk": "T#yesterday#CID#x"})
@@ -246,7 +248,7 @@ def test_a_poison_record_delivered_again_is_in_quarantine_once(source: Source) -
     assert len(quarantined(table)) == 1
 
 
-def test_a_mended_item_counts_from_its_mending_on(source: Source) -> None:
+def test_a_repaired_item_counts_from_its_repair_on(source: Source) -> None:
     table, _ = source
     good: Item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
     bad = good | {"uniques": True, "ttl": "soon"}
@@ -284,8 +286,8 @@ def test_a_record_of_any_shape_is_ignored_or_quarantined(source: Source, shape: 
 
 
 @pytest.mark.parametrize("written", ["1700000000", "1700000000.25", "1.7E9", 1.7e9])
-def test_a_creation_time_is_the_same_as_a_number_and_as_text(written: Any) -> None:
-    """Else the same record would have two guard pages, and could be counted on each."""
+def test_a_creation_time_may_be_a_number_or_its_text(written: Any) -> None:
+    """Otherwise the same record would have two guard pages, and could be counted twice."""
     item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
     one = record(None, item)
     one["dynamodb"]["ApproximateCreationDateTime"] = written
@@ -297,13 +299,13 @@ def test_a_creation_time_is_the_same_as_a_number_and_as_text(written: Any) -> No
     "written",
     ["", "soon", "-1", "١٧٠٠٠٠٠٠٠٠", "1e99", "NaN", "0x1", " 1", "1\n", True, [], float("nan"), 1e11],
 )
-def test_a_creation_time_that_is_none_is_no_time(written: Any) -> None:
+def test_a_malformed_creation_time_is_ignored(written: Any) -> None:
     one = record(None, {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"})
     one["dynamodb"]["ApproximateCreationDateTime"] = written
     assert aggregates.compute(FEATURES, one).second == 0
 
 
-def test_what_dynamodb_rejects_is_singled_out_of_its_batch(source: Source) -> None:
+def test_a_record_that_dynamodb_rejects_is_quarantined_and_its_batch_is_applied(source: Source) -> None:
     table, _ = source
 
     def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
@@ -323,7 +325,7 @@ def test_what_dynamodb_rejects_is_singled_out_of_its_batch(source: Source) -> No
     assert len(quarantined(table)) == 1
 
 
-def test_what_time_to_live_removes_stays_counted_and_what_is_deleted_does_not(source: Source) -> None:
+def test_an_expired_item_stays_counted_and_a_deleted_one_does_not(source: Source) -> None:
     table, stream = source
     write(table, 2, clients=1)
     first, second = stream.read()
@@ -338,7 +340,7 @@ def test_what_time_to_live_removes_stays_counted_and_what_is_deleted_does_not(so
     assert counted(table)[0] == 1
 
 
-def test_differences_that_cancel_are_not_written_but_remembered(source: Source) -> None:
+def test_differences_that_cancel_write_no_sum_and_are_still_guarded(source: Source) -> None:
     table, _ = source
 
     def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
@@ -351,7 +353,7 @@ def test_differences_that_cancel_are_not_written_but_remembered(source: Source) 
     assert aggregates.apply(table, [contribution], [up, down]).duplicates == 2
 
 
-def test_a_constant_is_written_and_a_set_is_united(source: Source) -> None:
+def test_a_constant_is_written_and_sets_are_united(source: Source) -> None:
     table, _ = source
 
     def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
@@ -379,7 +381,7 @@ def test_numbers_of_38_digits_add_up_exactly(source: Source) -> None:
     assert (table.get(Key("SUM", "all")) or {})["n"] == 4 * huge
 
 
-def test_a_batch_that_touches_more_items_than_a_transaction_holds_is_split(source: Source) -> None:
+def test_a_batch_with_more_items_than_a_transaction_holds_is_split(source: Source) -> None:
     table, stream = source
     for i in range(120):
         write(table, 1, url=f"{URL}/{i}", clients=1)
@@ -391,7 +393,7 @@ def test_a_batch_that_touches_more_items_than_a_transaction_holds_is_split(sourc
     settle(source)
 
 
-def test_guard_pages_may_be_spread(source: Source) -> None:
+def test_guard_pages_can_be_sharded(source: Source) -> None:
     table, stream = source
     write(table, 40)
     write(table, 40, url=URL + "/b")
@@ -405,10 +407,12 @@ def test_guard_pages_may_be_spread(source: Source) -> None:
     assert all(item["ttl"] >= int(item["pk"].split("#")[1]) + day for item in guards)
 
 
-def test_sixteen_writers_on_one_page_while_four_pumps_race(source: Source) -> None:
-    """Writers put views, pumps each apply the whole stream, and every view counts once.
+def test_sixteen_writers_and_four_stream_consumers_at_once_count_each_view_once(
+    source: Source,
+) -> None:
+    """Writers put views, and each consumer applies the whole stream.
 
-    No local engine raises TransactionConflict: AWS's rule is held for all of them.
+    No local engine raises TransactionConflict, so `InFlight` raises it as AWS does.
     """
     table, stream = source
     table = Table(table.name, table.client)
@@ -427,7 +431,7 @@ def test_sixteen_writers_on_one_page_while_four_pumps_race(source: Source) -> No
         for i in range(25):
             events.write(table, [View(URL, now - timedelta(milliseconds=i), f"c{number}")], Settings(), now)
 
-    def pump(reader: Reader) -> None:
+    def consume(reader: Reader) -> None:
         while True:
             last = finished.is_set()
             records = reader.read()
@@ -441,16 +445,16 @@ def test_sixteen_writers_on_one_page_while_four_pumps_race(source: Source) -> No
             if last and not records:
                 return
 
-    engine_stream = [stream.again() for _ in range(4)]
+    readers = [stream.again() for _ in range(4)]
     writers = [threading.Thread(target=guarded, args=(writer, n)) for n in range(16)]
-    pumps = [threading.Thread(target=guarded, args=(pump, reader)) for reader in engine_stream]
+    consumers = [threading.Thread(target=guarded, args=(consume, reader)) for reader in readers]
     with in_flight.attached(table.client):
-        for thread in (*writers, *pumps):
+        for thread in (*writers, *consumers):
             thread.start()
         for thread in writers:
             thread.join()
         finished.set()
-        for thread in pumps:
+        for thread in consumers:
             thread.join()
     assert failures == []
     assert in_flight.refused > 0

@@ -1,4 +1,4 @@
-"""The algebra of aggregates: what may be added up in any order, and taken away again, exactly."""
+"""The algebra of aggregates: amounts are added in any order, and subtracted again, exactly."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chalicelib.aggregates.sums import FOR_EVER, Amount, Constant, Life, Sums, merge, recount, total
+from chalicelib.aggregates.sums import (
+    FOREVER,
+    Amount,
+    Constant,
+    Lifetime,
+    Sums,
+    merge,
+    recount,
+    sum_contributions,
+)
 from chalicelib.dynamo.items import Key, pack, unpack
 
 A, B = (Key("SUM", "a"), "n"), (Key("SUM", "b"), "n")
 BIGGEST = 10**38 - 1  # 38 digits
 
-# An attribute is a number, a set or a constant for good, and a constant follows from the key.
+# The kind of an attribute never changes, and a constant follows from the key.
 whole = st.integers(-(10**26), 10**26)
 numbers = whole | whole.map(lambda n: Decimal(n).scaleb(-8))
 amounts: st.SearchStrategy[Sums] = st.fixed_dictionaries(
@@ -39,9 +48,9 @@ def added(*parts: tuple[Sums, int]) -> Sums:
 
 @exactly
 @given(st.lists(amounts, max_size=6), st.randoms(use_true_random=False))
-def test_what_is_added_may_come_in_any_order_and_in_any_portions(parts: list[Sums], chance: Any) -> None:
-    mixed = chance.sample(parts, len(parts))
-    cut = chance.randint(0, len(parts))
+def test_amounts_may_be_added_in_any_order_and_grouping(parts: list[Sums], rng: Any) -> None:
+    mixed = rng.sample(parts, len(parts))
+    cut = rng.randint(0, len(parts))
     portions = [added(*((part, 1) for part in some)) for some in (mixed[:cut], mixed[cut:])]
     once = added(*((part, 1) for part in parts))
     assert once == added(*((part, 1) for part in mixed)) == added(*((part, 1) for part in portions))
@@ -56,7 +65,7 @@ def test_the_differences_of_an_items_history_add_up_to_its_last_image(history: l
 
 @exactly
 @given(amounts)
-def test_what_comes_to_zero_vanishes_and_a_set_is_never_taken_from(part: Sums) -> None:
+def test_an_amount_of_zero_is_removed_and_a_set_is_never_reduced(part: Sums) -> None:
     rest = added((part, 1), (part, -1))
     assert rest == {
         t: amount for t, amount in part.items() if amount and isinstance(amount, frozenset | Constant)
@@ -78,9 +87,9 @@ def test_sums_of_38_digits_are_exact_and_longer_ones_are_refused(one: int, other
                 added(*((part, 1) for part in parts))
 
 
-def test_of_lives_the_longest_holds_and_a_constant_beats_any() -> None:
+def test_the_longest_lifetime_wins_and_a_constant_wins_over_any() -> None:
     ttl = (Key("SUM", "a"), "ttl")
-    rising = [Life(1), Life(86_400), Life(0), FOR_EVER]  # 0 is for ever
+    rising = [Lifetime(1), Lifetime(86_400), Lifetime(0), FOREVER]  # 0 is forever
     for i, shorter in enumerate(rising):
         for longer in rising[i:]:
             for one, other in ((shorter, longer), (longer, shorter)):
@@ -105,7 +114,7 @@ def test_of_lives_the_longest_holds_and_a_constant_beats_any() -> None:
         Constant(1),
     ],
 )
-def test_what_is_no_amount_or_of_another_kind_changes_nothing(bad: Any) -> None:
+def test_a_value_that_is_no_amount_or_of_another_kind_changes_nothing(bad: Any) -> None:
     sums: Sums = {B: 7}
     with pytest.raises((TypeError, DecimalException)):
         merge(sums, {A: 1, B: bad})
@@ -117,12 +126,12 @@ def test_what_is_no_amount_or_of_another_kind_changes_nothing(bad: Any) -> None:
         assert sums == {B: kept}
 
 
-def test_a_recount_adds_up_what_every_feature_says_of_every_item() -> None:
+def test_a_recount_adds_up_the_contributions_of_all_features_for_all_items() -> None:
     def ones(item: dict[str, Any]) -> dict[tuple[Key, str], Amount]:
         return {A: 1}
 
     def values(item: dict[str, Any]) -> dict[tuple[Key, str], Amount]:
         return {A: item["n"], B: frozenset({item["n"]})}
 
-    assert total([ones, values], {"n": 4}) == {A: 5, B: frozenset({4})}
+    assert sum_contributions([ones, values], {"n": 4}) == {A: 5, B: frozenset({4})}
     assert recount([ones, values], [{"n": 4}, {"n": -6}]) == {B: frozenset({4, -6})}

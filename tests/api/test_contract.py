@@ -22,7 +22,7 @@ import app
 from chalicelib import settings, times
 from chalicelib.api import auth, codec
 from chalicelib.api.openapi import describe
-from chalicelib.views.validation import ANONYMOUS
+from chalicelib.views.events import MAX_ANONYMOUS_EVENTS
 from tests.support.running import Run
 
 DESCRIPTION = describe(app.door.calls, app.VERSION)
@@ -153,7 +153,7 @@ def call(case: Case[Any], product: Run) -> None:
         if not storable(case.body):
             return
         events = case.body.get("events") if isinstance(case.body, dict) else None
-        if isinstance(events, list) and len(events) > ANONYMOUS:
+        if isinstance(events, list) and len(events) > MAX_ANONYMOUS_EVENTS:
             token = auth.mint(settings.current(), "player-1", seconds=600)
             case.headers["Authorization"] = f"Bearer {token}"
     case.call_and_validate(

@@ -22,7 +22,7 @@ from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import HubbubError
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import schemas as board_schemas
-from chalicelib.ranking import entries, listing, ranking
+from chalicelib.ranking import entries, ranking
 from chalicelib.ranking.tree import Scale
 from tests.conftest import EngineTable
 from tests.support.faults import instead
@@ -172,11 +172,11 @@ def put(table: Table, player: str, score: int) -> None:
     """Put a player's entry where a score has it, as the stream does."""
     merit = RANKING.scale.merit(score)
     item = ranking.entry_key(RANKING.name, player)._asdict()
-    item |= {"gsi1sk": RANKING.entry(merit, player), "gsi1pk": ranking.shard_key(RANKING.name, 0)}
+    item |= {"gsi1sk": RANKING.entry_number(merit, player), "gsi1pk": ranking.shard_key(RANKING.name, 0)}
     table.put(item)
 
 
-def players(part: listing.Part) -> list[str]:
+def players(part: entries.EntriesPage) -> list[str]:
     return [one.entry.player for one in part.items]
 
 
@@ -199,8 +199,8 @@ def test_a_player_who_passes_between_two_reads_is_listed_once(
         return page
 
     monkeypatch.setattr(Table, "query", query)
-    number = RANKING.entry(RANKING.scale.merit(50), "p50")
-    seen = players(listing.read(table, RANKING, 41, around=number))
+    number = RANKING.entry_number(RANKING.scale.merit(50), "p50")
+    seen = players(entries.list_ranked(table, RANKING, 41, around=number))
     assert len(seen) == len(set(seen))
     assert seen.count("mover") <= 1
     assert len(seen) >= 20
@@ -217,12 +217,14 @@ def test_no_answer_lists_a_player_twice_while_players_move(table: Table) -> None
             turn += 1
             put(table, f"p{first}", 100 if turn % 2 else 900)
 
-    number = RANKING.entry(RANKING.scale.merit(510), "p10")
+    number = RANKING.entry_number(RANKING.scale.merit(510), "p10")
     with ThreadPoolExecutor(8) as threads:
         movers = [threads.submit(move, i) for i in range(4)]
         try:
-            answers = [players(listing.read(table, RANKING, limit, around=number)) for limit in [21, 40] * 60]
-            answers += [[one.player for one in entries.down(table, RANKING, 40)] for _ in range(40)]
+            answers = [
+                players(entries.list_ranked(table, RANKING, limit, around=number)) for limit in [21, 40] * 60
+            ]
+            answers += [[one.player for one in entries.list_below(table, RANKING, 40)] for _ in range(40)]
         finally:
             over.set()
         for mover in movers:

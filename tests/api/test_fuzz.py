@@ -35,8 +35,8 @@ from chalicelib.dynamo.table import TRANSACTION, Table, _packed, connect
 from chalicelib.errors import Busy, Rejected
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
+from chalicelib.views.events import View, check
 from chalicelib.views.schemas import Reason
-from chalicelib.views.validation import View, check
 from ops.aws import template
 from ops.aws.template import create_table
 from tests.support.records import record, scan
@@ -358,7 +358,7 @@ def named(garbage: Sequence[Any]) -> list[Any]:
     """Give records that claim an id each one of its own, and one to those that cannot be told apart."""
     found = []
     for i, one in enumerate(garbage):
-        if isinstance(one, dict) and (one.get("eventID") or "cannot be written" in quarantine.written(one)):
+        if isinstance(one, dict) and (one.get("eventID") or "cannot be written" in quarantine.serialize(one)):
             one = one | {"eventID": f"garbage-{i}"}
         found.append(one)
     return found
@@ -431,11 +431,11 @@ def test_among_garbage_every_good_record_counts_once_however_they_are_delivered(
         each = {one.id: one for one in (engine.compute(FEATURES, given) for given in garbage)}
         entries = {key for key in kept if key.pk.startswith("QUARANTINE#")}
         for one in each.values():
-            mine = {quarantine.entry_key(one.id, one.second, sign) for _, sign in one.images}
+            mine = {quarantine.item_key(one.id, one.second, sign) for _, sign in one.images}
             remembered = one.id in kept.get(one.page, {}).get("ids", ())
             assert remembered == bool(one.sums or one.poison)
             for bad in one.poison:
-                assert quarantine.entry_key(one.id, one.second, bad.sign) in entries
+                assert quarantine.item_key(one.id, one.second, bad.sign) in entries
             entries -= mine
         assert not entries
 
@@ -470,8 +470,10 @@ repeated = st.builds(
 bodies = (
     texts
     | repeated
-    | mutants(st.builds(lambda: view(1))).map(lambda value: quarantine.written(value))
-    | mutants(st.builds(lambda: {"events": [view(1), view(2)]})).map(lambda value: quarantine.written(value))
+    | mutants(st.builds(lambda: view(1))).map(lambda value: quarantine.serialize(value))
+    | mutants(st.builds(lambda: {"events": [view(1), view(2)]})).map(
+        lambda value: quarantine.serialize(value)
+    )
     | st.sampled_from(["1e999999999999999999999", "-1e99999999", '"\\ud800"', "\ud800", "NaN", "None", ""])
     | st.integers(2, 20_000).map(
         lambda n: "{" + "".join(f'"{i}":0,' for i in range(n)) + f'"{n - 1}":0' + "}"
@@ -534,7 +536,7 @@ def test_an_event_of_any_notation_is_a_view_or_gets_its_reason(fuzz: Fuzz) -> No
 frames = (
     bodies
     | texts.map(lambda text: json.dumps({"action": text}))
-    | mutants(st.just({"action": "message", "text": "hello"})).map(lambda value: quarantine.written(value))
+    | mutants(st.just({"action": "message", "text": "hello"})).map(lambda value: quarantine.serialize(value))
 )
 
 
@@ -642,7 +644,7 @@ class Twin(RuleBasedStateMachine):
         if not events:
             return
         key = events[which % len(events)]
-        seen = views.view(key.pk.removeprefix("URL#"), key.sk)
+        seen = views.parse_event_key(key.pk.removeprefix("URL#"), key.sk)
         if by_ttl:
             self.table.change(key, None, userIdentity={"principalId": "dynamodb.amazonaws.com"})
             self.expired.add(seen)

@@ -40,7 +40,7 @@ from chalicelib.leaderboards.schemas import BoardBody
 from chalicelib.ranking.tree import MOST
 from chalicelib.settings import Settings
 from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from tests.support.records import record
 from tests.support.site import Site
 

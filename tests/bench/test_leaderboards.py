@@ -28,7 +28,7 @@ def test_the_items_in_memory_are_those_of_a_recount(body: BoardBody, distributio
     assert len(items) > 2 * 150
     for item in items:
         assert board.memory.item(Key(item["pk"], item["sk"])) == item
-    tree.check(board.board.scale, ranking.nodes(board.board.ranking, items))
+    tree.check(board.board.scale, ranking.collect_nodes(board.board.ranking, items))
 
 
 def test_an_engine_that_holds_another_board_fails_the_run(

@@ -14,7 +14,7 @@ from bench.tables import fresh_table
 from chalicelib import times
 from chalicelib.leaderboards import scores
 from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 
 PAGE, TIME = "https://www.example.org/0", "2026-11-21T10:00:00+00:00"

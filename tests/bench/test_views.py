@@ -25,7 +25,7 @@ from bench.views import BUSY, HOT, SCENARIOS, Cost, Scenario
 from chalicelib.dynamo.table import Table as HubbubTable
 from chalicelib.settings import Settings
 from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import ROOT, Engine
 from ops.aws.template import Table
 from ops.maintenance.recount import drift, scan

@@ -748,7 +748,7 @@ def test_the_leaders_have_most_paths_and_had_them_first(hunt: Hunt) -> None:
     assert hunt.call("", "GET", "hunt/leaders?around=cem")[0] == 404
     assert hunt.call("", "GET", "nowhere/leaders")[0] == 404
     held = placing.ranking_of("hunt")
-    tree.check(held.scale, ranking.nodes(held, scan(hunt.table)))
+    tree.check(held.scale, ranking.collect_nodes(held, scan(hunt.table)))
 
 
 def test_players_who_find_in_the_same_second_share_a_rank(hunt: Hunt) -> None:

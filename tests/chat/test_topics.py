@@ -20,8 +20,8 @@ from chalicelib.chat import matchmaker, subscriptions
 from chalicelib.dynamo.items import pack
 from chalicelib.dynamo.table import connect
 from chalicelib.settings import Settings
-from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views import events, queries
+from chalicelib.views.events import View
 from local.filters import passes
 from ops.aws import template
 from proof.world import BEGIN
@@ -191,7 +191,7 @@ def test_a_source_that_fails_is_logged_and_counting_goes_on(
 
     monkeypatch.setitem(app.TOPICS, "views", app.TOPICS["views"]._replace(value=fail))
     site.settle()
-    assert events.live(site.chat.table, PAGE).views == 1
+    assert queries.topic_value(site.chat.table, PAGE).views == 1
 
 
 # -- pushes are not counting -----------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_counting_asks_nothing_of_topics_and_posts_nothing(
     site.chat.table.client.meta.events.register("before-parameter-build.dynamodb", see)
     while records := site.stream.read():
         app.apply({"Records": records}, None)
-    assert events.live(site.chat.table, PAGE).views == 1
+    assert queries.topic_value(site.chat.table, PAGE).views == 1
     assert keys
     assert [one for one in keys if "TOPIC#" in one or "CONN#" in one] == []
     assert site.chat.wire.posts == posts
@@ -289,7 +289,7 @@ def test_a_gateway_that_fails_delays_nothing_and_the_next_change_brings_the_valu
 
     site.chat.wire.before_post = fail
     push(site, records)
-    assert events.live(site.chat.table, PAGE).views == 1
+    assert queries.topic_value(site.chat.table, PAGE).views == 1
     site.chat.wire.before_post = lambda _: None
     site.chat.wait(1)
     push(site, changed(site))

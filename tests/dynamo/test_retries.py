@@ -26,7 +26,7 @@ from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.views import events, queue
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from ops.aws import template
 from ops.stage import ROOT

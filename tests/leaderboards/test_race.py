@@ -190,7 +190,7 @@ def test_every_rank_in_the_tree_of_the_whole_race_is_accounted_for() -> None:
             nodes.setdefault(key, {})[digits] = count
     ranks = {}
     for one in given:
-        rank, of, _ = ranking.position(board.ranking, board.scale.merit(one.value), nodes)
+        rank, of, _ = ranking.compute_position(board.ranking, board.scale.merit(one.value), nodes)
         assert of == len(given)
         ranks[one.player] = rank
     causes = accounted(ranks)

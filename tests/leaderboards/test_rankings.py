@@ -146,7 +146,7 @@ class Board:
         assert drift(self.table, CONTRIBUTIONS) == {}
         season, ordered = len(twin.seasons), twin.ordered()
         held = boards.find(self.table, self.name, NOW).ranking
-        tree.check(held.scale, ranking.nodes(held, scan(self.table)))
+        tree.check(held.scale, ranking.collect_nodes(held, scan(self.table)))
         assert boards.describe(self.table, self.name, NOW).players == len(ordered)
         whole = list(self.pages(limit=100))
         assert {(player, score) for _, player, score in whole} == set(twin.scores.items())
@@ -414,8 +414,8 @@ def test_a_small_gain_writes_the_lowest_nodes_alone(store: tuple[Table, Reader])
         board.submit(Submission(f"p{i}", "1", 0, 0), Decimal(i))
     board.deliver()
     root = board.table.get(ranking.node_key(held.name, ""))
-    before = {key for key, _ in ranking.amounts(held, "p0", 0)}
-    after = {key for key, _ in ranking.amounts(held, "p0", 7)}
+    before = {key for key, _ in ranking.contribution(held, "p0", 0)}
+    after = {key for key, _ in ranking.contribution(held, "p0", 7)}
     assert len(before ^ after) == 2  # the node of ties below either score
     with instead(board.table, "TransactWriteItems") as calls:
         board.submit(Submission("p0", "2", 0, 0), Decimal(7))

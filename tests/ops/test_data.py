@@ -22,7 +22,7 @@ from chalicelib.aggregates import engine, quarantine
 from chalicelib.dynamo.items import Item, unpack
 from chalicelib.settings import Settings
 from chalicelib.views import events, queue
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import QueuePump, StreamPump
 from ops.__main__ import main
@@ -99,7 +99,7 @@ def by_key(found: list[Item]) -> dict[tuple[str, str], Item]:
 
 def test_an_export_has_every_item_as_it_is_and_each_feature_its_own(live: Live, tmp_path: Path) -> None:
     plant(live.table)
-    live.table.put(quarantine.entry(b"x" * 12, 1, quarantine.Poison("no\n\u2028item", 1, "no"), 1))
+    live.table.put(quarantine.build_item(b"x" * 12, 1, quarantine.Poison("no\n\u2028item", 1, "no"), 1))
     live.drain()
     everything, whole = by_key(scan(live.table)), tmp_path / "all.jsonl"
     done = run("export", "--output", str(whole), "--segments", "3", "--json")

@@ -33,7 +33,7 @@ from chalicelib.leaderboards.schemas import BoardBody
 from chalicelib.leaderboards.score_schemas import ScoreBody
 from chalicelib.settings import Settings
 from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import ROOT
 from ops.__main__ import main
 from ops.aws import template
@@ -228,7 +228,7 @@ def test_the_command_asks_first_and_ends_with_what_is_left(
     assert (done.exit_code, json.loads(done.stdout)["left"]) == (0, {})
     assert of(live, ANNA) == []
     image = {"pk": {"S": "PLAYER#anna"}, "sk": {"S": "BOARD#b#1"}}
-    live.table.put(quarantine.entry(b"x" * 12, 1, quarantine.Poison(image, 1, "no"), 1))
+    live.table.put(quarantine.build_item(b"x" * 12, 1, quarantine.Poison(image, 1, "no"), 1))
     left = run("--yes")
     assert (left.exit_code, left.stdout) == (3, "erased: nothing\nleft: 1 quarantine\n")
 

@@ -31,7 +31,7 @@ from chalicelib.dynamo.items import Item, Key, pack, unpack
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
-from chalicelib.views.validation import CLIENT, View
+from chalicelib.views.events import CLIENT_ID, View
 from ops.__main__ import main
 from ops.aws import template
 from ops.cli import imports
@@ -223,7 +223,7 @@ def test_a_client_is_an_address_with_an_agent_on_one_day_under_a_key() -> None:
     def client(text: str, key: bytes = b"k") -> str:
         [view] = read([text.encode()], SITE, key)
         assert isinstance(view, View)
-        assert CLIENT.fullmatch(view.client)
+        assert CLIENT_ID.fullmatch(view.client)
         return view.client
 
     one = client(line())

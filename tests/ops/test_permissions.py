@@ -23,7 +23,7 @@ from chalicelib.challenges import definitions
 from chalicelib.chat import subscriptions
 from chalicelib.comments import comments
 from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from tests.support import permissions
 from tests.support.chatting import CONNECTED, DISCONNECTED, text, without_time
 from tests.support.dev_stage import DevStage, dev_stage

@@ -170,7 +170,7 @@ def test_a_mended_entry_is_added_once_and_taken_away_when_its_counterpart_is_men
 ) -> None:
     def mend(sign: int) -> None:
         [entry] = [entry for entry in entries(table) if entry["sign"] == sign]
-        image = quarantine.image(entry)
+        image = quarantine.read_image(entry)
         image["found"] = {"N": "2"}
         text = json.dumps(image)
         table.put(entry | {"image": text if as_text else zlib.compress(text.encode())})

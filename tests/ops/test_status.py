@@ -20,7 +20,7 @@ import app
 from chalicelib.aggregates import quarantine
 from chalicelib.settings import Settings
 from chalicelib.views import events
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.__main__ import main
@@ -87,7 +87,7 @@ def test_the_command_is_silent_until_there_is_trouble(ministack: Engine, tmp_pat
         assert found["table"]["missing"] == []
         store = Live((ministack, made.name, made.stream_arn)).table
         for number in range(3):
-            entry = quarantine.entry(bytes([number]) * 12, 1, quarantine.Poison("x", 1, "no"), 1)
+            entry = quarantine.build_item(bytes([number]) * 12, 1, quarantine.Poison("x", 1, "no"), 1)
             store.put(entry)
         ministack.client("sqs").send_message(QueueUrl=dead, MessageBody="x")
         done = run()

@@ -25,7 +25,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Conflict, NotFound
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
-from chalicelib.views.validation import View
+from chalicelib.views.events import View
 from local.engines.engine import ROOT
 from ops.__main__ import main
 from ops.maintenance import audit as audits

@@ -1,1 +1,1 @@
-"""ranking."""
+"""Tests of rankings."""

@@ -1,8 +1,8 @@
-"""Faults for tests: answers put in place of the network's, through botocore's event hooks."""
+"""Faults for tests: replies and errors in place of those of the network, through botocore's event hooks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,36 +12,35 @@ from botocore.exceptions import ReadTimeoutError
 
 from chalicelib.dynamo.table import Table
 
-Answer = Callable[[dict[str, Any]], Any]
-
 
 @contextmanager
-def instead(table: Table, operation: str, *answers: Any) -> Iterator[list[int]]:
-    """Answer the next calls of an operation with `answers`, one each; None lets a call through.
+def instead(table: Table, operation: str, *replies: Any) -> Iterator[list[int]]:
+    """Replace the replies to the next calls of an operation, one each.
 
-    An exception is raised, anything else is the parsed answer. Yields a list that counts the calls.
+    None sends the call as usual. An exception is raised. Anything else is the parsed reply. Yields a list
+    with one element per call.
     """
-    left = list(answers)
+    left = list(replies)
     calls: list[int] = []
     event = f"before-call.dynamodb.{operation}"
 
-    def answer(**_: Any) -> Any:
+    def reply_to(**_: Any) -> Any:
         calls.append(1)
-        given = left.pop(0) if left else None
-        if isinstance(given, BaseException):
-            raise given
-        return given
+        reply = left.pop(0) if left else None
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply
 
-    table.client.meta.events.register(event, answer)
+    table.client.meta.events.register(event, reply_to)
     try:
         yield calls
     finally:
-        table.client.meta.events.unregister(event, answer)
+        table.client.meta.events.unregister(event, reply_to)
 
 
 @contextmanager
 def after(table: Table, operation: str, error: BaseException) -> Iterator[None]:
-    """Let the next call of an operation do its work, then raise: the caller never hears of it."""
+    """Raise after the next call of an operation: it takes effect, and its reply is lost."""
     event = f"after-call.dynamodb.{operation}"
     left = [error]
 
@@ -57,7 +56,7 @@ def after(table: Table, operation: str, error: BaseException) -> Iterator[None]:
 
 
 def cancelled(*reasons: str) -> Any:
-    """Make the answer of a cancelled transaction, with a reason for each action."""
+    """Build the reply to a cancelled transaction, with a reason for each action."""
     parsed = {
         "Error": {"Code": "TransactionCanceledException", "Message": f"Transaction cancelled {reasons}"},
         "CancellationReasons": [{"Code": reason} for reason in reasons],
@@ -67,16 +66,16 @@ def cancelled(*reasons: str) -> Any:
 
 
 def refused(code: str, message: str = "") -> Any:
-    """Make the answer of a call that DynamoDB refuses as a whole."""
+    """Build the reply to a call that DynamoDB refuses as a whole."""
     parsed = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": 400}}
     return AWSResponse("", 400, HTTPHeaders(), None), parsed
 
 
 def done(parsed: dict[str, Any]) -> Any:
-    """Make the answer of a call that DynamoDB has done, or done in part."""
+    """Build the reply to a call that took effect, entirely or in part."""
     return AWSResponse("", 200, HTTPHeaders(), None), parsed
 
 
 def timed_out() -> ReadTimeoutError:
-    """Make the error of an answer that never came."""
+    """Build the error of a reply that never arrived."""
     return ReadTimeoutError(endpoint_url="http://127.0.0.1")

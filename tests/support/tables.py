@@ -1,4 +1,4 @@
-"""Tables on a real engine, each for one test."""
+"""Tables on an engine, each for one test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.records import Reader
 
 @contextmanager
 def table_on(engine: Engine) -> Iterator[template.Table]:
-    """Make a table, and delete it after."""
+    """Create a table, and delete it afterwards."""
     dynamodb = engine.client("dynamodb")
     made = template.create_table(dynamodb, "dev", name=f"test-{uuid4().hex}")
     try:
@@ -27,7 +27,7 @@ def table_on(engine: Engine) -> Iterator[template.Table]:
 
 @contextmanager
 def store_on(engine: Engine, pause: Callable[[float], None] = time.sleep) -> Iterator[tuple[Table, Reader]]:
-    """Make a table with a client of its own, whose calls a test may answer itself, and its stream."""
+    """Create a table with a client of its own, whose calls a test may replace, and a reader of its stream."""
     with table_on(engine) as made:
         client = connect(Settings(endpoint=engine.endpoint, table=made.name)).client
         stream = Reader(engine.client("dynamodbstreams"), made.stream_arn)

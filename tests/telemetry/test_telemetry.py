@@ -15,7 +15,8 @@ from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.telemetry import metrics
 from chalicelib.views import events as views
-from chalicelib.views.validation import View
+from chalicelib.views import queries as view_queries
+from chalicelib.views.events import View
 from tests.support.faults import instead
 from tests.support.records import record
 from tests.support.site import Site
@@ -59,7 +60,7 @@ def test_an_error_of_ours_is_counted_and_one_of_the_clients_is_not(
 ) -> None:
     capsys.readouterr()
     assert site.call("GET", "/views")[0] == 400
-    monkeypatch.setattr(views, "count", lambda *_: 1 // 0)
+    monkeypatch.setattr(view_queries, "count_views", lambda *_: 1 // 0)
     assert site.call("GET", f"/views?url={PAGE}")[0] == 500
     assert [line["ServerErrors"] for line in lines(capsys)] == [[0.0], [1.0]]
 

@@ -1,1 +1,1 @@
-"""views."""
+"""Tests of views."""

@@ -1,4 +1,4 @@
-"""A page is removed with all its numbers, whatever the stream delivers twice or late, and may be killed."""
+"""`ops forget-page` removes a page exactly, with duplicates and delays in the stream and after crashes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views import queries as view_queries
+from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, SeriesQuery, TopQuery
-from chalicelib.views.validation import View
 from local.engines.engine import Engine
 from ops.__main__ import main
 from ops.aws import template
@@ -31,7 +31,7 @@ from ops.maintenance.forget import Forgotten
 from proof.world import Killed
 from tests.support.faults import after, instead
 from tests.support.live import Live
-from tests.support.records import Reader, drift, record, scan
+from tests.support.records import Reader, RestartingReader, drift, record, scan
 from tests.support.tables import table_on
 
 SPAM, GOOD = "https://example.org/spam", "https://example.org/good"
@@ -40,30 +40,23 @@ STAGE = Settings()
 
 
 class Stream:
-    """A table, and a stream that is applied when a test says so, as badly as it likes."""
+    """A table and its stream, which is applied when a test asks for it, with duplicates."""
 
     def __init__(self, table: Table, reader: Reader) -> None:
-        self.table, self.reader = table, reader
+        self.table, self.new = table, RestartingReader(reader).read
         self.delivered: list[Any] = []
-        self._read = 0
 
     def apply(self, *_: float) -> None:
-        """Apply what is new, and with it again the last few that came before."""
+        """Apply the new records, together with the last few before them."""
         while records := self.new():
             aggregates.apply(self.table, app.CONTRIBUTIONS, self.delivered[-5:] + records)
             self.delivered += records
 
-    def again(self) -> None:
-        """Deliver everything once more."""
+    def redeliver(self) -> None:
+        """Deliver all records once more."""
         self.apply()
         aggregates.apply(self.table, app.CONTRIBUTIONS, self.delivered)
         self.apply()
-
-    def new(self) -> list[Any]:
-        """Read what is new: a whole stream each time, for moto's iterators lose their place at its end."""
-        records = self.reader.again().read()
-        self._read, records = len(records), records[self._read :]
-        return records
 
     def view(self, url: str, count: int, *, first: int = 0, days: int = 0) -> None:
         seen = [
@@ -75,8 +68,8 @@ class Stream:
         options: dict[str, Any] = {"rate": None, "patience": 60, "tick": lambda _: None} | more
         return forget.forget(self.table, url, pause=pause or self.apply, **options)
 
-    def of(self, url: str) -> tuple[int, int]:
-        found = events.count(self.table, PageQuery(url=url))
+    def count(self, url: str) -> tuple[int, int]:
+        found = view_queries.count_views(self.table, PageQuery(url=url))
         return found.views, found.uniques
 
 
@@ -93,67 +86,69 @@ def stream(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Strea
 
 
 def expire(stream: Stream, url: str, count: int) -> None:
-    """Remove some events of a page as TTL does: they stay in the sums."""
+    """Remove some events of a page as TTL does: they stay in its sums."""
     gone = [item for item in scan(stream.table) if item["pk"] == f"URL#{url}" and item["sk"].startswith("T#")]
     for item in gone[:count]:
         stream.table.delete(Key(item["pk"], item["sk"]))
-    stream.new()  # these deletions are DynamoDB's own
+    stream.new()  # the records of these deletions have no userIdentity
     service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
     expired = [record(item, None, userIdentity=service) for item in gone[:count]]
     assert aggregates.apply(stream.table, app.CONTRIBUTIONS, expired).ignored == len(expired)
 
 
-def rest(stream: Stream) -> list[Item]:
+def page_items(stream: Stream) -> list[Item]:
     return [item for item in scan(stream.table) if item["pk"] == f"URL#{SPAM}"]
 
 
 def is_forgotten(stream: Stream) -> bool:
-    """Tell whether nothing of the page is to be seen, and only empty items that expire are there."""
-    top = view_queries.top(stream.table, TopQuery(site="example.org")).items
-    series = view_queries.series(stream.table, SeriesQuery(url=SPAM), NOW).items
-    assert stream.of(SPAM) == (0, 0)
+    """Return whether the page is invisible, and only empty items are left, which expire."""
+    top = view_queries.list_top_pages(stream.table, TopQuery(site="example.org")).items
+    series = view_queries.read_series(stream.table, SeriesQuery(url=SPAM), NOW).items
+    assert stream.count(SPAM) == (0, 0)
     assert [one.url for one in top] == [GOOD]
     assert not any(one.views or one.uniques for one in series)
-    return all(set(item) == {"pk", "sk", "ttl"} for item in rest(stream))
+    return all(set(item) == {"pk", "sk", "ttl"} for item in page_items(stream))
 
 
 @pytest.mark.parametrize("expired", [0, 2, 5])
-def test_a_page_goes_with_all_its_numbers_and_others_keep_theirs(stream: Stream, expired: int) -> None:
+def test_a_page_is_removed_with_all_its_sums_and_other_pages_keep_theirs(
+    stream: Stream, expired: int
+) -> None:
     expire(stream, SPAM, expired)
-    before = stream.of(GOOD)
+    before = stream.count(GOOD)
     found = forget.find(stream.table, SPAM)
     assert found == Counter(views=5 - expired, visitors=5, days=2, total=1) - Counter(views=0)
     done = stream.forget()
     assert (done.removed, done.left, done.is_late) == (found, Counter(), False)
     assert is_forgotten(stream)
-    assert {item["sk"].split("#")[0] for item in rest(stream)} == {"STATISTICS", "DAY"}
-    assert all(item["ttl"] < (NOW + timedelta(days=4)).timestamp() for item in rest(stream))
-    assert stream.of(GOOD) == before == (2, 2)
-    stream.again()
+    assert {item["sk"].split("#")[0] for item in page_items(stream)} == {"STATISTICS", "DAY"}
+    assert all(item["ttl"] < (NOW + timedelta(days=4)).timestamp() for item in page_items(stream))
+    assert stream.count(GOOD) == before == (2, 2)
+    stream.redeliver()
     assert is_forgotten(stream)
     assert drift(stream.table, app.CONTRIBUTIONS) == {}
 
 
-def test_again_it_finds_nothing_and_a_new_view_begins_a_new_page(stream: Stream) -> None:
+def test_a_second_run_finds_nothing_and_a_new_view_begins_a_new_page(stream: Stream) -> None:
     stream.forget()
     again = stream.forget()
     assert (again.removed, again.left) == (Counter(), Counter())
     stream.view(SPAM, 2, first=100)
     stream.apply()
-    assert stream.of(SPAM) == (2, 2)
+    assert stream.count(SPAM) == (2, 2)
     page = stream.table.get(events.page_key(SPAM)) or {}
-    assert page["ttl"] > (NOW + timedelta(days=400)).timestamp()  # it does not go with the old one's shell
+    assert page["ttl"] > (NOW + timedelta(days=400)).timestamp()  # it does not expire with the emptied item
     assert drift(stream.table, app.CONTRIBUTIONS) == {}
 
 
-def test_a_page_that_never_was_is_nothing_to_remove(stream: Stream) -> None:
+def test_removing_an_unknown_page_writes_nothing(stream: Stream) -> None:
     done = stream.forget("https://example.org/never")
     assert (done.removed, done.left, done.is_late) == (Counter(), Counter(), False)
     assert not [item for item in scan(stream.table) if item["pk"].endswith("/never")]
 
 
-def test_sums_wait_for_a_stream_that_lags_however_long(stream: Stream) -> None:
-    """Nothing of the page is applied for a while: neither its last views nor the deletions."""
+def test_sums_are_emptied_only_after_the_stream_has_caught_up(stream: Stream) -> None:
+    """For a while the stream applies neither the last views of the page nor their deletions."""
     expire(stream, SPAM, 2)
     stream.view(SPAM, 4, first=50)
     pauses = 0
@@ -161,7 +156,7 @@ def test_sums_wait_for_a_stream_that_lags_however_long(stream: Stream) -> None:
     def late(_: float) -> None:
         nonlocal pauses
         pauses += 1
-        assert stream.of(SPAM)[0] == 5 or pauses > 40
+        assert stream.count(SPAM)[0] == 5 or pauses > 40
         if pauses > 40:
             stream.apply()
 
@@ -171,11 +166,11 @@ def test_sums_wait_for_a_stream_that_lags_however_long(stream: Stream) -> None:
     assert is_forgotten(stream)
 
 
-def test_a_stream_that_does_not_come_leaves_the_sums_alone(stream: Stream) -> None:
+def test_sums_are_left_alone_when_the_stream_does_not_catch_up_in_time(stream: Stream) -> None:
     done = stream.forget(patience=0.01, pause=lambda _: None)
     assert (done.is_late, done.removed) == (True, Counter(views=5, visitors=5))
     assert done.left == Counter(days=2, total=1)
-    assert stream.of(SPAM) == (5, 5)
+    assert stream.count(SPAM) == (5, 5)
     done = stream.forget()
     assert (done.is_late, done.left) == (False, Counter())
     assert is_forgotten(stream)
@@ -189,7 +184,7 @@ def test_a_stream_that_does_not_come_leaves_the_sums_alone(stream: Stream) -> No
         *(("PutItem", calls) for calls in (0, 1, 2, 3)),
     ],
 )
-def test_it_may_be_killed_at_any_call_and_run_again(stream: Stream, operation: str, calls: int) -> None:
+def test_a_run_that_is_killed_at_any_call_can_be_repeated(stream: Stream, operation: str, calls: int) -> None:
     expire(stream, SPAM, 2)
     through: list[Any] = [None] * calls
     try:
@@ -199,13 +194,13 @@ def test_it_may_be_killed_at_any_call_and_run_again(stream: Stream, operation: s
         pass
     done = stream.forget()
     assert (done.left, done.is_late) == (Counter(), False)
-    stream.again()
+    stream.redeliver()
     assert is_forgotten(stream)
-    assert stream.of(GOOD) == (2, 2)
+    assert stream.count(GOOD) == (2, 2)
 
 
 @pytest.mark.parametrize("operation", ["DeleteItem", "UpdateItem", "PutItem"])
-def test_a_call_whose_answer_is_lost_does_no_harm(stream: Stream, operation: str) -> None:
+def test_a_lost_reply_does_no_harm(stream: Stream, operation: str) -> None:
     expire(stream, SPAM, 2)
     try:
         with after(stream.table, operation, Killed()):
@@ -217,7 +212,7 @@ def test_a_call_whose_answer_is_lost_does_no_harm(stream: Stream, operation: str
     assert is_forgotten(stream)
 
 
-def test_a_view_that_comes_meanwhile_is_removed_or_counted_but_never_half(stream: Stream) -> None:
+def test_a_view_during_the_removal_is_removed_or_counted_but_never_in_part(stream: Stream) -> None:
     expire(stream, SPAM, 2)
     sent = 0
 
@@ -230,13 +225,13 @@ def test_a_view_that_comes_meanwhile_is_removed_or_counted_but_never_half(stream
 
     done = stream.forget(pause=meanwhile)
     stream.apply()
-    facts = [item for item in rest(stream) if item["sk"].startswith("T#")]
+    facts = [item for item in page_items(stream) if item["sk"].startswith("T#")]
     assert sent == 2
     assert (bool(done.left), len(facts)) == (False, 0)
     assert is_forgotten(stream)
 
 
-def test_a_page_that_is_viewed_all_the_time_is_left_and_its_sums_stay_right(stream: Stream) -> None:
+def test_a_page_that_is_viewed_all_the_time_is_not_removed_and_its_sums_stay_exact(stream: Stream) -> None:
     sent = 0
 
     def meanwhile(_: float) -> None:
@@ -249,7 +244,7 @@ def test_a_page_that_is_viewed_all_the_time_is_left_and_its_sums_stay_right(stre
     assert done.left["views"] == 1
     assert sent == forget.ROUNDS
     stream.apply()
-    # Sets only grow: the hours of a visitor whose event is gone stay, and the tokens of past rounds.
+    # Sets only grow: a visitor keeps the hours of deleted events, and the tokens of past rounds stay.
     assert {name for _, name in drift(stream.table, app.CONTRIBUTIONS)} <= {"hours", "seen"}
     assert stream.forget().left == Counter()
     stream.apply()
@@ -275,7 +270,7 @@ def command(engine: Engine, patch: pytest.MonkeyPatch) -> Iterator[Live]:
         yield live
 
 
-def test_the_command_asks_first_and_takes_an_address_in_any_notation(
+def test_the_command_asks_for_confirmation_and_accepts_any_notation_of_an_address(
     ministack: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with command(ministack, monkeypatch) as live:

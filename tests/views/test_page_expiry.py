@@ -1,4 +1,4 @@
-"""Pages that nobody views expire with their sums; a page that is viewed, and an imported history, stay."""
+"""Pages without views expire with their sums. Pages with views and imported histories stay."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 from bench.meter import Meter
 from chalicelib import settings
 from chalicelib.aggregates import engine
-from chalicelib.aggregates.sums import FOR_EVER
+from chalicelib.aggregates.sums import FOREVER
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views import queries as view_queries
+from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, TopQuery
-from chalicelib.views.validation import View
 from ops.aws import template
 from ops.maintenance import audit
 from ops.maintenance.recount import drift
 from ops.maintenance.streams import follow
-from tests.support.records import Reader, record, scan
+from tests.support.records import Reader, RestartingReader, record, scan
 
 PAGE = "https://example.org/a"
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -33,10 +33,10 @@ FEATURES = (events.contribution,)
 
 
 class Aging:
-    """A table whose clock a test sets: what TTL would have removed by then is removed as DynamoDB does it."""
+    """A table with a clock that a test sets. Expired items are removed as TTL removes them."""
 
     def __init__(self, table: Table, stream: Reader) -> None:
-        self.table, self._stream = table, stream
+        self.table, self.new = table, RestartingReader(stream).read
         self.now = START
 
     def view(self, client: str, *, ago: float = 0, stage: Settings = STAGE, imported: bool = False) -> None:
@@ -50,22 +50,16 @@ class Aging:
             engine.apply(self.table, FEATURES, records, now=lambda: self.now.timestamp())
         assert drift(FEATURES, scan(self.table)) == {} or self.has_expired
 
-    def new(self) -> list[Any]:
-        """Read what is new: a whole stream each time, for moto's iterators lose their place at its end."""
-        records = self._stream.again().read()
-        self._read, records = len(records), records[self._read :]
-        return records
-
-    has_expired, _read = False, 0
+    has_expired = False
 
     def later(self, days: float) -> None:
-        """Let time pass; what expires leaves records of DynamoDB's own, which the engine sees."""
+        """Let days pass. Items that expire leave records of the TTL service, which the engine applies."""
         self.now += timedelta(days=days)
         gone = [item for item in scan(self.table) if item.get("ttl", 10**12) < self.now.timestamp()]
         for item in gone:
             self.table.delete(Key(item["pk"], item["sk"]))
         self.has_expired |= bool(gone)
-        self.new()  # the records of these deletions have no userIdentity here
+        self.new()  # the records of these deletions have no userIdentity
         service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
         records = [record(item, None, userIdentity=service) for item in gone]
         report = engine.apply(self.table, FEATURES, records, now=lambda: self.now.timestamp())
@@ -78,7 +72,7 @@ class Aging:
         return {item["sk"].split("#")[0] for item in scan(self.table) if item["pk"].startswith("URL#")}
 
     def count(self) -> tuple[int, int]:
-        found = events.count(self.table, PageQuery(url=PAGE))
+        found = view_queries.count_views(self.table, PageQuery(url=PAGE))
         return found.views, found.uniques
 
 
@@ -88,7 +82,7 @@ def aging(moto_table: template.Table) -> Aging:
     return Aging(table, Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn))
 
 
-def test_a_page_without_a_view_expires_with_all_that_is_of_it_and_comes_back_from_0(aging: Aging) -> None:
+def test_a_page_without_views_expires_with_all_its_items_and_counts_from_0_afterwards(aging: Aging) -> None:
     aging.view("a")
     aging.view("b")
     aging.later(60)
@@ -100,12 +94,12 @@ def test_a_page_without_a_view_expires_with_all_that_is_of_it_and_comes_back_fro
     aging.later(7)
     assert aging.kinds() == set()
     assert aging.count() == (0, 0)
-    assert view_queries.top(aging.table, TopQuery(site="example.org")).items == []
+    assert view_queries.list_top_pages(aging.table, TopQuery(site="example.org")).items == []
     aging.view("a")
     assert aging.count() == (1, 1)
 
 
-def test_a_page_that_is_viewed_lives_on_and_its_total_goes_on(aging: Aging) -> None:
+def test_each_view_extends_the_lifetime_of_its_page(aging: Aging) -> None:
     for _ in range(5):
         aging.view("a")
         aging.later(390)
@@ -114,7 +108,7 @@ def test_a_page_that_is_viewed_lives_on_and_its_total_goes_on(aging: Aging) -> N
     assert aging.count() == (6, 6)
 
 
-def test_a_view_that_comes_late_never_shortens_a_life(aging: Aging) -> None:
+def test_a_late_view_never_shortens_a_lifetime(aging: Aging) -> None:
     aging.view("a")
     before = aging.page()["ttl"]
     aging.view("b", ago=6.9)
@@ -124,7 +118,7 @@ def test_a_view_that_comes_late_never_shortens_a_life(aging: Aging) -> None:
 
 
 def test_a_page_outlives_its_days_and_a_day_its_events(aging: Aging) -> None:
-    """Whatever the settings: else a series could be more than its total, or a fact outlive its sum."""
+    """Otherwise a series could be more than its total, or an event could outlive its sum."""
     least = settings.read({"HUBBUB_VIEWS_WINDOW_DAYS": "20", "HUBBUB_PAGE_DAYS": "43"})
     for stage in (STAGE, least):
         aging.view("c", ago=3, stage=stage)
@@ -143,10 +137,10 @@ def test_a_page_outlives_its_days_and_a_day_its_events(aging: Aging) -> None:
 
 
 @pytest.mark.parametrize("order", [(False, True), (True, False), (True,)])
-def test_an_imported_history_stays_for_ever_with_its_sums(aging: Aging, order: tuple[bool, ...]) -> None:
+def test_an_imported_history_and_its_sums_never_expire(aging: Aging, order: tuple[bool, ...]) -> None:
     for is_imported in order:
         aging.view(f"c{is_imported}", imported=is_imported)
-    assert aging.page()["ttl"] == FOR_EVER.value
+    assert aging.page()["ttl"] == FOREVER.value
     aging.later(5000)
     assert aging.count() == (len(order), len(order))
     assert {"STATISTICS", "DAY"} <= aging.kinds()
@@ -155,22 +149,22 @@ def test_an_imported_history_stays_for_ever_with_its_sums(aging: Aging, order: t
     assert aging.count()[0] == len(order) + 1
 
 
-def test_a_batch_of_both_is_kept(aging: Aging) -> None:
+def test_a_page_with_imported_and_new_views_in_one_batch_never_expires(aging: Aging) -> None:
     events.write(aging.table, [View(PAGE, START, "a")], STAGE, START)
     expiry = int(START.timestamp()) + 30 * DAY
     events.write(aging.table, [View(PAGE, START, "b")], STAGE, START, expiry=lambda _: expiry)
     events.write(aging.table, [View(PAGE, START, "c")], STAGE, START)
     aging.apply()
-    assert (aging.page()["ttl"], aging.page()["gsi1sk"]) == (FOR_EVER.value, 3)
+    assert (aging.page()["ttl"], aging.page()["gsi1sk"]) == (FOREVER.value, 3)
 
 
-def test_with_0_days_pages_never_expire_and_those_that_would_do_no_more_once_they_are_viewed(
+def test_with_0_days_pages_never_expire_once_they_are_viewed_again(
     aging: Aging,
 ) -> None:
     never = settings.read({"HUBBUB_PAGE_DAYS": "0"})
     aging.view("a")
     aging.view("b", stage=never)
-    assert aging.page()["ttl"] == FOR_EVER.value
+    assert aging.page()["ttl"] == FOREVER.value
     aging.later(9000)
     assert aging.count() == (2, 2)
     aging.view("c")  # the setting is back
@@ -178,8 +172,8 @@ def test_with_0_days_pages_never_expire_and_those_that_would_do_no_more_once_the
     assert aging.count() == (0, 0)
 
 
-def test_a_redrive_of_an_old_image_lets_a_page_live_and_does_not_end_it(aging: Aging) -> None:
-    """The life begins when a view is added, not when it was."""
+def test_an_old_view_that_is_added_late_extends_the_lifetime(aging: Aging) -> None:
+    """A lifetime begins when the view is added, and not at the view's time."""
     aging.view("a")
     aging.later(300)
     old = View(PAGE, START, "poison")
@@ -188,7 +182,7 @@ def test_a_redrive_of_an_old_image_lets_a_page_live_and_does_not_end_it(aging: A
     assert aging.page()["ttl"] == int(aging.now.timestamp()) + 407 * DAY
 
 
-def test_an_audit_finds_no_drift_in_what_has_expired_and_mends_what_should_be_kept(aging: Aging) -> None:
+def test_an_audit_finds_no_drift_after_expiry_and_repairs_a_missing_kept(aging: Aging) -> None:
     following = follow(aging.table, boto3.client("dynamodbstreams"))
 
     def look() -> audit.Audit:
@@ -213,11 +207,11 @@ def test_an_audit_finds_no_drift_in_what_has_expired_and_mends_what_should_be_ke
     found = look()
     assert {name for _, name in found.drifted} == {"kept", "ttl"}
     audit.repair(aging.table, found)
-    assert (aging.page()["kept"], aging.page()["ttl"]) == (FOR_EVER.value, FOR_EVER.value)
+    assert (aging.page()["kept"], aging.page()["ttl"]) == (FOREVER.value, FOREVER.value)
     assert look().drifted == {}
 
 
-def test_events_of_an_earlier_version_leave_the_life_of_a_page_alone(aging: Aging) -> None:
+def test_events_of_version_0_1_0_give_no_lifetime(aging: Aging) -> None:
     item = events._item(View(PAGE, START, "a"), STAGE)
     del item["days"]
     aging.table.put(item)
@@ -227,8 +221,8 @@ def test_events_of_an_earlier_version_leave_the_life_of_a_page_alone(aging: Agin
     assert "ttl" in aging.page()
 
 
-def test_a_longer_life_costs_no_write(aging: Aging) -> None:
-    """The TTL is set by the update that adds: the same units as for pages that never expire."""
+def test_extending_a_lifetime_costs_no_extra_write(aging: Aging) -> None:
+    """The update that adds also sets the TTL, so it costs the same as for pages that never expire."""
 
     def units(stage: Settings, url: str) -> tuple[float, int]:
         seen: list[Any] = [View(url, START - timedelta(minutes=i), f"c{i % 5}") for i in range(20)]
@@ -254,7 +248,9 @@ def test_a_longer_life_costs_no_write(aging: Aging) -> None:
         ({"HUBBUB_PAGE_DAYS": "400", "HUBBUB_VIEWS_WINDOW_DAYS": "378"}, None),
     ],
 )
-def test_a_page_has_to_live_longer_than_its_events(environment: dict[str, str], days: int | None) -> None:
+def test_the_page_days_setting_must_exceed_the_lifetime_of_events(
+    environment: dict[str, str], days: int | None
+) -> None:
     if days is None:
         with pytest.raises(ValueError, match="HUBBUB_PAGE_DAYS"):
             settings.read(environment)

@@ -1,4 +1,4 @@
-"""Views over REST, from the request to the aggregate: the contract, on moto."""
+"""Views over REST, from the request to the aggregate, on moto."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from chalicelib.errors import BadCursor, BadRequest, Busy
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views import queries as view_queries
+from chalicelib.views.events import View, check
 from chalicelib.views.schemas import EventsQuery, SeriesQuery, ViewsBody
-from chalicelib.views.validation import View, check
 from ops.aws import template
 from ops.aws.smoke import smoke_page
 from tests.support.faults import instead
@@ -44,7 +44,7 @@ def test_the_published_event_is_accepted_as_it_is_and_counted(site: Site) -> Non
     assert site.get(f"/views?url={PAGE}") == {"url": PAGE, "views": 1, "uniques": 1}
 
 
-def test_the_published_event_has_no_scheme_and_every_read_takes_its_notation(site: Site) -> None:
+def test_an_address_without_a_scheme_is_accepted_by_every_route(site: Site) -> None:
     published = "myblog.com/article1"
     assert site.post(event(url=published)) == (202, {"accepted": 1, "rejected": []})
     assert site.post({"events": [event(1, url=published)]}) == (202, {"accepted": 1, "rejected": []})
@@ -64,7 +64,7 @@ def test_the_published_event_has_no_scheme_and_every_read_takes_its_notation(sit
     assert site.get(f"/views?url={with_port}")["url"] == f"https://{with_port}"
 
 
-def test_a_page_never_seen_has_no_views(site: Site) -> None:
+def test_an_unknown_page_has_0_views(site: Site) -> None:
     assert site.get(f"/views?url={PAGE}") == {"url": PAGE, "views": 0, "uniques": 0}
 
 
@@ -84,7 +84,7 @@ def test_the_same_view_in_another_notation_counts_once(site: Site) -> None:
     assert site.get(f"/views?url={PAGE}")["views"] == 1
 
 
-def test_a_batch_answers_each_event_that_does_not_count_with_its_reason(site: Site) -> None:
+def test_a_batch_returns_a_reason_for_each_event_that_does_not_count(site: Site) -> None:
     day = 86_400
     good = event()
     batch = {
@@ -94,19 +94,19 @@ def test_a_batch_answers_each_event_that_does_not_count_with_its_reason(site: Si
         "too_old": event(8 * day),
         "in_the_future": event(-3600),
     }
-    status, answer = site.post({"events": [good, *batch.values()]})
+    status, reply = site.post({"events": [good, *batch.values()]})
     assert status == 202
-    assert answer["accepted"] == 1
-    assert answer["rejected"] == [{"index": i, "reason": reason} for i, reason in enumerate(batch, 1)]
+    assert reply["accepted"] == 1
+    assert reply["rejected"] == [{"index": i, "reason": reason} for i, reason in enumerate(batch, 1)]
     site.settle()
     assert site.get(f"/views?url={PAGE}")["views"] == 1
 
 
 @pytest.mark.parametrize("odd", [None, 1, "text", [], {}, {"url": 1}, {"url": PAGE}, {"url": {"a": 1}}])
 def test_an_event_of_any_shape_gets_a_reason(site: Site, odd: Any) -> None:
-    status, answer = site.post({"events": [odd, event()]})
-    assert (status, answer["accepted"]) == (202, 1)
-    assert answer["rejected"][0]["reason"] in ("bad_url", "bad_time")
+    status, reply = site.post({"events": [odd, event()]})
+    assert (status, reply["accepted"]) == (202, 1)
+    assert reply["rejected"][0]["reason"] in ("bad_url", "bad_time")
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_an_event_of_any_shape_gets_a_reason(site: Site, odd: Any) -> None:
     ],
 )
 def test_a_single_malformed_event_is_400_and_names_the_field(site: Site, field: str, value: Any) -> None:
-    status, answer = site.post(event() | {field: value})
-    assert (status, answer["Code"]) == (400, "BadRequest")
-    assert answer["Message"].startswith(f"{field}: ")
+    status, reply = site.post(event() | {field: value})
+    assert (status, reply["Code"]) == (400, "BadRequest")
+    assert reply["Message"].startswith(f"{field}: ")
 
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://google.com/bot)"
@@ -153,16 +153,16 @@ def test_a_single_event_that_is_not_counted_is_422_with_its_reason_and_in_a_batc
     agent: str,
 ) -> None:
     monkeypatch.setattr(app, "stage", app.stage._replace(sites=frozenset({"example.org"})))
-    status, answer = site.post(body, User_Agent=agent)
-    assert (status, answer["Code"]) == (422, reason)
-    assert answer["Message"].startswith(f"{field}: ")
+    status, reply = site.post(body, User_Agent=agent)
+    assert (status, reply["Code"]) == (422, reason)
+    assert reply["Message"].startswith(f"{field}: ")
     rejected = {"accepted": 0, "rejected": [{"index": 0, "reason": reason}]}
     assert site.post({"events": [body]}, User_Agent=agent) == (202, rejected)
     site.settle()
     assert scan(site.table) == []
 
 
-def test_a_crawlers_views_do_not_count_and_a_programs_do(site: Site) -> None:
+def test_views_of_crawlers_do_not_count_and_views_of_other_programs_do(site: Site) -> None:
     malformed = event() | {"url": "?"}
     assert site.post(malformed, User_Agent=CRAWLER)[0] == 400
     rejected = [{"index": 0, "reason": "bad_url"}, {"index": 1, "reason": "bot"}]
@@ -176,12 +176,12 @@ def test_a_crawlers_views_do_not_count_and_a_programs_do(site: Site) -> None:
     "body",
     [b"", b"{", b"[]", b"7", b"null", b"\xff", b'{"events": 7}', b'{"events": null}', b'{"events":[NaN]}'],
 )
-def test_a_body_that_is_no_request_is_400(site: Site, body: bytes) -> None:
-    status, answer = site.post(body)
-    assert (status, answer["Code"]) == (400, "BadRequest")
+def test_a_malformed_body_is_400(site: Site, body: bytes) -> None:
+    status, reply = site.post(body)
+    assert (status, reply["Code"]) == (400, "BadRequest")
 
 
-def test_a_batch_takes_500_events_and_not_one_more(site: Site) -> None:
+def test_a_batch_with_a_token_has_at_most_500_events(site: Site) -> None:
     batch = [event(i, client=f"c{i}") for i in range(500)]
     token = site.token("somebody")
     with instead(site.table, "BatchWriteItem") as writes, instead(site.table, "GetItem") as reads:
@@ -193,17 +193,17 @@ def test_a_batch_takes_500_events_and_not_one_more(site: Site) -> None:
     assert site.post({"events": [], "url": PAGE})[0] == 400
 
 
-def test_without_a_valid_token_a_batch_takes_25_events_and_not_one_more(site: Site) -> None:
+def test_a_batch_without_a_valid_token_has_at_most_25_events(site: Site) -> None:
     batch = [event(i, client=f"c{i}") for i in range(25)]
     assert site.post({"events": batch}) == (202, {"accepted": 25, "rejected": []})
     expired = "Bearer " + auth.mint(settings.current(), "me", seconds=-1)
     with instead(site.table, "BatchWriteItem") as writes:
         for token in ("", expired, "Bearer x"):
-            status, answer = site.post({"events": [*batch, event()]}, Authorization=token)
-            assert (status, answer["Code"]) == (413, "TooLarge")
-            assert "26" in answer["Message"]
-            assert "25" in answer["Message"]
-            assert "token" in answer["Message"]
+            status, reply = site.post({"events": [*batch, event()]}, Authorization=token)
+            assert (status, reply["Code"]) == (413, "TooLarge")
+            assert "26" in reply["Message"]
+            assert "25" in reply["Message"]
+            assert "token" in reply["Message"]
     assert writes == []
     for token in (site.token("me"), site.admin()):
         assert site.post({"events": [*batch, event()]}, Authorization=token)[0] == 202
@@ -226,7 +226,7 @@ def test_only_configured_sites_count() -> None:
     assert reason("https://example.org/", Settings(stage="dev", sites=frozenset({"*"}))) is None
 
 
-def test_an_entry_with_a_path_allows_these_pages_of_a_host_alone() -> None:
+def test_an_allowed_site_with_a_path_allows_only_these_pages() -> None:
     listed = "example.org/blog/*, example.org/%41bout, Example.com, *.example.net/a?*, [::1]/x"
     stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": listed})
     now = datetime.now(UTC)
@@ -257,7 +257,7 @@ def test_an_entry_with_a_path_allows_these_pages_of_a_host_alone() -> None:
         settings.read({"HUBBUB_SITES": "example.org/a\x07b"})
 
 
-def test_the_page_of_the_smoke_test_is_one_that_the_stage_counts() -> None:
+def test_the_smoke_test_uses_a_page_that_the_stage_counts() -> None:
     for listed in ("example.org", "*", "*.example.org", "example.org/blog/*", "a.example/x, b.example/*", ""):
         stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": listed})
         page = smoke_page(stage)
@@ -266,8 +266,8 @@ def test_the_page_of_the_smoke_test_is_one_that_the_stage_counts() -> None:
             assert isinstance(check(event() | {"url": page}, stage, datetime.now(UTC)), View), listed
 
 
-def test_a_view_expires_after_its_window_and_can_never_count_again() -> None:
-    """Whatever is still accepted, and whatever still waits in the queue, meets its own item."""
+def test_a_view_whose_item_may_have_expired_is_not_written_again() -> None:
+    """The item of a view outlives the period in which the view is accepted or waits in the queue."""
     stage, now = Settings(), datetime.now(UTC)
     oldest = now - stage.views_window
     accepted = check(event() | {"time": oldest.isoformat()}, stage, now)
@@ -275,18 +275,18 @@ def test_a_view_expires_after_its_window_and_can_never_count_again() -> None:
     assert check(event() | {"time": (oldest - timedelta(seconds=1)).isoformat()}, stage, now) == "too_old"
     written: list[Item] = []
 
-    class Kept(Table):
+    class RecordingTable(Table):
         def batch_put(self, items: Any) -> None:
             written.extend(items)
 
-    kept: Any = Kept("t", None)  # type: ignore[arg-type]
-    assert views.write(kept, [accepted], stage, now) == 1
+    table: Any = RecordingTable("t", None)  # type: ignore[arg-type]
+    assert views.write(table, [accepted], stage, now) == 1
     removed_from = datetime.fromtimestamp(written[0]["ttl"], UTC)
-    assert removed_from > now + timedelta(days=14)  # nothing waits longer in the queue
-    assert views.write(kept, [accepted], stage, removed_from) == 0
+    assert removed_from > now + timedelta(days=14)  # no message waits longer in the queue
+    assert views.write(table, [accepted], stage, removed_from) == 0
 
 
-def test_a_series_has_every_hour_and_gaps_are_0(site: Site) -> None:
+def test_a_series_has_every_hour_with_0_for_gaps(site: Site) -> None:
     today = datetime.now(UTC).replace(minute=30, second=0, microsecond=0) - timedelta(days=1)
     start = today.replace(hour=10)
     for minutes, client in ((0, "a"), (5, "a"), (6, "b"), (125, "a")):
@@ -306,7 +306,7 @@ def test_a_series_has_every_hour_and_gaps_are_0(site: Site) -> None:
     assert day == {"time": f"{start:%Y-%m-%d}T00:00:00Z", "views": 4, "uniques": 2}
 
 
-def test_a_client_is_a_unique_again_on_another_day(site: Site) -> None:
+def test_a_client_is_one_unique_per_day(site: Site) -> None:
     for days in (0, 0.001, 1, 2):
         site.post(event(days * 86_400))
     site.settle()
@@ -314,7 +314,7 @@ def test_a_client_is_a_unique_again_on_another_day(site: Site) -> None:
     items = site.get(f"/views/series?url={PAGE}")["items"]
     assert found["views"] == sum(one["views"] for one in items) == 4
     assert found["uniques"] == sum(one["uniques"] for one in items)
-    assert found["uniques"] in (3, 4)  # 4 within 90 seconds after midnight
+    assert found["uniques"] in (3, 4)  # 4 in the first 90 seconds after midnight
     assert len(items) in (30, 31)
 
 
@@ -336,8 +336,8 @@ def test_a_client_is_a_unique_again_on_another_day(site: Site) -> None:
     ],
 )
 def test_a_malformed_series_query_is_400(site: Site, query: str) -> None:
-    status, answer = site.call("GET", f"/views/series{query}")
-    assert (status, answer["Code"]) == (400, "BadRequest")
+    status, reply = site.call("GET", f"/views/series{query}")
+    assert (status, reply["Code"]) == (400, "BadRequest")
 
 
 def test_series_and_uniques_can_be_switched_off(moto_table: template.Table) -> None:
@@ -350,7 +350,7 @@ def test_series_and_uniques_can_be_switched_off(moto_table: template.Table) -> N
     assert kinds == {"T", "STATISTICS", "APPLIED"}
 
 
-def test_the_top_pages_are_a_sites_own_most_viewed_first(site: Site) -> None:
+def test_top_pages_are_those_of_one_site_most_viewed_first(site: Site) -> None:
     for n, path in ((3, "/three"), (1, "/one"), (2, "/two")):
         site.post({"events": [event(i, url=f"https://example.org{path}") for i in range(n)]})
     site.post(event(url="https://other.example/"))
@@ -376,7 +376,7 @@ def test_the_top_pages_are_a_sites_own_most_viewed_first(site: Site) -> None:
         assert site.call("GET", f"/views/top{bad}")[0] == 400, bad
 
 
-def test_an_admin_pages_through_the_events_of_a_time_frame_oldest_first(site: Site) -> None:
+def test_an_admin_lists_the_events_of_a_time_range_oldest_first(site: Site) -> None:
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     for i in range(7):
         site.post({"url": PAGE, "time": (start + timedelta(minutes=i)).isoformat(), "clientId": f"c{i}"})
@@ -392,7 +392,7 @@ def test_an_admin_pages_through_the_events_of_a_time_frame_oldest_first(site: Si
     assert seen[0] == {"url": PAGE, "time": f"{start:%Y-%m-%dT%H:%M:%SZ}", "clientId": "c0"}
 
 
-def test_a_cursor_is_good_for_its_own_query_only(site: Site) -> None:
+def test_a_cursor_is_valid_only_for_its_own_query(site: Site) -> None:
     for i in range(3):
         site.post(event(i))
     page = site.get(f"/views/events?url={PAGE}&limit=1", Authorization=site.admin())
@@ -401,14 +401,14 @@ def test_a_cursor_is_good_for_its_own_query_only(site: Site) -> None:
         f"url={PAGE}&cursor=x",
         f"url={PAGE}&cursor={page['cursor']}x",
     ):
-        status, answer = site.call("GET", f"/views/events?{query}", Authorization=site.admin())
-        assert (status, answer["Code"]) == (400, "BadCursor")
+        status, reply = site.call("GET", f"/views/events?{query}", Authorization=site.admin())
+        assert (status, reply["Code"]) == (400, "BadCursor")
     token = auth.mint(settings.current(), "me", scope="admin")
     with pytest.raises(BadCursor):
         cursors.read(settings.current(), ("q",), token)
 
 
-def test_events_are_for_admins(site: Site) -> None:
+def test_only_admins_can_list_events(site: Site) -> None:
     path = f"/views/events?url={PAGE}"
     user = "Bearer " + auth.mint(settings.current(), "player-1")
     old = "Bearer " + auth.mint(settings.current(), "admin-1", scope="admin", seconds=-1)
@@ -418,9 +418,9 @@ def test_events_are_for_admins(site: Site) -> None:
     forged = "Bearer " + auth.mint(Settings(stage="local", secret="x" * 32), "a", scope="admin")
     assert site.call("GET", path, Authorization=user)[1]["Code"] == "Forbidden"
     for token in (old, foreign, forged, "Bearer x", "Basic x", "Bearer " + none_token()):
-        status, answer = site.call("GET", path, Authorization=token)
-        assert (status, answer["Code"]) == (401, "Unauthorized"), token
-        assert token not in answer["Message"]
+        status, reply = site.call("GET", path, Authorization=token)
+        assert (status, reply["Code"]) == (401, "Unauthorized"), token
+        assert token not in reply["Message"]
 
 
 def none_token() -> str:
@@ -430,7 +430,7 @@ def none_token() -> str:
     return jwt.encode(claims, "", algorithm="none")
 
 
-def test_a_page_of_events_goes_on_where_it_began_while_time_passes(site: Site) -> None:
+def test_the_time_range_of_the_first_page_holds_for_all_pages(site: Site) -> None:
     now = datetime.now(UTC)
     for seconds in (1, 50, 90):
         time = now - timedelta(days=7) + timedelta(seconds=seconds)
@@ -438,7 +438,7 @@ def test_a_page_of_events_goes_on_where_it_began_while_time_passes(site: Site) -
     seen, cursor = [], None
     for later in range(0, 120, 30):
         query = EventsQuery(url=PAGE, limit=1, cursor=cursor)
-        page = view_queries.events(site.table, query, settings.current(), now + timedelta(seconds=later))
+        page = view_queries.list_events(site.table, query, settings.current(), now + timedelta(seconds=later))
         seen += [one.client_id for one in page.items]
         cursor = page.cursor
         if cursor is None:
@@ -446,7 +446,7 @@ def test_a_page_of_events_goes_on_where_it_began_while_time_passes(site: Site) -
     assert seen == ["c1", "c50", "c90"]
 
 
-def test_a_visitor_is_remembered_as_long_as_its_views_may_come(site: Site) -> None:
+def test_a_visitor_expires_after_the_events_of_its_day(site: Site) -> None:
     for hours in (0, 30):
         site.post(event(hours * 3600))
     site.settle()
@@ -457,10 +457,10 @@ def test_a_visitor_is_remembered_as_long_as_its_views_may_come(site: Site) -> No
     assert all(visitors[day] >= views_of[day] for day in visitors)
 
 
-def test_a_queue_out_of_reach_is_busy(site: Site) -> None:
+def test_an_unreachable_queue_raises_busy(site: Site) -> None:
     stage = settings.current()._replace(queue_url="http://127.0.0.1:1/q", endpoint="http://127.0.0.1:1")
     with pytest.raises(Busy):
-        views.take(site.table, ViewsBody(events=[event()]), Caller(), "", stage, datetime.now(UTC))
+        views.accept(site.table, ViewsBody(events=[event()]), Caller(), "", stage, datetime.now(UTC))
 
 
 def test_a_badge_shows_the_count(site: Site) -> None:
@@ -471,8 +471,11 @@ def test_a_badge_shows_the_count(site: Site) -> None:
     assert "views: 3" in badge
 
 
-def test_through_the_queue_a_view_counts_the_same_and_failures_are_reported_one_by_one(site: Site) -> None:
-    late = {"taken": True, "events": [event(8 * 86_400, client="waited")]}  # then it waited a day
+def test_queued_views_count_once_and_failed_messages_are_reported_one_by_one(site: Site) -> None:
+    late = {
+        "taken": True,
+        "events": [event(8 * 86_400, client="waited")],
+    }  # accepted, then a day in the queue
     same = event(1)
     bodies = [
         json.dumps(event(client="single")),
@@ -492,12 +495,12 @@ def test_through_the_queue_a_view_counts_the_same_and_failures_are_reported_one_
     assert site.get(f"/views?url={PAGE}")["views"] == 5
 
 
-def test_a_stage_with_a_queue_sends_to_it_and_writes_nothing(site: Site) -> None:
+def test_a_stage_with_a_queue_sends_events_to_it_and_writes_nothing(site: Site) -> None:
     queue = template.create_queue(boto3.client("sqs"), "dev")
     stage = settings.current()._replace(queue_url=queue.url)
     body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(60)])
-    answer = views.take(site.table, body, Caller("me"), "", stage, datetime.now(UTC))
-    assert answer.accepted == 60
+    reply = views.accept(site.table, body, Caller("me"), "", stage, datetime.now(UTC))
+    assert reply.accepted == 60
     assert scan(site.table) == []
     messages: list[Any] = []
     while (
@@ -513,18 +516,18 @@ def test_a_stage_with_a_queue_sends_to_it_and_writes_nothing(site: Site) -> None
     assert site.get(f"/views?url={PAGE}")["views"] == 60
 
 
-def test_the_longest_events_still_fit_into_queue_messages() -> None:
+def test_the_longest_events_fit_into_queue_messages() -> None:
     from chalicelib.views import queue
 
     longest = [{"url": "https://example.org/" + "a" * 1480, "time": "2" * 27, "clientId": "c" * 128}] * 500
     bodies = [json.dumps({"events": longest[i : i + queue.EVENTS]}) for i in range(0, 500, queue.EVENTS)]
-    groups = list(queue._fitting([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]))
+    groups = list(queue._batches([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]))
     assert sum(len(group) for group in groups) == len(bodies)
     assert all(sum(len(one["MessageBody"]) for one in group) < 256 * 1024 for group in groups)
     assert all(len(group) <= 10 for group in groups)
 
 
-def test_the_hash_sign_in_a_clients_id_confuses_no_key(site: Site) -> None:
+def test_a_client_id_may_contain_a_hash_sign(site: Site) -> None:
     for client in ("a#CID#b", "#", "a#b"):
         assert site.post(event(client=client))[1]["accepted"] == 1
     site.settle()
@@ -533,14 +536,14 @@ def test_the_hash_sign_in_a_clients_id_confuses_no_key(site: Site) -> None:
     assert site.get(f"/views?url={PAGE}")["uniques"] == 3
 
 
-def test_a_frame_past_the_calendar_is_400_and_no_crash(site: Site) -> None:
+def test_a_time_range_past_the_calendar_is_400(site: Site) -> None:
     now = datetime.now(UTC)
     for query in (SeriesQuery(url=PAGE, to="9999-12-31"), SeriesQuery(url=PAGE, to="0001-01-01"), LAST):
         with pytest.raises(BadRequest):
-            view_queries.series(site.table, query, now)
+            view_queries.read_series(site.table, query, now)
     with pytest.raises(BadRequest):
-        view_queries.events(site.table, EventsQuery(url=PAGE, to="0001-01-01"), settings.current(), now)
+        view_queries.list_events(site.table, EventsQuery(url=PAGE, to="0001-01-01"), settings.current(), now)
 
 
-def test_health_answers(site: Site) -> None:
+def test_health_returns_ok(site: Site) -> None:
     assert site.get("/health") == {"status": "ok", "stage": "local"}

@@ -165,7 +165,7 @@ def test_it_shows_the_lag_and_what_is_in_quarantine(browser: Browser, product: R
         stream.get_by_text("from a write until the sums have it").wait_for()
         assert stream.locator("#behind").inner_text().endswith((" ms", " s"))
         now = int(datetime.now(UTC).timestamp())
-        put(product, quarantine.entry(os.urandom(12), now, poison, now))
+        put(product, quarantine.build_item(os.urandom(12), now, poison, now))
         stream.get_by_role("button", name="Again").click()
         entry = stream.get_by_role("article")
         entry.get_by_text("KeyError: 'rating'").wait_for()

@@ -1,4 +1,4 @@
-"""What is in quarantine, as an admin reads it: newest first, each image once, at a bounded cost."""
+"""The quarantine that admins read: newest first, each image once, at a bounded cost."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tests.support.site import Site
 IMAGE = {"pk": {"S": "PRODUCT#a"}, "sk": {"S": "COMMENT#1"}, "text": {"S": "Fits."}}
 
 
-def entry(second: int, sign: int = 1, image: Any = IMAGE) -> Item:
+def quarantined(second: int, sign: int = 1, image: Any = IMAGE) -> Item:
     poison = Poison(image, sign, "KeyError: 'rating'")
-    return quarantine.entry(random.Random(second).randbytes(12), second, poison, second)
+    return quarantine.build_item(random.Random(second).randbytes(12), second, poison, second)
 
 
 def page(site: Site, query: str = "") -> Any:
     return site.get(f"/quarantine?{query}", Authorization=site.admin())
 
 
-def test_it_is_for_admins(site: Site) -> None:
+def test_only_admins_can_read_the_quarantine(site: Site) -> None:
     assert site.call("GET", "/quarantine")[0] == 401
     assert site.call("GET", "/quarantine", Authorization=site.token("me"))[0] == 403
     assert page(site) == {"items": [], "cursor": None}
 
 
-def test_an_image_that_cannot_be_computed_is_shown_with_its_reason(site: Site) -> None:
+def test_an_image_whose_contribution_failed_is_listed_with_the_error(site: Site) -> None:
     broken = {"pk": "PRODUCT#a", "sk": "COMMENT#1", "counted": 1, "rating": "five", "language": "en"}
 
     def contribution(item: Item) -> Any:
@@ -48,23 +48,23 @@ def test_an_image_that_cannot_be_computed_is_shown_with_its_reason(site: Site) -
 
 
 @pytest.mark.parametrize("limit", [pytest.param(1, marks=pytest.mark.long), 7, 20])
-def test_pages_have_every_image_once_newest_first(site: Site, limit: int) -> None:
+def test_pages_list_every_image_once_newest_first(site: Site, limit: int) -> None:
     seconds = random.Random(7).sample(range(1_700_000_000, 1_700_100_000), 50)
-    site.table.batch_put(entry(second, sign) for second in seconds for sign in (1, -1))
+    site.table.batch_put(quarantined(second, sign) for second in seconds for sign in (1, -1))
     found: list[tuple[str, str]] = []
     cursor, calls = "", 0
     while cursor is not None:
-        answer = page(site, f"limit={limit}" + (f"&cursor={cursor}" if cursor else ""))
-        assert len(answer["items"]) <= limit
-        found += [(one["time"], one["change"]) for one in answer["items"]]
-        cursor, calls = answer["cursor"], calls + 1
+        reply = page(site, f"limit={limit}" + (f"&cursor={cursor}" if cursor else ""))
+        assert len(reply["items"]) <= limit
+        found += [(one["time"], one["change"]) for one in reply["items"]]
+        cursor, calls = reply["cursor"], calls + 1
     times = [time for time, _ in found]
     assert times == sorted(times, reverse=True)
     assert len(set(found)) == len(found) == 100
     assert calls <= 100 / limit + 1
 
 
-def test_an_entry_that_a_person_wrote_is_shown_as_far_as_it_can_be_read(site: Site) -> None:
+def test_an_item_that_an_operator_edited_is_listed_as_far_as_it_can_be_read(site: Site) -> None:
     key = {"pk": "QUARANTINE#3", "sk": "1700000000#ab#new"}
     for image, shown in (("{}", "{}"), ("[1]", "[1]"), ("nonsense", None), (7, None), (None, None)):
         site.table.put(key | {"quarantined": "yesterday", "image": image})
@@ -72,24 +72,24 @@ def test_an_entry_that_a_person_wrote_is_shown_as_far_as_it_can_be_read(site: Si
         assert (found["image"], found["pk"], found["time"], found["reason"]) == (shown, None, None, "")
 
 
-def test_a_long_image_is_cut(site: Site) -> None:
-    site.table.put(entry(1_700_000_000, image={"text": {"S": "x" * 300_000}}))
+def test_a_long_image_is_truncated(site: Site) -> None:
+    site.table.put(quarantined(1_700_000_000, image={"text": {"S": "x" * 300_000}}))
     assert len(page(site)["items"][0]["image"]) == 2_000
 
 
-def test_another_querys_cursor_is_refused(site: Site) -> None:
+def test_the_cursor_of_another_query_is_refused(site: Site) -> None:
     from chalicelib.api import cursors
 
     forged = cursors.write(settings.current(), ("chat/reports",), "1")
-    status, answer = site.call("GET", f"/quarantine?cursor={forged}", Authorization=site.admin())
-    assert (status, answer["Code"]) == (400, "BadCursor")
+    status, reply = site.call("GET", f"/quarantine?cursor={forged}", Authorization=site.admin())
+    assert (status, reply["Code"]) == (400, "BadCursor")
 
 
-def test_a_page_costs_what_it_says(site: Site) -> None:
+def test_a_page_costs_what_is_documented(site: Site) -> None:
     with Meter(site.table.client) as meter:
         page(site)
     assert (meter.read_units, meter.write_units) == (8, 0)
-    site.table.batch_put(entry(second) for second in range(1_700_000_000, 1_700_000_200))
+    site.table.batch_put(quarantined(second) for second in range(1_700_000_000, 1_700_000_200))
     with Meter(site.table.client) as meter:
         page(site, "limit=20")
     assert meter.read_units <= 16 * 1.5

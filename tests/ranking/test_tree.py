@@ -1,4 +1,4 @@
-"""The rank tree, as pure functions, beside a sorted list."""
+"""The rank tree, compared with a sorted list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chalicelib.ranking import tree as ranktree
+from chalicelib.ranking import tree
 from chalicelib.ranking.tree import MOST, Nodes, Scale
 
 SCALES = (
@@ -24,10 +24,10 @@ SCALES = (
 )
 
 
-def tree(scale: Scale, scores: dict[str, Decimal]) -> Nodes:
+def build_nodes(scale: Scale, scores: dict[str, Decimal]) -> Nodes:
     nodes: Nodes = {}
     for player, score in scores.items():
-        for prefix, digits in ranktree.path(scale, scale.merit(score), ranktree.tie("t", player)):
+        for prefix, digits in tree.path(scale, scale.merit(score), tree.tie("t", player)):
             node = nodes.setdefault(prefix, {})
             node[digits] = node.get(digits, 0) + 1
     return nodes
@@ -43,27 +43,29 @@ def boards(draw: Any) -> tuple[Scale, dict[str, Decimal]]:
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(boards())
-def test_ranks_places_and_counts_are_those_of_a_sorted_list(board: tuple[Scale, dict[str, Decimal]]) -> None:
+def test_ranks_places_and_counts_equal_those_of_a_sorted_list(
+    board: tuple[Scale, dict[str, Decimal]],
+) -> None:
     scale, scores = board
-    nodes = tree(scale, scores)
-    ranktree.check(scale, nodes)
+    nodes = build_nodes(scale, scores)
+    tree.check(scale, nodes)
     ordered = sorted(scores.values(), reverse=scale.descending)
-    assert ranktree.players(nodes.get("", {})) == len(scores)
+    assert tree.count_players(nodes.get("", {})) == len(scores)
     for score in scores.values():
         merit = scale.merit(score)
         assert scale.score(merit) == score
-        assert ranktree.rank(scale, merit, nodes) == ordered.index(score) + 1
-        assert ranktree.equal(scale, merit, nodes) == ordered.count(score)
+        assert tree.rank(scale, merit, nodes) == ordered.index(score) + 1
+        assert tree.count_equal(scale, merit, nodes) == ordered.count(score)
     for place, score in enumerate(ordered):
         prefix, left = "", place
         for _ in range(scale.depth):
-            digits, left = ranktree.descend(nodes[prefix], left) or pytest.fail(f"no place {place}")
+            digits, left = tree.descend(nodes[prefix], left) or pytest.fail(f"no place {place}")
             prefix += digits
         assert scale.score(int(prefix) + 1) == score
-    assert ranktree.descend(nodes.get("", {}), len(scores)) is None
+    assert tree.descend(nodes.get("", {}), len(scores)) is None
 
 
-def test_the_better_score_has_the_greater_merit() -> None:
+def test_a_better_score_has_a_greater_merit() -> None:
     for scale in SCALES[1:]:
         better, worse = (scale.most, scale.least) if scale.descending else (scale.least, scale.most)
         assert scale.merit(scale.write(better)) == scale.span
@@ -96,23 +98,23 @@ def test_a_score_is_written_without_an_exponent() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"": {"01": 2}, "01": {"00": 1}},  # less below than above
-        {"": {"01": 1}},  # counted, and not there
-        {"": {}, "01": {"00": 1}},  # there, and not counted
+        {"": {"01": 2}, "01": {"00": 1}},  # the counter is greater than the sum of its node
+        {"": {"01": 1}},  # counted and missing
+        {"": {}, "01": {"00": 1}},  # present and not counted
         {"": {"01": -1}, "01": {"00": -1}},
         {"": {"1": 1}, "1": {"00": 1}},
     ],
 )
-def test_check_finds_what_is_wrong(wrong: Nodes) -> None:
+def test_check_finds_a_wrong_tree(wrong: Nodes) -> None:
     with pytest.raises(AssertionError):
-        ranktree.check(Scale(0, 9_999, 0, True), wrong)
+        tree.check(Scale(0, 9_999, 0, True), wrong)
 
 
-def test_a_million_fold_range_has_three_levels_of_scores() -> None:
+def test_a_scale_has_one_level_per_two_digits() -> None:
     assert Scale(0, 999_999, 0, True).depth == 3
     assert Scale(0, 1_000_000, 0, True).depth == 4
     assert Scale(0, MOST, 0, True).depth == 8
 
 
-def test_the_examples_hold() -> None:
-    assert doctest.testmod(ranktree).failed == 0
+def test_the_documented_examples_run() -> None:
+    assert doctest.testmod(tree).failed == 0
