@@ -23,7 +23,6 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, HubbubError, InvalidPath, LimitReached, SlowDown
 from chalicelib.leaderboards import schemas as board_schemas
-from chalicelib.leaderboards import score_schemas
 from chalicelib.views import schemas as view_schemas
 from proof.event_sources import Queue, check_error
 from proof.gateway import FaultyGateway, context
@@ -153,7 +152,7 @@ class Visitor:
         key = (board, owner, f"{self.name}-{id}")
         amount = self.known.scores_sent.setdefault(key, Decimal(value))
         time = times.answer(BEGIN + timedelta(seconds=seconds))
-        body = score_schemas.ScoreBody(id=key[2], value=amount, time=time, player=owner)
+        body = board_schemas.ScoreBody(id=key[2], value=amount, time=time, player=owner)
         caller = Caller(self.name, admin=owner != self.name)
         path = board_schemas.BoardPath(board=board)
 
@@ -253,7 +252,7 @@ class Visitor:
 
     def _read(self, board: str) -> Request:
         path = board_schemas.BoardPath(board=board)
-        return Request(lambda: app.get_entries(path, score_schemas.EntriesQuery()))
+        return Request(lambda: app.get_entries(path, board_schemas.EntriesQuery()))
 
 
 class Admin(Visitor):

@@ -28,7 +28,7 @@ from chalicelib.errors import Busy, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
-from chalicelib.leaderboards.score_schemas import ScoreBody
+from chalicelib.leaderboards.schemas import ScoreBody
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.ranking import ranking
 from ops.imports.score_rows import Skip
@@ -119,7 +119,7 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Bec
     rest = [one for one in group if leaderboards.activity_key(name, one.player, one.id) not in items]
     became: Counter[Became | Skip] = Counter({Became.KNOWN: len(group) - len(rest)})
     while rest:
-        each = [leaderboards.actions(board, one, scores[one.player], now) for one in rest]
+        each = [leaderboards.build_actions(board, one, scores[one.player], now) for one in rest]
         refused = table.transact([action for actions in each for action in actions])
         alone = {place // len(each[0]) for place in refused}
         if not alone:

@@ -57,7 +57,7 @@ LOBBY = "𝕏" * 64
 TURN = waiting_pool.turn(CONNECTION, NOW)
 LANGUAGE = "x-aaaaaaaa-aaaaaaaa-aaaaaaaa-aaaaaa"
 BODY = BoardBody(title="t", min=Decimal(-MOST), max=Decimal(MOST), shards=32)
-BOARD = boards.Board(name=STORED_NAME, season=scores.SEASONS, started="", **msgspec.structs.asdict(BODY))
+BOARD = boards.Board(name=STORED_NAME, season=scores.MAX_SEASONS, started="", **msgspec.structs.asdict(BODY))
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ LONGEST: dict[str, Any] = {
     "author": STORED_NAME,
     "language": LANGUAGE,
     "rating": 5,
-    "season": scores.SEASONS,
+    "season": scores.MAX_SEASONS,
     "path": "a" * answers.LONGEST,
     "ranking": f"CHALLENGE#{STORED_NAME}",
     "prefix": "9" * 38,
@@ -187,7 +187,7 @@ def test_keys_that_no_function_of_their_own_makes_are_short() -> None:
 def test_the_longest_index_keys_are_ones_that_dynamodb_takes() -> None:
     """What contributions put into `gsi1pk` and `gsi2pk`, for items with the longest names."""
     stamped = {"counted": 1, "rating": 5, "language": LANGUAGE, "text": ""}
-    score = scores.score_key(STORED_NAME, scores.SEASONS, STORED_NAME)._asdict()
+    score = scores.score_key(STORED_NAME, scores.MAX_SEASONS, STORED_NAME)._asdict()
     progress = {"pk": f"CHALLENGE#{STORED_NAME}#PLAYER#{STORED_NAME}", "sk": "PROGRESS"}
     items: list[Item] = [
         events.event_key(View(URL, NOW, "c" * 128))._asdict(),

@@ -382,7 +382,7 @@ def test_a_date_resets_a_board_without_anybody(site: Site) -> None:
     over = boards.describe(table, "points", later, 1)  # nobody has written anything since
     assert (over.players, over.ended, over.resets) == (1, described.started, None)
     body = SeasonBody(season=2)
-    assert boards.reset(table, "points", body, later).body.season == 3
+    assert boards.end_season(table, "points", body, later).body.season == 3
     for season, started in ((1, None), (2, described.started)):
         past = boards.describe(table, "points", later, season)
         assert past.ended == (described.started if season == 1 else times.answer(later))
@@ -392,7 +392,7 @@ def test_a_date_resets_a_board_without_anybody(site: Site) -> None:
 def test_who_ends_a_season_before_its_date_takes_the_date_away(site: Site) -> None:
     soon = datetime.now(UTC) + timedelta(days=1)
     make(site, "points", **POINTS, resets=soon.isoformat())
-    ended = boards.reset(site.table, "points", SeasonBody(season=1), datetime.now(UTC)).body
+    ended = boards.end_season(site.table, "points", SeasonBody(season=1), datetime.now(UTC)).body
     assert (ended.season, ended.resets) == (2, None)
     assert boards.find(site.table, "points", soon + timedelta(days=1)).season == 2
 

@@ -27,8 +27,7 @@ from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
-from chalicelib.leaderboards.schemas import BoardBody
-from chalicelib.leaderboards.score_schemas import EntriesQuery, StandingQuery
+from chalicelib.leaderboards.schemas import BoardBody, EntriesQuery, StandingQuery
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.ranking import ranking
 from local.engines.engine import Engine
@@ -203,7 +202,7 @@ def listed(table: Table) -> dict[str, int]:
     cursor = None
     while True:
         query = EntriesQuery(limit=100, cursor=cursor)
-        page = board_queries.entries(table, "race", query, settings.current(), datetime.now(UTC))
+        page = board_queries.list_entries(table, "race", query, settings.current(), datetime.now(UTC))
         assert not found.keys() & {one.player for one in page.items}
         found |= {one.player: one.rank for one in page.items}
         if page.cursor is None:
@@ -212,7 +211,7 @@ def listed(table: Table) -> dict[str, int]:
 
 
 def rank(table: Table, player: str) -> int:
-    return board_queries.standing(table, "race", player, StandingQuery(), datetime.now(UTC)).rank
+    return board_queries.get_standing(table, "race", player, StandingQuery(), datetime.now(UTC)).rank
 
 
 def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(

@@ -26,8 +26,14 @@ from chalicelib.errors import Conflict, NotFound, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import scores as leaderboards
-from chalicelib.leaderboards.schemas import BoardBody, BoardQuery, SeasonBody
-from chalicelib.leaderboards.score_schemas import EntriesQuery, ScoreBody, StandingQuery
+from chalicelib.leaderboards.schemas import (
+    BoardBody,
+    BoardQuery,
+    EntriesQuery,
+    ScoreBody,
+    SeasonBody,
+    StandingQuery,
+)
 from chalicelib.ranking import ranking, tree
 from tests.conftest import EngineTable
 from tests.support.faults import cancelled, instead
@@ -125,17 +131,17 @@ class Board:
 
     def standing(self, player: str, *, consistent: bool = False, season: int = 0) -> Any:
         query = StandingQuery(season=season, consistent=consistent)
-        return board_queries.standing(self.table, self.name, player, query, NOW + timedelta(hours=1))
+        return board_queries.get_standing(self.table, self.name, player, query, NOW + timedelta(hours=1))
 
     def entries(self, **query: Any) -> list[tuple[int, str, Decimal]]:
-        found = board_queries.entries(self.table, self.name, EntriesQuery(**query), STAGE, NOW)
+        found = board_queries.list_entries(self.table, self.name, EntriesQuery(**query), STAGE, NOW)
         return [(item.rank, item.player, item.score) for item in found.items]
 
     def pages(self, **query: Any) -> Iterator[tuple[int, str, Decimal]]:
         cursor = None
         while True:
             asked = EntriesQuery(cursor=cursor, **query)
-            page = board_queries.entries(self.table, self.name, asked, STAGE, NOW)
+            page = board_queries.list_entries(self.table, self.name, asked, STAGE, NOW)
             yield from ((item.rank, item.player, item.score) for item in page.items)
             cursor = page.cursor
             if cursor is None:
@@ -162,7 +168,7 @@ class Board:
             assert self.standing(player, consistent=True, season=season) == found
             start = max(0, min(i - 1, len(whole) - 3))
             assert self.entries(around=player, limit=3) == whole[start : start + 3]
-        buckets = board_queries.distribution(self.table, self.name, BoardQuery(), NOW).items
+        buckets = board_queries.get_distribution(self.table, self.name, BoardQuery(), NOW).items
         for bucket in buckets:
             assert bucket.players == sum(bucket.from_ <= score <= bucket.to for score in ordered)
         assert sum(bucket.players for bucket in buckets) == len(ordered)
@@ -200,9 +206,9 @@ def play(store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed:
             assert answer.body.score == twin.scores.get(change.player)
         elif isinstance(change, str):
             twin.remove(change)
-            leaderboards.remove(board.table, board.name, change, ADMIN, NOW)
+            leaderboards.remove_player(board.table, board.name, change, ADMIN, NOW)
         elif change is Event:
-            boards.reset(board.table, board.name, SeasonBody(season=len(twin.seasons)), NOW)
+            boards.end_season(board.table, board.name, SeasonBody(season=len(twin.seasons)), NOW)
             twin.seasons.append({})
         else:
             board.deliver(chance)
@@ -371,7 +377,7 @@ def test_two_resets_at_once_end_one_season(store: tuple[Table, Reader]) -> None:
 
     def reset(_: int) -> int:
         try:
-            return boards.reset(board.table, board.name, SeasonBody(season=1), NOW).body.season
+            return boards.end_season(board.table, board.name, SeasonBody(season=1), NOW).body.season
         except Conflict:
             return 0
 
