@@ -66,7 +66,7 @@ app.api.cors = door.cors()
 CONTRIBUTIONS = (
     events.contribution,
     scores.contribution,
-    definitions.contribution,
+    progress.contribution,
     comments.contribution,
     lag.contribution,
 )
@@ -75,7 +75,9 @@ CONTRIBUTIONS = (
 TOPICS = {
     "views": subscriptions.Source(events.topic, events.address, events.live),
     "leaderboard": subscriptions.Source(board_queries.topic, subscriptions.identifier, board_queries.live),
-    "challenge": subscriptions.Source(definitions.topic, subscriptions.identifier, definitions.live),
+    "challenge": subscriptions.Source(
+        challenge_queries.topic, subscriptions.identifier, challenge_queries.live
+    ),
     "product": subscriptions.Source(statistics.topic, subscriptions.identifier, statistics.live),
 }
 
@@ -249,7 +251,7 @@ def get_distribution(
 
 @door("PUT", "/challenges/{challenge}", who="admin", status=(201, 200), errors=(Conflict,))
 def put_challenge(
-    path: challenge_schemas.NewChallengePath, body: challenge_schemas.ChallengeBody
+    path: challenge_schemas.NewChallengeParams, body: challenge_schemas.ChallengeBody
 ) -> Answer[challenge_schemas.Challenge]:
     """Create or replace a challenge.
 
@@ -259,9 +261,9 @@ def put_challenge(
 
 
 @door("GET", "/challenges/{challenge}", errors=(NotFound,))
-def get_challenge(path: challenge_schemas.ChallengePath) -> challenge_schemas.Challenge:
+def get_challenge(path: challenge_schemas.ChallengeParams) -> challenge_schemas.Challenge:
     """Return a challenge without its valid paths."""
-    return definitions.find(connect(), path.challenge)
+    return definitions.describe(connect(), path.challenge)
 
 
 @door(
@@ -272,8 +274,8 @@ def get_challenge(path: challenge_schemas.ChallengePath) -> challenge_schemas.Ch
     errors=(NotFound, NotOpen, LimitReached, InvalidPath, SlowDown),
 )
 def post_challenge_path(
-    path: challenge_schemas.ChallengePath, body: challenge_schemas.PathBody, caller: Caller
-) -> Answer[challenge_schemas.Found]:
+    path: challenge_schemas.ChallengeParams, body: challenge_schemas.PathBody, caller: Caller
+) -> Answer[challenge_schemas.SubmissionResult]:
     """Submit a path.
 
     The status is 201 for a new path, and 200 for a path that the player has found before.
@@ -282,16 +284,16 @@ def post_challenge_path(
 
 
 @door("GET", "/challenges/{challenge}/players/{player}", who="user", errors=(Forbidden, NotFound))
-def get_challenge_player(path: challenge_schemas.PlayerPath, caller: Caller) -> challenge_schemas.Progress:
+def get_challenge_player(path: challenge_schemas.PlayerParams, caller: Caller) -> challenge_schemas.Progress:
     """List the paths that a player has found.
 
     Only the player and admins may read them.
     """
-    return progress.show(connect(), path, caller)
+    return progress.get_progress(connect(), path, caller)
 
 
 @door("DELETE", "/challenges/{challenge}/players/{player}", who="admin", status=204, errors=(NotFound,))
-def delete_challenge_player(path: challenge_schemas.PlayerPath) -> None:
+def delete_challenge_player(path: challenge_schemas.PlayerParams) -> None:
     """Delete all paths that a player has found."""
     progress.withdraw_player(connect(), path)
 
@@ -303,23 +305,25 @@ def delete_challenge_player(path: challenge_schemas.PlayerPath) -> None:
     status=204,
     errors=(NotFound,),
 )
-def delete_challenge_path(path: challenge_schemas.FoundPath) -> None:
+def delete_challenge_path(path: challenge_schemas.FoundPathParams) -> None:
     """Delete one path that a player has found."""
     progress.withdraw_path(connect(), path)
 
 
 @door("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor))
 def get_challenge_leaders(
-    path: challenge_schemas.ChallengePath, query: challenge_schemas.FindersQuery
-) -> challenge_schemas.Finders:
+    path: challenge_schemas.ChallengeParams, query: challenge_schemas.ChallengeLeadersQuery
+) -> challenge_schemas.ChallengeLeaders:
     """List a part of a ranked challenge's players, most paths first, then earliest."""
-    return challenge_queries.list_finders(connect(), path.challenge, query, stage)
+    return challenge_queries.list_leaders(connect(), path.challenge, query, stage)
 
 
 @door("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
-def get_challenge_statistics(path: challenge_schemas.ChallengePath) -> challenge_schemas.ChallengeStatistics:
+def get_challenge_statistics(
+    path: challenge_schemas.ChallengeParams,
+) -> challenge_schemas.ChallengeStatistics:
     """Count the players of a challenge by the number of paths that they have found."""
-    return definitions.statistics(connect(), path.challenge)
+    return challenge_queries.get_statistics(connect(), path.challenge)
 
 
 # -- comments ------------------------------------------------------------------------------------------

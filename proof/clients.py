@@ -168,7 +168,7 @@ class Visitor:
 
     def _path(self, path: str) -> Request:
         key = (self.name, path)
-        where = challenge_schemas.ChallengePath(challenge="hunt")
+        where = challenge_schemas.ChallengeParams(challenge="hunt")
         body = challenge_schemas.PathBody(path=path)
 
         def done(_: Any) -> None:
@@ -281,9 +281,9 @@ class Admin(Visitor):
         player = f"person-{task['visitor']}"
         self.known.moderated_players.add(player)
         if task["number"] % 3 == 2:
-            all_paths = challenge_schemas.PlayerPath(challenge="hunt", player=player)
+            all_paths = challenge_schemas.PlayerParams(challenge="hunt", player=player)
             return Request(lambda: app.delete_challenge_player(all_paths))
-        path = challenge_schemas.FoundPath(challenge="hunt", player=player, path=task["path"])
+        path = challenge_schemas.FoundPathParams(challenge="hunt", player=player, path=task["path"])
         return Request(lambda: app.delete_challenge_path(path))
 
     def _remove(self, **task: Any) -> Request:

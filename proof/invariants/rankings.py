@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import app
-from chalicelib.challenges import ranking as placing
+from chalicelib.challenges import ranking as challenge_ranking
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import ranking, tree
@@ -43,12 +43,12 @@ def ranks(history: History) -> Iterator[str]:
             if (found.rank, found.of, found.score) != (better + 1, len(scores), score):
                 yield f"{name} returns {found} for {player}, not {better + 1} of {len(scores)} with {score}"
     results = {
-        item["pk"].partition("#PLAYER#")[2]: placing.score(item["found"], item["latest"])
+        item["pk"].partition("#PLAYER#")[2]: challenge_ranking.encode_score(item["found"], item["latest"])
         for item in history.items
         if item["sk"] == "PROGRESS" and item.get("ranked") and PLANTED not in item
     }
-    merits = {player: placing.SCALE.merit(score) for player, score in results.items()}
-    yield from _tree(history, placing.ranking_of("hunt"), merits)
+    merits = {player: challenge_ranking.SCALE.merit(score) for player, score in results.items()}
+    yield from _tree(history, challenge_ranking.build_ranking("hunt"), merits)
 
 
 def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str]:

@@ -136,7 +136,7 @@ def test_equal_definitions_of_a_challenge_are_all_answered(table: Table) -> None
         assert at_once(*[partial(definitions.define, table, f"c{i}", one)] * MANY) == {201: 1, 200: MANY - 1}
         other = ChallengeBody(title="Hunt", paths=["well"])
         assert at_once(*[partial(definitions.define, table, f"c{i}", other)] * MANY) == {200: MANY}
-        found = definitions.definition(table, f"c{i}")
+        found = definitions.load(table, f"c{i}")
         assert found.accepts("well")
         assert not found.accepts("oak")
         assert found.edition == 2
@@ -149,7 +149,7 @@ def test_different_definitions_of_a_challenge_are_all_answered(table: Table) -> 
             201: 1,
             200: MANY - 1,
         }
-        assert definitions.definition(table, f"c{i}").edition == MANY
+        assert definitions.load(table, f"c{i}").edition == MANY
 
 
 def test_an_equal_definition_writes_nothing(table: Table) -> None:

@@ -29,7 +29,7 @@ from chalicelib.api import auth, codec
 from chalicelib.api.openapi import errors
 from chalicelib.api.router import AUTHORIZED_PATH
 from chalicelib.api.schemas import IDENTIFIER, STORED, Identifier, Schema, StoredIdentifier
-from chalicelib.challenges import answers
+from chalicelib.challenges import definitions
 from chalicelib.chat import connections, reports, subscriptions, waiting_pool
 from chalicelib.chat.schemas import ReportFrame
 from chalicelib.comments import comments
@@ -78,7 +78,7 @@ LONGEST: dict[str, Any] = {
     "language": LANGUAGE,
     "rating": 5,
     "season": scores.MAX_SEASONS,
-    "path": "a" * answers.LONGEST,
+    "path": "a" * definitions.MAX_PATH_BYTES,
     "ranking": f"CHALLENGE#{STORED_NAME}",
     "prefix": "9" * 38,
     "shard": 32,
@@ -142,7 +142,7 @@ def test_every_text_that_is_written_into_a_key_stands_in_one_of_these_functions(
         "aggregates.compute",  # see below
         "boards.Board.ranking",  # the name of a ranking, which `ranking` makes keys of
         "challenges.contribution",
-        "placing.ranking_of",
+        "challenge_ranking.build_ranking",
         "pairs.new_pair",  # a turn of 18 random digits
         "topics._send",  # the partition of `listener_key`
         "pool.newcomers",  # the partition of `entry_key`

@@ -25,9 +25,10 @@ import app
 from bench.meter import Meter
 from chalicelib import times
 from chalicelib.api import auth
-from chalicelib.challenges import answers, definitions, progress, submissions
-from chalicelib.challenges import ranking as placing
-from chalicelib.challenges.schemas import BLANKS, FoundPath, Normalization
+from chalicelib.challenges import definitions, progress, submissions
+from chalicelib.challenges import queries as challenge_queries
+from chalicelib.challenges import ranking as challenge_ranking
+from chalicelib.challenges.schemas import BLANKS, FoundPathParams, Normalization
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotOpen
@@ -142,7 +143,7 @@ def test_the_answers_are_kept_nowhere_and_never_answered(hunt: Hunt) -> None:
     [kept] = scan(hunt.table)
     for text in (said, repr(kept)):
         assert not [
-            path for path in PATHS if path in text or answers.normalized(path, Normalization()) in text
+            path for path in PATHS if path in text or definitions.normalize(path, Normalization()) in text
         ]
     assert all(isinstance(digest, bytes) for digest in kept["answers"])
     assert len(kept["answers"]) == len(PATHS)
@@ -196,12 +197,12 @@ def test_the_normalization_is_fixed_when_the_challenge_is_made(hunt: Hunt) -> No
 def test_a_thousand_answers_fit_into_one_item_and_are_all_accepted(
     hunt: Hunt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "COST", 2)
+    monkeypatch.setattr(definitions, "SCRYPT_COST", 2)
     many = [f"{i:04}" + "x" * 196 for i in range(1000)]
     assert hunt.define(paths=many, limit=100)[0] == 201
     assert [hunt.submit("ann", path)[0] for path in (many[0], many[999])] == [201, 201]
     with Meter(hunt.table.client) as meter:
-        definitions.definition(hunt.table, "hunt")
+        definitions.load(hunt.table, "hunt")
     assert meter.read_units == 3
 
 
@@ -210,7 +211,7 @@ def test_a_change_that_another_admin_overtakes_is_judged_again(hunt: Hunt) -> No
     with instead(hunt.table, "PutItem", refused("ConditionalCheckFailedException")) as calls:
         assert hunt.define(title="Mine")[0] == 200
     assert len(calls) == 2
-    assert definitions.definition(hunt.table, "hunt").title == "Mine"
+    assert definitions.load(hunt.table, "hunt").title == "Mine"
 
 
 # -- submitting ----------------------------------------------------------------------------------------
@@ -313,7 +314,7 @@ def test_a_challenge_takes_paths_from_its_opening_until_its_closing(hunt: Hunt) 
         assert hunt.define(**fields)[0] in (200, 201)
         assert hunt.submit("ann", PATHS[0])[0] == status
     assert hunt.submit("ann", PATHS[0])[1]["Code"] == "NotOpen"
-    seen = definitions.definition(hunt.table, "hunt")._replace(opens="2026-11-21T10:00:00Z", closes=None)
+    seen = definitions.load(hunt.table, "hunt")._replace(opens="2026-11-21T10:00:00Z", closes=None)
     seen.check_open(datetime(2026, 11, 21, 10, tzinfo=UTC))
     with pytest.raises(NotOpen):
         seen._replace(closes=seen.opens).check_open(datetime(2026, 11, 21, 10, tzinfo=UTC))
@@ -336,7 +337,7 @@ def test_what_no_challenge_has_is_404(hunt: Hunt) -> None:
 def test_after_ten_wrong_guesses_a_player_waits_and_the_others_do_not(hunt: Hunt) -> None:
     hunt.define()
     assert [hunt.submit("ann", f"guess {i}")[0] for i in range(12)] == [422] * 10 + [429] * 2
-    assert 1 <= int(hunt.headers["Retry-After"]) <= submissions.INTERVAL / 1000
+    assert 1 <= int(hunt.headers["Retry-After"]) <= submissions.GUESS_INTERVAL / 1000
     assert hunt.submit("bob", "guess")[0] == 422
     assert hunt.submit("bob", PATHS[0])[0] == 201
 
@@ -369,7 +370,7 @@ def guess(hunt: Hunt, now: datetime, path: str = "wrong") -> str:
 def test_a_guess_comes_free_each_interval_and_all_of_them_after_a_minute(hunt: Hunt) -> None:
     hunt.define()
     now = datetime(2026, 11, 21, tzinfo=UTC)
-    interval = timedelta(milliseconds=submissions.INTERVAL)
+    interval = timedelta(milliseconds=submissions.GUESS_INTERVAL)
     tick = timedelta(milliseconds=1)
 
     def admitted(at: datetime) -> int:
@@ -387,19 +388,19 @@ def test_a_guess_comes_free_each_interval_and_all_of_them_after_a_minute(hunt: H
 def test_a_guess_that_another_overtakes_is_counted_all_the_same(hunt: Hunt) -> None:
     """What the reading says of the bucket decides only which of two updates is tried first."""
     hunt.define()
-    now, key = datetime.now(UTC), definitions.guesses_key("hunt", "ann")
+    now, key = datetime.now(UTC), submissions.guesses_key("hunt", "ann")
     stale = {"drained": 5}
     for seen in (None, {"drained": 10**15}, None, stale, {"drained": "text"}):
-        submissions._guess(hunt.table, key, seen, now)
+        submissions._count_wrong_guess(hunt.table, key, seen, now)
     level = (hunt.table.get(key) or {})["drained"] - times.milliseconds(now)
-    assert level == 5 * submissions.INTERVAL
+    assert level == 5 * submissions.GUESS_INTERVAL
 
 
 def test_guesses_expire_and_a_damaged_item_of_theirs_locks_nobody_out(hunt: Hunt) -> None:
     hunt.define()
     now = datetime.now(UTC)
     guess(hunt, now)
-    key = definitions.guesses_key("hunt", "ann")
+    key = submissions.guesses_key("hunt", "ann")
     kept = hunt.table.get(key) or {}
     assert now.timestamp() + 3600 < kept["ttl"] < now.timestamp() + 7200
     hunt.table.put({**key._asdict(), "drained": "soon"})
@@ -408,7 +409,7 @@ def test_guesses_expire_and_a_damaged_item_of_theirs_locks_nobody_out(hunt: Hunt
     for drained in (10**20, times.milliseconds(now) * 1000, Decimal("9e18") + Decimal("0.5")):
         hunt.table.put({**key._asdict(), "drained": drained})
         assert guess(hunt, now) == "InvalidPath"
-    assert (hunt.table.get(key) or {})["drained"] == times.milliseconds(now) + submissions.INTERVAL
+    assert (hunt.table.get(key) or {})["drained"] == times.milliseconds(now) + submissions.GUESS_INTERVAL
 
 
 def test_a_clock_that_is_a_minute_behind_forgets_no_guess(hunt: Hunt) -> None:
@@ -464,7 +465,7 @@ def test_a_path_that_is_found_while_the_others_are_read_is_not_forgotten(hunt: H
 
     events, cut = hunt.table.client.meta.events, cast(Any, one_item)
     events.register("provide-client-params.dynamodb.Query", cut)
-    gone = FoundPath(challenge="hunt", player="ann", path=PATHS[0])
+    gone = FoundPathParams(challenge="hunt", player="ann", path=PATHS[0])
     # The submission's write, the withdrawal's first one, and no more: it must be right at every moment.
     with contextlib.suppress(Killed), instead(hunt.table, "TransactWriteItems", None, None, Killed()):
         progress.withdraw_path(hunt.table, gone)
@@ -486,14 +487,14 @@ def test_a_player_without_a_path_is_none(hunt: Hunt) -> None:
 def test_a_withdrawn_player_is_taken_out_however_many_paths_it_had(
     hunt: Hunt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "COST", 2)
+    monkeypatch.setattr(definitions, "SCRYPT_COST", 2)
     many = [f"path {i}" for i in range(100)]
     hunt.define(paths=many, limit=100)
     for path in many:
         assert hunt.submit("ann", path)[0] == 201
     hunt.submit("bob", many[0])
     assert hunt.settle() == counts({1: 1, 100: 1}, 100)
-    statistics = hunt.table.get(definitions.statistics_key("hunt")) or {}
+    statistics = hunt.table.get(progress.statistics_key("hunt")) or {}
     assert {name for name, value in statistics.items() if value} == {
         *("pk", "sk", "players", "paths", "n1", "n100")
     }
@@ -508,7 +509,7 @@ def test_the_statistics_stay_under_one_kilobyte(hunt: Hunt) -> None:
     from chalicelib.dynamo.items import pack
 
     full = {f"n{n}": 10_000_000 for n in range(1, 101)} | {"players": 10**9, "paths": 10**10}
-    item = {**definitions.statistics_key("a-challenge-of-a-long-name")._asdict(), **full}
+    item = {**progress.statistics_key("a-challenge-of-a-long-name")._asdict(), **full}
     assert item_size(pack(item)) <= 1024
 
 
@@ -612,7 +613,7 @@ def test_damaged_statistics_are_answered_as_far_as_they_can_be_read(hunt: Hunt) 
     hunt.define()
     hunt.find("ann", 2)
     right = hunt.settle()
-    key = definitions.statistics_key("hunt")
+    key = progress.statistics_key("hunt")
     item = hunt.table.get(key) or {}
     hunt.table.put(item | {"players": "one", "n3": [3], "n4": Decimal("0.5")})
     assert hunt.call("", "GET", "hunt/statistics") == (200, right | {"players": 0})
@@ -662,11 +663,9 @@ def test_each_call_costs_what_its_docstring_says(hunt: Hunt) -> None:
 def test_the_statistics_cost_the_same_at_any_size(hunt: Hunt) -> None:
     hunt.define()
     full = {f"n{n}": 10**8 for n in range(1, 101)}
-    hunt.table.put(
-        {**definitions.statistics_key("hunt")._asdict(), "players": 10**9, "paths": 10**10, **full}
-    )
+    hunt.table.put({**progress.statistics_key("hunt")._asdict(), "players": 10**9, "paths": 10**10, **full})
     with Meter(hunt.table.client) as meter:
-        answer = definitions.statistics(hunt.table, "hunt")
+        answer = challenge_queries.get_statistics(hunt.table, "hunt")
     assert (meter.read_units, meter.by_operation) == (1, {"BatchGetItem": 1})
     assert (answer.reached["1"], answer.reached["100"]) == (10**10, 10**8)
 
@@ -687,8 +686,8 @@ letters = st.text(
 @settings(max_examples=400, derandomize=True, deadline=None)
 @given(letters | st.text(max_size=20), rules)
 def test_a_normalized_path_stays_as_it_is(path: str, stated: Normalization) -> None:
-    once = answers.normalized(path, stated)
-    assert answers.normalized(once, stated) == once
+    once = definitions.normalize(path, stated)
+    assert definitions.normalize(once, stated) == once
 
 
 @pytest.mark.parametrize(
@@ -710,7 +709,7 @@ def test_a_normalized_path_stays_as_it_is(path: str, stated: Normalization) -> N
 def test_two_notations_are_the_same_as_the_challenge_states(
     one: str, other: str, stated: Normalization, same: bool
 ) -> None:
-    assert (answers.normalized(one, stated) == answers.normalized(other, stated)) == same
+    assert (definitions.normalize(one, stated) == definitions.normalize(other, stated)) == same
 
 
 def test_the_blanks_that_a_description_names_are_those_that_a_normalized_path_is_rid_of() -> None:
@@ -747,7 +746,7 @@ def test_the_leaders_have_most_paths_and_had_them_first(hunt: Hunt) -> None:
     assert [entry[1:] for entry in leaders(hunt)][1:] == [("bob", 2), ("dee", 1)]
     assert hunt.call("", "GET", "hunt/leaders?around=cem")[0] == 404
     assert hunt.call("", "GET", "nowhere/leaders")[0] == 404
-    held = placing.ranking_of("hunt")
+    held = challenge_ranking.build_ranking("hunt")
     tree.check(held.scale, ranking.nodes(held, scan(hunt.table)))
 
 
@@ -788,4 +787,4 @@ def test_a_challenge_that_is_ranked_no_more_has_no_leaders(hunt: Hunt) -> None:
 
 
 def test_the_examples_of_a_score_hold() -> None:
-    assert doctest.testmod(placing).failed == 0
+    assert doctest.testmod(challenge_ranking).failed == 0

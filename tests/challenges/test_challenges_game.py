@@ -18,9 +18,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from bench.conflicts import InFlight
 from chalicelib.aggregates import engine as aggregates
-from chalicelib.challenges import answers, definitions, progress, submissions
+from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
-from chalicelib.challenges.schemas import ChallengeBody, Finder, FindersQuery, FoundPath, PlayerPath
+from chalicelib.challenges.schemas import (
+    ChallengeBody,
+    ChallengeLeader,
+    ChallengeLeadersQuery,
+    FoundPathParams,
+    PlayerParams,
+)
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, NotFound
@@ -29,7 +35,7 @@ from local.engines.engine import Engine
 from tests.support.records import Reader, drift, record, scan
 from tests.support.tables import store_on
 
-FEATURES = (definitions.contribution,)
+FEATURES = (progress.contribution,)
 PATHS = [f"path {i}" for i in range(60)]
 AT_ONCE = 50
 PATIENCE = 20  # times that a client sends again, or a batch is delivered, after 503
@@ -86,7 +92,7 @@ class Hunt:
     def compare(self) -> None:
         assert drift(self.table, FEATURES) == {}
         found = Counter(self.paths().values())
-        statistics = definitions.statistics(self.table, "hunt")
+        statistics = challenge_queries.get_statistics(self.table, "hunt")
         assert statistics.players == found.total()
         assert statistics.paths == sum(n * players for n, players in found.items())
         for n in statistics.exactly:
@@ -98,11 +104,11 @@ class Hunt:
         progress = {i["pk"].split("#")[-1]: i for i in scan(self.table) if i["sk"] == "PROGRESS"}
         worth = {player: (-i["found"], i["latest"] // 1000) for player, i in progress.items()}
         ranks = {one: rank for rank, one in reversed(list(enumerate(sorted(worth.values()), 1)))}
-        listed: list[Finder] = []
+        listed: list[ChallengeLeader] = []
         cursor = None
         while cursor or not listed:
-            page = challenge_queries.list_finders(
-                self.table, "hunt", FindersQuery(limit=100, cursor=cursor), current()
+            page = challenge_queries.list_leaders(
+                self.table, "hunt", ChallengeLeadersQuery(limit=100, cursor=cursor), current()
             )
             listed, cursor = listed + page.items, page.cursor
         assert [one.rank for one in listed] == sorted(ranks[one] for one in worth.values())
@@ -113,7 +119,7 @@ class Hunt:
 
 @pytest.fixture(autouse=True)
 def cheap_digests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "COST", 2)
+    monkeypatch.setattr(definitions, "SCRYPT_COST", 2)
 
 
 @pytest.fixture
@@ -173,14 +179,14 @@ def test_a_right_path_that_meets_the_last_guesses_is_found_or_told_to_wait(
     """The bucket fills after it was read: the transaction sees it."""
     hunt.define()
     now = datetime.now(UTC)
-    find = submissions._find
+    find = submissions._write_path
 
     def filled(*given: Any) -> Any:
         for i in range(10):
             hunt.submit("ann", f"guess {i}", now)
         return find(*given)
 
-    monkeypatch.setattr(submissions, "_find", filled)
+    monkeypatch.setattr(submissions, "_write_path", filled)
     assert hunt.submit("ann", PATHS[0], now) == "SlowDown"
     assert hunt.paths() == {}
 
@@ -188,7 +194,7 @@ def test_a_right_path_that_meets_the_last_guesses_is_found_or_told_to_wait(
 def test_admins_who_make_a_challenge_at_once_make_it_once(hunt: Hunt) -> None:
     done: Counter[Any] = Counter(hunt.at_once([partial(hunt.define, i + 1) for i in range(4)]))
     assert done == {201: 1, 200: 3}
-    assert definitions.definition(hunt.table, "hunt").edition == 4
+    assert definitions.load(hunt.table, "hunt").edition == 4
 
 
 def test_withdrawing_while_a_player_submits_leaves_a_progress_that_counts_the_paths(hunt: Hunt) -> None:
@@ -197,9 +203,9 @@ def test_withdrawing_while_a_player_submits_leaves_a_progress_that_counts_the_pa
     def withdraw(path: str) -> str:
         try:
             if path:
-                progress.withdraw_path(hunt.table, FoundPath(challenge="hunt", player="ann", path=path))
+                progress.withdraw_path(hunt.table, FoundPathParams(challenge="hunt", player="ann", path=path))
             else:
-                progress.withdraw_player(hunt.table, PlayerPath(challenge="hunt", player="ann"))
+                progress.withdraw_player(hunt.table, PlayerParams(challenge="hunt", player="ann"))
         except HubbubError as error:  # found too late, or too busy: nothing is half done
             return type(error).__name__
         return "204"
@@ -224,7 +230,7 @@ def test_what_begins_after_a_limit_was_lowered_obeys_it(hunt: Hunt) -> None:
                 late.append(done)
 
     def lower() -> None:
-        while not hunt.table.get(definitions.progress_key("hunt", "ann")):
+        while not hunt.table.get(progress.progress_key("hunt", "ann")):
             pass
         hunt.define(limit=1)
         lowered.set()
@@ -303,10 +309,10 @@ def changes(players: int, limit: int, chance: random.Random) -> tuple[list[Any],
     left = [f"p{i}" for i in range(players) for _ in range(min(limit, int(chance.expovariate(0.5)) + 1))]
     chance.shuffle(left)
     for place, player in enumerate(left):
-        key, second = definitions.progress_key("hunt", player)._asdict(), 1_700_000_000 + place // 500
+        key, second = progress.progress_key("hunt", player)._asdict(), 1_700_000_000 + place // 500
         old: Item | None = {**key, "found": found[player], "latest": place} if found[player] else None
         found[player] += 1
-        path = {**definitions.path_key("hunt", player, f"path {found[player]}")._asdict(), "time": place}
+        path = {**progress.path_key("hunt", player, f"path {found[player]}")._asdict(), "time": place}
         new = {**key, "found": found[player], "latest": place + 1}
         records += [record(None, path, second=second), record(old, new, second=second)]
     return records, Counter(found.values())
@@ -330,7 +336,7 @@ def test_five_thousand_players_are_counted_exactly_however_their_records_are_del
     chance.shuffle(delivered)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda i: pump(hunt.table, delivered[i::4]), range(4)))
-    statistics = definitions.statistics(hunt.table, "hunt")
+    statistics = challenge_queries.get_statistics(hunt.table, "hunt")
     assert statistics.players == truth.total() == 5000
     assert statistics.paths == sum(n * players for n, players in truth.items())
     assert statistics.exactly == {str(n): truth[n] for n in range(1, 13)}
@@ -377,7 +383,7 @@ class Twin(RuleBasedStateMachine):
 
     @rule(player=st.sampled_from(PLAYERS), path=st.sampled_from(NAMES))
     def withdraw_path(self, player: str, path: str) -> None:
-        gone = FoundPath(challenge="hunt", player=player, path=path)
+        gone = FoundPathParams(challenge="hunt", player=player, path=path)
         if path not in self.found[player]:
             with pytest.raises(NotFound):
                 progress.withdraw_path(self.hunt.table, gone)
@@ -387,7 +393,7 @@ class Twin(RuleBasedStateMachine):
 
     @rule(player=st.sampled_from(PLAYERS))
     def withdraw_player(self, player: str) -> None:
-        gone = PlayerPath(challenge="hunt", player=player)
+        gone = PlayerParams(challenge="hunt", player=player)
         if not self.found[player]:
             with pytest.raises(NotFound):
                 progress.withdraw_player(self.hunt.table, gone)
@@ -416,14 +422,14 @@ class Twin(RuleBasedStateMachine):
         aggregates.apply(self.hunt.table, FEATURES, rest)
         self.applied = set(range(len(self.records)))
         counts = Counter(len(paths) for paths in self.found.values() if paths)
-        statistics = definitions.statistics(self.hunt.table, "hunt")
+        statistics = challenge_queries.get_statistics(self.hunt.table, "hunt")
         assert statistics.players == counts.total()
         assert {int(n): players for n, players in statistics.exactly.items() if players} == counts
         assert len(statistics.exactly) == max(self.limit, *counts, 1)
         for player, paths in self.found.items():
-            kept = progress.held(self.hunt.table, "hunt", player)
+            kept = progress.read_paths(self.hunt.table, "hunt", player)
             assert {item["sk"].removeprefix("PATH#") for item in kept} == paths
-            number = self.hunt.table.get(definitions.progress_key("hunt", player), consistent=True) or {}
+            number = self.hunt.table.get(progress.progress_key("hunt", player), consistent=True) or {}
             assert number.get("found", 0) == len(paths)
 
     def teardown(self) -> None:
