@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import app
 from chalicelib.aggregates import quarantine
+from chalicelib.challenges import progress as challenge_progress
 from chalicelib.comments import comments as comments_of
 from chalicelib.dynamo.items import Item, Key, unpack
 from ops.maintenance import recount
