@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
+from chalicelib.api.schemas import RULES, Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 from chalicelib.ranking.tree import MOST as MAX_PLACE
 
 MAX_FOUND = 100  # paths per player
@@ -15,13 +15,15 @@ MAX_ANSWERS = 1000  # valid paths per challenge: their digests fit into one item
 
 # The characters that `str.split` treats as blanks. `\s` means another set in each regular expression dialect.
 BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+NOT_BLANK = rf"[^{BLANKS}]"
+RULES[NOT_BLANK] = "must contain a character that is not blank"
 
 PathText = Annotated[
     str,
     Meta(
         description="A path of 1 to 200 characters, at least one of them not blank",
         examples=["oak/bridge/mill"],
-        pattern=rf"[^{BLANKS}]",
+        pattern=NOT_BLANK,
         min_length=1,
         max_length=200,
     ),
