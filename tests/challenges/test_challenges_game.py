@@ -35,7 +35,7 @@ from local.engines.engine import Engine
 from tests.support.records import Reader, drift, record, scan
 from tests.support.tables import store_on
 
-FEATURES = (progress.contribution,)
+CONTRIBUTIONS = (progress.contribution,)
 PATHS = [f"path {i}" for i in range(60)]
 AT_ONCE = 50
 MAX_ATTEMPTS = 20  # attempts of a client, or of an event source, after Busy
@@ -64,7 +64,7 @@ class Hunt:
                 return type(error).__name__
         return "Busy"
 
-    def at_once(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    def run_concurrently(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         """Run all calls concurrently and return their results."""
         gate = threading.Barrier(len(calls))
 
@@ -86,11 +86,11 @@ class Hunt:
     def apply_stream(self) -> None:
         """Apply the whole stream, and compare the statistics with a recount and with the path items."""
         while records := self.stream.read():
-            aggregates.apply(self.table, FEATURES, records)
+            aggregates.apply(self.table, CONTRIBUTIONS, records)
         self.compare()
 
     def compare(self) -> None:
-        assert drift(self.table, FEATURES) == {}
+        assert drift(self.table, CONTRIBUTIONS) == {}
         found = Counter(self.paths().values())
         statistics = challenge_queries.get_statistics(self.table, "hunt")
         assert statistics.players == found.total()
@@ -118,7 +118,7 @@ class Hunt:
 
 
 @pytest.fixture(autouse=True)
-def cheap_digests(monkeypatch: pytest.MonkeyPatch) -> None:
+def fast_digests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(definitions, "SCRYPT_COST", 2)
 
 
@@ -128,18 +128,12 @@ def hunt(engine: Engine) -> Iterator[Hunt]:
         yield Hunt(*made)
 
 
-@pytest.fixture
-def hunt_on_engine(engine: Engine) -> Iterator[Hunt]:
-    with store_on(engine) as made:
-        yield Hunt(*made)
-
-
 # -- races ---------------------------------------------------------------------------------------------
 
 
 def test_fifty_concurrent_submissions_of_a_player_never_exceed_the_limit(hunt: Hunt) -> None:
     hunt.define(limit=12)
-    done = Counter(hunt.at_once([partial(hunt.submit, "ann", p) for p in PATHS[:AT_ONCE]]))
+    done = Counter(hunt.run_concurrently([partial(hunt.submit, "ann", p) for p in PATHS[:AT_ONCE]]))
     assert done == {"201": 12, "LimitReached": AT_ONCE - 12}
     assert hunt.paths() == {"ann": 12}
     hunt.apply_stream()
@@ -150,7 +144,7 @@ def test_fifty_concurrent_submissions_of_a_player_lose_no_path_under_conflicts(h
     hunt.define(limit=AT_ONCE)
     in_flight = InFlight()
     with in_flight.attached(hunt.table.client):
-        done = Counter(hunt.at_once([partial(hunt.submit, "ann", p) for p in PATHS[:AT_ONCE]]))
+        done = Counter(hunt.run_concurrently([partial(hunt.submit, "ann", p) for p in PATHS[:AT_ONCE]]))
     assert done == {"201": AT_ONCE}
     assert in_flight.refused > 0
     assert hunt.paths() == {"ann": AT_ONCE}
@@ -159,7 +153,7 @@ def test_fifty_concurrent_submissions_of_a_player_lose_no_path_under_conflicts(h
 
 def test_fifty_concurrent_submissions_of_one_path_count_once(hunt: Hunt) -> None:
     hunt.define(limit=1)
-    done = Counter(hunt.at_once([partial(hunt.submit, "ann", "PATH  7")] * AT_ONCE))
+    done = Counter(hunt.run_concurrently([partial(hunt.submit, "ann", "PATH  7")] * AT_ONCE))
     assert done == {"201": 1, "200": AT_ONCE - 1}
     hunt.apply_stream()
 
@@ -167,7 +161,9 @@ def test_fifty_concurrent_submissions_of_one_path_count_once(hunt: Hunt) -> None
 def test_of_fifty_concurrent_wrong_guesses_ten_are_allowed(hunt: Hunt) -> None:
     hunt.define()
     now = datetime.now(UTC)
-    done = Counter(hunt.at_once([partial(hunt.submit, "ann", f"guess {i}", now) for i in range(AT_ONCE)]))
+    done = Counter(
+        hunt.run_concurrently([partial(hunt.submit, "ann", f"guess {i}", now) for i in range(AT_ONCE)])
+    )
     assert done == {"InvalidPath": 10, "SlowDown": AT_ONCE - 10}
     assert hunt.submit("ann", PATHS[0], now) == "SlowDown"
     assert hunt.submit("bob", PATHS[0], now) == "201"
@@ -179,20 +175,20 @@ def test_a_right_path_is_throttled_if_the_bucket_fills_after_it_was_read(
     """The condition of the transaction covers the time after the bucket was read."""
     hunt.define()
     now = datetime.now(UTC)
-    find = submissions._write_path
+    write_path = submissions._write_path
 
-    def filled(*given: Any) -> Any:
+    def fill_bucket_first(*arguments: Any) -> Any:
         for i in range(10):
             hunt.submit("ann", f"guess {i}", now)
-        return find(*given)
+        return write_path(*arguments)
 
-    monkeypatch.setattr(submissions, "_write_path", filled)
+    monkeypatch.setattr(submissions, "_write_path", fill_bucket_first)
     assert hunt.submit("ann", PATHS[0], now) == "SlowDown"
     assert hunt.paths() == {}
 
 
 def test_concurrent_definitions_of_a_challenge_create_it_once(hunt: Hunt) -> None:
-    done: Counter[Any] = Counter(hunt.at_once([partial(hunt.define, i + 1) for i in range(4)]))
+    done: Counter[Any] = Counter(hunt.run_concurrently([partial(hunt.define, i + 1) for i in range(4)]))
     assert done == {201: 1, 200: 3}
     assert definitions.load(hunt.table, "hunt").edition == 4
 
@@ -212,7 +208,7 @@ def test_withdrawals_during_submissions_leave_a_progress_that_counts_the_paths(h
 
     calls: list[Callable[[], str]] = [partial(hunt.submit, "ann", p) for p in PATHS[:20]]
     calls += [partial(withdraw, p) for p in [*PATHS[:8], ""]]
-    done = Counter(hunt.at_once(calls))
+    done = Counter(hunt.run_concurrently(calls))
     assert set(done) <= {"201", "204", "NotFound", "Busy"}
     hunt.apply_stream()
 
@@ -235,7 +231,7 @@ def test_a_submission_that_begins_after_the_limit_was_lowered_obeys_it(hunt: Hun
         hunt.define(limit=1)
         lowered.set()
 
-    hunt.at_once([submit_all, lower])
+    hunt.run_concurrently([submit_all, lower])
     assert set(late) == {"LimitReached"}
     hunt.apply_stream()
 
@@ -260,7 +256,7 @@ def apply_batches(table: Table, batches: Sequence[list[Any]]) -> None:
     for batch in batches:
         for attempt in range(MAX_ATTEMPTS):
             try:
-                aggregates.apply(table, FEATURES, batch)
+                aggregates.apply(table, CONTRIBUTIONS, batch)
                 break
             except Busy:
                 assert attempt < MAX_ATTEMPTS - 1
@@ -293,13 +289,13 @@ def play(hunt: Hunt, players: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_a_game_of_real_submissions_and_concurrent_pumps_is_counted_exactly(hunt: Hunt, seed: int) -> None:
+def test_a_game_with_concurrent_batches_is_counted_exactly(hunt: Hunt, seed: int) -> None:
     play(hunt, 60, seed)
 
 
 @pytest.mark.long
-def test_a_game_of_thousands_of_real_players_is_counted_exactly(hunt_on_engine: Hunt) -> None:
-    play(hunt_on_engine, 3000, 7)
+def test_a_game_of_thousands_of_players_is_counted_exactly(hunt: Hunt) -> None:
+    play(hunt, 3000, 7)
 
 
 def build_records(players: int, limit: int, rng: random.Random) -> tuple[list[Any], Counter[int]]:
@@ -319,10 +315,10 @@ def build_records(players: int, limit: int, rng: random.Random) -> tuple[list[An
 
 
 def test_five_thousand_players_are_counted_exactly_with_any_delivery_of_their_records(
-    hunt_on_engine: Hunt,
+    hunt: Hunt,
 ) -> None:
     """Batches hold several paths of a player, are redelivered whole and in parts, and run four at a time."""
-    hunt, rng = hunt_on_engine, random.Random(5)
+    rng = random.Random(5)
     hunt.define(limit=12)
     records, truth = build_records(5000, 12, rng)
     for i in range(0, len(records), 1000):  # out of order, within the limits of shards
@@ -342,7 +338,7 @@ def test_five_thousand_players_are_counted_exactly_with_any_delivery_of_their_re
     assert statistics.exactly == {str(n): truth[n] for n in range(1, 13)}
 
 
-# -- a model --------------------------------------------------------------------------------------------
+# -- a model -------------------------------------------------------------------------------------------
 
 NAMES = [f"path {i}" for i in range(6)]
 PLAYERS = ["ann", "bob", "eve"]
@@ -411,7 +407,7 @@ class Model(RuleBasedStateMachine):
         self.records += self.hunt.stream.read()
         if self.records:
             chosen = [place % len(self.records) for place in places]
-            aggregates.apply(self.hunt.table, FEATURES, [self.records[place] for place in chosen])
+            aggregates.apply(self.hunt.table, CONTRIBUTIONS, [self.records[place] for place in chosen])
             self.applied |= set(chosen)
 
     @rule()
@@ -419,7 +415,7 @@ class Model(RuleBasedStateMachine):
         while more := self.hunt.stream.read():
             self.records += more
         rest = [one for place, one in enumerate(self.records) if place not in self.applied]
-        aggregates.apply(self.hunt.table, FEATURES, rest)
+        aggregates.apply(self.hunt.table, CONTRIBUTIONS, rest)
         self.applied = set(range(len(self.records)))
         counts = Counter(len(paths) for paths in self.found.values() if paths)
         statistics = challenge_queries.get_statistics(self.hunt.table, "hunt")
@@ -438,11 +434,9 @@ class Model(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.long)])
-def test_the_feature_equals_the_model_under_random_actions_and_deliveries(
-    hunt_on_engine: Hunt, examples: int
-) -> None:
+def test_the_feature_equals_the_model_under_random_actions_and_deliveries(hunt: Hunt, examples: int) -> None:
     """The long run uses new random examples each time. Hypothesis prints how to reproduce a failure."""
-    model = type("HuntModel", (Model,), {"hunt": hunt_on_engine})
+    model = type("HuntModel", (Model,), {"hunt": hunt})
     config = settings(
         max_examples=examples,
         stateful_step_count=25,

@@ -11,19 +11,11 @@ import pytest
 from bench.meter import Meter
 from chalicelib import times
 from chalicelib.leaderboards import boards, scores
-from chalicelib.leaderboards.schemas import SeasonBody
+from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
 from tests.support.site import Site
 
 POINTS = {"title": "Points", "unit": "points", "min": 0, "max": 1000, "operator": "increment"}
-RACE = {
-    "title": "Race",
-    "unit": "minutes",
-    "decimals": 2,
-    "min": 60,
-    "max": 600,
-    "order": "asc",
-    "operator": "best",
-}
+RACE = BoardBody.EXAMPLES["a race"]
 LEVEL = {"title": "Level", "decimals": 1, "min": -5, "max": 5, "operator": "set"}
 
 

@@ -75,7 +75,7 @@ def read_finishers() -> list[Finisher]:
     return [Finisher(int(row["place"]), row["bib"], Decimal(row["minutes"])) for row in rows]
 
 
-# -- the terms ---------------------------------------------------------------------------------------------
+# -- the terms -----------------------------------------------------------------------------------------
 
 
 class Terms(NamedTuple):

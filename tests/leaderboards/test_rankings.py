@@ -139,14 +139,14 @@ class Board:
     def pages(self, **query: Any) -> Iterator[tuple[int, str, Decimal]]:
         cursor = None
         while True:
-            asked = EntriesQuery(cursor=cursor, **query)
-            page = board_queries.list_entries(self.table, self.name, asked, STAGE, NOW)
+            page_query = EntriesQuery(cursor=cursor, **query)
+            page = board_queries.list_entries(self.table, self.name, page_query, STAGE, NOW)
             yield from ((item.rank, item.player, item.score) for item in page.items)
             cursor = page.cursor
             if cursor is None:
                 return
 
-    def equals(self, model: Model) -> None:
+    def assert_equals(self, model: Model) -> None:
         """Compare the result of every read with the model."""
         assert drift(self.table, CONTRIBUTIONS) == {}
         season, ordered = len(model.seasons), model.ordered()
@@ -213,7 +213,7 @@ def play(store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed:
             board.deliver(rng)
     board.deliver(rng)
     board.deliver(rng)
-    board.equals(model)
+    board.assert_equals(model)
 
 
 A_FEW = examples(
@@ -276,7 +276,7 @@ def test_a_pending_change_of_the_players_own_is_ranked_by_the_new_score(
         if i % 3 == 2:
             board.deliver()
     board.deliver()
-    board.equals(model)
+    board.assert_equals(model)
 
 
 def test_a_page_can_begin_at_any_place_inside_a_tie_of_hundreds(store: tuple[Table, Reader]) -> None:
@@ -325,24 +325,24 @@ def test_concurrent_submissions_of_one_player_are_all_counted(store: tuple[Table
             for _ in range(2):
                 board.submit(Submission(player, id, 0, 0), Decimal(i + 1))
 
-    def pump(mine: Reader) -> None:
+    def consume(own_reader: Reader) -> None:
         while not done.is_set():
-            aggregates.apply(table, CONTRIBUTIONS, mine.read(), now=NOW.timestamp)
+            aggregates.apply(table, CONTRIBUTIONS, own_reader.read(), now=NOW.timestamp)
 
     with ThreadPoolExecutor(10) as pool:
-        pumps = [pool.submit(pump, one) for one in (reader.again(), reader.again())]
+        consumers = [pool.submit(consume, one) for one in (reader.again(), reader.again())]
         clients = [pool.submit(client, number) for number in range(8)]
         for one in clients:
             one.result()
         done.set()
-        for one in pumps:
+        for one in consumers:
             one.result()
     board.deliver()
     model = Model(BODIES[0])
     for i in range(12):
         player = "ann" if i % 3 else f"p{i}"
         model.scores[player] = model.scores.get(player, Decimal(0)) + 8 * (i + 1)
-    board.equals(model)
+    board.assert_equals(model)
 
 
 def test_the_best_of_many_concurrent_values_is_kept(store: tuple[Table, Reader]) -> None:
@@ -374,14 +374,14 @@ def test_many_concurrent_rank_reads_of_a_sharded_board_do_not_deadlock(
 def test_concurrent_requests_to_end_a_season_end_it_once(store: tuple[Table, Reader]) -> None:
     board = Board(*store, BODIES[0])
 
-    def reset(_: int) -> int:
+    def end(_: int) -> int:
         try:
             return boards.end_season(board.table, board.name, SeasonBody(season=1), NOW).body.season
         except Conflict:
             return 0
 
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(reset, range(8))) <= {0, 2}
+        assert set(pool.map(end, range(8))) <= {0, 2}
     assert boards.find(board.table, board.name, NOW).season == 2
 
 
