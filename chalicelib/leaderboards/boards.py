@@ -105,7 +105,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[Bo
                 return Answer(_to_details(wanted, 0), status=201)
             continue
         stored = _from_item(item)
-        board = _at(stored, now)
+        board = _as_of(stored, now)
         changed = [field for field in IMMUTABLE_FIELDS if getattr(board, field) != getattr(wanted, field)]
         if changed:
             raise Conflict(
@@ -130,7 +130,7 @@ def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Answ
         if item is None:
             raise _not_found(name)
         stored = _from_item(item)
-        board = _at(stored, now)
+        board = _as_of(stored, now)
         if body.season > board.season:
             raise Conflict(f"season: the current season of {name[:40]} is {board.season}")
         if body.season < board.season:
@@ -172,7 +172,7 @@ def find(table: Table, name: str, now: datetime, season: int = 0, *, consistent:
     return _in_season(name, table.get(definition_key(name), consistent=consistent), now, season)
 
 
-def find_with(
+def find_with_items(
     table: Table,
     name: str,
     now: datetime,
@@ -210,7 +210,7 @@ def describe(table: Table, name: str, now: datetime, season: int = 0) -> BoardDe
     """
     board = find(table, name, now, season)
     # A season that ended at its reset date has no item until the next write of the definition.
-    ended = None if _at(board, now) == board else board.resets
+    ended = None if _as_of(board, now) == board else board.resets
     if past := table.get(season_key(name, season)) if season else None:
         board, ended = board._replace(started=past["started"]), past["ended"]
     board = board._replace(resets=None) if ended else board
@@ -228,13 +228,13 @@ def _in_season(name: str, item: Item | None, now: datetime, season: int) -> Boar
     if item is None:
         raise _not_found(name)
     stored = _from_item(item)
-    board = _at(stored, now)
+    board = _as_of(stored, now)
     if season > board.season:
         raise NotFound(f"season: the current season of {name[:40]} is {board.season}")
     return stored if season == stored.season else board._replace(season=season or board.season)
 
 
-def _at(board: Board, now: datetime) -> Board:
+def _as_of(board: Board, now: datetime) -> Board:
     """Return a board as it is at an instant. After its reset date it is in the next season."""
     if not board.resets or times.instant(board.resets) > now:
         return board

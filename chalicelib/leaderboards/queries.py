@@ -70,7 +70,7 @@ def get_standing(table: Table, name: str, player: str, query: StandingQuery, now
         own = [scores.score_key(name, board.season, player)]
         return [*own, ranking.entry_key(board.ranking.name, player)] if board.scores_can_worsen else own
 
-    board, items = boards.find_with(table, name, now, query.season, keys, consistent=query.consistent)
+    board, items = boards.find_with_items(table, name, now, query.season, keys, consistent=query.consistent)
     score = items.get(keys(board)[0])
     if score is None:
         raise _no_score(player, name)
@@ -206,7 +206,7 @@ def _find_entry_number(table: Table, name: str, player: str, season: int, now: d
         entry = ranking.entry_key(board.ranking.name, player)
         return [entry, scores.score_key(name, board.season, player)]
 
-    board, items = boards.find_with(table, name, now, season, keys)
+    board, items = boards.find_with_items(table, name, now, season, keys)
     entry, score = (items.get(key) for key in keys(board))
     if score is None:
         raise _no_score(player, name)

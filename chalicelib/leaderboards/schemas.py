@@ -1,7 +1,7 @@
 """Request and response schemas of leaderboards."""
 
 from decimal import Decimal
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
@@ -73,7 +73,7 @@ class BoardBody(Schema):
     `decimals`, `min`, `max`, `order`, `operator` and `shards` cannot be changed later.
     """
 
-    EXAMPLES: ClassVar = {
+    EXAMPLES: ClassVar[dict[str, Any]] = {
         "points": {"title": "Points", "unit": "points", "operator": "increment"},
         "a race": {
             "title": "City marathon",

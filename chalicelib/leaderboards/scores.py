@@ -74,7 +74,7 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
     def keys(board: Board) -> list[Key]:
         return [score_key(name, board.season, player)]
 
-    board, items = boards.find_with(table, name, now, 0, keys, consistent=True)
+    board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
     [key] = keys(board)
     score = items.get(key)
     submission = Submission(player, body.id, validate_value(board, body.value), time)

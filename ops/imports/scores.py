@@ -114,7 +114,7 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Bec
         scores = [leaderboards.score_key(name, board.season, one.player) for one in group]
         return scores + [leaderboards.activity_key(name, one.player, one.id) for one in group]
 
-    board, items = boards.find_with(table, name, now, 0, keys, consistent=True)
+    board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
     scores = {one.player: items.get(key) for one, key in zip(group, keys(board), strict=False)}
     rest = [one for one in group if leaderboards.activity_key(name, one.player, one.id) not in items]
     became: Counter[Became | Skip] = Counter({Became.KNOWN: len(group) - len(rest)})
