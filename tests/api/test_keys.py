@@ -97,7 +97,7 @@ LONGEST: dict[str, Any] = {
 }
 # Where an argument of one name means several things.
 IDS: dict[str, Any] = {
-    "leaderboards.activity_key": NEW,
+    "scores.activity_key": NEW,
     "comments.comment_key": "7" + "Z" * 25,
     "connections.key": CONNECTION,
     "topics.listener_key": CONNECTION,
@@ -141,8 +141,8 @@ def test_every_text_that_is_written_into_a_key_stands_in_one_of_these_functions(
     elsewhere = {
         "aggregates.compute",  # see below
         "boards.Board.ranking",  # the name of a ranking, which `ranking` makes keys of
-        "challenges.contribution",
-        "challenge_ranking.build_ranking",
+        "progress.contribution",
+        "ranking.build_ranking",
         "pairs.new_pair",  # a turn of 18 random digits
         "topics._send",  # the partition of `listener_key`
         "pool.newcomers",  # the partition of `entry_key`
