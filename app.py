@@ -41,7 +41,7 @@ from chalicelib.errors import (
     TooOld,
     Unprocessable,
 )
-from chalicelib.leaderboards import boards, score_schemas, scores
+from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.telemetry import middleware
@@ -66,7 +66,7 @@ app.api.cors = door.cors()
 CONTRIBUTIONS = (
     events.contribution,
     scores.contribution,
-    definitions.contribution,
+    progress.contribution,
     comments.contribution,
     lag.contribution,
 )
@@ -75,7 +75,9 @@ CONTRIBUTIONS = (
 TOPICS = {
     "views": subscriptions.Source(view_queries.topic_id, view_queries.parse_url, view_queries.topic_value),
     "leaderboard": subscriptions.Source(board_queries.topic, subscriptions.identifier, board_queries.live),
-    "challenge": subscriptions.Source(definitions.topic, subscriptions.identifier, definitions.live),
+    "challenge": subscriptions.Source(
+        challenge_queries.topic, subscriptions.identifier, challenge_queries.live
+    ),
     "product": subscriptions.Source(statistics.topic, subscriptions.identifier, statistics.live),
 }
 
@@ -164,23 +166,26 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
 @door("PUT", "/leaderboards/{board}", who="admin", status=(200, 201), errors=(Conflict, Unprocessable))
 def put_board(
     path: board_schemas.NewBoardPath, body: board_schemas.BoardBody
-) -> Answer[board_schemas.BoardAnswer]:
-    """Make a leaderboard, or change its title, its unit or the date that it resets on."""
+) -> Answer[board_schemas.BoardDetails]:
+    """Create a leaderboard, or change its title, unit or reset date."""
     return boards.define(connect(), path.board, body, datetime.now(UTC))
 
 
 @door("GET", "/leaderboards/{board}", errors=(NotFound,))
-def get_board(path: board_schemas.BoardPath, query: board_schemas.BoardQuery) -> board_schemas.BoardAnswer:
-    """Answer what a leaderboard is, and how many players it ranks."""
+def get_board(path: board_schemas.BoardPath, query: board_schemas.BoardQuery) -> board_schemas.BoardDetails:
+    """Return a leaderboard and the number of ranked players."""
     return boards.describe(connect(), path.board, datetime.now(UTC), query.season)
 
 
 @door("POST", "/leaderboards/{board}/seasons", who="admin", status=(201, 200), errors=(NotFound, Conflict))
 def post_season(
     path: board_schemas.BoardPath, body: board_schemas.SeasonBody
-) -> Answer[board_schemas.BoardAnswer]:
-    """End a season: the next one begins without players, and the past one stays readable."""
-    return boards.reset(connect(), path.board, body, datetime.now(UTC))
+) -> Answer[board_schemas.BoardDetails]:
+    """End a season.
+
+    The next season begins without players. The past season stays readable.
+    """
+    return boards.end_season(connect(), path.board, body, datetime.now(UTC))
 
 
 @door(
@@ -191,24 +196,27 @@ def post_season(
     errors=(Forbidden, NotFound, Unprocessable),
 )
 def post_score(
-    path: board_schemas.BoardPath, body: score_schemas.ScoreBody, caller: Caller
-) -> Answer[score_schemas.ScoreAnswer]:
-    """Take a value for a player; the same id counts once."""
+    path: board_schemas.BoardPath, body: board_schemas.ScoreBody, caller: Caller
+) -> Answer[board_schemas.ScoreResult]:
+    """Submit a score.
+
+    A repeated `id` of the same player counts once.
+    """
     return scores.submit(connect(), path.board, body, caller, datetime.now(UTC))
 
 
 @door("GET", "/leaderboards/{board}/players/{player}", errors=(NotFound,))
-def get_player(path: board_schemas.PlayerPath, query: score_schemas.StandingQuery) -> score_schemas.Standing:
-    """Answer a player's score and rank."""
-    return board_queries.standing(connect(), path.board, path.player, query, datetime.now(UTC))
+def get_player(path: board_schemas.PlayerPath, query: board_schemas.StandingQuery) -> board_schemas.Standing:
+    """Return a player's score and rank."""
+    return board_queries.get_standing(connect(), path.board, path.player, query, datetime.now(UTC))
 
 
 @door(
     "DELETE", "/leaderboards/{board}/players/{player}", who="user", status=204, errors=(Forbidden, NotFound)
 )
 def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
-    """Take a player off a leaderboard, in all its seasons."""
-    scores.remove(connect(), path.board, path.player, caller, datetime.now(UTC))
+    """Remove a player from all seasons of a leaderboard."""
+    scores.remove_player(connect(), path.board, path.player, caller, datetime.now(UTC))
 
 
 @door(
@@ -218,24 +226,26 @@ def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
     errors=(Forbidden, NotFound, BadCursor),
 )
 def get_activities(
-    path: board_schemas.PlayerPath, query: score_schemas.ActivitiesQuery, caller: Caller
-) -> score_schemas.Activities:
-    """Answer a player's submissions."""
-    return scores.activities(connect(), path.board, path.player, query, caller, stage, datetime.now(UTC))
+    path: board_schemas.PlayerPath, query: board_schemas.ActivitiesQuery, caller: Caller
+) -> board_schemas.Activities:
+    """List a player's submissions."""
+    return board_queries.list_activities(
+        connect(), path.board, path.player, query, caller, stage, datetime.now(UTC)
+    )
 
 
 @door("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor))
-def get_entries(path: board_schemas.BoardPath, query: score_schemas.EntriesQuery) -> score_schemas.Entries:
-    """Answer a part of a leaderboard, best first."""
-    return board_queries.entries(connect(), path.board, query, stage, datetime.now(UTC))
+def get_entries(path: board_schemas.BoardPath, query: board_schemas.EntriesQuery) -> board_schemas.Entries:
+    """List a part of a leaderboard, best score first."""
+    return board_queries.list_entries(connect(), path.board, query, stage, datetime.now(UTC))
 
 
 @door("GET", "/leaderboards/{board}/distribution", errors=(NotFound,))
 def get_distribution(
     path: board_schemas.BoardPath, query: board_schemas.BoardQuery
-) -> score_schemas.Distribution:
-    """Count a leaderboard's players by ranges of scores."""
-    return board_queries.distribution(connect(), path.board, query, datetime.now(UTC))
+) -> board_schemas.Distribution:
+    """Count the players of a leaderboard in each range of scores."""
+    return board_queries.get_distribution(connect(), path.board, query, datetime.now(UTC))
 
 
 # -- challenges ----------------------------------------------------------------------------------------
@@ -243,16 +253,19 @@ def get_distribution(
 
 @door("PUT", "/challenges/{challenge}", who="admin", status=(201, 200), errors=(Conflict,))
 def put_challenge(
-    path: challenge_schemas.NewChallengePath, body: challenge_schemas.ChallengeBody
+    path: challenge_schemas.NewChallengeParams, body: challenge_schemas.ChallengeBody
 ) -> Answer[challenge_schemas.Challenge]:
-    """Make a challenge, or replace it: what players have found stays found."""
+    """Create or replace a challenge.
+
+    The paths that players have found stay found.
+    """
     return definitions.define(connect(), path.challenge, body)
 
 
 @door("GET", "/challenges/{challenge}", errors=(NotFound,))
-def get_challenge(path: challenge_schemas.ChallengePath) -> challenge_schemas.Challenge:
-    """Answer a challenge without its valid paths."""
-    return definitions.find(connect(), path.challenge)
+def get_challenge(path: challenge_schemas.ChallengeParams) -> challenge_schemas.Challenge:
+    """Return a challenge without its valid paths."""
+    return definitions.describe(connect(), path.challenge)
 
 
 @door(
@@ -263,21 +276,27 @@ def get_challenge(path: challenge_schemas.ChallengePath) -> challenge_schemas.Ch
     errors=(NotFound, NotOpen, LimitReached, InvalidPath, SlowDown),
 )
 def post_challenge_path(
-    path: challenge_schemas.ChallengePath, body: challenge_schemas.PathBody, caller: Caller
-) -> Answer[challenge_schemas.Found]:
-    """Submit a path: 201 when it is found, 200 when it was found before."""
+    path: challenge_schemas.ChallengeParams, body: challenge_schemas.PathBody, caller: Caller
+) -> Answer[challenge_schemas.SubmissionResult]:
+    """Submit a path.
+
+    The status is 201 for a new path, and 200 for a path that the player has found before.
+    """
     return submissions.submit(connect(), path.challenge, caller.sub, body.path, datetime.now(UTC))
 
 
 @door("GET", "/challenges/{challenge}/players/{player}", who="user", errors=(Forbidden, NotFound))
-def get_challenge_player(path: challenge_schemas.PlayerPath, caller: Caller) -> challenge_schemas.Progress:
-    """Answer the paths that a player has found, to the player and to admins."""
-    return progress.show(connect(), path, caller)
+def get_challenge_player(path: challenge_schemas.PlayerParams, caller: Caller) -> challenge_schemas.Progress:
+    """List the paths that a player has found.
+
+    Only the player and admins may read them.
+    """
+    return progress.get_progress(connect(), path, caller)
 
 
 @door("DELETE", "/challenges/{challenge}/players/{player}", who="admin", status=204, errors=(NotFound,))
-def delete_challenge_player(path: challenge_schemas.PlayerPath) -> None:
-    """Take back all that a player has found."""
+def delete_challenge_player(path: challenge_schemas.PlayerParams) -> None:
+    """Delete all paths that a player has found."""
     progress.withdraw_player(connect(), path)
 
 
@@ -288,23 +307,25 @@ def delete_challenge_player(path: challenge_schemas.PlayerPath) -> None:
     status=204,
     errors=(NotFound,),
 )
-def delete_challenge_path(path: challenge_schemas.FoundPath) -> None:
-    """Take back one path of a player."""
+def delete_challenge_path(path: challenge_schemas.FoundPathParams) -> None:
+    """Delete one path that a player has found."""
     progress.withdraw_path(connect(), path)
 
 
 @door("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor))
 def get_challenge_leaders(
-    path: challenge_schemas.ChallengePath, query: challenge_schemas.FindersQuery
-) -> challenge_schemas.Finders:
-    """Answer a part of a ranked challenge's players, most paths first, then earliest."""
-    return challenge_queries.list_finders(connect(), path.challenge, query, stage)
+    path: challenge_schemas.ChallengeParams, query: challenge_schemas.ChallengeLeadersQuery
+) -> challenge_schemas.ChallengeLeaders:
+    """List a part of a ranked challenge's players, most paths first, then earliest."""
+    return challenge_queries.list_leaders(connect(), path.challenge, query, stage)
 
 
 @door("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
-def get_challenge_statistics(path: challenge_schemas.ChallengePath) -> challenge_schemas.ChallengeStatistics:
-    """Answer how many play, and how many of them found how many paths."""
-    return definitions.statistics(connect(), path.challenge)
+def get_challenge_statistics(
+    path: challenge_schemas.ChallengeParams,
+) -> challenge_schemas.ChallengeStatistics:
+    """Count the players of a challenge by the number of paths that they have found."""
+    return challenge_queries.get_statistics(connect(), path.challenge)
 
 
 # -- comments ------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class LargeBoard:
 
     def define(self, table: Table) -> Board:
         """Define the board on a table, and forget the season of other boards of that name."""
-        boards._met().clear()
+        boards._cached_boards().clear()
         boards.define(table, self.name, self._body, NOW)
         return boards.find(table, self.name, NOW)
 

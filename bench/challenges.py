@@ -16,14 +16,15 @@ from bench.published import challenges as published_challenges
 from bench.report import Figures, Question, Report, Result, Target
 from bench.tables import check, drain, fresh_table
 from chalicelib.aggregates import engine as aggregates
-from chalicelib.challenges import answers, definitions, submissions
+from chalicelib.challenges import definitions, progress, submissions
+from chalicelib.challenges import queries as challenge_queries
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import InvalidPath, LimitReached
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 
-CONTRIBUTIONS = (definitions.contribution,)
+CONTRIBUTIONS = (progress.contribution,)
 LIMIT = published_challenges.LIMIT
 NUMBERS = LIMIT + 2  # players, paths, and how many players reached 1 … 12
 SHOWN = ("players", "paths", "1", "2")
@@ -122,11 +123,11 @@ def _play(
 
 def _define(table: Table, paths: Sequence[str]) -> None:
     """Define the challenge, with cheap digests: hashing is not measured here."""
-    cost, answers.COST = answers.COST, 2
+    cost, definitions.SCRYPT_COST = definitions.SCRYPT_COST, 2
     try:
         definitions.define(table, "hunt", ChallengeBody(title="Hunt", paths=list(paths), limit=LIMIT))
     finally:
-        answers.COST = cost
+        definitions.SCRYPT_COST = cost
 
 
 def _submit(table: Table, player: str, path: str) -> None:
@@ -140,7 +141,7 @@ def ours(engine: Engine, play: Play) -> Numbers:
         _define(table, sorted({path for submitted, _ in play.steps for _, path in submitted}))
         apply = partial(aggregates.apply, table, CONTRIBUTIONS)
         _play(engine, stream_arn, play, partial(_submit, table), apply)
-        found = definitions.statistics(table, "hunt")
+        found = challenge_queries.get_statistics(table, "hunt")
         return {"players": found.players, "paths": found.paths, **found.reached}
 
 

@@ -154,7 +154,7 @@ def deployed(engine: Engine) -> Iterator[Deployed]:
     """Put the app on a fresh table, with the client that it has on Lambda. Its output is discarded."""
     os.environ.setdefault("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")  # of tokens that nobody reads
     app: Any = import_module("app")
-    boards._met().clear()  # the seasons of other tables
+    boards._cached_boards().clear()  # the seasons of other tables
     with fresh_table(engine) as (created, stream_arn):
         table = Table(created.name, connect(Settings(endpoint=engine.endpoint)).client)
         records: list[Any] = []

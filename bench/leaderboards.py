@@ -27,8 +27,7 @@ from chalicelib.dynamo.items import pack, unpack
 from chalicelib.dynamo.table import BATCH_WRITE, Table
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import scores as leaderboards
-from chalicelib.leaderboards.schemas import BoardBody
-from chalicelib.leaderboards.score_schemas import EntriesQuery, ScoreBody, StandingQuery
+from chalicelib.leaderboards.schemas import BoardBody, EntriesQuery, ScoreBody, StandingQuery
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
@@ -76,10 +75,10 @@ def questions(table: Table, board: LargeBoard, position: int) -> dict[str, Ask]:
     player = board.player_at(position)
 
     def entries(query: EntriesQuery) -> Ask:
-        return lambda: board_queries.entries(table, board.name, query, SETTINGS, NOW)
+        return lambda: board_queries.list_entries(table, board.name, query, SETTINGS, NOW)
 
     return {
-        "rank": lambda: board_queries.standing(table, board.name, player, StandingQuery(), NOW),
+        "rank": lambda: board_queries.get_standing(table, board.name, player, StandingQuery(), NOW),
         "top 10": entries(EntriesQuery()),
         "around": entries(EntriesQuery(around=player)),
         "place": entries(EntriesQuery(place=max(2, len(board.scores) // 2))),

@@ -27,8 +27,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import boards, scores
-from chalicelib.leaderboards.schemas import BoardBody
-from chalicelib.leaderboards.score_schemas import ScoreBody
+from chalicelib.leaderboards.schemas import BoardBody, ScoreBody
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.events import View
@@ -179,7 +178,7 @@ def _views(pages: int) -> Callable[[Table, int], None]:
 
 
 def _scores(table: Table, changes: int) -> None:
-    boards._met().clear()
+    boards._cached_boards().clear()
     boards.define(table, "race", BOARD, NOW)
     for i in range(changes):
         one = ScoreBody(id=str(i), value=Decimal(i * 7919 % 9973))

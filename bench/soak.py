@@ -15,7 +15,7 @@ from bench.product import SETTINGS, Product
 from bench.report import Figures, Report, Target
 from bench.soak_clients import BOARD, CHALLENGE, Accepted, Pair, Probe, Visitor, define
 from chalicelib import times, urls
-from chalicelib.challenges import definitions
+from chalicelib.challenges import progress
 from chalicelib.comments import comments
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
@@ -197,7 +197,7 @@ def compare(table: Table, accepted: Accepted) -> tuple[set[Key], set[Key]]:
     for player, scores in accepted.scores.items():
         expected |= {leaderboards.activity_key(BOARD, player, id) for id in scores}
     for player, paths in accepted.paths.items():
-        expected |= {definitions.path_key(CHALLENGE, player, path) for path in paths}
+        expected |= {progress.path_key(CHALLENGE, player, path) for path in paths}
     for product, ids in accepted.comments.items():
         expected |= {comments.comment_key(product, id) for id in ids}
     items = {Key(item["pk"], item["sk"]): item for item in scan(table.client, table.name)}

@@ -23,7 +23,6 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, HubbubError, InvalidPath, LimitReached, SlowDown
 from chalicelib.leaderboards import schemas as board_schemas
-from chalicelib.leaderboards import score_schemas
 from chalicelib.views import schemas as view_schemas
 from proof.event_sources import Queue, check_error
 from proof.gateway import FaultyGateway, context
@@ -153,7 +152,7 @@ class Visitor:
         key = (board, owner, f"{self.name}-{id}")
         amount = self.known.scores_sent.setdefault(key, Decimal(value))
         time = times.answer(BEGIN + timedelta(seconds=seconds))
-        body = score_schemas.ScoreBody(id=key[2], value=amount, time=time, player=owner)
+        body = board_schemas.ScoreBody(id=key[2], value=amount, time=time, player=owner)
         caller = Caller(self.name, admin=owner != self.name)
         path = board_schemas.BoardPath(board=board)
 
@@ -169,7 +168,7 @@ class Visitor:
 
     def _path(self, path: str) -> Request:
         key = (self.name, path)
-        where = challenge_schemas.ChallengePath(challenge="hunt")
+        where = challenge_schemas.ChallengeParams(challenge="hunt")
         body = challenge_schemas.PathBody(path=path)
 
         def done(_: Any) -> None:
@@ -253,7 +252,7 @@ class Visitor:
 
     def _read(self, board: str) -> Request:
         path = board_schemas.BoardPath(board=board)
-        return Request(lambda: app.get_entries(path, score_schemas.EntriesQuery()))
+        return Request(lambda: app.get_entries(path, board_schemas.EntriesQuery()))
 
 
 class Admin(Visitor):
@@ -282,9 +281,9 @@ class Admin(Visitor):
         player = f"person-{task['visitor']}"
         self.known.moderated_players.add(player)
         if task["number"] % 3 == 2:
-            all_paths = challenge_schemas.PlayerPath(challenge="hunt", player=player)
+            all_paths = challenge_schemas.PlayerParams(challenge="hunt", player=player)
             return Request(lambda: app.delete_challenge_player(all_paths))
-        path = challenge_schemas.FoundPath(challenge="hunt", player=player, path=task["path"])
+        path = challenge_schemas.FoundPathParams(challenge="hunt", player=player, path=task["path"])
         return Request(lambda: app.delete_challenge_path(path))
 
     def _remove(self, **task: Any) -> Request:

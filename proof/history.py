@@ -212,7 +212,7 @@ def started(
 ) -> Iterator[tuple[History, Network]]:
     """Create the table and the clients of a history, and run the app in the history's world."""
     network = Network(world, engine, mutant)
-    boards._met.cache_clear()  # each history begins in a new process, as far as it can tell
+    boards._cached_boards.cache_clear()  # each history begins in a new process, as far as it can tell
     with created_table(client) as (name, arn), ExitStack() as stack:
         stack.enter_context(network.attached(client))
         table = Table(name, client, pause=world.sleep, clock=world.monotonic)

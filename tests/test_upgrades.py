@@ -24,8 +24,7 @@ from chalicelib.dynamo.items import Item
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
-from chalicelib.leaderboards.schemas import SeasonBody
-from chalicelib.leaderboards.score_schemas import ScoreBody, StandingQuery
+from chalicelib.leaderboards.schemas import ScoreBody, SeasonBody, StandingQuery
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
@@ -120,13 +119,13 @@ def test_items_of_an_earlier_version_are_changed_and_the_sums_follow(older: Olde
         patch = CommentPatch(rating=1)
         changes.patch(table, "shoe-1", comment.id, patch, Caller(comment.author), None, NOW)
     events.write(table, [View(PAGE, NOW, "somebody")], Settings(), NOW)
-    boards.reset(table, "kart", SeasonBody(season=1), NOW + timedelta(seconds=1))
+    boards.end_season(table, "kart", SeasonBody(season=1), NOW + timedelta(seconds=1))
     matchmaker.sweep(
         table, Posts(lambda: OpenGateway()), Settings(), lambda: NOW + timedelta(hours=9), seconds=0
     )
     older.drain()
     assert drift(table, app.CONTRIBUTIONS) == {}
-    standing = board_queries.standing(table, "kart", "ben", StandingQuery(season=1), NOW)
+    standing = board_queries.get_standing(table, "kart", "ben", StandingQuery(season=1), NOW)
     assert (standing.score, standing.rank) == (Decimal(97), 3)
 
 

@@ -1,222 +1,261 @@
-"""Challenges: who found which of a challenge's paths, and how many players found how many.
+"""Define challenges, and check paths against their answers.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| definition | `CHALLENGE#<challenge>` | `DEFINITION` | `title`, `limit`, …; `answers` (digests), `salt` |
-| statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: found so many |
-| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`: how many; `latest`: the last; `ranked` |
-| found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `time` |
-| guesses | `CHALLENGE#<c…>#PLAYER#<p…>` | `GUESSES` | `drained`: when no wrong guess weighs; `ttl` |
+| definition | `CHALLENGE#<challenge>` | `DEFINITION` | `title`, …; `answers` (digests), `salt`, `edition` |
 
-`latest`, `time` and `drained` are milliseconds since 1970. Found paths are the facts; a player's progress is
-how many there are, written in one transaction with each. The statistics are a sum over progress alone, so it
-does not matter how many paths a batch of the stream holds. What submissions are judged by is in
-challenge_rules.py, submitting in submissions.py.
+An *answer* is a valid path of a challenge. Of each answer only a digest is stored: scrypt (RFC 7914) with a
+salt per challenge. Answers are short and can be guessed. scrypt makes each guess of a reader of the table
+cost 2 ms and 1 MB of memory. The salt prevents one search over several challenges.
+
+Invariants: the salt and the normalization of a challenge never change, because digests and the keys of found
+paths depend on them. `edition` counts the writes of a definition. A definition that cannot be parsed, for
+example after a manual edit, is `Busy` for everybody until an admin puts it again. Its normalization is kept.
 """
 
+import hashlib
 import secrets
-from typing import Any
+import unicodedata
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
 from chalicelib import times
-from chalicelib.aggregates.sums import Amount
 from chalicelib.api.responses import Answer
-from chalicelib.challenges import answers
-from chalicelib.challenges import ranking as placing
-from chalicelib.challenges import rules as challenge_rules
-from chalicelib.challenges.rules import Definition
-from chalicelib.challenges.schemas import MOST, Challenge, ChallengeBody, ChallengeStatistics, Normalization
+from chalicelib.challenges.schemas import (
+    Challenge,
+    ChallengeBody,
+    Closes,
+    Limit,
+    Normalization,
+    Opens,
+    Ranked,
+    Title,
+)
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Busy, Conflict, NotFound
-from chalicelib.ranking import ranking
+from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, NotOpen
+from chalicelib.telemetry import logs
 
-TRIES = 20  # of admins who change one challenge at once
+SCRYPT_COST = 1024  # scrypt's n. A definition stores the one that it was written with, so this may grow.
+DIGEST_BYTES = 12  # a wrong path matches one of 1,000 answers once in 10²⁵ guesses
+SALT_BYTES = 16
+MAX_PATH_BYTES = 1000  # of a normalized path, which is a part of a sort key
+MAX_ATTEMPTS = 20  # of one change, while other changes of the same challenge succeed
+
+
+class Definition(NamedTuple):
+    """A challenge with the digests of its answers."""
+
+    challenge: str
+    title: Title
+    limit: Limit
+    normalization: Normalization
+    salt: bytes
+    cost: int
+    answers: frozenset[bytes]
+    edition: int
+    opens: Opens = None
+    closes: Closes = None
+    ranked: Ranked = False
+
+    def normalize(self, path: str) -> str:
+        """Return the normalized form of a path."""
+        return normalize(path, self.normalization)
+
+    def accepts(self, normalized: str) -> bool:
+        """Return whether a normalized path is one of the answers."""
+        return bool(normalized) and hash_answer(normalized, self.salt, self.cost) in self.answers
+
+    def check_open(self, now: datetime) -> None:
+        """Raise NotOpen before the opening, and from the closing on."""
+        if self.opens and now < times.instant(self.opens):
+            raise NotOpen(f"challenge: {self.challenge} opens at {self.opens}")
+        if self.closes and now >= times.instant(self.closes):
+            raise NotOpen(f"challenge: {self.challenge} closed at {self.closes}")
 
 
 # -- keys ----------------------------------------------------------------------------------------------
 
 
 def definition_key(challenge: str) -> Key:
-    """Key a challenge's definition."""
+    """Return the key of a challenge's definition."""
     return Key(f"CHALLENGE#{challenge}", "DEFINITION")
 
 
-def statistics_key(challenge: str) -> Key:
-    """Key a challenge's statistics."""
-    return Key(f"CHALLENGE#{challenge}", "STATISTICS")
+# -- answers -------------------------------------------------------------------------------------------
 
 
-def progress_key(challenge: str, player: str) -> Key:
-    """Key a player's progress; neither name has a `#` in it."""
-    return Key(f"CHALLENGE#{challenge}#PLAYER#{player}", "PROGRESS")
+def normalize(path: str, rules: Normalization) -> str:
+    """Return the form of a path in which a challenge compares paths. The function is idempotent.
+
+    The result is empty, which is never an answer, for a path of blanks alone and for one that is too long.
+    Source: The Unicode Standard, 3.13, "Default Caseless Matching".
+
+    >>> normalize("  Oak   MILL", Normalization())
+    'oak mill'
+    """
+    text = unicodedata.normalize(rules.unicode, path)
+    if rules.case == "fold":
+        for form in ("NFD", rules.unicode):
+            text = unicodedata.normalize(rules.unicode, unicodedata.normalize(form, text).casefold())
+    if rules.spaces != "keep":
+        text = (" " if rules.spaces == "collapse" else "").join(text.split())
+        text = unicodedata.normalize(rules.unicode, text)  # a combining mark may follow a letter now
+    return text if len(text.encode()) <= MAX_PATH_BYTES else ""
 
 
-def path_key(challenge: str, player: str, path: str) -> Key:
-    """Key a path, normalized, that a player found: the same path is the same item."""
-    return Key(progress_key(challenge, player).pk, f"PATH#{path}")
+def hash_answer(normalized: str, salt: bytes, cost: int) -> bytes:
+    """Return the digest of a normalized path.
+
+    Cost: about 2 ms of CPU time on a whole core.
+    """
+    return hashlib.scrypt(normalized.encode(), salt=salt, n=cost, r=8, p=1, dklen=DIGEST_BYTES)
 
 
-def guesses_key(challenge: str, player: str) -> Key:
-    """Key what a player's wrong guesses weigh."""
-    return Key(progress_key(challenge, player).pk, "GUESSES")
+def hash_answers(paths: Iterable[str], rules: Normalization, salt: bytes, cost: int) -> frozenset[bytes]:
+    """Return the digests of a challenge's valid paths. Raises BadRequest for a path that cannot be one."""
+    by_normalized = {normalize(path, rules): path for path in paths}
+    if "" in by_normalized:
+        path = by_normalized[""]
+        problem = f"has more than {MAX_PATH_BYTES} bytes after normalization" if path.strip() else "is blank"
+        raise BadRequest(f"paths: {path[:40]!a} {problem}")
+    return frozenset(hash_answer(normalized, salt, cost) for normalized in by_normalized)
 
 
 # -- write ---------------------------------------------------------------------------------------------
 
 
 def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challenge]:
-    """Make a challenge (201) or replace it (200); what players have found stays found.
+    """Create a challenge (201), or replace it (200). Paths that players have found stay found.
 
-    Whoever sends what is there already is answered, and nothing is written. The salt stays while the
-    challenge does, for only digests under one salt can be compared.
+    A request that equals the stored definition writes nothing. The salt of a challenge is kept, because only
+    digests with the same salt can be compared.
 
-    Costs 1 RCU per 4 KB and 1 WCU per KB of the definition: 12 answers are half a KB, 1,000 are 13. Raises
-    BadRequest, Conflict for another normalization than it was made with (found paths are keyed by it), and
-    Busy when others change it again and again.
+    Cost: 1 RCU per 4 KB and 1 WCU per KB of the definition. 12 answers take half a KB, 1,000 take 13.
+    Raises: BadRequest, Conflict for another normalization than the stored one, Busy after repeated
+    concurrent changes.
     """
-    opens, closes = _instant("opens", body.opens), _instant("closes", body.closes)
+    opens, closes = _parse_instant("opens", body.opens), _parse_instant("closes", body.closes)
     if opens and closes and times.instant(opens) >= times.instant(closes):
-        raise BadRequest("closes: it must be after `opens`")
-    new_salt = secrets.token_bytes(answers.SALT)
-    digests: dict[tuple[Any, ...], frozenset[bytes]] = {}
-    for number in range(TRIES):
+        raise BadRequest("closes: must be after `opens`")
+    new_salt = secrets.token_bytes(SALT_BYTES)
+    digests: dict[tuple[Any, ...], frozenset[bytes]] = {}  # an attempt reuses those of the one before
+    for attempt in range(MAX_ATTEMPTS):
         item = table.get(definition_key(challenge), consistent=True) or {}
-        kept = challenge_rules.lasting(item)
-        rules = body.normalization or kept or Normalization()
-        if rules != (kept or rules):
-            raise Conflict("normalization: it is fixed when the challenge is made; make another challenge")
-        stored = challenge_rules.readable(item)
-        salt = stored.salt if stored and stored.cost == answers.COST else new_salt
-        way = (salt, *msgspec.structs.astuple(rules))
-        if way not in digests:
-            try:
-                found = answers.digests(body.paths, rules, salt, answers.COST)
-            except ValueError as error:
-                raise BadRequest(str(error)) from None
-            digests[way] = frozenset(found)
+        stored_rules = _stored_normalization(item)
+        rules = body.normalization or stored_rules or Normalization()
+        if rules != (stored_rules or rules):
+            raise Conflict("normalization: cannot be changed. Create another challenge.")
+        stored = _from_item_or_none(item)
+        salt = stored.salt if stored and stored.cost == SCRYPT_COST else new_salt
+        parameters = (salt, *msgspec.structs.astuple(rules))
+        if parameters not in digests:
+            digests[parameters] = hash_answers(body.paths, rules, salt, SCRYPT_COST)
         edition = item.get("edition")
-        made = Definition(
-            *(challenge, body.title, body.limit, rules, salt, answers.COST, digests[way]),
-            *(edition + 1 if isinstance(edition, int) else 1, opens, closes, body.ranked),
+        definition = Definition(
+            challenge=challenge,
+            title=body.title,
+            limit=body.limit,
+            normalization=rules,
+            salt=salt,
+            cost=SCRYPT_COST,
+            answers=digests[parameters],
+            edition=edition + 1 if isinstance(edition, int) else 1,
+            opens=opens,
+            closes=closes,
+            ranked=body.ranked,
         )
-        if stored and stored == made._replace(edition=stored.edition):
-            return Answer(_shown(made), status=200)
-        changed = {**definition_key(challenge)._asdict(), **challenge_rules.written(made)}
+        if stored and stored == definition._replace(edition=stored.edition):
+            return Answer(_to_response(definition), status=200)
         condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
         values = {":seen": edition} if "edition" in item else None
-        if table.put(changed, condition=condition, values=values):
-            return Answer(_shown(made), status=200 if item else 201)
-        table.back_off(number)
-    raise Busy(f"{challenge} is being changed by others: try again in a moment.")
+        if table.put(_to_item(definition), condition=condition, values=values):
+            return Answer(_to_response(definition), status=200 if item else 201)
+        table.back_off(attempt)
+    raise Busy(f"Other requests are changing the challenge {challenge}. Please retry.")
 
 
-def _instant(field: str, text: str | None) -> str | None:
-    """Write an instant as answers carry it. Raises BadRequest naming the field."""
+def _parse_instant(field: str, text: str | None) -> str | None:
+    """Return an instant in the format of responses. Raises BadRequest that names the field."""
     try:
         return times.answer(times.instant(text)) if text is not None else None
     except ValueError as error:
         raise BadRequest(f"{field}: {error}") from None
 
 
-# -- contribution --------------------------------------------------------------------------------------
-
-
-def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
-    """Say what a player's progress adds to the statistics: a player, the paths, one of exactly so many.
-
-    And to the ranking, where it is ranked: first by paths, then by who had them first. A player without a
-    path (all withdrawn) is none. Raises ValueError for what is no progress.
-    """
-    pk, sk = item["pk"], item["sk"]
-    if sk != "PROGRESS" or not pk.startswith("CHALLENGE#"):
-        return {}
-    challenge, parted, player = pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
-    found = item.get("found")
-    if not parted or not is_count(found):
-        raise ValueError(f"found is {found!r}: it must be a whole number from 0 to {MOST}")
-    if not found:
-        return {}
-    key = statistics_key(challenge)
-    amounts: dict[tuple[Key, str], Amount] = {
-        (key, "players"): 1,
-        (key, "paths"): found,
-        (key, f"n{found}"): 1,
-    }
-    if item.get("ranked"):
-        score = placing.score(found, item["latest"])
-        amounts |= ranking.contribution(placing.ranking_of(challenge), player, score)
-    return amounts
-
-
-def is_count(found: Any) -> bool:
-    """Tell whether a value can be how many paths a player has found."""
-    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MOST
-
-
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def definition(table: Table, challenge: str) -> Definition:
-    """Read a challenge for what follows from it; what an admin was answered before holds.
+def load(table: Table, challenge: str) -> Definition:
+    """Return a definition for a decision. The read is strongly consistent.
 
-    Costs 1 RCU per 4 KB: up to 300 answers 1, for 1,000 answers 3. Raises NotFound, Busy for a damaged one.
+    Cost: 1 RCU per 4 KB. 300 answers take 1, and 1,000 answers take 3.
+    Raises: NotFound, Busy for a damaged definition.
     """
     item = table.get(definition_key(challenge), consistent=True)
     if item is None:
-        raise _unknown(challenge)
-    return challenge_rules.read(item)
+        raise not_found(challenge)
+    return _from_item(item)
 
 
-def find(table: Table, challenge: str) -> Challenge:
-    """Answer a challenge without its answers. Costs 0.5 RCU per 4 KB. Raises NotFound."""
+def describe(table: Table, challenge: str) -> Challenge:
+    """Return a challenge without its answers.
+
+    Cost: 0.5 RCU per 4 KB.
+    Raises: NotFound, Busy for a damaged definition.
+    """
     item = table.get(definition_key(challenge))
     if item is None:
-        raise _unknown(challenge)
-    return _shown(challenge_rules.read(item))
+        raise not_found(challenge)
+    return _to_response(_from_item(item))
 
 
-def statistics(table: Table, challenge: str, *, consistent: bool = False) -> ChallengeStatistics:
-    """Answer how many players found how many paths, in one read of two items, whatever the numbers.
-
-    From 1 to the limit, and beyond it as far as somebody got before it was lowered. Costs 0.5 RCU, and 0.5
-    for each 4 KB of the definition, consistent twice that. Raises NotFound.
-    """
-    asked = definition_key(challenge), statistics_key(challenge)
-    there = table.get_many(asked, consistent=consistent)
-    if asked[0] not in there:
-        raise _unknown(challenge)
-    counts = {name: n for name, n in there.get(asked[1], {}).items() if isinstance(n, int)}
-    exactly = {n: counts.get(f"n{n}", 0) for n in range(1, MOST + 1)}
-    limit = there[asked[0]].get("limit", 1)
-    last = max([n for n, players in exactly.items() if players], default=1)
-    last = max(last, limit) if is_count(limit) else last
-    reached, players = {}, 0
-    for n in range(last, 0, -1):
-        reached[n] = players = players + exactly[n]
-    return ChallengeStatistics(
-        players=counts.get("players", 0),
-        paths=counts.get("paths", 0),
-        reached={str(n): reached[n] for n in range(1, last + 1)},
-        exactly={str(n): exactly[n] for n in range(1, last + 1)},
-    )
+def not_found(challenge: str) -> NotFound:
+    """Return the error for a challenge that does not exist."""
+    return NotFound(f"challenge: no challenge named {challenge}")
 
 
-def topic(key: Key) -> str | None:
-    """Name the challenge whose statistics lie under a key; None for any other key."""
-    challenge = key.pk.removeprefix("CHALLENGE#")
-    return challenge if key == statistics_key(challenge) else None
+def _to_response(definition: Definition) -> Challenge:
+    return Challenge(**{name: getattr(definition, name) for name in Challenge.__struct_fields__})
 
 
-def live(table: Table, challenge: str) -> ChallengeStatistics:
-    """Answer the statistics for who listens to them, strongly consistent. Costs 2 RCU."""
-    return statistics(table, challenge, consistent=True)
+def _to_item(definition: Definition) -> Item:
+    fields = definition._asdict()
+    key = definition_key(fields.pop("challenge"))._asdict()
+    rules = msgspec.structs.asdict(definition.normalization)
+    return key | fields | {"answers": set(definition.answers), "normalization": rules}
 
 
-def _shown(seen: Definition) -> Challenge:
-    return Challenge(**{name: getattr(seen, name) for name in Challenge.__struct_fields__})
+def _from_item(item: Item) -> Definition:
+    """Parse a definition. Missing optional attributes get their defaults. Raises Busy for a damaged one."""
+    challenge = item["pk"].removeprefix("CHALLENGE#")
+    stored = Definition._field_defaults | item | {"challenge": challenge}
+    try:
+        fields = [stored.get(name) for name in Definition._fields]
+        definition = msgspec.convert(fields, Definition, builtin_types=[bytes])  # a text is not base64
+        for instant in filter(None, (definition.opens, definition.closes)):
+            times.instant(instant)
+    except (msgspec.ValidationError, ValueError):
+        logs.logger().warning("the definition of a challenge is damaged")
+        message = f"challenge: the definition of {challenge} is damaged until an admin puts it again"
+        raise Busy(message) from None
+    return definition
 
 
-def _unknown(challenge: str) -> NotFound:
-    return NotFound(f"challenge: there is none of the name {challenge}")
+def _from_item_or_none(item: Item) -> Definition | None:
+    """Parse a definition, or return None for a missing or damaged one."""
+    try:
+        return _from_item(item) if item else None
+    except Busy:
+        return None
+
+
+def _stored_normalization(item: Item) -> Normalization | None:
+    """Return the normalization of a stored definition, damaged or not, or None if there is none."""
+    try:
+        return msgspec.convert(item.get("normalization"), Normalization)
+    except msgspec.ValidationError:
+        return None

@@ -1,109 +1,128 @@
-"""A player's progress in a challenge: shown, taken back by an admin, counted again where it is damaged.
+"""Keep a player's progress in a challenge: read it, delete found paths, and recount it.
 
-The items are those of challenges.py. All of a player's paths are read in one query. What changes them and
-their number is one transaction, on condition that the number is still what it was before the paths were
-read: a query sees what is written meanwhile in part, and its own reading of the number would prove nothing.
+| item | pk | sk | holds |
+|---|---|---|---|
+| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`: number of paths; `latest`; `ranked` |
+| found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `time` |
+| statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: players by `found` |
+
+`time` is when the path was found, and `latest` is the time of the last one, in milliseconds since 1970.
+
+Invariant: `found` is the number of the player's found paths. Both change in one transaction, here and in
+`submissions.py`. A deletion reads the progress before it queries the paths, and its transaction requires that
+the progress is unchanged. This order matters, because a query may see a concurrent transaction in part. The
+statistics are a sum over progress alone, so they do not depend on how a batch of the stream groups the paths.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions
-from chalicelib.challenges.schemas import MOST, FoundPath, PlayerPath, Progress
+from chalicelib.challenges import ranking as challenge_ranking
+from chalicelib.challenges.schemas import MAX_FOUND, FoundPathParams, PlayerParams, Progress
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Forbidden, NotFound
+from chalicelib.ranking import ranking
 
-ROUNDS = 20  # each that fails has met another change of the same player
-HELD = 1000  # items that are read of a player; the limit allows 101
+MAX_ATTEMPTS = 20  # of one change, while other changes of the same player succeed
+MAX_PATHS_READ = 1000  # per player. The limit of a challenge allows 100.
 
 
-def show(table: Table, path: PlayerPath, caller: Caller) -> Progress:
-    """Answer a player's paths, to the player and to admins; none for one who has not found any.
+# -- keys ----------------------------------------------------------------------------------------------
 
-    Costs 1 RCU per 4 KB (about 30 paths), and 0.5 more for a player without any. Raises Forbidden, NotFound.
+
+def progress_key(challenge: str, player: str) -> Key:
+    """Return the key of a player's progress. Neither name contains a `#`."""
+    return Key(f"CHALLENGE#{challenge}#PLAYER#{player}", "PROGRESS")
+
+
+def path_key(challenge: str, player: str, path: str) -> Key:
+    """Return the key of a normalized path that a player has found."""
+    return Key(progress_key(challenge, player).pk, f"PATH#{path}")
+
+
+def statistics_key(challenge: str) -> Key:
+    """Return the key of a challenge's statistics."""
+    return Key(f"CHALLENGE#{challenge}", "STATISTICS")
+
+
+# -- write ---------------------------------------------------------------------------------------------
+
+
+def withdraw_path(table: Table, params: FoundPathParams) -> None:
+    """Delete one of a player's paths, given in any notation. The player may find the path again.
+
+    Cost: 1 RCU per 4 KB of the definition, 1 for the progress, 1 per 4 KB of the player's paths, and 4 WCU.
+    Raises: NotFound, Busy after repeated concurrent changes.
     """
-    if caller.sub != path.player and not caller.admin:
-        raise Forbidden("player: a player's progress is for the player and for admins.")
-    found = sorted(held(table, path.challenge, path.player), key=lambda item: (_time(item), item["sk"]))
-    if not found:
-        definitions.find(table, path.challenge)
-    # The paths say how many they are: a query may see a transaction's items one after the other.
-    return Progress(found=len(found), paths=[_text(item) for item in found])
+    normalized = definitions.load(table, params.challenge).normalize(params.path)
+    key = path_key(params.challenge, params.player, normalized)
+    if not _delete_paths(table, params.challenge, params.player, lambda item: item["sk"] == key.sk):
+        raise NotFound(f"path: {params.player} has not found this path")
 
 
-def held(table: Table, challenge: str, player: str) -> list[Item]:
-    """Read a player's paths in one query. Costs 1 RCU per 4 KB."""
-    pk = definitions.progress_key(challenge, player).pk
-    return table.query(pk, ("PATH#", "PATH$"), limit=HELD, consistent=True).items
+def withdraw_player(table: Table, params: PlayerParams) -> None:
+    """Delete all paths of a player, 99 per transaction.
 
+    The call may be repeated if it fails after some of the transactions. The progress is right at any moment.
 
-def withdraw_path(table: Table, path: FoundPath) -> None:
-    """Take back one of a player's paths, in any notation. Raises NotFound.
-
-    Costs 1 RCU per 4 KB of the definition, 1 for the progress, 1 per 4 KB of the player's paths, and 4 WCU.
-    The player may find the path again if it is still an answer.
+    Cost: 1 RCU for the progress, 1 per 4 KB of the player's paths, 2 WCU per path, and 2 for the progress.
+    Raises: NotFound, Busy after repeated concurrent changes.
     """
-    found = definitions.definition(table, path.challenge).normalized(path.path)
-    key = definitions.path_key(path.challenge, path.player, found)
-    if not _settle(table, path.challenge, path.player, lambda item: item["sk"] == key.sk):
-        raise NotFound(f"path: {path.player} has not found it")
+    if not _delete_paths(table, params.challenge, params.player, lambda _: True):
+        raise NotFound(f"player: {params.player} has found no path in {params.challenge}")
 
 
-def withdraw_player(table: Table, path: PlayerPath) -> None:
-    """Take back all that a player has found, 99 paths at a time. Raises NotFound.
+def recount(table: Table, challenge: str, player: str) -> None:
+    """Count a player's paths again, and replace a damaged progress.
 
-    Costs 1 RCU for the progress, 1 per 4 KB of the player's paths, and 2 WCU for each path and 2 for the
-    progress. It may be repeated when it fails half-way: at any moment the progress is the paths' number.
+    The stream counts the new progress in full, because the damaged one contributed nothing.
     """
-    if not _settle(table, path.challenge, path.player, lambda _: True):
-        raise NotFound(f"player: {path.player} has found nothing in {path.challenge}")
+    _delete_paths(table, challenge, player, lambda _: False)
 
 
-def mend(table: Table, challenge: str, player: str) -> None:
-    """Count a player's paths again, where the progress is not a number that can be theirs.
-
-    The stream takes the mended progress in full, for the damaged one counted for nothing.
-    """
-    _settle(table, challenge, player, lambda _: False)
-
-
-def _settle(table: Table, challenge: str, player: str, goes: Callable[[Item], bool]) -> bool:
-    """Delete the paths that go, and write how many are left; False when there was nothing to take back."""
-    changed = False
-    key = definitions.progress_key(challenge, player)
-    for _ in range(ROUNDS):
-        seen = table.get(key, consistent=True)  # before the paths: who finds one meanwhile changes it
-        paths = held(table, challenge, player)
-        going = [item for item in paths if goes(item)]
-        now = going[: TRANSACTION - 1]
-        kept = [item for item in paths if item not in now]
-        if not going and _is_right(seen, len(kept)):
-            return changed
-        if not table.transact([*map(_deletion, now), _counted(key, seen, kept)]):
-            changed = changed or bool(going) or not kept
-            if now == going:
-                return changed
-    raise Busy(f"{player} is finding paths: try again in a moment.")
+def _delete_paths(table: Table, challenge: str, player: str, is_deleted: Callable[[Item], bool]) -> bool:
+    """Delete the selected paths, and write the number of the others. Return whether anything was deleted."""
+    is_changed = False
+    key = progress_key(challenge, player)
+    for _ in range(MAX_ATTEMPTS):
+        progress = table.get(key, consistent=True)  # before the paths, so that the condition covers them
+        paths = read_paths(table, challenge, player)
+        to_delete = [item for item in paths if is_deleted(item)]
+        batch = to_delete[: TRANSACTION - 1]
+        remaining = [item for item in paths if item not in batch]
+        if not to_delete and _is_consistent(progress, len(remaining)):
+            return is_changed
+        deletions = [_build_deletion(item) for item in batch]
+        if not table.transact([*deletions, _build_progress_change(key, progress, remaining)]):
+            is_changed = is_changed or bool(to_delete) or not remaining
+            if batch == to_delete:
+                return is_changed
+    raise Busy(f"Other requests are changing the progress of {player}. Please retry.")
 
 
-def _is_right(progress: Item | None, paths: int) -> bool:
-    """Tell whether a progress is the number of the paths; of none, there is no progress."""
+def _is_consistent(progress: Item | None, paths: int) -> bool:
+    """Return whether a progress equals a number of paths. Without paths there must be no progress."""
     if progress is None or not paths:
         return progress is None and not paths
-    return definitions.is_count(progress.get("found")) and progress["found"] == min(paths, MOST)
+    return is_count(progress.get("found")) and progress["found"] == min(paths, MAX_FOUND)
 
 
-def _deletion(item: Item) -> dict[str, Any]:
+def _build_deletion(item: Item) -> dict[str, Any]:
     key = {"pk": item["pk"], "sk": item["sk"]}
     return {"Delete": {"Key": key, "ConditionExpression": "attribute_exists(pk)"}}
 
 
-def _counted(key: Key, seen: Item | None, kept: list[Item]) -> dict[str, Any]:
-    """Write down how many paths are left, on condition that it still says what was read; none: no item."""
+def _build_progress_change(key: Key, progress: Item | None, remaining: list[Item]) -> dict[str, Any]:
+    """Build the action that writes the number of remaining paths, or deletes the progress if there are none.
+
+    Its condition is that the progress is as it was read.
+    """
     names = {"#found": "found", "#latest": "latest"}
-    values = {f":was_{name}": seen[name] for name in names.values() if seen and name in seen}
+    values = {f":was_{name}": progress[name] for name in names.values() if progress and name in progress}
     condition = " AND ".join(
         f"#{name} = :was_{name}" if f":was_{name}" in values else f"attribute_not_exists(#{name})"
         for name in names.values()
@@ -113,12 +132,11 @@ def _counted(key: Key, seen: Item | None, kept: list[Item]) -> dict[str, Any]:
         "ConditionExpression": condition,
         "ExpressionAttributeNames": names,
     }
-    if kept:
-        latest = max(map(_time, kept))
+    if remaining:
         action["UpdateExpression"] = "SET #found = :found, #latest = :latest"
         action["ExpressionAttributeValues"] = values | {
-            ":found": min(len(kept), MOST),  # a version without a limit may have left more
-            ":latest": latest,
+            ":found": min(len(remaining), MAX_FOUND),  # a version without a limit may have left more
+            ":latest": max(map(_found_at, remaining)),
         }
         return {"Update": action}
     if values:
@@ -126,13 +144,77 @@ def _counted(key: Key, seen: Item | None, kept: list[Item]) -> dict[str, Any]:
     return {"Delete": action}
 
 
-def _time(item: Item) -> int:
-    """Read when a path was found; one whose item does not say it was the first."""
+# -- contribution --------------------------------------------------------------------------------------
+
+
+def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+    """Return the amounts that a player's progress adds to the statistics, and to the ranking if it is ranked.
+
+    A player whose paths have all been withdrawn adds nothing.
+
+    Raises: ValueError for a damaged progress.
+    """
+    pk, sk = item["pk"], item["sk"]
+    if sk != "PROGRESS" or not pk.startswith("CHALLENGE#"):
+        return {}
+    challenge, separator, player = pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
+    found = item.get("found")
+    if not separator or not is_count(found):
+        raise ValueError(f"found: must be a whole number from 0 to {MAX_FOUND}, and is {found!r}")
+    if not found:
+        return {}
+    key = statistics_key(challenge)
+    amounts: dict[tuple[Key, str], Amount] = {
+        (key, "players"): 1,
+        (key, "paths"): found,
+        (key, f"n{found}"): 1,
+    }
+    if item.get("ranked"):
+        score = challenge_ranking.encode_score(found, item["latest"])
+        amounts |= ranking.contribution(challenge_ranking.build_ranking(challenge), player, score)
+    return amounts
+
+
+def is_count(found: Any) -> bool:
+    """Return whether a value is a valid number of found paths."""
+    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MAX_FOUND
+
+
+# -- read ----------------------------------------------------------------------------------------------
+
+
+def get_progress(table: Table, params: PlayerParams, caller: Caller) -> Progress:
+    """Return the paths that a player has found, oldest first, to the player and to admins.
+
+    Cost: 1 RCU per 4 KB (about 30 paths), and 0.5 more for a player without a path.
+    Raises: Forbidden, NotFound for the challenge.
+    """
+    if caller.sub != params.player and not caller.admin:
+        raise Forbidden("player: only the player and admins may read this progress")
+    paths = read_paths(table, params.challenge, params.player)
+    if not paths:
+        definitions.describe(table, params.challenge)
+    paths.sort(key=lambda item: (_found_at(item), item["sk"]))
+    # `found` counts the paths, because the query may see a concurrent transaction in part.
+    return Progress(found=len(paths), paths=[_path_text(item) for item in paths])
+
+
+def read_paths(table: Table, challenge: str, player: str) -> list[Item]:
+    """Return the items of a player's found paths.
+
+    Cost: 1 RCU per 4 KB, in one query.
+    """
+    pk = progress_key(challenge, player).pk
+    return table.query(pk, ("PATH#", "PATH$"), limit=MAX_PATHS_READ, consistent=True).items
+
+
+def _found_at(item: Item) -> int:
+    """Return the time at which a path was found, or 0 if its item has no valid time."""
     time = item.get("time")
     return time if isinstance(time, int) and 0 <= time < 10**14 else 0
 
 
-def _text(item: Item) -> str:
-    """Read a path as it was submitted, or else as it is keyed."""
+def _path_text(item: Item) -> str:
+    """Return a path as it was submitted, or its normalized form if its item has no text."""
     text = item.get("path")
     return text if isinstance(text, str) else str(item["sk"]).removeprefix("PATH#")

@@ -1,39 +1,103 @@
-"""Who has found most of a challenge's paths, and of those with as many, who was there first.
+"""Read challenges: statistics, ranked players, and live data.
 
-A challenge's players are ranked by what leaderboards are ranked by (`ranking.py`): progress adds to a ranking
-where the challenge says that it is ranked. Nothing here writes.
+This module writes nothing. The items belong to `definitions.py`, `progress.py` and
+`chalicelib/ranking/ranking.py`. A player's progress adds to a ranking while the challenge is ranked.
 """
 
 from chalicelib.api import cursors
-from chalicelib.challenges import definitions
-from chalicelib.challenges import ranking as placing
-from chalicelib.challenges.schemas import Finder, Finders, FindersQuery
+from chalicelib.challenges import definitions, progress
+from chalicelib.challenges import ranking as challenge_ranking
+from chalicelib.challenges.schemas import (
+    MAX_FOUND,
+    ChallengeLeader,
+    ChallengeLeaders,
+    ChallengeLeadersQuery,
+    ChallengeStatistics,
+)
+from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
 from chalicelib.ranking import entries, ranking
 from chalicelib.settings import Settings
 
 
-def list_finders(table: Table, challenge: str, query: FindersQuery, settings: Settings) -> Finders:
-    """Answer a part of a challenge's players, most paths first, then earliest; none where it is not ranked.
+def get_statistics(table: Table, challenge: str, *, consistent: bool = False) -> ChallengeStatistics:
+    """Count the players of a challenge by the number of paths that they have found.
 
-    Costs 0.5 RCU per 4 KB of the definition, and where it is ranked 0.5 around a player, and what
-    `entries.list_ranked` says: 0.5 for the top, and 3 more for any other part. Raises NotFound, BadCursor.
+    The counts go from 1 to the limit, or to the most paths of any player if that is more: the limit may have
+    been lowered since.
+
+    Cost: 0.5 RCU, and 0.5 per 4 KB of the definition, or twice that if consistent. It does not depend on the
+    number of players.
+    Raises: NotFound.
     """
-    is_ranked = definitions.find(table, challenge).ranked
-    held = placing.ranking_of(challenge)
-    asked = ("finders", challenge, str(query.place), query.around or "")
-    below, around = int(cursors.read(settings, asked, query.cursor) or 0), 0
+    definition_key = definitions.definition_key(challenge)
+    statistics_key = progress.statistics_key(challenge)
+    items = table.get_many((definition_key, statistics_key), consistent=consistent)
+    if definition_key not in items:
+        raise definitions.not_found(challenge)
+    counts = {name: n for name, n in items.get(statistics_key, {}).items() if isinstance(n, int)}
+    exactly = {n: counts.get(f"n{n}", 0) for n in range(1, MAX_FOUND + 1)}
+    limit = items[definition_key].get("limit", 1)
+    last = max([n for n, players in exactly.items() if players], default=1)
+    last = max(last, limit) if progress.is_count(limit) else last
+    reached, players = {}, 0
+    for n in range(last, 0, -1):
+        reached[n] = players = players + exactly[n]
+    return ChallengeStatistics(
+        players=counts.get("players", 0),
+        paths=counts.get("paths", 0),
+        reached={str(n): reached[n] for n in range(1, last + 1)},
+        exactly={str(n): exactly[n] for n in range(1, last + 1)},
+    )
+
+
+def list_leaders(
+    table: Table, challenge: str, query: ChallengeLeadersQuery, settings: Settings
+) -> ChallengeLeaders:
+    """Return a part of a challenge's players, most paths first, then earliest.
+
+    A challenge that is not ranked has no leaders. The ranking is kept, and is shown if it is ranked again.
+
+    Cost: 0.5 RCU per 4 KB of the definition. A ranked challenge also costs 0.5 around a player, and what
+    `entries.list_ranked` costs: 0.5 for the top, and 3 more for any other part.
+    Raises: NotFound, BadCursor.
+    """
+    is_ranked = definitions.describe(table, challenge).ranked
+    player_ranking = challenge_ranking.build_ranking(challenge)
+    cursor_scope = ("finders", challenge, str(query.place), query.around or "")
+    below, around = int(cursors.read(settings, cursor_scope, query.cursor) or 0), 0
     if query.around and not below:
-        around = (table.get(ranking.entry_key(held.name, query.around)) or {}).get("gsi1sk", 0)
+        entry_key = ranking.entry_key(player_ranking.name, query.around)
+        around = (table.get(entry_key) or {}).get("gsi1sk", 0)
         if not around or not is_ranked:
             raise NotFound(f"around: {query.around} is not ranked in {challenge}")
-    if not is_ranked:  # any more: who was is kept, for the day when it is again
-        return Finders(items=[], cursor=None)
-    found = entries.list_ranked(table, held, query.limit, below=below, place=query.place, around=around)
+    if not is_ranked:
+        return ChallengeLeaders(items=[], cursor=None)
+    part = entries.list_ranked(
+        table, player_ranking, query.limit, below=below, place=query.place, around=around
+    )
     items = []
-    for rank, entry in found.items:
-        paths, time = placing.standing(entry.merit)
-        items.append(Finder(rank=rank, player=entry.player, found=paths, time=time))
-    more = str(found.items[-1].entry.number) if found.has_more else ""
-    return Finders(items=items, cursor=cursors.write(settings, asked, more))
+    for rank, entry in part.items:
+        found, time = challenge_ranking.decode_merit(entry.merit)
+        items.append(ChallengeLeader(rank=rank, player=entry.player, found=found, time=time))
+    next_place = str(part.items[-1].entry.number) if part.has_more else ""
+    return ChallengeLeaders(items=items, cursor=cursors.write(settings, cursor_scope, next_place))
+
+
+# -- live ----------------------------------------------------------------------------------------------
+
+
+def topic(key: Key) -> str | None:
+    """Return the name of the challenge whose statistics have this key, or None for any other key."""
+    challenge = key.pk.removeprefix("CHALLENGE#")
+    return challenge if key == progress.statistics_key(challenge) else None
+
+
+def live(table: Table, challenge: str) -> ChallengeStatistics:
+    """Return the statistics of a challenge, strongly consistent.
+
+    Cost: 2 RCU.
+    Raises: NotFound.
+    """
+    return get_statistics(table, challenge, consistent=True)

@@ -1,83 +1,96 @@
-"""What enters and what leaves: challenges."""
+"""Request and response schemas of challenges.
+
+A *path* is a text that players guess. The schemas of URL parameters therefore end in `Params`, not in `Path`.
+"""
 
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
-from chalicelib.ranking.tree import MOST as PLACES
+from chalicelib.api.schemas import RULES, Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
+from chalicelib.ranking.tree import MOST as MAX_PLACE
 
-MOST = 100  # paths that one player may find
-ANSWERS = 1000  # of a challenge: their digests fit into one item of 13 KB
+MAX_FOUND = 100  # paths per player
+MAX_ANSWERS = 1000  # valid paths per challenge: their digests fit into one item of 13 KB
 
-# What `str.split` takes for blanks. `\s` is another set in each language that reads the description.
+# The characters that `str.split` treats as blanks. `\s` means another set in each regular expression dialect.
 BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+NOT_BLANK = rf"[^{BLANKS}]"
+RULES[NOT_BLANK] = "must contain a character that is not blank"
 
-Text = Annotated[
+PathText = Annotated[
     str,
     Meta(
-        description="A path, of up to 200 characters, not all of them blank",
+        description="A path of 1 to 200 characters, at least one of them not blank",
         examples=["oak/bridge/mill"],
-        pattern=rf"[^{BLANKS}]",
+        pattern=NOT_BLANK,
         min_length=1,
         max_length=200,
     ),
 ]
 Title = Annotated[
-    str, Meta(description="What it is called", examples=["Treasure hunt"], min_length=1, max_length=200)
+    str, Meta(description="The title to display", examples=["Treasure hunt"], min_length=1, max_length=200)
 ]
-Limit = Annotated[int, Meta(description="How many paths a player may find", ge=1, le=MOST, examples=[12])]
-Opens = Annotated[Instant, Meta(description="When it begins to take paths; null: it has begun")] | None
-Closes = Annotated[Instant, Meta(description="When it stops taking paths; null: never")] | None
+Limit = Annotated[
+    int, Meta(description="The most paths that a player may find", ge=1, le=MAX_FOUND, examples=[12])
+]
+Opens = (
+    Annotated[Instant, Meta(description="When the challenge opens. Null: it is open from the start")] | None
+)
+Closes = Annotated[Instant, Meta(description="When the challenge closes. Null: it stays open")] | None
 Ranked = Annotated[
-    bool, Meta(description="Whether players are ranked, from the next path that each of them finds")
+    bool,
+    Meta(description="Whether players are ranked. A change applies to each player from the next path found"),
 ]
 Count = Annotated[int, Meta(ge=0)]
-ByPaths = dict[str, Count]
+CountsByFound = dict[str, Count]
 
 
 class Normalization(Schema):
-    """What makes two notations of a path the same; it is fixed when the challenge is made."""
+    """The rules by which two notations of a path are equal. They are fixed when the challenge is created."""
 
     case: Annotated[
-        Literal["fold", "keep"], Meta(description="`fold`: upper and lower case are the same")
+        Literal["fold", "keep"], Meta(description="`fold` ignores case. `keep` distinguishes it")
     ] = "fold"
     spaces: Annotated[
         Literal["collapse", "remove", "keep"],
-        Meta(description="`collapse`: of blanks in a row one counts, of those at the ends none"),
+        Meta(
+            description="`collapse` replaces consecutive blanks by one and removes blanks at both ends. "
+            "`remove` removes all blanks. `keep` keeps them"
+        ),
     ] = "collapse"
     unicode: Annotated[
         Literal["NFC", "NFKC"],
-        Meta(description="Unicode's normal form; `NFKC` also makes wide letters and ligatures plain ones"),
+        Meta(description="The Unicode normalization form. `NFKC` also replaces wide letters and ligatures"),
     ] = "NFKC"
 
 
-class NewChallengePath(Schema):
-    """A challenge, which may be a new one."""
+class NewChallengeParams(Schema):
+    """Path parameters of a challenge that may not exist yet."""
 
     challenge: Annotated[Identifier, Meta(description="The challenge's name", examples=["hunt"])]
 
 
-class ChallengePath(Schema):
-    """A challenge."""
+class ChallengeParams(Schema):
+    """Path parameters of a challenge."""
 
     challenge: Annotated[StoredIdentifier, Meta(description="The challenge's name", examples=["hunt"])]
 
 
-class PlayerPath(ChallengePath):
-    """A player of a challenge."""
+class PlayerParams(ChallengeParams):
+    """Path parameters of a player of a challenge."""
 
-    player: Annotated[StoredIdentifier, Meta(description="The player: the `sub` of a token")]
+    player: Annotated[StoredIdentifier, Meta(description="The player's name, which is the `sub` of a token")]
 
 
-class FoundPath(PlayerPath):
-    """A path that a player has found, in any notation."""
+class FoundPathParams(PlayerParams):
+    """Path parameters of a path that a player has found, in any notation."""
 
-    path: Text
+    path: PathText
 
 
 class ChallengeBody(Schema):
-    """A challenge: its valid paths, which nobody can read back, and how many of them a player may find."""
+    """The definition of a challenge. The valid paths can never be read back."""
 
     EXAMPLES: ClassVar = {
         "a hunt": {
@@ -98,8 +111,12 @@ class ChallengeBody(Schema):
 
     title: Title
     paths: Annotated[
-        list[Text],
-        Meta(description="The valid paths; two notations of one are one", min_length=1, max_length=ANSWERS),
+        list[PathText],
+        Meta(
+            description="The valid paths. Equal notations of a path count once",
+            min_length=1,
+            max_length=MAX_ANSWERS,
+        ),
     ]
     limit: Limit = 12
     opens: Opens = None
@@ -108,14 +125,14 @@ class ChallengeBody(Schema):
     normalization: (
         Annotated[
             Normalization,
-            Meta(description="Null: as it is; a new challenge folds, collapses, and is in NFKC"),
+            Meta(description="Null keeps the stored rules. The default is `fold`, `collapse`, `NFKC`"),
         ]
         | None
     ) = None
 
 
 class Challenge(Schema):
-    """A challenge as everybody may see it: without its valid paths."""
+    """A challenge without its valid paths."""
 
     EXAMPLES: ClassVar = {
         "a hunt": {
@@ -139,37 +156,37 @@ class Challenge(Schema):
 
 
 class PathBody(Schema):
-    """A path that a player believes to be valid."""
+    """A submitted path."""
 
     EXAMPLES: ClassVar = {"a path": {"path": "oak/bridge/mill"}}
 
-    path: Text
+    path: PathText
 
 
-class Found(Schema):
-    """A path that the player has found, how many that makes, and how many it may be."""
+class SubmissionResult(Schema):
+    """A path that the player has found, the number of paths found so far, and the limit."""
 
     EXAMPLES: ClassVar = {"the third": {"path": "oak/bridge/mill", "found": 3, "limit": 12}}
 
-    path: Text
-    found: Annotated[int, Meta(description="How many paths the player has found by now", ge=0)]
+    path: PathText
+    found: Annotated[int, Meta(description="The number of paths that the player has found", ge=0)]
     limit: Limit
 
 
 class Progress(Schema):
-    """The paths that a player has found, the first one first, as they were submitted."""
+    """The paths that a player has found, as submitted, oldest first."""
 
     EXAMPLES: ClassVar = {
         "two paths": {"found": 2, "paths": ["oak/well", "oak/bridge/mill"]},
         "none yet": {"found": 0, "paths": []},
     }
 
-    found: Annotated[int, Meta(description="How many", ge=0)]
+    found: Annotated[int, Meta(description="The number of paths found", ge=0)]
     paths: list[str]
 
 
 class ChallengeStatistics(Schema):
-    """How many play, how many paths they found in all, and how many of them found how many."""
+    """The number of players, of found paths, and of players by the number of paths that they found."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a hunt of up to 3": {
@@ -180,34 +197,46 @@ class ChallengeStatistics(Schema):
         }
     }
 
-    players: Annotated[int, Meta(description="Players who found at least one path", ge=0)]
-    paths: Annotated[int, Meta(description="Paths that all of them found", ge=0)]
-    reached: Annotated[ByPaths, Meta(description="Players who found at least so many, from 1 to the limit")]
-    exactly: Annotated[ByPaths, Meta(description="Players who found exactly so many")]
+    players: Annotated[int, Meta(description="The number of players with at least one path", ge=0)]
+    paths: Annotated[int, Meta(description="The number of paths that all players found together", ge=0)]
+    reached: Annotated[
+        CountsByFound, Meta(description="By n from 1 to the limit: players with at least n paths")
+    ]
+    exactly: Annotated[
+        CountsByFound, Meta(description="By n from 1 to the limit: players with exactly n paths")
+    ]
 
 
-class FindersQuery(Schema):
-    """Which part of a challenge's players: from the top, after a cursor, from a place, or around a player."""
+class ChallengeLeadersQuery(Schema):
+    """Query parameters of a part of the ranked players: the top, a cursor, a place, or around a player."""
 
-    limit: Annotated[int, Meta(description="At most so many players", ge=1, le=100)] = 10
+    limit: Annotated[int, Meta(description="The most players on a page", ge=1, le=100)] = 10
     cursor: Cursor = None
-    place: Annotated[int, Meta(description="Begin at this place, from 1; 0: not so", ge=0, le=PLACES)] = 0
+    place: Annotated[
+        int,
+        Meta(
+            description="The place of the first player, from 1. The default 0 is the top", ge=0, le=MAX_PLACE
+        ),
+    ] = 0
     around: (
-        Annotated[StoredIdentifier, Meta(description="Centre on this player, whatever the place")] | None
+        Annotated[StoredIdentifier, Meta(description="The player in the middle. Overrides `place`")] | None
     ) = None
 
 
-class Finder(Schema):
-    """A player, by paths found."""
+class ChallengeLeader(Schema):
+    """A ranked player of a challenge."""
 
-    rank: Annotated[int, Meta(description="One and the players who are before; equal ones share it", ge=1)]
-    player: Annotated[StoredIdentifier, Meta(description="The player")]
-    found: Annotated[int, Meta(description="How many paths", ge=1)]
-    time: Annotated[Instant, Meta(description="The second in which the last of them was found")]
+    rank: Annotated[
+        int,
+        Meta(description="1 plus the number of strictly better players. Equal players share a rank", ge=1),
+    ]
+    player: Annotated[StoredIdentifier, Meta(description="The player's name")]
+    found: Annotated[int, Meta(description="The number of paths found", ge=1)]
+    time: Annotated[Instant, Meta(description="When the player found the last of them, to the second")]
 
 
-class Finders(Schema):
-    """A page of a challenge's players, most paths first, then earliest."""
+class ChallengeLeaders(Schema):
+    """A page of a challenge's ranked players, most paths first, then earliest."""
 
     EXAMPLES: ClassVar = {
         "one": {
@@ -216,5 +245,5 @@ class Finders(Schema):
         }
     }
 
-    items: list[Finder]
+    items: list[ChallengeLeader]
     cursor: Next

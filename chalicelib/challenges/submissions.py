@@ -1,14 +1,18 @@
-"""Submitting paths: found once, never past the limit, and guessed slowly.
+"""Submit paths: each counts once, never past the limit, and wrong guesses are limited.
 
-The items are those of challenges.py. A path is found in one transaction, on condition that
+| item | pk | sk | holds |
+|---|---|---|---|
+| guesses | `CHALLENGE#<c…>#PLAYER#<p…>` | `GUESSES` | `drained`: when the bucket is empty; `ttl` |
 
-- its item is not there: it was not found before;
-- the player's guesses leave room: who has run out of wrong guesses learns nothing from right ones either;
+Invariant: a path is written in one transaction, with the conditions that
+
+- its item does not exist: the player has not found it before;
+- the bucket of wrong guesses is not full: a player without guesses learns nothing from a right one either;
 - the player's progress is below the limit.
 
-Wrong guesses fill a leaky bucket: ten at once, and one more for each six seconds that pass. Its level is
-the one number `drained`, the instant at which it will be empty (the "virtual scheduling" form of the Generic
-Cell Rate Algorithm, ITU-T I.371).
+Wrong guesses fill a leaky bucket. It holds ten guesses, and one drains every six seconds. Its level is stored
+as one number: `drained` is the millisecond since 1970 at which the bucket will be empty. This is the
+"virtual scheduling" form of the Generic Cell Rate Algorithm (ITU-T I.371).
 """
 
 from collections.abc import Sequence
@@ -18,162 +22,193 @@ from typing import Any
 
 from chalicelib import times
 from chalicelib.api.responses import Answer
-from chalicelib.challenges import definitions
-from chalicelib.challenges.progress import mend
-from chalicelib.challenges.rules import Definition
-from chalicelib.challenges.schemas import Found
+from chalicelib.challenges import definitions, progress
+from chalicelib.challenges.definitions import Definition
+from chalicelib.challenges.schemas import SubmissionResult
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, InvalidPath, LimitReached, SlowDown
 from chalicelib.telemetry import logs
 
-GUESSES = 10  # wrong ones at once
-INTERVAL = 6_000  # milliseconds that one more takes
-MARGIN = timedelta(hours=1)  # that an item is kept longer than it says anything; no clock is so far ahead
-PATH, ROOM, LIMIT = range(3)  # the places of a finding's conditions
+MAX_GUESSES = 10  # wrong ones that fill the bucket
+GUESS_INTERVAL = 6_000  # milliseconds in which one wrong guess drains
+TTL_MARGIN = timedelta(hours=1)  # after the bucket is empty. No clock is further ahead than this.
+PATH_EXISTS, NO_GUESSES_LEFT, LIMIT_REACHED = range(3)  # the positions of refused actions
 
 
-def submit(table: Table, challenge: str, player: str, path: str, now: datetime) -> Answer[Found]:
-    """Find a path for a player: 201, or 200 when the player had found it before.
+# -- keys ----------------------------------------------------------------------------------------------
 
-    The definition is read strongly consistent: a submission that begins after an admin's change was answered
-    is judged by it, one that began before may be judged as before it.
 
-    Costs 4 RCU (more for a challenge of more than 300 answers) and 6 WCU; found before, 4 RCU; wrong, 3 RCU
-    and 1 or 2 WCU; without guesses left, 3 RCU. Raises NotFound, NotOpen, SlowDown, InvalidPath, and
-    LimitReached.
+def guesses_key(challenge: str, player: str) -> Key:
+    """Return the key of a player's bucket of wrong guesses."""
+    return Key(progress.progress_key(challenge, player).pk, "GUESSES")
+
+
+# -- paths ---------------------------------------------------------------------------------------------
+
+
+def submit(table: Table, challenge: str, player: str, path: str, now: datetime) -> Answer[SubmissionResult]:
+    """Write a path that a player has found: 201, or 200 if the player had found it before.
+
+    The definition is read strongly consistent. A submission that begins after an admin's change has returned
+    follows the new definition.
+
+    Cost: 4 RCU and 6 WCU for a new path, with 1 more RCU per 4 KB of a definition above 300 answers. 4 RCU
+    for a known path. 3 RCU and 1 or 2 WCU for a wrong path. 3 RCU without guesses left.
+    Raises: NotFound, NotOpen, SlowDown, InvalidPath, LimitReached.
     """
-    definition = definitions.definition(table, challenge)
+    definition = definitions.load(table, challenge)
     definition.check_open(now)
-    text = definition.normalized(path)
-    place = definitions.path_key(challenge, player, text)
-    guesses = definitions.guesses_key(challenge, player)
-    there = table.get_many([place, guesses], consistent=True)
-    if place in there:  # found before, also when it is no answer any more
-        return _found(table, definition, player, path, 200)
-    bucket = _bucket(table, guesses, there.get(guesses), now)
-    wait = _wait(bucket, now)
+    normalized = definition.normalize(path)
+    path_key, bucket_key = progress.path_key(challenge, player, normalized), guesses_key(challenge, player)
+    items = table.get_many([path_key, bucket_key], consistent=True)
+    if path_key in items:  # it stays found after it is removed from the definition
+        return _build_result(table, definition, player, path, 200)
+    bucket = _discard_invalid(table, bucket_key, items.get(bucket_key), now)
+    wait = _compute_wait(bucket, now)
     if wait > 0:
-        raise _slow_down(wait)
-    if not definition.accepts(text):
-        _guess(table, guesses, bucket, now)
-        raise InvalidPath("path: it is none of the challenge's paths")
-    refused = _find(table, definition, player, place, path, now)
-    if PATH in refused:
-        return _found(table, definition, player, path, 200)
-    if ROOM in refused:
-        raise _slow_down(INTERVAL)
-    if LIMIT in refused:
-        raise LimitReached(f"path: {player} has found {definition.limit} paths, which is the limit")
-    return _found(table, definition, player, path, 201)
+        raise _too_many_guesses(wait)
+    if not definition.accepts(normalized):
+        _count_wrong_guess(table, bucket_key, bucket, now)
+        raise InvalidPath("path: not a valid path of this challenge")
+    refused = _write_path(table, definition, player, path_key, path, now)
+    if PATH_EXISTS in refused:
+        return _build_result(table, definition, player, path, 200)
+    if NO_GUESSES_LEFT in refused:
+        raise _too_many_guesses(GUESS_INTERVAL)
+    if LIMIT_REACHED in refused:
+        raise LimitReached(f"path: {player} has reached the limit of {definition.limit} paths")
+    return _build_result(table, definition, player, path, 201)
 
 
-def _find(
-    table: Table, definition: Definition, player: str, place: Key, path: str, now: datetime
+def _write_path(
+    table: Table, definition: Definition, player: str, path_key: Key, path: str, now: datetime
 ) -> Sequence[int]:
-    """Write a found path; answer the places of the conditions that are false.
+    """Write a found path and the progress. Return the positions of the refused actions.
 
-    Where the progress is damaged, it is mended from the paths first: an operator's slip, or a version of
-    long ago, is no reason to lock a player out.
+    A damaged progress is recounted first, so that it does not lock the player out.
+
+    Raises: Busy if the progress is still damaged.
     """
     time = times.milliseconds(now)
-    progress = definitions.progress_key(definition.challenge, player)
-    values = {":time": time, ":one": 1, ":none": 0, ":room": definition.limit - 1}
-    values[":ranked"] = definition.ranked
+    progress_key = progress.progress_key(definition.challenge, player)
     actions: list[dict[str, Any]] = [
         {
             "Put": {
-                "Item": {**place._asdict(), "path": path, "time": time},
+                "Item": {**path_key._asdict(), "path": path, "time": time},
                 "ConditionExpression": "attribute_not_exists(pk)",
             }
         },
         {
             "ConditionCheck": {
-                "Key": definitions.guesses_key(definition.challenge, player)._asdict(),
+                "Key": guesses_key(definition.challenge, player)._asdict(),
                 "ConditionExpression": "NOT drained > :room",
-                "ExpressionAttributeValues": {":room": time + (GUESSES - 1) * INTERVAL},
+                "ExpressionAttributeValues": {":room": time + (MAX_GUESSES - 1) * GUESS_INTERVAL},
             }
         },
         {
             "Update": {
-                "Key": progress._asdict(),
+                "Key": progress_key._asdict(),
                 "UpdateExpression": "SET latest = :time, ranked = :ranked ADD #found :one",
                 "ConditionExpression": "attribute_not_exists(pk) OR #found BETWEEN :none AND :room",
                 "ExpressionAttributeNames": {"#found": "found"},
-                "ExpressionAttributeValues": values,
+                "ExpressionAttributeValues": {
+                    ":time": time,
+                    ":ranked": definition.ranked,
+                    ":one": 1,
+                    ":none": 0,
+                    ":room": definition.limit - 1,
+                },
             }
         },
     ]
     refused = table.transact(actions)
-    if refused != (LIMIT,) or _number(table, progress) is not None:
+    if refused != (LIMIT_REACHED,) or _read_found(table, progress_key) is not None:
         return refused
-    logs.logger().warning("a player's progress is damaged, and counted again from the paths")
-    mend(table, definition.challenge, player)
+    logs.logger().warning("the progress of a player is damaged and is recounted from the paths")
+    progress.recount(table, definition.challenge, player)
     refused = table.transact(actions)
-    if refused == (LIMIT,) and _number(table, progress) is None:
-        raise Busy(f"{player}'s progress is damaged: try again in a moment.")
+    if refused == (LIMIT_REACHED,) and _read_found(table, progress_key) is None:
+        raise Busy(f"The progress of {player} is damaged. Please retry.")
     return refused
 
 
-def _number(table: Table, key: Key) -> int | None:
-    """Read how many paths a progress says; None for one that is damaged. Costs 1 RCU."""
-    item = table.get(key, consistent=True)
-    found = 0 if item is None else item.get("found")
-    return found if definitions.is_count(found) else None
+def _read_found(table: Table, progress_key: Key) -> int | None:
+    """Return the number of paths in a progress, or None for a damaged one.
 
-
-def _found(table: Table, definition: Definition, player: str, path: str, status: int) -> Answer[Found]:
-    """Answer how many paths a player has found by now. Costs 1 RCU.
-
-    A damaged progress is mended here too: no condition tells half a path from a whole one.
+    Cost: 1 RCU.
     """
-    progress = definitions.progress_key(definition.challenge, player)
-    found = _number(table, progress)
+    item = table.get(progress_key, consistent=True)
+    found = 0 if item is None else item.get("found")
+    return found if progress.is_count(found) else None
+
+
+def _build_result(
+    table: Table, definition: Definition, player: str, path: str, status: int
+) -> Answer[SubmissionResult]:
+    """Read the number of paths that a player has found, and build the response.
+
+    A damaged progress is recounted here too, because the update adds to any number, also to a fraction.
+
+    Cost: 1 RCU.
+    """
+    progress_key = progress.progress_key(definition.challenge, player)
+    found = _read_found(table, progress_key)
     if found is None:
-        mend(table, definition.challenge, player)
-        found = _number(table, progress)
-    return Answer(Found(path=path, found=found or 0, limit=definition.limit), status=status)
+        progress.recount(table, definition.challenge, player)
+        found = _read_found(table, progress_key)
+    return Answer(SubmissionResult(path=path, found=found or 0, limit=definition.limit), status=status)
 
 
 # -- guesses -------------------------------------------------------------------------------------------
 
 
-def _bucket(table: Table, key: Key, seen: Item | None, now: datetime) -> Item | None:
-    """Answer what wrong guesses weigh; what none can weigh is taken away: it would lock a player out."""
-    drained = (seen or {}).get("drained")
-    if not isinstance(drained, int | Decimal) or drained <= times.milliseconds(now + MARGIN):
-        return seen
+def _discard_invalid(table: Table, key: Key, bucket: Item | None, now: datetime) -> Item | None:
+    """Return a bucket. A bucket with an impossible level would lock the player out, so it is deleted."""
+    drained = (bucket or {}).get("drained")
+    if not isinstance(drained, int | Decimal) or drained <= times.milliseconds(now + TTL_MARGIN):
+        return bucket
     table.delete(key, condition="drained = :drained", values={":drained": drained})
     return None
 
 
-def _wait(seen: Item | None, now: datetime) -> int:
-    """Compute the milliseconds until a wrong guess has room; 0 or less: it has."""
-    drained = (seen or {}).get("drained")
-    return drained - times.milliseconds(now) - (GUESSES - 1) * INTERVAL if isinstance(drained, int) else 0
+def _compute_wait(bucket: Item | None, now: datetime) -> int:
+    """Return the milliseconds until the next guess is allowed. 0 and less mean that it is allowed now."""
+    drained = (bucket or {}).get("drained")
+    if not isinstance(drained, int):
+        return 0
+    return drained - times.milliseconds(now) - (MAX_GUESSES - 1) * GUESS_INTERVAL
 
 
-def _guess(table: Table, key: Key, seen: Item | None, now: datetime) -> None:
-    """Count a wrong guess, by one conditional update. Raises SlowDown when there is no room left for it.
+def _count_wrong_guess(table: Table, key: Key, bucket: Item | None, now: datetime) -> None:
+    """Add a wrong guess to the bucket by a conditional update. Raises SlowDown if the bucket is full.
 
-    `NOT drained > …` also holds where there is no item, or one without a number in it. The bucket is filled
-    anew or filled further, as what was read suggests; what came between the two costs a second update.
+    There are two updates: one starts an empty bucket, the other fills one that has not drained. The bucket as
+    it was read decides which of them comes first. The second update follows only if a concurrent change made
+    the first one fail. `NOT drained > …` also holds without an item, and for an item without that number.
     """
     time = times.milliseconds(now)
-    full = time + (GUESSES - 1) * INTERVAL
-    anew = "SET drained = :anew, #ttl = :ttl", "NOT drained > :now", {":anew": time + INTERVAL}
-    more = "SET drained = drained + :more, #ttl = :ttl", "drained BETWEEN :now AND :full"
-    further = (*more, {":more": INTERVAL, ":full": full})
-    ttl = times.epoch(now + timedelta(milliseconds=GUESSES * INTERVAL) + MARGIN)
-    drained = (seen or {}).get("drained")
-    order = (further, anew) if isinstance(drained, int) and drained > time else (anew, further)
-    for expression, condition, values in order:
+    full = time + (MAX_GUESSES - 1) * GUESS_INTERVAL
+    start = (
+        "SET drained = :new, #ttl = :ttl",
+        "NOT drained > :now",
+        {":new": time + GUESS_INTERVAL},
+    )
+    fill = (
+        "SET drained = drained + :more, #ttl = :ttl",
+        "drained BETWEEN :now AND :full",
+        {":more": GUESS_INTERVAL, ":full": full},
+    )
+    ttl = times.epoch(now + timedelta(milliseconds=MAX_GUESSES * GUESS_INTERVAL) + TTL_MARGIN)
+    drained = (bucket or {}).get("drained")
+    updates = (fill, start) if isinstance(drained, int) and drained > time else (start, fill)
+    for expression, condition, values in updates:
         values = {**values, ":now": time, ":ttl": ttl}
         changed = table.update(key, expression, condition=condition, names={"#ttl": "ttl"}, values=values)
         if changed is not None:
             return
-    raise _slow_down(INTERVAL)
+    raise _too_many_guesses(GUESS_INTERVAL)
 
 
-def _slow_down(wait: int) -> SlowDown:
-    return SlowDown("path: too many wrong guesses; wait as long as Retry-After says", wait / 1000)
+def _too_many_guesses(wait: int) -> SlowDown:
+    return SlowDown("path: too many wrong guesses. Retry after the time in Retry-After.", wait / 1000)

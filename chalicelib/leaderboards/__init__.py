@@ -1,1 +1,1 @@
-"""leaderboards."""
+"""Leaderboards: boards with seasons, the scores of players, and ranks."""

@@ -1,12 +1,12 @@
-"""Leaderboards as they are defined: their scale and rules, and their seasons.
+"""Define leaderboards, and end their seasons.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| board | `BOARD#<board>` | `DEFINITION` | what PUT says of it; `season`, `started` |
+| board | `BOARD#<board>` | `DEFINITION` | the fields of `BoardBody`; `season`, `started` |
 | past season | `BOARD#<board>` | `SEASON#<n>` | `started`, `ended` |
 
-Each season is a ranking of its own, so a past one stays as it was. A date on which the board resets needs
-nobody to act: from then on the definition is read as that of the next season.
+Invariant: each season has a ranking of its own, so a past season never changes. A board with a reset date
+needs no scheduled job. Once the date has passed, the stored definition is read as that of the next season.
 """
 
 import itertools
@@ -21,14 +21,13 @@ from chalicelib.api.responses import Answer
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, Unprocessable
-from chalicelib.leaderboards.schemas import BoardAnswer, BoardBody, SeasonBody
+from chalicelib.leaderboards.schemas import BoardBody, BoardDetails, SeasonBody
 from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
 
-LASTING = ("decimals", "min", "max", "order", "operator", "shards")  # what every score depends on
-REMEMBERED = 1_000  # boards
-TRIES = 20  # of an admin who changes a board that others change at the same moment
-UNKNOWN = "board: there is no leaderboard {}"
+IMMUTABLE_FIELDS = ("decimals", "min", "max", "order", "operator", "shards")  # every score depends on them
+CACHE_SIZE = 1_000  # boards per process
+MAX_ATTEMPTS = 20  # of one change, while other changes of the same board succeed
 
 
 class Board(NamedTuple):
@@ -48,25 +47,26 @@ class Board(NamedTuple):
     resets: str | None
 
     @property
-    def values(self) -> Scale:
-        """Answer the scale of the values that may be submitted."""
-        return _scale(self.decimals, self.min, self.max, self.order)
+    def value_scale(self) -> Scale:
+        """Return the scale of the values that may be submitted."""
+        return _build_scale(self.decimals, self.min, self.max, self.order)
 
     @property
     def scale(self) -> Scale:
-        """Answer the scale of scores: what sums of values may come to, too."""
+        """Return the scale of the scores. On an `increment` board it covers sums of values."""
         if self.operator != "increment":
-            return self.values
-        return self.values._replace(least=-MOST if self.min < 0 else 0, most=MOST if self.max > 0 else 0)
+            return self.value_scale
+        least = -MOST if self.min < 0 else 0
+        return self.value_scale._replace(least=least, most=MOST if self.max > 0 else 0)
 
     @property
     def ranking(self) -> Ranking:
-        """Answer the ranking of this season."""
+        """Return the ranking of this season."""
         return Ranking(f"BOARD#{self.name}#{self.season}", self.scale, self.shards)
 
     @property
-    def falls(self) -> bool:
-        """Tell whether a score can get worse."""
+    def scores_can_worsen(self) -> bool:
+        """Return whether a submission can make a score worse."""
         if self.operator == "increment":
             return self.min < 0 if self.order == "desc" else self.max > 0
         return self.operator == "set"
@@ -76,77 +76,81 @@ class Board(NamedTuple):
 
 
 def definition_key(board: str) -> Key:
-    """Key what a board is, and the season that is on."""
+    """Return the key of a board's definition."""
     return Key(f"BOARD#{board}", "DEFINITION")
 
 
 def season_key(board: str, season: int) -> Key:
-    """Key a season that is over."""
+    """Return the key of a past season."""
     return Key(f"BOARD#{board}", f"SEASON#{season}")
 
 
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[BoardAnswer]:
-    """Make a board, or give one another title, unit or date to reset on.
+def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[BoardDetails]:
+    """Create a board (201), or change its title, unit or reset date (200).
 
-    Whoever sends what is there already is answered, and nothing is written. Raises Conflict when it is there
-    with another scale, operator or number of shards, Unprocessable for a range that is empty or too fine,
-    Busy when others change it again and again. Costs 1 RCU and 1 WCU; a change 1.5 RCU and 2 WCU, after a
-    season 4.
+    A request that equals the stored definition writes nothing.
+
+    Cost: 1 RCU and 1 WCU for a new board. 1.5 RCU and 2 WCU for a change, or 4 WCU if a season has ended.
+    Raises: BadRequest, Conflict if a field that scores depend on differs, Unprocessable for an empty range or
+    one with too many decimals, Busy after repeated concurrent changes.
     """
-    wanted = _wanted(name, body, now)
-    for number in range(TRIES):
-        found = table.get(definition_key(name), consistent=True)
-        if found is None:
-            if table.put(_item(wanted), condition="attribute_not_exists(pk)"):
-                return Answer(_described(wanted, 0), status=201)
+    wanted = _parse_definition(name, body, now)
+    for attempt in range(MAX_ATTEMPTS):
+        item = table.get(definition_key(name), consistent=True)
+        if item is None:
+            if table.put(_to_item(wanted), condition="attribute_not_exists(pk)"):
+                return Answer(_to_details(wanted, 0), status=201)
             continue
-        stored = _read(found)
-        board = _current(stored, now)
-        changed = [field for field in LASTING if getattr(board, field) != getattr(wanted, field)]
+        stored = _from_item(item)
+        board = _as_of(stored, now)
+        changed = [field for field in IMMUTABLE_FIELDS if getattr(board, field) != getattr(wanted, field)]
         if changed:
-            raise Conflict(f"{changed[0]}: the scores of {name[:40]} depend on it; make another board")
+            raise Conflict(
+                f"{changed[0]}: cannot be changed, because the scores of {name[:40]} depend on it. "
+                "Create another leaderboard."
+            )
         board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
-        if board == stored or _write(table, stored, board):
-            return Answer(_described(board, count_players(table, board.ranking)), status=200)
-        table.back_off(number)
-    raise Busy(f"{name[:40]} is being changed by others: try again in a moment.")
+        if board == stored or _replace_definition(table, stored, board):
+            return Answer(_to_details(board, count_players(table, board.ranking)), status=200)
+        table.back_off(attempt)
+    raise _too_many_changes(name)
 
 
-def reset(table: Table, name: str, body: SeasonBody, now: datetime) -> Answer[BoardAnswer]:
-    """End a season, unless it is over: the next one begins without players.
+def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Answer[BoardDetails]:
+    """End a season and begin the next one without players (201), unless the season has ended before (200).
 
-    When others change the board meanwhile, it is read again. Raises NotFound, Conflict for a season that is
-    yet to come, and Busy when others change it again and again. Costs 1 RCU and 4 WCU.
+    Cost: 1 RCU and 4 WCU.
+    Raises: NotFound, Conflict for a future season, Busy after repeated concurrent changes.
     """
-    for number in range(TRIES):
-        found = table.get(definition_key(name), consistent=True)
-        if found is None:
-            raise NotFound(UNKNOWN.format(name[:40]))
-        stored = _read(found)
-        board = _current(stored, now)
+    for attempt in range(MAX_ATTEMPTS):
+        item = table.get(definition_key(name), consistent=True)
+        if item is None:
+            raise _not_found(name)
+        stored = _from_item(item)
+        board = _as_of(stored, now)
         if body.season > board.season:
-            raise Conflict(f"season: {name[:40]} is in season {board.season}")
+            raise Conflict(f"season: the current season of {name[:40]} is {board.season}")
         if body.season < board.season:
-            return Answer(_described(board, count_players(table, board.ranking)), status=200)
+            return Answer(_to_details(board, count_players(table, board.ranking)), status=200)
         following = board._replace(season=board.season + 1, started=times.answer(now), resets=None)
-        if _write(table, stored, board, following):
-            return Answer(_described(following, 0), status=201)
-        table.back_off(number)
-    raise Busy(f"{name[:40]} is being changed by others: try again in a moment.")
+        if _replace_definition(table, stored, board, following):
+            return Answer(_to_details(following, 0), status=201)
+        table.back_off(attempt)
+    raise _too_many_changes(name)
 
 
-def _write(table: Table, stored: Board, *later: Board) -> bool:
-    """Write the last of some definitions over the stored one, and the seasons left behind.
+def _replace_definition(table: Table, stored: Board, *later: Board) -> bool:
+    """Write the last of several successive definitions, and an item for each season that they end.
 
-    Return False when the stored definition is no longer what was read.
+    Returns False if the stored definition has changed since it was read.
     """
     condition = "season = :season AND started = :started AND title = :title AND #unit = :unit"
     condition += " AND resets = :resets"
     values = {f":{name}": getattr(stored, name) for name in ("season", "started", "title", "unit", "resets")}
-    definition = {"Item": _item(later[-1]), "ConditionExpression": condition}
+    definition = {"Item": _to_item(later[-1]), "ConditionExpression": condition}
     definition["ExpressionAttributeNames"] = {"#unit": "unit"}
     actions = [{"Put": definition | {"ExpressionAttributeValues": values}}]
     for before, after in itertools.pairwise((stored, *later)):
@@ -160,11 +164,15 @@ def _write(table: Table, stored: Board, *later: Board) -> bool:
 
 
 def find(table: Table, name: str, now: datetime, season: int = 0, *, consistent: bool = False) -> Board:
-    """Answer a board in a season (0: the one that is on). Raises NotFound. Costs 0.5 RCU, consistent 1."""
-    return _chosen(name, table.get(definition_key(name), consistent=consistent), now, season)
+    """Return a board in a season. Season 0 is the current one.
+
+    Cost: 0.5 RCU, or 1 if consistent.
+    Raises: NotFound.
+    """
+    return _in_season(name, table.get(definition_key(name), consistent=consistent), now, season)
 
 
-def find_with(
+def find_with_items(
     table: Table,
     name: str,
     now: datetime,
@@ -173,92 +181,109 @@ def find_with(
     *,
     consistent: bool = False,
 ) -> tuple[Board, dict[Key, Item]]:
-    """Answer a board, and items whose keys depend on it, in one round trip if the board is as it last was.
+    """Return a board, and items whose keys depend on it, in one round trip if the cached board is current.
 
-    What this process last met is a guess, never trusted. Costs 0.5 RCU a key and as much for the definition,
-    consistent 1 each. Raises NotFound.
+    The process caches the boards that it has read, to guess the keys. The definition is read in any case.
+    If the guess was wrong, a second round trip reads the missing items.
+
+    Cost: 0.5 RCU for the definition and for each key, or 1 if consistent.
+    Raises: NotFound.
     """
-    guess = _met().get(name)
-    guessed = list(keys(guess._replace(season=season or guess.season))) if guess else []
-    items = table.get_many([definition_key(name), *guessed], consistent=consistent)
-    board = _chosen(name, items.get(definition_key(name)), now, season)
-    if missing := [key for key in keys(board) if key not in guessed]:
+    cached = _cached_boards().get(name)
+    guessed_keys = list(keys(cached._replace(season=season or cached.season))) if cached else []
+    items = table.get_many([definition_key(name), *guessed_keys], consistent=consistent)
+    board = _in_season(name, items.get(definition_key(name)), now, season)
+    if missing := [key for key in keys(board) if key not in guessed_keys]:
         items |= table.get_many(missing, consistent=consistent)
-    if not season or not guess:  # a past season is no guess for the one that is on
-        if len(_met()) >= REMEMBERED:
-            _met().clear()
-        _met()[name] = board
+    if not season or not cached:  # a past season says nothing about the current one
+        if len(_cached_boards()) >= CACHE_SIZE:
+            _cached_boards().clear()
+        _cached_boards()[name] = board
     return board, items
 
 
-def describe(table: Table, name: str, now: datetime, season: int = 0) -> BoardAnswer:
-    """Answer a board, and how many players it ranks. Raises NotFound. Costs 1 RCU, with a season 1.5."""
+def describe(table: Table, name: str, now: datetime, season: int = 0) -> BoardDetails:
+    """Return a board, and the number of players that it ranks.
+
+    Cost: 1 RCU, or 1.5 with a season.
+    Raises: NotFound.
+    """
     board = find(table, name, now, season)
-    ended = None if _current(board, now) == board else board.resets  # nobody may have written it down yet
+    # A season that ended at its reset date has no item until the next write of the definition.
+    ended = None if _as_of(board, now) == board else board.resets
     if past := table.get(season_key(name, season)) if season else None:
         board, ended = board._replace(started=past["started"]), past["ended"]
     board = board._replace(resets=None) if ended else board
-    return _described(board, count_players(table, board.ranking), ended)
+    return _to_details(board, count_players(table, board.ranking), ended)
 
 
 @cache
-def _met() -> dict[str, Board]:
-    """Answer the boards that this process has met."""
+def _cached_boards() -> dict[str, Board]:
+    """Return the boards that this process has read, by name."""
     return {}
 
 
-def _chosen(name: str, item: Item | None, now: datetime, season: int) -> Board:
+def _in_season(name: str, item: Item | None, now: datetime, season: int) -> Board:
+    """Parse a definition and select a season. Raises NotFound for a missing item and for a future season."""
     if item is None:
-        raise NotFound(UNKNOWN.format(name[:40]))
-    stored = _read(item)
-    board = _current(stored, now)
+        raise _not_found(name)
+    stored = _from_item(item)
+    board = _as_of(stored, now)
     if season > board.season:
-        raise NotFound(f"season: {name[:40]} is in season {board.season}")
+        raise NotFound(f"season: the current season of {name[:40]} is {board.season}")
     return stored if season == stored.season else board._replace(season=season or board.season)
 
 
-def _current(board: Board, now: datetime) -> Board:
-    """Answer a board as it is now: past its date, in its next season."""
+def _as_of(board: Board, now: datetime) -> Board:
+    """Return a board as it is at an instant. After its reset date it is in the next season."""
     if not board.resets or times.instant(board.resets) > now:
         return board
     return board._replace(season=board.season + 1, started=board.resets, resets=None)
 
 
-def _wanted(name: str, body: BoardBody, now: datetime) -> Board:
-    """Check what a board is to be, as one in its first season."""
-    fields = {field: getattr(body, field) for field in ("title", "unit", *LASTING)}
+def _parse_definition(name: str, body: BoardBody, now: datetime) -> Board:
+    """Return the requested board in its first season. Raises BadRequest, Unprocessable."""
+    fields = {field: getattr(body, field) for field in ("title", "unit", *IMMUTABLE_FIELDS)}
     try:
         resets = None if body.resets is None else times.answer(times.instant(body.resets))
     except ValueError as error:
         raise BadRequest(f"resets: {error}") from None
     board = Board(name=name, season=1, started=times.answer(now), resets=resets, **fields)
     if resets and times.instant(resets) <= now:
-        raise Unprocessable("resets: it must be in the future")
+        raise Unprocessable("resets: must be in the future")
     for field in ("min", "max"):
         try:
             Scale(-MOST, MOST, board.decimals, descending=True).units(getattr(board, field))
         except ValueError as error:
             raise Unprocessable(f"{field}: {error}") from None
     if board.min > board.max:
-        raise Unprocessable("min: it must not be above max")
+        raise Unprocessable("min: must not be greater than max")
     return board
 
 
-def _scale(decimals: int, least: Decimal, most: Decimal, order: str) -> Scale:
-    units = Scale(-MOST, MOST, decimals, order == "desc")
-    return units._replace(least=units.units(least), most=units.units(most))
+def _build_scale(decimals: int, least: Decimal, most: Decimal, order: str) -> Scale:
+    widest = Scale(-MOST, MOST, decimals, order == "desc")
+    return widest._replace(least=widest.units(least), most=widest.units(most))
 
 
-def _item(board: Board) -> Item:
+def _to_item(board: Board) -> Item:
     fields = board._asdict()
     return definition_key(fields.pop("name"))._asdict() | fields
 
 
-def _read(item: Item) -> Board:
+def _from_item(item: Item) -> Board:
     fields = {field: item[field] for field in Board._fields if field != "name"}
     return Board(name=item["pk"].removeprefix("BOARD#"), **fields)
 
 
-def _described(board: Board, count: int, ended: str | None = None) -> BoardAnswer:
+def _to_details(board: Board, count: int, ended: str | None = None) -> BoardDetails:
     fields: dict[str, Any] = board._asdict()
-    return BoardAnswer(board=fields.pop("name"), players=count, ended=ended, **fields)
+    return BoardDetails(board=fields.pop("name"), players=count, ended=ended, **fields)
+
+
+def _not_found(name: str) -> NotFound:
+    return NotFound(f"board: no leaderboard named {name[:40]}")
+
+
+def _too_many_changes(name: str) -> Busy:
+    return Busy(f"Other requests are changing the leaderboard {name[:40]}. Please retry.")

@@ -1,12 +1,15 @@
-"""Where players stand on a leaderboard: "211th of 1539", the entries around, the spread of scores.
+"""Read leaderboards: a player's rank ("211th of 1539"), entries, distribution, submissions, and live data.
 
-The items are those of boards.py, leaderboards.py and ranking.py. Nothing here writes.
+This module writes nothing. The items belong to `boards.py`, `scores.py` and `chalicelib/ranking/ranking.py`.
 
-What a read guarantees. A score is there as soon as its submission is answered; entries and tree follow with
-the stream, both in one transaction. So a list, a place and a rank are of one state, at most as far behind as
-the stream, and agree for all whose scores are settled. One's own pending change never makes a rank worse
-than both before and after: a gain is ranked by the new score among the others, and where scores can fall,
-a change that is pending or fresh is read as it was at one moment, without one's own old entry.
+Invariants of a read:
+
+- A score is visible as soon as its submission returns.
+- The stream updates a player's entry and the tree in one transaction. Entries, places and ranks are therefore
+  of one state, at most one stream delay old, and they agree for every player without a pending change.
+- A player's own pending change never makes the rank worse than both the old and the new rank. A gain is
+  ranked by the new score. On a board where scores can worsen, a pending or recent change is read in one
+  transaction, and the player's own old entry is not counted.
 """
 
 import json
@@ -15,180 +18,240 @@ from datetime import UTC, datetime
 
 from chalicelib import times
 from chalicelib.api import cursors
+from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, NotFound
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.boards import Board
-from chalicelib.leaderboards.schemas import BoardQuery
-from chalicelib.leaderboards.score_schemas import (
+from chalicelib.leaderboards.schemas import (
+    Activities,
+    ActivitiesQuery,
+    Activity,
     BoardEntry,
+    BoardQuery,
     Distribution,
     Entries,
     EntriesQuery,
-    Live,
     ScoreBucket,
     Standing,
     StandingQuery,
+    TopEntries,
 )
-from chalicelib.ranking import entries as ranking_entries
-from chalicelib.ranking import ranking
+from chalicelib.ranking import entries, ranking
 from chalicelib.ranking.entries import EntriesPage, Entry
 from chalicelib.ranking.ranking import Position
 from chalicelib.ranking.tree import TIE
 from chalicelib.settings import Settings
 
-FRESH = 60  # seconds in which a replica of the table may lag behind, with much to spare
-TRIES = 5  # of a snapshot, while the score itself goes on changing
-NODES = 10  # read of a level at most, to find one that shows a spread
-BUCKETS = 50
-ROUND = [step * 10**power for power in range(19) for step in (1, 2, 5)]
+REPLICA_LAG = 60  # seconds: an upper bound of the delay of an eventually consistent read
+MAX_ATTEMPTS = 5  # of a snapshot, while the score changes
+NODES_PER_LEVEL = 10  # read at most, to find the first level with more ranges than this
+MAX_BUCKETS = 50
+ROUND_NUMBERS = [step * 10**power for power in range(19) for step in (1, 2, 5)]
 
 
 # -- one player ----------------------------------------------------------------------------------------
 
 
-def standing(table: Table, name: str, player: str, query: StandingQuery, now: datetime) -> Standing:
-    """Answer a player's score, rank, and what is missing to the next place.
+def get_standing(table: Table, name: str, player: str, query: StandingQuery, now: datetime) -> Standing:
+    """Return a player's score, rank, and distance to the next better score.
 
-    Raises NotFound. Costs 0.5 RCU for board, score, index and each two digits of the scale (3 from 0 to
-    999,999; 5.5 for sums), in two round trips. A score that can fall reads its entry too, and while it may
-    be unsettled, score, entry and digits as at one moment: 2 RCU each more, instead of the digits' 0.5. So
-    it is when it is asked for `consistent`; board and score are read strongly first then, 1 RCU each.
+    Cost: 0.5 RCU each for the board, the score, the index and every two digits of the scale. That is 3 RCU
+    for scores from 0 to 999,999, and 5.5 for sums. It takes two round trips. On a board where scores can
+    worsen, the player's entry costs 0.5 RCU more. After a recent change, and with `consistent`, the score,
+    the entry and the digits cost 2 RCU each instead, as they are read in one transaction. With `consistent`,
+    the board and the score also cost 1 RCU each.
+    Raises: NotFound, Busy if the score changes repeatedly.
     """
 
     def keys(board: Board) -> list[Key]:
         own = [scores.score_key(name, board.season, player)]
-        return [*own, ranking.entry_key(board.ranking.name, player)] if board.falls else own
+        return [*own, ranking.entry_key(board.ranking.name, player)] if board.scores_can_worsen else own
 
-    board, items = boards.find_with(table, name, now, query.season, keys, consistent=query.consistent)
+    board, items = boards.find_with_items(table, name, now, query.season, keys, consistent=query.consistent)
     score = items.get(keys(board)[0])
     if score is None:
-        raise NotFound(f"player: {player[:40]} has no score on {name[:40]}")
-    better = _better(table, board, score)
-    if query.consistent or (board.falls and _is_unsettled(board, player, score, items, now)):
-        seen, (score, position) = score, _snapshot(table, board, player, score)
-        if score["score"] != seen["score"]:
-            better = _better(table, board, score)
+        raise _no_score(player, name)
+    next_better = _begin_next_better(table, board, score)
+    if query.consistent or (board.scores_can_worsen and _is_pending(board, player, score, items, now)):
+        before, (score, position) = score, _read_snapshot(table, board, player, score)
+        if score["score"] != before["score"]:
+            next_better = _begin_next_better(table, board, score)
     else:
         merit = board.scale.merit(score["score"])
         nodes = table.get_many(ranking.path_keys(board.ranking, merit))
         position = ranking.compute_position(board.ranking, merit, nodes)
     of = max(position.of, position.rank)
-    following = next((board.scale.score(entry.merit) for entry in better() if entry.player != player), None)
+    better_scores = (board.scale.score(entry.merit) for entry in next_better() if entry.player != player)
+    next_score = next(better_scores, None)
     return Standing(
         player=player,
         score=score["score"],
         rank=position.rank,
         of=of,
         percentile=round(100 * (of - position.rank + 1) / of, 2),
-        to_next=None if following is None or position.rank == 1 else abs(following - score["score"]),
+        to_next=None if next_score is None or position.rank == 1 else abs(next_score - score["score"]),
     )
 
 
-def _better(table: Table, board: Board, score: Item) -> Callable[[], list[Entry]]:
-    """Begin to read the two entries next above a score: one of them may be the player's own old one."""
-    return ranking_entries.start_listing_above(
+def _begin_next_better(table: Table, board: Board, score: Item) -> Callable[[], list[Entry]]:
+    """Begin to read the next two entries above a score. One of them may be the player's own old entry."""
+    return entries.start_listing_above(
         table, board.ranking, 2, (board.scale.merit(score["score"]) + 1) * TIE - 1
     )
 
 
-def _is_unsettled(board: Board, player: str, score: Item, items: Mapping[Key, Item], now: datetime) -> bool:
-    """Tell whether a score has changed so lately that entry and tree may not have it."""
+def _is_pending(board: Board, player: str, score: Item, items: Mapping[Key, Item], now: datetime) -> bool:
+    """Return whether the entry and the tree may not contain a score yet."""
     entry = items.get(ranking.entry_key(board.ranking.name, player), {})
-    settled = board.ranking.entry_number(board.scale.merit(score["score"]), player)
-    return bool(entry.get("gsi1sk") != settled or times.epoch(now) - score["changed"] < FRESH)
+    expected = board.ranking.entry_number(board.scale.merit(score["score"]), player)
+    return bool(entry.get("gsi1sk") != expected or times.epoch(now) - score["changed"] < REPLICA_LAG)
 
 
-def _snapshot(table: Table, board: Board, player: str, score: Item) -> tuple[Item, Position]:
-    """Read a score and its position as of one moment; the player's own old entry is not counted against it.
+def _read_snapshot(table: Table, board: Board, player: str, score: Item) -> tuple[Item, Position]:
+    """Read a score and its position in one transaction. The player's own old entry is not counted.
 
-    Raises NotFound, Busy when the score changes again and again. Costs 2 RCU an item.
+    Cost: 2 RCU per item.
+    Raises: NotFound, Busy if the score changes repeatedly.
     """
-    held, own = board.ranking, scores.score_key(board.name, board.season, player)
-    at = ranking.entry_key(held.name, player)
-    for _ in range(TRIES):
-        merit = held.scale.merit(score["score"])
-        items = table.get_together([own, at, *ranking.path_keys(held, merit)])
-        if own not in items:
-            raise NotFound(f"player: {player[:40]} has no score on {board.name[:40]}")
-        if items[own]["score"] == score["score"]:
-            position, old = ranking.compute_position(held, merit, items), items.get(at, {}).get("gsi1sk", 0)
-            ahead = old // TIE > merit
-            return items[own], position._replace(rank=position.rank - ahead, of=position.of + (old == 0))
-        score = items[own]
-    raise Busy("The score goes on changing: try again in a moment.")
+    score_key = scores.score_key(board.name, board.season, player)
+    entry_key = ranking.entry_key(board.ranking.name, player)
+    for _ in range(MAX_ATTEMPTS):
+        merit = board.scale.merit(score["score"])
+        path = ranking.path_keys(board.ranking, merit)
+        items = table.get_together([score_key, entry_key, *path])
+        if score_key not in items:
+            raise _no_score(player, board.name)
+        if items[score_key]["score"] == score["score"]:
+            position = ranking.compute_position(board.ranking, merit, items)
+            old_number = items.get(entry_key, {}).get("gsi1sk", 0)
+            is_old_better = old_number // TIE > merit
+            is_unranked = old_number == 0
+            rank, of = position.rank - is_old_better, position.of + is_unranked
+            return items[score_key], position._replace(rank=rank, of=of)
+        score = items[score_key]
+    raise Busy("Other submissions of this player are being written. Please retry.")
 
 
-# -- lists ---------------------------------------------------------------------------------------------
+def list_activities(
+    table: Table,
+    name: str,
+    player: str,
+    query: ActivitiesQuery,
+    caller: Caller,
+    settings: Settings,
+    now: datetime,
+) -> Activities:
+    """Return a page of a player's submissions, ordered by id.
 
-
-def entries(table: Table, name: str, query: EntriesQuery, settings: Settings, now: datetime) -> Entries:
-    """Answer a part of a leaderboard, best first: the top, after a cursor, from a place, around a player.
-
-    A place inside a tie begins there, at the shared rank. A cursor stays in the season in which the list
-    began. Raises NotFound, BadCursor. Costs 0.5 RCU for the board (around a player 1.5), and what
-    `ranking_entries.list_ranked` says.
+    Cost: 0.5 RCU, and 0.5 per 4 KB (about 30 submissions).
+    Raises: NotFound, Forbidden, BadCursor.
     """
-    asked = ("entries", name, str(query.season), str(query.place), query.around or "")
-    season, below = json.loads(cursors.read(settings, asked, query.cursor) or f"[{query.season}, 0]")
+    boards.find(table, name, now)
+    scores.resolve_player(player, caller)
+    first, cursor_scope = scores.activity_key(name, player, ""), ("activities", name, player)
+    after = cursors.read(settings, cursor_scope, query.cursor)
+    page = table.query(
+        first.pk,
+        (first.sk, first.sk[:-1] + "$"),  # `$` follows `#` in ASCII
+        limit=query.limit,
+        start={"pk": first.pk, "sk": after} if after else None,
+    )
+    items = [
+        Activity(
+            id=item["sk"].removeprefix(first.sk),
+            value=item["value"],
+            time=times.answer(times.instant(item["time"])),
+            season=item["season"],
+        )
+        for item in page.items
+    ]
+    next_place = page.next["sk"] if page.next else ""
+    return Activities(items=items, cursor=cursors.write(settings, cursor_scope, next_place))
+
+
+# -- entries -------------------------------------------------------------------------------------------
+
+
+def list_entries(table: Table, name: str, query: EntriesQuery, settings: Settings, now: datetime) -> Entries:
+    """Return a part of a leaderboard, best score first: its top, a cursor, a place, or around a player.
+
+    A place inside a tie begins there, with the shared rank. A cursor stays in the season of its first page.
+
+    Cost: 0.5 RCU for the board, or 1.5 around a player, and the cost of `entries.list_ranked`.
+    Raises: NotFound, BadCursor.
+    """
+    cursor_scope = ("entries", name, str(query.season), str(query.place), query.around or "")
+    place = cursors.read(settings, cursor_scope, query.cursor)
+    season, below = json.loads(place or f"[{query.season}, 0]")
     if query.around and not below:
-        board, around = _number(table, name, query.around, season, now)
+        board, around = _find_entry_number(table, name, query.around, season, now)
     else:
         board, around = boards.find(table, name, now, season), 0
-    found = ranking_entries.list_ranked(
+    part = entries.list_ranked(
         table, board.ranking, query.limit, below=below, place=query.place, around=around
     )
-    more = json.dumps((board.season, found.items[-1].entry.number)) if found.has_more else ""
-    return Entries(items=_shown(board, found), cursor=cursors.write(settings, asked, more))
+    next_place = json.dumps((board.season, part.items[-1].entry.number)) if part.has_more else ""
+    cursor = cursors.write(settings, cursor_scope, next_place)
+    return Entries(items=_to_board_entries(board, part), cursor=cursor)
 
 
-def _number(table: Table, name: str, player: str, season: int, now: datetime) -> tuple[Board, int]:
-    """Answer a board and the number of a player's entry; of one who is not listed yet, as it will be.
+def _find_entry_number(table: Table, name: str, player: str, season: int, now: datetime) -> tuple[Board, int]:
+    """Return a board and the number of a player's entry.
 
-    Raises NotFound.
+    A player whose first entry is pending gets the number that the entry will have.
+
+    Raises: NotFound.
     """
 
     def keys(board: Board) -> list[Key]:
         entry = ranking.entry_key(board.ranking.name, player)
         return [entry, scores.score_key(name, board.season, player)]
 
-    board, items = boards.find_with(table, name, now, season, keys)
+    board, items = boards.find_with_items(table, name, now, season, keys)
     entry, score = (items.get(key) for key in keys(board))
     if score is None:
-        raise NotFound(f"player: {player[:40]} has no score on {name[:40]}")
+        raise _no_score(player, name)
     merit = board.scale.merit(score["score"])
     return board, (entry or {}).get("gsi1sk") or board.ranking.entry_number(merit, player)
 
 
-def _shown(board: Board, found: EntriesPage) -> list[BoardEntry]:
+def _to_board_entries(board: Board, part: EntriesPage) -> list[BoardEntry]:
     return [
         BoardEntry(rank=rank, player=entry.player, score=board.scale.score(entry.merit))
-        for rank, entry in found.items
+        for rank, entry in part.items
     ]
+
+
+def _no_score(player: str, name: str) -> NotFound:
+    return NotFound(f"player: {player[:40]} has no score on {name[:40]}")
 
 
 # -- all scores ----------------------------------------------------------------------------------------
 
 
-def distribution(table: Table, name: str, query: BoardQuery, now: datetime) -> Distribution:
-    """Count the players by ranges of scores of one round width, from the least score to the greatest.
+def get_distribution(table: Table, name: str, query: BoardQuery, now: datetime) -> Distribution:
+    """Count the players in ranges of scores of one round width, from the least score to the greatest.
 
-    At most 50 ranges, gaps as 0; as fine as the tree is on the first level that shows more than ten ranges.
-    Raises NotFound. Costs 0.5 RCU, and as much a node: at most ten a level.
+    There are at most 50 ranges, and empty ranges are included. The resolution is that of the first level of
+    the tree that shows more than ten ranges.
+
+    Cost: 0.5 RCU for the board and for each node, of which there are at most ten per level.
+    Raises: NotFound.
     """
     board = boards.find(table, name, now, query.season)
-    found = ranking.count_by_merit(table, board.ranking, NODES)
-    if not found:
+    counts = ranking.count_by_merit(table, board.ranking, NODES_PER_LEVEL)
+    if not counts:
         return Distribution(items=[])
-    width = len(next(iter(found)))
-    low, high = (end(merits.start for merits in found) for end in (min, max))
-    width *= next(by for by in ROUND if (high - low) // (width * by) < BUCKETS - 1)
-    counted = dict.fromkeys(range((low - 1) // width, (high - 1) // width + 1), 0)
-    for merits, count in found.items():
-        counted[(merits.start - 1) // width] += count
+    width = len(next(iter(counts)))
+    low, high = (end(merits.start for merits in counts) for end in (min, max))
+    width *= next(by for by in ROUND_NUMBERS if (high - low) // (width * by) < MAX_BUCKETS - 1)
+    by_bucket = dict.fromkeys(range((low - 1) // width, (high - 1) // width + 1), 0)
+    for merits, count in counts.items():
+        by_bucket[(merits.start - 1) // width] += count
     buckets = []
-    for number, count in counted.items():
+    for number, count in by_bucket.items():
         ends = (number * width + 1, min((number + 1) * width, board.scale.span))
         least, most = sorted(board.scale.score(merit) for merit in ends)
         buckets.append(ScoreBucket(from_=least, to=most, players=count))
@@ -199,15 +262,18 @@ def distribution(table: Table, name: str, query: BoardQuery, now: datetime) -> D
 
 
 def topic(key: Key) -> str | None:
-    """Name the board that an entry is on; None for any other item."""
+    """Return the name of the board that an entry belongs to, or None for any other item."""
     return key.sk.split("#")[2] if key.sk.startswith("RANKED#BOARD#") else None
 
 
-def live(table: Table, name: str) -> Live:
-    """Answer a board's first ten and how many players it ranks. Costs 2 RCU."""
+def live(table: Table, name: str) -> TopEntries:
+    """Return the ten best players of a board, and the number of ranked players.
+
+    Cost: 2 RCU.
+    Raises: NotFound.
+    """
     now = datetime.now(UTC)
     board = boards.find(table, name, now)
-    items = _shown(board, ranking_entries.list_ranked(table, board.ranking, 10))
-    return Live(
-        board=name, season=board.season, players=ranking.count_players(table, board.ranking), items=items
-    )
+    items = _to_board_entries(board, entries.list_ranked(table, board.ranking, 10))
+    count = ranking.count_players(table, board.ranking)
+    return TopEntries(board=name, season=board.season, players=count, items=items)

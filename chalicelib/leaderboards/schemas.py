@@ -1,33 +1,42 @@
-"""What enters and what leaves: leaderboards."""
+"""Request and response schemas of leaderboards."""
 
 from decimal import Decimal
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
-from chalicelib.api.schemas import Identifier, Instant, Schema, StoredIdentifier
+from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 from chalicelib.ranking.tree import MOST
 
-Board = Annotated[StoredIdentifier, Meta(description="The leaderboard's name")]
-Player = Annotated[StoredIdentifier, Meta(description="The player's name")]
-Players = Annotated[int, Meta(description="How many players are ranked", ge=0, examples=[1539])]
-Season = Annotated[int, Meta(description="A season, from 1", ge=1, le=MOST)]
-SeasonWanted = Annotated[
-    int, Meta(description="A season, from 1; 0 and without one: the one that is on", ge=0, le=MOST)
+BoardName = Annotated[StoredIdentifier, Meta(description="The leaderboard's name")]
+PlayerName = Annotated[StoredIdentifier, Meta(description="The player's name")]
+PlayerCount = Annotated[int, Meta(description="The number of ranked players", ge=0, examples=[1539])]
+SeasonNumber = Annotated[int, Meta(description="The number of the season, from 1", ge=1, le=MOST)]
+RequestedSeason = Annotated[
+    int,
+    Meta(description="The number of the season, from 1. The default 0 is the current season", ge=0, le=MOST),
+]
+Score = Annotated[Decimal, Meta(description="The exact score", examples=[15.39])]
+Rank = Annotated[
+    int,
+    Meta(description="1 plus the number of strictly better players. Equal scores share a rank", ge=1),
 ]
 Order = Annotated[
     Literal["desc", "asc"],
-    Meta(description="Which score is best: the greatest (`desc`) or the least (`asc`)"),
+    Meta(description="The best score is the greatest (`desc`) or the least (`asc`)"),
 ]
 Operator = Annotated[
     Literal["increment", "best", "set"],
-    Meta(description="What a value does to the score: adds to it, replaces a worse one, or replaces it"),
+    Meta(
+        description="How a submitted value changes the score. `increment` adds the value. "
+        "`best` keeps the better of the two. `set` keeps the value with the latest time"
+    ),
 ]
 Resets = (
     Annotated[
         str,
         Meta(
-            description="When the next season begins by itself; null: when an admin says so",
+            description="When the next season begins automatically. Null: only an admin ends the season",
             examples=["2027-01-01T00:00:00Z"],
             extra_json_schema={"format": "date-time"},
         ),
@@ -36,29 +45,35 @@ Resets = (
 )
 
 
+# -- boards --------------------------------------------------------------------------------------------
+
+
 class NewBoardPath(Schema):
-    """A leaderboard, which may be a new one."""
+    """Path parameters of a leaderboard that may not exist yet."""
 
     board: Annotated[Identifier, Meta(description="The leaderboard's name")]
 
 
 class BoardPath(Schema):
-    """A leaderboard."""
+    """Path parameters of a leaderboard."""
 
-    board: Board
+    board: BoardName
 
 
 class PlayerPath(Schema):
-    """A player on a leaderboard."""
+    """Path parameters of a player on a leaderboard."""
 
-    board: Board
-    player: Player
+    board: BoardName
+    player: PlayerName
 
 
 class BoardBody(Schema):
-    """What a leaderboard is to be. Once made, its decimals, range, order, operator and shards stay."""
+    """The definition of a leaderboard.
 
-    EXAMPLES: ClassVar = {
+    `decimals`, `min`, `max`, `order`, `operator` and `shards` cannot be changed later.
+    """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
         "points": {"title": "Points", "unit": "points", "operator": "increment"},
         "a race": {
             "title": "City marathon",
@@ -71,27 +86,32 @@ class BoardBody(Schema):
         },
     }
 
-    title: Annotated[str, Meta(description="For people", min_length=1, max_length=200)]
-    unit: Annotated[str, Meta(description="What is counted", max_length=40)] = ""
-    decimals: Annotated[int, Meta(description="Decimals that a value may have", ge=0, le=9)] = 0
-    min: Annotated[Decimal, Meta(description="The least value that is taken")] = Decimal(0)
-    max: Annotated[Decimal, Meta(description="The greatest value that is taken")] = Decimal(1_000_000)
+    title: Annotated[str, Meta(description="The title to display", min_length=1, max_length=200)]
+    unit: Annotated[str, Meta(description="The unit of the scores", max_length=40)] = ""
+    decimals: Annotated[int, Meta(description="The most decimals that a value may have", ge=0, le=9)] = 0
+    min: Annotated[Decimal, Meta(description="The least accepted value")] = Decimal(0)
+    max: Annotated[Decimal, Meta(description="The greatest accepted value")] = Decimal(1_000_000)
     order: Order = "desc"
     operator: Operator = "increment"
     resets: Resets = None
     shards: Annotated[
-        int, Meta(description="Index partitions: one for each 200 changed scores a second", ge=1, le=32)
+        int,
+        Meta(
+            description="The number of index partitions: one for each 200 changed scores per second",
+            ge=1,
+            le=32,
+        ),
     ] = 1
 
 
 class BoardQuery(Schema):
-    """A season of a leaderboard."""
+    """Query parameters that select a season of a leaderboard."""
 
-    season: SeasonWanted = 0
+    season: RequestedSeason = 0
 
 
-class BoardAnswer(BoardBody, kw_only=True):
-    """A leaderboard in one of its seasons, and how many players that ranks."""
+class BoardDetails(BoardBody, kw_only=True):
+    """A leaderboard in one of its seasons, with the number of ranked players."""
 
     EXAMPLES: ClassVar = {
         "points": {
@@ -118,16 +138,182 @@ class BoardAnswer(BoardBody, kw_only=True):
         ]
     }
 
-    board: Board
-    season: Season
+    board: BoardName
+    season: SeasonNumber
     started: Annotated[Instant, Meta(description="When the season began")]
-    ended: Annotated[Instant, Meta(description="When it ended; null: it is on")] | None
-    players: Players
+    ended: Annotated[Instant, Meta(description="When the season ended. Null: it is the current one")] | None
+    players: PlayerCount
 
 
 class SeasonBody(Schema):
-    """The season that is to end: the same request again ends nothing more."""
+    """The season to end. The same request again ends no further season."""
 
     EXAMPLES: ClassVar = {"end the first": {"season": 1}}
 
-    season: Season
+    season: SeasonNumber
+
+
+# -- scores --------------------------------------------------------------------------------------------
+
+
+class ScoreBody(Schema):
+    """A value for a player. Each id of a player counts once, in all seasons together."""
+
+    EXAMPLES: ClassVar = {
+        "ten points": {"id": "game-1", "value": 10},
+        "a finish": {"id": "finish", "value": 125.87, "time": "2026-11-21T10:00:00Z"},
+    }
+
+    id: Annotated[Identifier, Meta(description="The client's id of this submission", examples=["game-1"])]
+    value: Annotated[Decimal, Meta(description="The value to add or to set", examples=[10])]
+    time: (
+        Annotated[Instant, Meta(description="When the player reached the value. The default is now")] | None
+    ) = None
+    player: (
+        Annotated[
+            Identifier,
+            Meta(description="The player. The default is the caller. Only an admin may name another player"),
+        ]
+        | None
+    ) = None
+
+
+class ScoreResult(Schema):
+    """A player's score after a submission. Null: the player has been removed from the leaderboard since."""
+
+    EXAMPLES: ClassVar = {"a score": {"player": "player-1", "score": 1539}}
+
+    player: PlayerName
+    score: Score | None
+
+
+class ActivitiesQuery(Schema):
+    """Query parameters of a page of a player's submissions."""
+
+    limit: Annotated[int, Meta(description="The most submissions on a page", ge=1, le=1000)] = 100
+    cursor: Cursor = None
+
+
+class Activity(Schema):
+    """One submission of a player."""
+
+    id: Annotated[StoredIdentifier, Meta(description="The submission's id")]
+    value: Annotated[Decimal, Meta(description="The submitted value")]
+    time: Annotated[Instant, Meta(description="When the player reached the value")]
+    season: SeasonNumber
+
+
+class Activities(Schema):
+    """A page of a player's submissions on a leaderboard, ordered by id."""
+
+    EXAMPLES: ClassVar = {
+        "one": {
+            "items": [{"id": "game-1", "value": 10, "time": "2026-11-21T10:00:00Z", "season": 1}],
+            "cursor": None,
+        }
+    }
+
+    items: list[Activity]
+    cursor: Next
+
+
+# -- ranks ---------------------------------------------------------------------------------------------
+
+
+class StandingQuery(Schema):
+    """Query parameters of a player's rank."""
+
+    season: RequestedSeason = 0
+    consistent: Annotated[
+        bool, Meta(description="Read all items as of one moment, at four times the cost")
+    ] = False
+
+
+class Standing(Schema):
+    """A player's score and rank, for example "211th of 1539"."""
+
+    EXAMPLES: ClassVar = {
+        "211th of 1539": {
+            "player": "player-1",
+            "score": 420,
+            "rank": 211,
+            "of": 1539,
+            "percentile": 86.35,
+            "toNext": 3,
+        }
+    }
+
+    player: PlayerName
+    score: Score
+    rank: Rank
+    of: PlayerCount
+    percentile: Annotated[
+        float, Meta(description="The share of players that are not better, in percent", ge=0, le=100)
+    ]
+    to_next: (
+        Annotated[Decimal, Meta(description="The distance to the next better score. Null for rank 1")] | None
+    )
+
+
+class EntriesQuery(Schema):
+    """Query parameters of a part of a leaderboard: its top, a cursor, a place, or around a player."""
+
+    limit: Annotated[int, Meta(description="The most entries on a page", ge=1, le=100)] = 10
+    cursor: Cursor = None
+    place: Annotated[
+        int, Meta(description="The place of the first entry, from 1. The default 0 is the top", ge=0, le=MOST)
+    ] = 0
+    around: (
+        Annotated[StoredIdentifier, Meta(description="The player in the middle. Overrides `place`")] | None
+    ) = None
+    season: RequestedSeason = 0
+
+
+class BoardEntry(Schema):
+    """A player on a leaderboard."""
+
+    rank: Rank
+    player: PlayerName
+    score: Score
+
+
+class Entries(Schema):
+    """A page of a leaderboard, best score first."""
+
+    EXAMPLES: ClassVar = {
+        "the first two": {
+            "items": [
+                {"rank": 1, "player": "player-1", "score": 420},
+                {"rank": 1, "player": "player-2", "score": 420},
+            ],
+            "cursor": None,
+        }
+    }
+
+    items: list[BoardEntry]
+    cursor: Next
+
+
+class ScoreBucket(Schema):
+    """A range of scores that includes both of its ends."""
+
+    from_: Annotated[Decimal, Meta(description="The least score of the range")] = field(name="from")
+    to: Annotated[Decimal, Meta(description="The greatest score of the range")]
+    players: PlayerCount
+
+
+class Distribution(Schema):
+    """The number of players in each range of scores. Ranges have one width, no gaps, and ascend."""
+
+    EXAMPLES: ClassVar = {"two ranges": {"items": [{"from": 0, "to": 99, "players": 1328}]}}
+
+    items: list[ScoreBucket]
+
+
+class TopEntries(Schema):
+    """The ten best players of a leaderboard, as they are pushed to subscribers."""
+
+    board: StoredIdentifier
+    season: SeasonNumber
+    players: PlayerCount
+    items: list[BoardEntry]

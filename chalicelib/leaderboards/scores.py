@@ -1,12 +1,13 @@
-"""Scores: every submission counts once, and every score is in its season's ranking.
+"""Submit scores, remove players, and contribute scores to rankings.
 
 | item | pk | sk | holds |
 |---|---|---|---|
 | score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `scale`, `shards`, `time`, `changed` |
 | activity | `PLAYER#<player>` | `ACTIVITY#<board>#<id>` | one submission: `value`, `time`, `season` |
 
-An activity's key is what makes it count once, for ever and in one season. What a score adds to its ranking
-(`ranking.py`) is all that this file contributes; `standings.py` reads it.
+Invariant: a score and its activities change in one transaction. The key of an activity contains no season, so
+each id of a player counts once and in one season. A score contributes to the ranking of its season
+(`chalicelib/ranking/ranking.py`), and to nothing else.
 """
 
 from datetime import datetime, timedelta
@@ -15,7 +16,6 @@ from typing import Any, NamedTuple
 
 from chalicelib import times
 from chalicelib.aggregates.sums import Amount
-from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
 from chalicelib.api.responses import Answer
 from chalicelib.dynamo.items import Item, Key
@@ -23,25 +23,18 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Forbidden, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.boards import Board
-from chalicelib.leaderboards.score_schemas import (
-    Activities,
-    ActivitiesQuery,
-    Activity,
-    ScoreAnswer,
-    ScoreBody,
-)
+from chalicelib.leaderboards.schemas import ScoreBody, ScoreResult
 from chalicelib.ranking import ranking
 from chalicelib.ranking.ranking import Ranking
 from chalicelib.ranking.tree import Scale
-from chalicelib.settings import Settings
 
-AHEAD = timedelta(minutes=5)  # that a client's clock may be
-SEASONS = 10_000  # of a board: more than a thousand years of months
-TRIES = 8  # of a submission that others of the same player overtake
+MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a client's clock ahead of ours
+MAX_SEASONS = 10_000  # of a board: more than 800 years of monthly seasons
+MAX_ATTEMPTS = 8  # of one submission, while other submissions of the same player succeed
 
 
 class Submission(NamedTuple):
-    """A value for a player that a board accepts; its time as it is kept."""
+    """A valid value for a player. `time` is in the format of `times.key`."""
 
     player: str
     id: str
@@ -53,84 +46,101 @@ class Submission(NamedTuple):
 
 
 def score_key(board: str, season: int, player: str) -> Key:
-    """Key a player's score in a season of a board."""
+    """Return the key of a player's score in a season of a board."""
     return Key(f"PLAYER#{player}", f"BOARD#{board}#{season}")
 
 
 def activity_key(board: str, player: str, id: str) -> Key:
-    """Key one submission: the same player, board and id is the same item, in whichever season."""
+    """Return the key of a submission. It does not depend on the season."""
     return Key(f"PLAYER#{player}", f"ACTIVITY#{board}#{id}")
 
 
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: datetime) -> Answer[ScoreAnswer]:
-    """Take a value for a player; answer the score with it in, or 200 and the score as it is for a known id.
+def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: datetime) -> Answer[ScoreResult]:
+    """Apply a submission to a player's score (201). A known id changes nothing (200).
 
-    `increment` adds; `best` keeps the better value, `set` the one of the latest time, so a value that comes
-    late is kept as an activity and changes nothing. Raises NotFound, Forbidden for somebody else's score,
-    Unprocessable for a value off the board's range. One transaction; costs 3 RCU and 4 WCU, once more for
-    each submission of the same player that overtakes it.
+    `increment` adds the value, `best` keeps the better value, and `set` keeps the value with the latest time.
+    A value that does not change the score is stored as an activity all the same.
+
+    Cost: 3 RCU and 4 WCU, in one transaction. The same again for each concurrent submission of the player.
+    Raises: NotFound, Forbidden for another player's score, BadRequest, Unprocessable for a value out of
+    range, Busy after repeated concurrent submissions.
     """
-    player = whose(body.player, caller)
-    time = moment(body.time, now)
+    player = resolve_player(body.player, caller)
+    time = parse_time(body.time, now)
 
     def keys(board: Board) -> list[Key]:
         return [score_key(name, board.season, player)]
 
-    board, items = boards.find_with(table, name, now, 0, keys, consistent=True)
+    board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
     [key] = keys(board)
     score = items.get(key)
-    one = Submission(player, body.id, accepted(board, body.value), time)
-    for _ in range(TRIES):
-        refused = table.transact(actions(board, one, score, now))
+    submission = Submission(player, body.id, validate_value(board, body.value), time)
+    for _ in range(MAX_ATTEMPTS):
+        refused = table.transact(build_actions(board, submission, score, now))
         score = table.get(key, consistent=True)
-        if refused != (0,):  # all is written, or the id was there
-            answer = ScoreAnswer(player=player, score=score["score"] if score else None)
-            return Answer(answer, status=200 if refused else 201)
+        if refused != (0,):  # the transaction was applied, or the activity exists
+            result = ScoreResult(player=player, score=score["score"] if score else None)
+            return Answer(result, status=200 if refused else 201)
         if board.operator == "increment":
-            raise Unprocessable(f"value: with it the score would leave the range of {name[:40]}")
-    raise Busy("Other submissions of this player come in between: try again in a moment.")
+            raise Unprocessable(f"value: the score would leave the range of {name[:40]}")
+    raise Busy("Other submissions of this player are being written. Please retry.")
 
 
-def actions(board: Board, one: Submission, score: Item | None, now: datetime) -> list[dict[str, Any]]:
-    """Write down a submission's transaction: what it does to a score that was read, and that it is new."""
-    key = score_key(board.name, board.season, one.player)
-    effect = _change(board, key, one, now) if counts(board, score, one) else _stays(key)
-    return [effect, _activity(board, one)]
+def build_actions(
+    board: Board, submission: Submission, score: Item | None, now: datetime
+) -> list[dict[str, Any]]:
+    """Build the transaction of a submission: the change of the score as it was read, and the activity."""
+    key = score_key(board.name, board.season, submission.player)
+    if changes_score(board, score, submission):
+        return [_build_score_update(board, key, submission, now), _build_activity_put(board, submission)]
+    check = {"Key": key._asdict(), "ConditionExpression": "attribute_exists(score)"}
+    return [{"ConditionCheck": check}, _build_activity_put(board, submission)]
 
 
-def counts(board: Board, score: Item | None, one: Submission) -> bool:
-    """Tell whether a submission changes a score; the transaction holds it to that."""
+def changes_score(board: Board, score: Item | None, submission: Submission) -> bool:
+    """Return whether a submission changes a score. The condition of the transaction enforces the result."""
     if score is None or board.operator == "increment":
         return True
     if board.operator == "set":
-        return bool(score["time"] <= one.time)
-    return bool(one.value > score["score"] if board.order == "desc" else one.value < score["score"])
+        return bool(score["time"] <= submission.time)
+    if board.order == "desc":
+        return bool(submission.value > score["score"])
+    return bool(submission.value < score["score"])
 
 
-def remove(table: Table, name: str, player: str, caller: Caller, now: datetime) -> None:
-    """Take a player off a board, all its seasons; nothing happens to one who is not on it.
+def remove_player(table: Table, name: str, player: str, caller: Caller, now: datetime) -> None:
+    """Delete a player's scores in all seasons of a board. A player without a score changes nothing.
 
-    The ids of submissions are kept, so that none counts again. Raises NotFound for the board, Forbidden.
-    Costs 0.5 RCU, and 1 for 4 KB of seasons; 1 WCU a season.
+    The activities stay, so that a repeated submission does not count again.
+
+    Cost: 0.5 RCU, 1 RCU per 4 KB of scores, and 1 WCU per season.
+    Raises: NotFound for the board, Forbidden.
     """
     boards.find(table, name, now)
-    whose(player, caller)
+    resolve_player(player, caller)
     first = score_key(name, 0, player)
     prefix = first.sk.removesuffix("0")
-    for item in table.query(first.pk, (prefix, f"{prefix}~"), limit=SEASONS, consistent=True).items:
+    for item in table.query(first.pk, (prefix, f"{prefix}~"), limit=MAX_SEASONS, consistent=True).items:
         table.delete(Key(item["pk"], item["sk"]))
 
 
-def _change(board: Board, key: Key, one: Submission, now: datetime) -> dict[str, Any]:
-    """Write down the update of a score."""
+def _build_score_update(board: Board, key: Key, submission: Submission, now: datetime) -> dict[str, Any]:
+    """Build the update of a score, with the condition that it changes the score."""
     scale = board.scale
-    values = {":value": one.value, ":time": one.time, ":scale": list(scale), ":n": board.shards}
+    values = {
+        ":value": submission.value,
+        ":time": submission.time,
+        ":scale": list(scale),
+        ":n": board.shards,
+        ":at": times.epoch(now),
+    }
     if board.operator == "increment":
         expression, condition = "ADD score :value SET", "score BETWEEN :low AND :high"
-        values[":low"], values[":high"] = (scale.write(end) - one.value for end in (scale.least, scale.most))
+        low, high = (scale.write(end) - submission.value for end in (scale.least, scale.most))
+        values |= {":low": low, ":high": high}
     else:
         worse = "score < :value" if board.order == "desc" else "score > :value"
         expression, condition = "SET score = :value,", "#time <= :time" if board.operator == "set" else worse
@@ -140,47 +150,51 @@ def _change(board: Board, key: Key, one: Submission, now: datetime) -> dict[str,
             "UpdateExpression": f"{expression} #scale = :scale, shards = :n, #time = :time, changed = :at",
             "ConditionExpression": f"attribute_not_exists(score) OR {condition}",
             "ExpressionAttributeNames": {"#time": "time", "#scale": "scale"},
-            "ExpressionAttributeValues": values | {":at": times.epoch(now)},
+            "ExpressionAttributeValues": values,
         }
     }
 
 
-def _stays(key: Key) -> dict[str, Any]:
-    """Write down that a score is there: a submission that does not count is kept beside it."""
-    return {"ConditionCheck": {"Key": key._asdict(), "ConditionExpression": "attribute_exists(score)"}}
-
-
-def _activity(board: Board, one: Submission) -> dict[str, Any]:
-    """Write down a submission that must be new."""
-    key = activity_key(board.name, one.player, one.id)._asdict()
-    item = key | {"value": one.value, "time": one.time, "season": board.season}
+def _build_activity_put(board: Board, submission: Submission) -> dict[str, Any]:
+    """Build the write of an activity, with the condition that its id is new."""
+    key = activity_key(board.name, submission.player, submission.id)._asdict()
+    item = key | {"value": submission.value, "time": submission.time, "season": board.season}
     return {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
 
 
-def whose(player: str | None, caller: Caller) -> str:
-    """Answer whom a call is about: its caller, or whom an admin names. Raises Forbidden."""
+# -- validation ----------------------------------------------------------------------------------------
+
+
+def resolve_player(player: str | None, caller: Caller) -> str:
+    """Return the player that a call is about. The default is the caller.
+
+    Raises: Forbidden if a caller without admin scope names another player.
+    """
     if player is None or player == caller.sub or caller.admin:
         return player or caller.sub
-    raise Forbidden("player: only an admin may act for somebody else")
+    raise Forbidden("player: only an admin may act for another player")
 
 
-def moment(text: str | None, now: datetime) -> str:
-    """Read when a value was reached. Raises BadRequest, Unprocessable for the future."""
+def parse_time(text: str | None, now: datetime) -> str:
+    """Return an instant in the format of `times.key`. The default is now.
+
+    Raises: BadRequest for a malformed instant, Unprocessable for one in the future.
+    """
     if text is None:
         return times.key(now)
     try:
         time = times.instant(text)
     except ValueError as error:
         raise BadRequest(f"time: {error}") from None
-    if time > now + AHEAD:
-        raise Unprocessable("time: it is in the future")
+    if time > now + MAX_CLOCK_SKEW:
+        raise Unprocessable("time: must not be in the future")
     return times.key(time)
 
 
-def accepted(board: Board, value: Decimal) -> Decimal:
-    """Answer a value as it is kept. Raises Unprocessable for one that the board does not take."""
+def validate_value(board: Board, value: Decimal) -> Decimal:
+    """Return a value in its canonical form. Raises Unprocessable if the board does not accept it."""
     try:
-        return board.values.write(board.values.units(value))
+        return board.value_scale.write(board.value_scale.units(value))
     except ValueError as error:
         raise Unprocessable(f"value: {error}") from None
 
@@ -189,47 +203,8 @@ def accepted(board: Board, value: Decimal) -> Decimal:
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
-    """Say what a score adds to the ranking of its season."""
+    """Return the amounts that a score adds to the ranking of its season."""
     if not (item["pk"].startswith("PLAYER#") and item["sk"].startswith("BOARD#")):
         return {}
-    held = Ranking(item["sk"], Scale(*item["scale"]), item["shards"])
-    return ranking.contribution(held, item["pk"].removeprefix("PLAYER#"), item["score"])
-
-
-# -- read ----------------------------------------------------------------------------------------------
-
-
-def activities(
-    table: Table,
-    name: str,
-    player: str,
-    query: ActivitiesQuery,
-    caller: Caller,
-    settings: Settings,
-    now: datetime,
-) -> Activities:
-    """Answer a page of a player's submissions, by id. Raises NotFound, Forbidden, BadCursor.
-
-    Costs 0.5 RCU, and as much for 4 KB (about 30 submissions).
-    """
-    boards.find(table, name, now)
-    whose(player, caller)
-    first, asked = activity_key(name, player, ""), ("activities", name, player)
-    after = cursors.read(settings, asked, query.cursor)
-    page = table.query(
-        first.pk,
-        (first.sk, first.sk[:-1] + "$"),  # the sign after #
-        limit=query.limit,
-        start={"pk": first.pk, "sk": after} if after else None,
-    )
-    items = [
-        Activity(
-            id=item["sk"].removeprefix(first.sk),
-            value=item["value"],
-            time=times.answer(times.instant(item["time"])),
-            season=item["season"],
-        )
-        for item in page.items
-    ]
-    more = page.next["sk"] if page.next else ""
-    return Activities(items=items, cursor=cursors.write(settings, asked, more))
+    season_ranking = Ranking(item["sk"], Scale(*item["scale"]), item["shards"])
+    return ranking.contribution(season_ranking, item["pk"].removeprefix("PLAYER#"), item["score"])

@@ -107,11 +107,11 @@ def parse(row: dict[str, str], columns: Columns, board: Board, now: datetime) ->
     if not VALUE.fullmatch(value):
         return Skip.BAD_VALUE
     try:
-        moment = scores.moment(row[columns.time].strip() if columns.time else None, now)
+        moment = scores.parse_time(row[columns.time].strip() if columns.time else None, now)
     except HubbubError:
         return Skip.BAD_TIME
     try:
-        return Submission(player, id, scores.accepted(board, Decimal(value)), moment)
+        return Submission(player, id, scores.validate_value(board, Decimal(value)), moment)
     except Unprocessable:
         return Skip.OFF_RANGE
 

@@ -28,7 +28,7 @@ from chalicelib.errors import Busy, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
-from chalicelib.leaderboards.score_schemas import ScoreBody
+from chalicelib.leaderboards.schemas import ScoreBody
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.ranking import ranking
 from ops.imports.score_rows import Skip
@@ -114,12 +114,12 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Bec
         scores = [leaderboards.score_key(name, board.season, one.player) for one in group]
         return scores + [leaderboards.activity_key(name, one.player, one.id) for one in group]
 
-    board, items = boards.find_with(table, name, now, 0, keys, consistent=True)
+    board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
     scores = {one.player: items.get(key) for one, key in zip(group, keys(board), strict=False)}
     rest = [one for one in group if leaderboards.activity_key(name, one.player, one.id) not in items]
     became: Counter[Became | Skip] = Counter({Became.KNOWN: len(group) - len(rest)})
     while rest:
-        each = [leaderboards.actions(board, one, scores[one.player], now) for one in rest]
+        each = [leaderboards.build_actions(board, one, scores[one.player], now) for one in rest]
         refused = table.transact([action for actions in each for action in actions])
         alone = {place // len(each[0]) for place in refused}
         if not alone:

@@ -31,7 +31,7 @@ from chalicelib.aggregates import quarantine
 from chalicelib.api import codec
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress
-from chalicelib.challenges.schemas import PlayerPath
+from chalicelib.challenges.schemas import PlayerParams
 from chalicelib.comments import changes, comments
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
@@ -171,7 +171,7 @@ def _withdraw(table: Table, challenge: str, player: str, key: Key) -> None:
     if table.get(key, consistent=True) is None:
         return
     with contextlib.suppress(NotFound):
-        progress.withdraw_player(table, PlayerPath(challenge=challenge, player=player))
+        progress.withdraw_player(table, PlayerParams(challenge=challenge, player=player))
 
 
 def _delete_comment(table: Table, person: Person, product: str, id: str) -> None:

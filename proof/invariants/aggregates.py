@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import app
 from chalicelib.aggregates import quarantine
-from chalicelib.challenges import definitions
+from chalicelib.challenges import progress as challenge_progress
 from chalicelib.comments import comments as comments_of
 from chalicelib.dynamo.items import Item, Key, unpack
 from ops.maintenance import recount
@@ -109,7 +109,7 @@ def challenge(history: History) -> Iterator[str]:
     counts = {player: len(some) for player, some in paths.items()}
     if progress != counts or max(counts.values(), default=0) > LIMIT:
         yield f"progress is {progress}, and the stored paths are {counts}"
-    statistics = _by_key(history).get(definitions.statistics_key("hunt"), {})
+    statistics = _by_key(history).get(challenge_progress.statistics_key("hunt"), {})
     exactly = Counter(counts.values())
     expected = {"players": len(counts), "paths": len(stored)}
     expected |= {f"n{n}": exactly[n] for n in range(1, LIMIT + 1)}

@@ -14,7 +14,6 @@ from chalicelib.comments import comments
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.errors import Forbidden, NotFound
 from chalicelib.leaderboards import schemas as board_schemas
-from chalicelib.leaderboards import score_schemas
 from proof.clients import ODD, PLANTED
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ STRANGER = Caller("stranger")
 def permissions(history: History) -> Iterator[str]:
     """Try to act for others, and expect each request to be refused."""
     player = board_schemas.PlayerPath(board="sum", player="person-0")
-    score = score_schemas.ScoreBody(id="stranger", value=Decimal(1), player="person-0")
-    progress = challenge_schemas.PlayerPath(challenge="hunt", player="person-0")
+    score = board_schemas.ScoreBody(id="stranger", value=Decimal(1), player="person-0")
+    progress = challenge_schemas.PlayerParams(challenge="hunt", player="person-0")
     requests: dict[str, Callable[[], Any]] = {
         "submit a score": lambda: app.post_score(board_schemas.BoardPath(board="sum"), score, STRANGER),
         "remove a player": lambda: app.delete_player(player, STRANGER),

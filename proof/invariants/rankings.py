@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import app
-from chalicelib.challenges import ranking as placing
-from chalicelib.leaderboards import boards, score_schemas
+from chalicelib.challenges import ranking as challenge_ranking
+from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import ranking, tree
 from chalicelib.ranking.ranking import Ranking
@@ -32,23 +32,23 @@ def ranks(history: History) -> Iterator[str]:
         merits = {player: board.scale.merit(score) for player, score in scores.items()}
         yield from _tree(history, board.ranking, merits)
         path = board_schemas.BoardPath(board=name)
-        entries = app.get_entries(path, score_schemas.EntriesQuery(limit=100)).items
+        entries = app.get_entries(path, board_schemas.EntriesQuery(limit=100)).items
         ranked = sorted((1 + sum(other > merits[one] for other in merits.values()), one) for one in merits)
         if sorted((one.rank, one.player) for one in entries) != ranked:
             yield f"{name} lists {[(one.rank, one.player) for one in entries]}, not {ranked}"
         for player, score in scores.items():
             better = sum((s > score) if board.order == "desc" else (s < score) for s in scores.values())
             player_path = board_schemas.PlayerPath(board=name, player=player)
-            found = app.get_player(player_path, score_schemas.StandingQuery())
+            found = app.get_player(player_path, board_schemas.StandingQuery())
             if (found.rank, found.of, found.score) != (better + 1, len(scores), score):
                 yield f"{name} returns {found} for {player}, not {better + 1} of {len(scores)} with {score}"
     results = {
-        item["pk"].partition("#PLAYER#")[2]: placing.score(item["found"], item["latest"])
+        item["pk"].partition("#PLAYER#")[2]: challenge_ranking.encode_score(item["found"], item["latest"])
         for item in history.items
         if item["sk"] == "PROGRESS" and item.get("ranked") and PLANTED not in item
     }
-    merits = {player: placing.SCALE.merit(score) for player, score in results.items()}
-    yield from _tree(history, placing.ranking_of("hunt"), merits)
+    merits = {player: challenge_ranking.SCALE.merit(score) for player, score in results.items()}
+    yield from _tree(history, challenge_ranking.build_ranking("hunt"), merits)
 
 
 def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str]:

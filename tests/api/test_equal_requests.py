@@ -105,7 +105,7 @@ class MovesAfterEachRead(Table):
 def test_equal_ends_of_a_season_end_it_once(table: Table) -> None:
     boards.define(table, "b", board_schemas.BoardBody(title="t"), now())
     for season in range(1, ROUNDS + 1):
-        end = partial(boards.reset, table, "b", board_schemas.SeasonBody(season=season), now())
+        end = partial(boards.end_season, table, "b", board_schemas.SeasonBody(season=season), now())
         assert at_once(*[end] * MANY) == {201: 1, 200: MANY - 1}
     assert boards.find(table, "b", now()).season == ROUNDS + 1
 
@@ -114,7 +114,7 @@ def test_a_season_that_ends_while_the_title_changes_is_ended_with_the_new_title(
     boards.define(table, "b", board_schemas.BoardBody(title="0"), now())
     for season in range(1, ROUNDS + 1):
         title = board_schemas.BoardBody(title=str(season))
-        end = partial(boards.reset, table, "b", board_schemas.SeasonBody(season=season), now())
+        end = partial(boards.end_season, table, "b", board_schemas.SeasonBody(season=season), now())
         rename = partial(boards.define, table, "b", title, now())
         assert at_once(*[end] * 4, *[rename] * 4) == {201: 1, 200: 7}
         board = boards.find(table, "b", now(), consistent=True)
@@ -136,7 +136,7 @@ def test_equal_definitions_of_a_challenge_are_all_answered(table: Table) -> None
         assert at_once(*[partial(definitions.define, table, f"c{i}", one)] * MANY) == {201: 1, 200: MANY - 1}
         other = ChallengeBody(title="Hunt", paths=["well"])
         assert at_once(*[partial(definitions.define, table, f"c{i}", other)] * MANY) == {200: MANY}
-        found = definitions.definition(table, f"c{i}")
+        found = definitions.load(table, f"c{i}")
         assert found.accepts("well")
         assert not found.accepts("oak")
         assert found.edition == 2
@@ -149,7 +149,7 @@ def test_different_definitions_of_a_challenge_are_all_answered(table: Table) -> 
             201: 1,
             200: MANY - 1,
         }
-        assert definitions.definition(table, f"c{i}").edition == MANY
+        assert definitions.load(table, f"c{i}").edition == MANY
 
 
 def test_an_equal_definition_writes_nothing(table: Table) -> None:

@@ -29,7 +29,7 @@ from chalicelib.api import auth, codec
 from chalicelib.api.openapi import errors
 from chalicelib.api.router import AUTHORIZED_PATH
 from chalicelib.api.schemas import IDENTIFIER, STORED, Identifier, Schema, StoredIdentifier
-from chalicelib.challenges import answers
+from chalicelib.challenges import definitions
 from chalicelib.chat import connections, reports, subscriptions, waiting_pool
 from chalicelib.chat.schemas import ReportFrame
 from chalicelib.comments import comments
@@ -57,7 +57,7 @@ LOBBY = "𝕏" * 64
 TURN = waiting_pool.turn(CONNECTION, NOW)
 LANGUAGE = "x-aaaaaaaa-aaaaaaaa-aaaaaaaa-aaaaaa"
 BODY = BoardBody(title="t", min=Decimal(-MOST), max=Decimal(MOST), shards=32)
-BOARD = boards.Board(name=STORED_NAME, season=scores.SEASONS, started="", **msgspec.structs.asdict(BODY))
+BOARD = boards.Board(name=STORED_NAME, season=scores.MAX_SEASONS, started="", **msgspec.structs.asdict(BODY))
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ LONGEST: dict[str, Any] = {
     "author": STORED_NAME,
     "language": LANGUAGE,
     "rating": 5,
-    "season": scores.SEASONS,
-    "path": "a" * answers.LONGEST,
+    "season": scores.MAX_SEASONS,
+    "path": "a" * definitions.MAX_PATH_BYTES,
     "ranking": f"CHALLENGE#{STORED_NAME}",
     "prefix": "9" * 38,
     "shard": 32,
@@ -97,7 +97,7 @@ LONGEST: dict[str, Any] = {
 }
 # Where an argument of one name means several things.
 IDS: dict[str, Any] = {
-    "leaderboards.activity_key": NEW,
+    "scores.activity_key": NEW,
     "comments.comment_key": "7" + "Z" * 25,
     "connections.key": CONNECTION,
     "topics.listener_key": CONNECTION,
@@ -141,8 +141,8 @@ def test_every_text_that_is_written_into_a_key_stands_in_one_of_these_functions(
     elsewhere = {
         "aggregates.compute",  # see below
         "boards.Board.ranking",  # the name of a ranking, which `ranking` makes keys of
-        "challenges.contribution",
-        "placing.ranking_of",
+        "progress.contribution",
+        "ranking.build_ranking",
         "pairs.new_pair",  # a turn of 18 random digits
         "topics._send",  # the partition of `listener_key`
         "pool.newcomers",  # the partition of `entry_key`
@@ -187,7 +187,7 @@ def test_keys_that_no_function_of_their_own_makes_are_short() -> None:
 def test_the_longest_index_keys_are_ones_that_dynamodb_takes() -> None:
     """What contributions put into `gsi1pk` and `gsi2pk`, for items with the longest names."""
     stamped = {"counted": 1, "rating": 5, "language": LANGUAGE, "text": ""}
-    score = scores.score_key(STORED_NAME, scores.SEASONS, STORED_NAME)._asdict()
+    score = scores.score_key(STORED_NAME, scores.MAX_SEASONS, STORED_NAME)._asdict()
     progress = {"pk": f"CHALLENGE#{STORED_NAME}#PLAYER#{STORED_NAME}", "sk": "PROGRESS"}
     items: list[Item] = [
         events.event_key(View(URL, NOW, "c" * 128))._asdict(),

@@ -1,1 +1,1 @@
-"""challenges."""
+"""Tests of challenges."""

@@ -1,6 +1,6 @@
-"""Challenges over REST, from the request to the statistics: the contract.
+"""The REST contract of challenges, from the request to the statistics.
 
-On ministack: moto's stream has two INSERTs of an item that an update makes.
+The tests run on real engines. The stream of moto has two INSERTs of an item that an update creates.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ import app
 from bench.meter import Meter
 from chalicelib import times
 from chalicelib.api import auth
-from chalicelib.challenges import answers, definitions, progress, submissions
-from chalicelib.challenges import ranking as placing
-from chalicelib.challenges.schemas import BLANKS, FoundPath, Normalization
+from chalicelib.challenges import definitions, progress, submissions
+from chalicelib.challenges import queries as challenge_queries
+from chalicelib.challenges import ranking as challenge_ranking
+from chalicelib.challenges.schemas import BLANKS, FoundPathParams, Normalization
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotOpen
@@ -45,7 +46,7 @@ PLAYER = ("CHALLENGE#hunt#PLAYER#ann", "PROGRESS")
 
 
 class Hunt:
-    """The app as players and admins see it, with a stream that is applied when a test says so."""
+    """The REST API for players and admins, with a stream that a test applies."""
 
     def __init__(self, table: Table, stream: Reader, http: Any) -> None:
         self.table = table
@@ -53,35 +54,35 @@ class Hunt:
         self._http = http
         self.headers: dict[str, str] = {}
 
-    def call(self, who: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    def call(self, caller: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         headers = {"Content-Type": "application/json"}
-        if who:
-            token = auth.mint(current(), who, scope="admin" if who == "admin" else "")
+        if caller:
+            token = auth.mint(current(), caller, scope="admin" if caller == "admin" else "")
             headers["Authorization"] = f"Bearer {token}"
         data = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
-        answer = self._http.request(method, f"/challenges/{path}", headers=headers, body=data)
-        self.headers = answer.headers
-        return answer.status_code, json.loads(answer.body) if answer.body else None
+        response = self._http.request(method, f"/challenges/{path}", headers=headers, body=data)
+        self.headers = response.headers
+        return response.status_code, json.loads(response.body) if response.body else None
 
     def define(self, **fields: Any) -> tuple[int, Any]:
         return self.call("admin", "PUT", "hunt", HUNT | fields)
 
-    def submit(self, who: str, path: str) -> tuple[int, Any]:
-        return self.call(who, "POST", "hunt/paths", {"path": path})
+    def submit(self, caller: str, path: str) -> tuple[int, Any]:
+        return self.call(caller, "POST", "hunt/paths", {"path": path})
 
-    def find(self, who: str, count: int, first: int = 0) -> None:
+    def find(self, caller: str, count: int, first: int = 0) -> None:
         for path in PATHS[first : first + count]:
-            status, answer = self.submit(who, path)
-            assert status == 201, answer
+            status, response = self.submit(caller, path)
+            assert status == 201, response
 
-    def settle(self) -> dict[str, Any]:
-        """Apply the stream until it is empty; answer the statistics, which equal a recount."""
+    def apply_stream(self) -> dict[str, Any]:
+        """Apply the whole stream, compare with a recount, and return the statistics."""
         while records := self.stream.read():
             app.apply({"Records": records}, None)
         assert drift(self.table, app.CONTRIBUTIONS) == {}
-        status, answer = self.call("", "GET", "hunt/statistics")
-        assert status == 200, answer
-        found: dict[str, Any] = answer
+        status, response = self.call("", "GET", "hunt/statistics")
+        assert status == 200, response
+        found: dict[str, Any] = response
         return found
 
 
@@ -93,7 +94,7 @@ def hunt(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hunt]:
 
 
 def counts(exactly: dict[int, int], last: int = 12) -> dict[str, Any]:
-    """Write down the statistics of so many players who found exactly so many paths."""
+    """Return the statistics for a number of players by the number of paths that they found."""
     return {
         "players": sum(exactly.values()),
         "paths": sum(n * players for n, players in exactly.items()),
@@ -116,39 +117,39 @@ SHOWN = {
 }
 
 
-def test_an_admin_makes_a_challenge_and_replaces_it(hunt: Hunt) -> None:
+def test_an_admin_creates_and_replaces_a_challenge(hunt: Hunt) -> None:
     assert hunt.define() == (201, SHOWN)
     assert hunt.define() == (200, SHOWN)
     assert hunt.define(title="Another") == (200, SHOWN | {"title": "Another"})
     assert hunt.call("", "GET", "hunt") == (200, SHOWN | {"title": "Another"})
 
 
-def test_the_limit_is_12_unless_it_is_said(hunt: Hunt) -> None:
+def test_the_default_limit_is_12(hunt: Hunt) -> None:
     assert hunt.call("admin", "PUT", "hunt", {"title": "t", "paths": ["a"]})[1]["limit"] == 12
 
 
 def test_only_an_admin_defines_and_withdraws_and_only_a_user_submits(hunt: Hunt) -> None:
     hunt.define()
-    for who, status in (("", 401), ("ann", 403)):
-        assert hunt.call(who, "PUT", "hunt", HUNT)[0] == status
-        assert hunt.call(who, "DELETE", "hunt/players/ann")[0] == status
-        assert hunt.call(who, "DELETE", "hunt/players/ann/paths/x")[0] == status
+    for caller, status in (("", 401), ("ann", 403)):
+        assert hunt.call(caller, "PUT", "hunt", HUNT)[0] == status
+        assert hunt.call(caller, "DELETE", "hunt/players/ann")[0] == status
+        assert hunt.call(caller, "DELETE", "hunt/players/ann/paths/x")[0] == status
     assert hunt.submit("", PATHS[0])[0] == 401
     assert hunt.call("", "GET", "hunt/players/ann")[0] == 401
 
 
-def test_the_answers_are_kept_nowhere_and_never_answered(hunt: Hunt) -> None:
-    said = json.dumps([hunt.define(), hunt.define(), hunt.call("", "GET", "hunt")])
+def test_answers_are_neither_stored_nor_returned(hunt: Hunt) -> None:
+    returned = json.dumps([hunt.define(), hunt.define(), hunt.call("", "GET", "hunt")])
     [kept] = scan(hunt.table)
-    for text in (said, repr(kept)):
+    for text in (returned, repr(kept)):
         assert not [
-            path for path in PATHS if path in text or answers.normalized(path, Normalization()) in text
+            path for path in PATHS if path in text or definitions.normalize(path, Normalization()) in text
         ]
     assert all(isinstance(digest, bytes) for digest in kept["answers"])
     assert len(kept["answers"]) == len(PATHS)
 
 
-def test_two_challenges_keep_the_same_answer_differently(hunt: Hunt) -> None:
+def test_two_challenges_store_different_digests_of_the_same_answer(hunt: Hunt) -> None:
     hunt.define()
     hunt.call("admin", "PUT", "other", HUNT)
     one, two = scan(hunt.table)
@@ -180,13 +181,13 @@ def test_two_challenges_keep_the_same_answer_differently(hunt: Hunt) -> None:
 def test_a_malformed_definition_is_400_and_names_the_field(
     hunt: Hunt, fields: dict[str, Any], field: str
 ) -> None:
-    status, answer = hunt.define(**fields)
-    assert (status, answer["Code"]) == (400, "BadRequest")
-    assert field in answer["Message"]
+    status, response = hunt.define(**fields)
+    assert (status, response["Code"]) == (400, "BadRequest")
+    assert field in response["Message"]
     assert scan(hunt.table) == []
 
 
-def test_the_normalization_is_fixed_when_the_challenge_is_made(hunt: Hunt) -> None:
+def test_the_normalization_cannot_be_changed(hunt: Hunt) -> None:
     keep = {"case": "keep", "spaces": "keep", "unicode": "NFC"}
     assert hunt.define(normalization=keep)[0] == 201
     assert hunt.define()[1]["normalization"] == keep
@@ -196,32 +197,32 @@ def test_the_normalization_is_fixed_when_the_challenge_is_made(hunt: Hunt) -> No
 def test_a_thousand_answers_fit_into_one_item_and_are_all_accepted(
     hunt: Hunt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "COST", 2)
+    monkeypatch.setattr(definitions, "SCRYPT_COST", 2)
     many = [f"{i:04}" + "x" * 196 for i in range(1000)]
     assert hunt.define(paths=many, limit=100)[0] == 201
     assert [hunt.submit("ann", path)[0] for path in (many[0], many[999])] == [201, 201]
     with Meter(hunt.table.client) as meter:
-        definitions.definition(hunt.table, "hunt")
+        definitions.load(hunt.table, "hunt")
     assert meter.read_units == 3
 
 
-def test_a_change_that_another_admin_overtakes_is_judged_again(hunt: Hunt) -> None:
+def test_a_change_is_retried_after_a_concurrent_change(hunt: Hunt) -> None:
     hunt.define()
     with instead(hunt.table, "PutItem", refused("ConditionalCheckFailedException")) as calls:
         assert hunt.define(title="Mine")[0] == 200
     assert len(calls) == 2
-    assert definitions.definition(hunt.table, "hunt").title == "Mine"
+    assert definitions.load(hunt.table, "hunt").title == "Mine"
 
 
 # -- submitting ----------------------------------------------------------------------------------------
 
 
-def test_a_path_is_found_once_and_the_answer_says_how_many_and_the_limit(hunt: Hunt) -> None:
+def test_a_path_counts_once_and_the_response_has_the_number_and_the_limit(hunt: Hunt) -> None:
     hunt.define()
     assert hunt.submit("ann", PATHS[0]) == (201, {"path": PATHS[0], "found": 1, "limit": 12})
     assert hunt.submit("ann", PATHS[1]) == (201, {"path": PATHS[1], "found": 2, "limit": 12})
     assert hunt.submit("ann", PATHS[0]) == (200, {"path": PATHS[0], "found": 2, "limit": 12})
-    assert hunt.settle() == counts({2: 1})
+    assert hunt.apply_stream() == counts({2: 1})
 
 
 def test_another_notation_is_the_same_path(hunt: Hunt) -> None:
@@ -233,13 +234,13 @@ def test_another_notation_is_the_same_path(hunt: Hunt) -> None:
 
 def test_a_wrong_path_is_422_and_counts_nothing(hunt: Hunt) -> None:
     hunt.define()
-    status, answer = hunt.submit("ann", "the wrong one")
-    assert (status, answer["Code"]) == (422, "InvalidPath")
-    assert hunt.settle() == counts({})
+    status, response = hunt.submit("ann", "the wrong one")
+    assert (status, response["Code"]) == (422, "InvalidPath")
+    assert hunt.apply_stream() == counts({})
 
 
 @pytest.mark.parametrize("path", ["\0", "ﷺ" * 200, "#", "PROGRESS", "é" * 200, "\U0001f600" * 200])
-def test_any_path_gets_an_answer(hunt: Hunt, path: str) -> None:
+def test_any_unusual_path_is_a_wrong_guess(hunt: Hunt, path: str) -> None:
     hunt.define()
     assert hunt.submit("ann", path)[0] == 422
 
@@ -265,43 +266,49 @@ def test_a_malformed_submission_is_400(hunt: Hunt, body: bytes) -> None:
     assert hunt.submit("ann", "x" * 201)[0] == 400
 
 
-def test_past_the_limit_is_409_and_what_was_found_is_still_200(hunt: Hunt) -> None:
+def test_an_error_states_the_rule_of_a_path_and_no_regular_expression(hunt: Hunt) -> None:
+    hunt.define()
+    message = "path: must contain a character that is not blank"
+    assert hunt.submit("ann", " \t") == (400, {"Code": "BadRequest", "Message": message})
+
+
+def test_a_path_past_the_limit_is_409_and_a_found_one_is_still_200(hunt: Hunt) -> None:
     hunt.define(limit=3)
     hunt.find("ann", 3)
-    status, answer = hunt.submit("ann", PATHS[3])
-    assert (status, answer["Code"]) == (409, "LimitReached")
+    status, response = hunt.submit("ann", PATHS[3])
+    assert (status, response["Code"]) == (409, "LimitReached")
     assert hunt.submit("ann", PATHS[2])[0] == 200
-    assert hunt.settle() == counts({3: 1}, 3)
+    assert hunt.apply_stream() == counts({3: 1}, 3)
 
 
-def test_a_player_goes_on_when_the_limit_is_raised(hunt: Hunt) -> None:
+def test_a_player_finds_more_paths_after_the_limit_is_raised(hunt: Hunt) -> None:
     hunt.define(limit=2)
     hunt.find("ann", 2)
     assert hunt.submit("ann", PATHS[2])[0] == 409
     hunt.define(limit=3)
     assert hunt.submit("ann", PATHS[2]) == (201, {"path": PATHS[2], "found": 3, "limit": 3})
-    assert hunt.settle() == counts({3: 1}, 3)
+    assert hunt.apply_stream() == counts({3: 1}, 3)
 
 
-def test_what_was_found_stays_found_when_the_limit_is_lowered(hunt: Hunt) -> None:
+def test_found_paths_stay_found_when_the_limit_is_lowered(hunt: Hunt) -> None:
     hunt.define()
     hunt.find("ann", 3)
     hunt.define(limit=1)
     assert hunt.submit("ann", PATHS[3])[0] == 409
     assert hunt.submit("bob", PATHS[0])[0] == 201
-    assert hunt.settle() == counts({1: 1, 3: 1}, 3)
+    assert hunt.apply_stream() == counts({1: 1, 3: 1}, 3)
 
 
-def test_what_was_found_stays_found_when_the_answers_change(hunt: Hunt) -> None:
+def test_found_paths_stay_found_when_the_answers_change(hunt: Hunt) -> None:
     hunt.define()
     hunt.find("ann", 2)
     hunt.define(paths=PATHS[1:])
     assert hunt.submit("ann", PATHS[0]) == (200, {"path": PATHS[0], "found": 2, "limit": 12})
     assert hunt.submit("bob", PATHS[0])[0] == 422
-    assert hunt.settle() == counts({2: 1})
+    assert hunt.apply_stream() == counts({2: 1})
 
 
-def test_a_challenge_takes_paths_from_its_opening_until_its_closing(hunt: Hunt) -> None:
+def test_a_challenge_accepts_paths_from_its_opening_until_its_closing(hunt: Hunt) -> None:
     now = datetime.now(UTC)
     hour = timedelta(hours=1)
     for opens, closes, status in (
@@ -313,13 +320,13 @@ def test_a_challenge_takes_paths_from_its_opening_until_its_closing(hunt: Hunt) 
         assert hunt.define(**fields)[0] in (200, 201)
         assert hunt.submit("ann", PATHS[0])[0] == status
     assert hunt.submit("ann", PATHS[0])[1]["Code"] == "NotOpen"
-    seen = definitions.definition(hunt.table, "hunt")._replace(opens="2026-11-21T10:00:00Z", closes=None)
+    seen = definitions.load(hunt.table, "hunt")._replace(opens="2026-11-21T10:00:00Z", closes=None)
     seen.check_open(datetime(2026, 11, 21, 10, tzinfo=UTC))
     with pytest.raises(NotOpen):
         seen._replace(closes=seen.opens).check_open(datetime(2026, 11, 21, 10, tzinfo=UTC))
 
 
-def test_what_no_challenge_has_is_404(hunt: Hunt) -> None:
+def test_an_unknown_challenge_player_or_path_is_404(hunt: Hunt) -> None:
     assert hunt.call("", "GET", "hunt")[0] == 404
     assert hunt.call("", "GET", "hunt/statistics")[0] == 404
     assert hunt.submit("ann", "x")[0] == 404
@@ -333,25 +340,25 @@ def test_what_no_challenge_has_is_404(hunt: Hunt) -> None:
 # -- guessing ------------------------------------------------------------------------------------------
 
 
-def test_after_ten_wrong_guesses_a_player_waits_and_the_others_do_not(hunt: Hunt) -> None:
+def test_after_ten_wrong_guesses_only_that_player_is_throttled(hunt: Hunt) -> None:
     hunt.define()
     assert [hunt.submit("ann", f"guess {i}")[0] for i in range(12)] == [422] * 10 + [429] * 2
-    assert 1 <= int(hunt.headers["Retry-After"]) <= submissions.INTERVAL / 1000
+    assert 1 <= int(hunt.headers["Retry-After"]) <= submissions.GUESS_INTERVAL / 1000
     assert hunt.submit("bob", "guess")[0] == 422
     assert hunt.submit("bob", PATHS[0])[0] == 201
 
 
-def test_who_has_no_guess_left_learns_nothing_from_a_right_one(hunt: Hunt) -> None:
+def test_a_player_without_guesses_learns_nothing_from_a_right_path(hunt: Hunt) -> None:
     hunt.define()
     hunt.find("ann", 1)
     for i in range(10):
         hunt.submit("ann", f"guess {i}")
     assert hunt.submit("ann", PATHS[1])[0] == 429
-    assert hunt.submit("ann", PATHS[0])[0] == 200  # that is no guess
-    assert hunt.settle() == counts({1: 1})
+    assert hunt.submit("ann", PATHS[0])[0] == 200  # a found path is not a guess
+    assert hunt.apply_stream() == counts({1: 1})
 
 
-def test_right_paths_use_up_no_guesses(hunt: Hunt) -> None:
+def test_right_paths_use_no_guesses(hunt: Hunt) -> None:
     hunt.define()
     hunt.find("ann", 12)
     assert hunt.submit("ann", "a guess")[0] == 422
@@ -359,17 +366,17 @@ def test_right_paths_use_up_no_guesses(hunt: Hunt) -> None:
 
 
 def guess(hunt: Hunt, now: datetime, path: str = "wrong") -> str:
-    """Submit at an instant; answer the error's name, or the status."""
+    """Submit at an instant. Return the status, or the name of the error."""
     try:
         return str(submissions.submit(hunt.table, "hunt", "ann", path, now).status)
     except Exception as error:
         return type(error).__name__
 
 
-def test_a_guess_comes_free_each_interval_and_all_of_them_after_a_minute(hunt: Hunt) -> None:
+def test_one_guess_drains_each_interval_and_all_of_them_in_a_minute(hunt: Hunt) -> None:
     hunt.define()
     now = datetime(2026, 11, 21, tzinfo=UTC)
-    interval = timedelta(milliseconds=submissions.INTERVAL)
+    interval = timedelta(milliseconds=submissions.GUESS_INTERVAL)
     tick = timedelta(milliseconds=1)
 
     def admitted(at: datetime) -> int:
@@ -384,22 +391,22 @@ def test_a_guess_comes_free_each_interval_and_all_of_them_after_a_minute(hunt: H
     assert admitted(now + 60 * interval) == 10
 
 
-def test_a_guess_that_another_overtakes_is_counted_all_the_same(hunt: Hunt) -> None:
-    """What the reading says of the bucket decides only which of two updates is tried first."""
+def test_a_wrong_guess_is_counted_despite_a_concurrent_one(hunt: Hunt) -> None:
+    """The bucket as it was read decides only which of two updates comes first."""
     hunt.define()
-    now, key = datetime.now(UTC), definitions.guesses_key("hunt", "ann")
+    now, key = datetime.now(UTC), submissions.guesses_key("hunt", "ann")
     stale = {"drained": 5}
     for seen in (None, {"drained": 10**15}, None, stale, {"drained": "text"}):
-        submissions._guess(hunt.table, key, seen, now)
+        submissions._count_wrong_guess(hunt.table, key, seen, now)
     level = (hunt.table.get(key) or {})["drained"] - times.milliseconds(now)
-    assert level == 5 * submissions.INTERVAL
+    assert level == 5 * submissions.GUESS_INTERVAL
 
 
-def test_guesses_expire_and_a_damaged_item_of_theirs_locks_nobody_out(hunt: Hunt) -> None:
+def test_guesses_expire_and_a_damaged_bucket_locks_nobody_out(hunt: Hunt) -> None:
     hunt.define()
     now = datetime.now(UTC)
     guess(hunt, now)
-    key = definitions.guesses_key("hunt", "ann")
+    key = submissions.guesses_key("hunt", "ann")
     kept = hunt.table.get(key) or {}
     assert now.timestamp() + 3600 < kept["ttl"] < now.timestamp() + 7200
     hunt.table.put({**key._asdict(), "drained": "soon"})
@@ -408,10 +415,10 @@ def test_guesses_expire_and_a_damaged_item_of_theirs_locks_nobody_out(hunt: Hunt
     for drained in (10**20, times.milliseconds(now) * 1000, Decimal("9e18") + Decimal("0.5")):
         hunt.table.put({**key._asdict(), "drained": drained})
         assert guess(hunt, now) == "InvalidPath"
-    assert (hunt.table.get(key) or {})["drained"] == times.milliseconds(now) + submissions.INTERVAL
+    assert (hunt.table.get(key) or {})["drained"] == times.milliseconds(now) + submissions.GUESS_INTERVAL
 
 
-def test_a_clock_that_is_a_minute_behind_forgets_no_guess(hunt: Hunt) -> None:
+def test_a_clock_one_minute_behind_drops_no_guess(hunt: Hunt) -> None:
     hunt.define()
     now = datetime.now(UTC)
     assert [guess(hunt, now) for _ in range(10)] == ["InvalidPath"] * 10
@@ -421,7 +428,7 @@ def test_a_clock_that_is_a_minute_behind_forgets_no_guess(hunt: Hunt) -> None:
 # -- progress ------------------------------------------------------------------------------------------
 
 
-def test_progress_is_for_the_player_and_for_admins(hunt: Hunt) -> None:
+def test_only_the_player_and_admins_read_a_progress(hunt: Hunt) -> None:
     hunt.define()
     assert hunt.call("ann", "GET", "hunt/players/ann") == (200, {"found": 0, "paths": []})
     for path in (PATHS[5], PATHS[2], PATHS[9]):
@@ -429,11 +436,11 @@ def test_progress_is_for_the_player_and_for_admins(hunt: Hunt) -> None:
     found = {"found": 3, "paths": [PATHS[5], PATHS[2], PATHS[9]]}
     assert hunt.call("ann", "GET", "hunt/players/ann") == (200, found)
     assert hunt.call("admin", "GET", "hunt/players/ann") == (200, found)
-    status, answer = hunt.call("bob", "GET", "hunt/players/ann")
-    assert (status, answer["Code"]) == (403, "Forbidden")
+    status, response = hunt.call("bob", "GET", "hunt/players/ann")
+    assert (status, response["Code"]) == (403, "Forbidden")
 
 
-def test_a_withdrawn_path_is_taken_out_of_the_statistics_and_can_be_found_again(hunt: Hunt) -> None:
+def test_a_withdrawn_path_leaves_the_statistics_and_can_be_found_again(hunt: Hunt) -> None:
     hunt.define()
     hunt.find("ann", 3)
     hunt.find("bob", 1)
@@ -441,16 +448,16 @@ def test_a_withdrawn_path_is_taken_out_of_the_statistics_and_can_be_found_again(
     gone = f"hunt/players/ann/paths/{quote(PATHS[2].upper(), safe='')}"
     assert hunt.call("admin", "DELETE", gone) == (204, None)
     assert hunt.call("admin", "DELETE", gone)[0] == 404
-    assert hunt.settle() == counts({1: 1, 2: 1})
+    assert hunt.apply_stream() == counts({1: 1, 2: 1})
     after = hunt.table.get(Key(*PLAYER)) or {}
     assert (after["found"], after["latest"] < before["latest"]) == (2, True)
     assert hunt.submit("ann", PATHS[2])[0] == 201
-    assert hunt.settle() == counts({1: 1, 3: 1})
+    assert hunt.apply_stream() == counts({1: 1, 3: 1})
 
 
 @pytest.mark.parametrize("page", [1, 2, 3])
-def test_a_path_that_is_found_while_the_others_are_read_is_not_forgotten(hunt: Hunt, page: int) -> None:
-    """DynamoDB may hand over a query in pages, and writes come between them."""
+def test_a_path_found_during_a_withdrawal_is_counted(hunt: Hunt, page: int) -> None:
+    """DynamoDB may return a query in pages, with concurrent writes between them."""
     hunt.define()
     for path in (PATHS[0], PATHS[2]):
         assert hunt.submit("ann", path)[0] == 201
@@ -464,8 +471,8 @@ def test_a_path_that_is_found_while_the_others_are_read_is_not_forgotten(hunt: H
 
     events, cut = hunt.table.client.meta.events, cast(Any, one_item)
     events.register("provide-client-params.dynamodb.Query", cut)
-    gone = FoundPath(challenge="hunt", player="ann", path=PATHS[0])
-    # The submission's write, the withdrawal's first one, and no more: it must be right at every moment.
+    gone = FoundPathParams(challenge="hunt", player="ann", path=PATHS[0])
+    # Only the submission and the first write of the withdrawal are made. The progress must be right then too.
     with contextlib.suppress(Killed), instead(hunt.table, "TransactWriteItems", None, None, Killed()):
         progress.withdraw_path(hunt.table, gone)
     events.unregister("provide-client-params.dynamodb.Query", cut)
@@ -474,32 +481,32 @@ def test_a_path_that_is_found_while_the_others_are_read_is_not_forgotten(hunt: H
     assert len(pages) >= page
 
 
-def test_a_player_without_a_path_is_none(hunt: Hunt) -> None:
+def test_a_player_whose_paths_are_all_withdrawn_is_not_counted(hunt: Hunt) -> None:
     hunt.define()
     hunt.find("ann", 1)
-    hunt.settle()
+    hunt.apply_stream()
     assert hunt.call("admin", "DELETE", f"hunt/players/ann/paths/{quote(PATHS[0], safe='')}")[0] == 204
-    assert hunt.settle() == counts({})
+    assert hunt.apply_stream() == counts({})
     assert not [item for item in scan(hunt.table) if item["sk"] == "PROGRESS"]
 
 
-def test_a_withdrawn_player_is_taken_out_however_many_paths_it_had(
+def test_a_withdrawn_player_with_a_hundred_paths_leaves_the_statistics(
     hunt: Hunt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "COST", 2)
+    monkeypatch.setattr(definitions, "SCRYPT_COST", 2)
     many = [f"path {i}" for i in range(100)]
     hunt.define(paths=many, limit=100)
     for path in many:
         assert hunt.submit("ann", path)[0] == 201
     hunt.submit("bob", many[0])
-    assert hunt.settle() == counts({1: 1, 100: 1}, 100)
-    statistics = hunt.table.get(definitions.statistics_key("hunt")) or {}
+    assert hunt.apply_stream() == counts({1: 1, 100: 1}, 100)
+    statistics = hunt.table.get(progress.statistics_key("hunt")) or {}
     assert {name for name, value in statistics.items() if value} == {
         *("pk", "sk", "players", "paths", "n1", "n100")
     }
     assert hunt.call("admin", "DELETE", "hunt/players/ann") == (204, None)
     assert hunt.call("admin", "DELETE", "hunt/players/ann")[0] == 404
-    assert hunt.settle() == counts({1: 1}, 100)
+    assert hunt.apply_stream() == counts({1: 1}, 100)
     assert hunt.call("ann", "GET", "hunt/players/ann")[1]["found"] == 0
 
 
@@ -508,7 +515,7 @@ def test_the_statistics_stay_under_one_kilobyte(hunt: Hunt) -> None:
     from chalicelib.dynamo.items import pack
 
     full = {f"n{n}": 10_000_000 for n in range(1, 101)} | {"players": 10**9, "paths": 10**10}
-    item = {**definitions.statistics_key("a-challenge-of-a-long-name")._asdict(), **full}
+    item = {**progress.statistics_key("a-challenge-of-a-long-name")._asdict(), **full}
     assert item_size(pack(item)) <= 1024
 
 
@@ -528,12 +535,10 @@ DAMAGED: list[Item] = [
 
 
 @pytest.mark.parametrize("damaged", DAMAGED, ids=range(len(DAMAGED)))
-def test_a_damaged_progress_goes_to_quarantine_and_blocks_nobody_the_player_included(
-    hunt: Hunt, damaged: Item
-) -> None:
+def test_a_damaged_progress_goes_to_quarantine_and_blocks_nobody(hunt: Hunt, damaged: Item) -> None:
     hunt.define()
     hunt.find("ann", 2)
-    hunt.settle()
+    hunt.apply_stream()
     hunt.table.put({**Key(*PLAYER)._asdict(), **damaged})
     hunt.find("bob", 3)
     while records := hunt.stream.read():
@@ -543,7 +548,7 @@ def test_a_damaged_progress_goes_to_quarantine_and_blocks_nobody_the_player_incl
     assert hunt.call("ann", "GET", "hunt/players/ann") == (200, {"found": 2, "paths": PATHS[:2]})
     assert hunt.submit("ann", PATHS[1])[0] == 200
     assert hunt.submit("ann", PATHS[2]) == (201, {"path": PATHS[2], "found": 3, "limit": 12})
-    assert hunt.settle() == counts({3: 2})
+    assert hunt.apply_stream() == counts({3: 2})
 
 
 @pytest.mark.parametrize("damaged", DAMAGED, ids=range(len(DAMAGED)))
@@ -555,48 +560,50 @@ def test_a_damaged_progress_can_be_withdrawn(hunt: Hunt, damaged: Item) -> None:
     assert (hunt.table.get(Key(*PLAYER)) or {})["found"] == 1
     hunt.table.put({**Key(*PLAYER)._asdict(), **damaged})
     assert hunt.call("admin", "DELETE", "hunt/players/ann")[0] == 204
-    assert hunt.settle() == counts({})
+    assert hunt.apply_stream() == counts({})
 
 
-def test_a_repeated_path_mends_a_damaged_progress_and_answers_the_number(hunt: Hunt) -> None:
+def test_a_repeated_path_recounts_a_damaged_progress(hunt: Hunt) -> None:
     hunt.define()
     hunt.find("ann", 2)
     hunt.table.put({**Key(*PLAYER)._asdict(), "found": "2"})
     assert hunt.submit("ann", PATHS[1]) == (200, {"path": PATHS[1], "found": 2, "limit": 12})
-    assert hunt.settle() == counts({2: 1})
+    assert hunt.apply_stream() == counts({2: 1})
 
 
-GONE = "an attribute that is not there"
-TORN: list[tuple[str, Any]] = [
-    *((name, GONE) for name in ("limit", "normalization", "answers", "salt", "edition")),
+MISSING = "an attribute that is not there"
+DAMAGED_DEFINITIONS: list[tuple[str, Any]] = [
+    *((name, MISSING) for name in ("limit", "normalization", "answers", "salt", "edition")),
     *(("limit", "12"), ("limit", 0), ("normalization", {"case": "upper"}), ("answers", ["a"])),
     *(("salt", "salt"), ("edition", "1"), ("opens", "soon")),
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), TORN, ids=[f"{name}-{value}" for name, value in TORN])
+@pytest.mark.parametrize(
+    ("name", "value"), DAMAGED_DEFINITIONS, ids=[f"{name}-{value}" for name, value in DAMAGED_DEFINITIONS]
+)
 def test_a_damaged_definition_is_503_until_an_admin_puts_it_again(hunt: Hunt, name: str, value: Any) -> None:
     hunt.define(ranked=True)
     hunt.find("ann", 2)
     key = definitions.definition_key("hunt")
     item = hunt.table.get(key) or {}
-    hunt.table.put({k: v for k, v in (item | {name: value}).items() if v != GONE})
-    for who, method, path, body in (
+    hunt.table.put({k: v for k, v in (item | {name: value}).items() if v != MISSING})
+    for caller, method, path, body in (
         ("", "GET", "hunt", None),
         ("", "GET", "hunt/leaders", None),
         ("bob", "POST", "hunt/paths", {"path": PATHS[0]}),
         ("bob", "GET", "hunt/players/bob", None),
         ("admin", "DELETE", f"hunt/players/ann/paths/{quote(PATHS[0], safe='')}", None),
     ):
-        status, answer = hunt.call(who, method, path, body)
-        assert (status, answer["Code"]) == (503, "Busy")
-        assert "an admin" in answer["Message"]
+        status, response = hunt.call(caller, method, path, body)
+        assert (status, response["Code"]) == (503, "Busy")
+        assert "an admin" in response["Message"]
     assert hunt.call("ann", "GET", "hunt/players/ann")[1]["found"] == 2
-    assert hunt.settle()["exactly"]["2"] == 1
+    assert hunt.apply_stream()["exactly"]["2"] == 1
     assert hunt.define(ranked=True)[0] == 200
     assert hunt.submit("ann", PATHS[0])[0] == 200
     assert hunt.submit("bob", PATHS[0])[0] == 201
-    assert hunt.settle() == counts({1: 1, 2: 1})
+    assert hunt.apply_stream() == counts({1: 1, 2: 1})
 
 
 def test_a_damaged_definition_keeps_its_normalization(hunt: Hunt) -> None:
@@ -608,17 +615,17 @@ def test_a_damaged_definition_keeps_its_normalization(hunt: Hunt) -> None:
     assert hunt.define()[1]["normalization"] == keep
 
 
-def test_damaged_statistics_are_answered_as_far_as_they_can_be_read(hunt: Hunt) -> None:
+def test_damaged_statistics_are_returned_as_far_as_they_are_valid(hunt: Hunt) -> None:
     hunt.define()
     hunt.find("ann", 2)
-    right = hunt.settle()
-    key = definitions.statistics_key("hunt")
+    right = hunt.apply_stream()
+    key = progress.statistics_key("hunt")
     item = hunt.table.get(key) or {}
     hunt.table.put(item | {"players": "one", "n3": [3], "n4": Decimal("0.5")})
     assert hunt.call("", "GET", "hunt/statistics") == (200, right | {"players": 0})
 
 
-def test_more_paths_than_any_limit_left_by_a_version_without_one_are_no_trap(hunt: Hunt) -> None:
+def test_a_player_with_more_paths_than_any_limit_can_be_withdrawn(hunt: Hunt) -> None:
     hunt.define()
     pk = PLAYER[0]
     hunt.table.batch_put({"pk": pk, "sk": f"PATH#{i}"} for i in range(120))
@@ -626,7 +633,7 @@ def test_more_paths_than_any_limit_left_by_a_version_without_one_are_no_trap(hun
     assert hunt.submit("ann", PATHS[0])[0] == 409
     assert hunt.call("ann", "GET", "hunt/players/ann")[1]["found"] == 120
     assert hunt.call("admin", "DELETE", "hunt/players/ann")[0] == 204
-    assert hunt.settle() == counts({})
+    assert hunt.apply_stream() == counts({})
 
 
 # -- costs ---------------------------------------------------------------------------------------------
@@ -638,9 +645,10 @@ def units(hunt: Hunt, call: Callable[[], Any]) -> tuple[float, float]:
     return meter.read_units, meter.write_units
 
 
-def test_each_call_costs_what_its_docstring_says(hunt: Hunt) -> None:
+def test_each_call_costs_what_its_docstring_states(hunt: Hunt) -> None:
     hunt.define()
-    assert units(hunt, lambda: hunt.define()) == (1, 1)
+    assert units(hunt, lambda: hunt.define()) == (1, 0)  # nothing has changed
+    assert units(hunt, lambda: hunt.define(title="Another")) == (1, 1)
     assert units(hunt, lambda: hunt.submit("ann", PATHS[0])) == (4, 6)
     assert units(hunt, lambda: hunt.submit("ann", PATHS[0])) == (4, 0)
     assert units(hunt, lambda: hunt.submit("ann", "wrong")) == (3, 1)
@@ -662,13 +670,11 @@ def test_each_call_costs_what_its_docstring_says(hunt: Hunt) -> None:
 def test_the_statistics_cost_the_same_at_any_size(hunt: Hunt) -> None:
     hunt.define()
     full = {f"n{n}": 10**8 for n in range(1, 101)}
-    hunt.table.put(
-        {**definitions.statistics_key("hunt")._asdict(), "players": 10**9, "paths": 10**10, **full}
-    )
+    hunt.table.put({**progress.statistics_key("hunt")._asdict(), "players": 10**9, "paths": 10**10, **full})
     with Meter(hunt.table.client) as meter:
-        answer = definitions.statistics(hunt.table, "hunt")
+        response = challenge_queries.get_statistics(hunt.table, "hunt")
     assert (meter.read_units, meter.by_operation) == (1, {"BatchGetItem": 1})
-    assert (answer.reached["1"], answer.reached["100"]) == (10**10, 10**8)
+    assert (response.reached["1"], response.reached["100"]) == (10**10, 10**8)
 
 
 # -- notations -----------------------------------------------------------------------------------------
@@ -686,9 +692,9 @@ letters = st.text(
 
 @settings(max_examples=400, derandomize=True, deadline=None)
 @given(letters | st.text(max_size=20), rules)
-def test_a_normalized_path_stays_as_it_is(path: str, stated: Normalization) -> None:
-    once = answers.normalized(path, stated)
-    assert answers.normalized(once, stated) == once
+def test_normalization_is_idempotent(path: str, stated: Normalization) -> None:
+    once = definitions.normalize(path, stated)
+    assert definitions.normalize(once, stated) == once
 
 
 @pytest.mark.parametrize(
@@ -707,13 +713,13 @@ def test_a_normalized_path_stays_as_it_is(path: str, stated: Normalization) -> N
         ("oak", "oaks", Normalization(), False),
     ],
 )
-def test_two_notations_are_the_same_as_the_challenge_states(
+def test_two_notations_are_equal_by_the_rules_of_the_challenge(
     one: str, other: str, stated: Normalization, same: bool
 ) -> None:
-    assert (answers.normalized(one, stated) == answers.normalized(other, stated)) == same
+    assert (definitions.normalize(one, stated) == definitions.normalize(other, stated)) == same
 
 
-def test_the_blanks_that_a_description_names_are_those_that_a_normalized_path_is_rid_of() -> None:
+def test_the_pattern_of_a_path_has_the_blanks_that_normalization_removes() -> None:
     blanks = [chr(code) for code in range(0x110000) if chr(code).isspace()]
     assert re.findall(f"[{BLANKS}]", "".join(map(chr, range(0x110000)))) == blanks
 
@@ -722,18 +728,18 @@ def test_the_blanks_that_a_description_names_are_those_that_a_normalized_path_is
 
 
 def leaders(hunt: Hunt, query: str = "") -> list[tuple[int, str, int]]:
-    status, answer = hunt.call("", "GET", f"hunt/leaders{query}")
-    assert status == 200, answer
-    return [(item["rank"], item["player"], item["found"]) for item in answer["items"]]
+    status, response = hunt.call("", "GET", f"hunt/leaders{query}")
+    assert status == 200, response
+    return [(item["rank"], item["player"], item["found"]) for item in response["items"]]
 
 
-def test_the_leaders_have_most_paths_and_had_them_first(hunt: Hunt) -> None:
+def test_leaders_are_ordered_by_paths_and_then_by_time(hunt: Hunt) -> None:
     hunt.define(ranked=True)
     with mock.patch.object(app, "datetime") as clock:
         for second, (player, found) in enumerate([("ann", 2), ("bob", 3), ("cem", 3), ("dee", 1)]):
             clock.now.return_value = datetime(2026, 11, 21, 10, second, tzinfo=UTC)
             hunt.find(player, found)
-    hunt.settle()
+    hunt.apply_stream()
     whole = [(1, "bob", 3), (2, "cem", 3), (3, "ann", 2), (4, "dee", 1)]
     assert leaders(hunt) == whole
     assert leaders(hunt, "?place=3") == whole[2:]
@@ -743,42 +749,42 @@ def test_the_leaders_have_most_paths_and_had_them_first(hunt: Hunt) -> None:
     assert leaders(hunt, f"?limit=3&cursor={first['cursor']}") == whole[3:]
     assert hunt.call("admin", "DELETE", f"hunt/players/bob/paths/{quote(PATHS[2], safe='')}")[0] == 204
     assert hunt.call("admin", "DELETE", "hunt/players/cem")[0] == 204
-    hunt.settle()
+    hunt.apply_stream()
     assert [entry[1:] for entry in leaders(hunt)][1:] == [("bob", 2), ("dee", 1)]
     assert hunt.call("", "GET", "hunt/leaders?around=cem")[0] == 404
     assert hunt.call("", "GET", "nowhere/leaders")[0] == 404
-    held = placing.ranking_of("hunt")
-    tree.check(held.scale, ranking.collect_nodes(held, scan(hunt.table)))
+    hunt_ranking = challenge_ranking.build_ranking("hunt")
+    tree.check(hunt_ranking.scale, ranking.collect_nodes(hunt_ranking, scan(hunt.table)))
 
 
-def test_players_who_find_in_the_same_second_share_a_rank(hunt: Hunt) -> None:
+def test_players_with_a_last_path_in_the_same_second_share_a_rank(hunt: Hunt) -> None:
     hunt.define(ranked=True)
     with mock.patch.object(app, "datetime") as clock:
         clock.now.return_value = datetime(2026, 11, 21, tzinfo=UTC)
         for player in ("ann", "bob"):
             hunt.find(player, 1)
-    hunt.settle()
+    hunt.apply_stream()
     assert sorted(leaders(hunt)) == [(1, "ann", 1), (1, "bob", 1)]
 
 
 def test_a_challenge_that_is_not_ranked_has_no_leaders_and_ranks_from_the_next_path(hunt: Hunt) -> None:
     hunt.define()
     hunt.find("ann", 2)
-    hunt.settle()
+    hunt.apply_stream()
     assert leaders(hunt) == []
     hunt.define(ranked=True)
-    hunt.settle()
+    hunt.apply_stream()
     assert leaders(hunt) == []
     assert hunt.submit("ann", PATHS[5])[0] == 201
-    hunt.settle()
+    hunt.apply_stream()
     assert leaders(hunt) == [(1, "ann", 3)]
 
 
-def test_a_challenge_that_is_ranked_no_more_has_no_leaders(hunt: Hunt) -> None:
+def test_a_challenge_that_is_no_longer_ranked_has_no_leaders(hunt: Hunt) -> None:
     hunt.define(ranked=True)
     hunt.find("ann", 2)
     hunt.find("bob", 3)
-    hunt.settle()
+    hunt.apply_stream()
     first = hunt.call("", "GET", "hunt/leaders?limit=1")[1]["cursor"]
     hunt.define()
     assert leaders(hunt) == leaders(hunt, f"?limit=1&cursor={first}") == []
@@ -788,4 +794,4 @@ def test_a_challenge_that_is_ranked_no_more_has_no_leaders(hunt: Hunt) -> None:
 
 
 def test_the_examples_of_a_score_hold() -> None:
-    assert doctest.testmod(placing).failed == 0
+    assert doctest.testmod(challenge_ranking).failed == 0

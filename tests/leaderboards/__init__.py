@@ -1,1 +1,1 @@
-"""leaderboards."""
+"""Tests of leaderboards."""

@@ -1,4 +1,4 @@
-"""Leaderboards over REST, from the submission to the rank: the contract, on both engines."""
+"""The REST contract of leaderboards, from the submission to the rank, on both engines."""
 
 from __future__ import annotations
 
@@ -10,33 +10,24 @@ import pytest
 
 from bench.meter import Meter
 from chalicelib import times
-from chalicelib.leaderboards import boards
-from chalicelib.leaderboards import scores as leaderboards
-from chalicelib.leaderboards.schemas import SeasonBody
+from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
 from tests.support.site import Site
 
 POINTS = {"title": "Points", "unit": "points", "min": 0, "max": 1000, "operator": "increment"}
-RACE = {
-    "title": "Race",
-    "unit": "minutes",
-    "decimals": 2,
-    "min": 60,
-    "max": 600,
-    "order": "asc",
-    "operator": "best",
-}
+RACE = BoardBody.EXAMPLES["a race"]
 LEVEL = {"title": "Level", "decimals": 1, "min": -5, "max": 5, "operator": "set"}
 
 
 @pytest.fixture
 def site(live_site: Site) -> Site:
-    """On real engines: moto writes a made-up record when an update makes an item."""
+    """Return a site on a real engine. moto writes a wrong record if an update creates an item."""
     return live_site
 
 
-def make(site: Site, board: str, **fields: Any) -> None:
-    status, answer = site.call("PUT", f"/leaderboards/{board}", fields, Authorization=site.admin())
-    assert status == 201, answer
+def create_board(site: Site, board: str, **fields: Any) -> None:
+    status, response = site.call("PUT", f"/leaderboards/{board}", fields, Authorization=site.admin())
+    assert status == 201, response
 
 
 def submit(site: Site, board: str, player: str, id: str, value: Any, **more: Any) -> tuple[int, Any]:
@@ -44,18 +35,18 @@ def submit(site: Site, board: str, player: str, id: str, value: Any, **more: Any
     return site.call("POST", f"/leaderboards/{board}/scores", body, Authorization=site.token(player))
 
 
-def scores(site: Site, board: str, **values: Any) -> None:
+def submit_first(site: Site, board: str, **values: Any) -> None:
     for player, value in values.items():
-        status, answer = submit(site, board, player, f"first-{player}", value)
-        assert status == 201, answer
+        status, response = submit(site, board, player, f"first-{player}", value)
+        assert status == 201, response
     site.settle()
 
 
-def standing(site: Site, board: str, player: str, query: str = "") -> Any:
+def get_standing(site: Site, board: str, player: str, query: str = "") -> Any:
     return site.get(f"/leaderboards/{board}/players/{player}{query}")
 
 
-def entries(site: Site, board: str, query: str = "") -> list[tuple[int, str, Any]]:
+def list_entries(site: Site, board: str, query: str = "") -> list[tuple[int, str, Any]]:
     items = site.get(f"/leaderboards/{board}/entries{query}")["items"]
     return [(item["rank"], item["player"], item["score"]) for item in items]
 
@@ -63,24 +54,24 @@ def entries(site: Site, board: str, query: str = "") -> list[tuple[int, str, Any
 # -- boards --------------------------------------------------------------------------------------------
 
 
-def test_a_board_is_made_once_and_answered_as_it_was_defined(site: Site) -> None:
-    make(site, "race", **RACE)
+def test_a_board_is_created_once_and_returned_as_defined(site: Site) -> None:
+    create_board(site, "race", **RACE)
     found = site.get("/leaderboards/race")
     assert found.items() >= (RACE | {"board": "race", "players": 0, "season": 1, "shards": 1}).items()
     changed = RACE | {"title": "Marathon", "unit": "min"}
-    status, answer = site.call("PUT", "/leaderboards/race", changed, Authorization=site.admin())
-    assert (status, answer["title"], answer["unit"]) == (200, "Marathon", "min")
+    status, response = site.call("PUT", "/leaderboards/race", changed, Authorization=site.admin())
+    assert (status, response["title"], response["unit"]) == (200, "Marathon", "min")
 
 
 @pytest.mark.parametrize(
     "change",
     [{"order": "desc"}, {"operator": "set"}, {"decimals": 3}, {"min": 0}, {"max": 700}, {"shards": 4}],
 )
-def test_what_scores_depend_on_stays(site: Site, change: dict[str, Any]) -> None:
-    make(site, "race", **RACE)
-    status, answer = site.call("PUT", "/leaderboards/race", RACE | change, Authorization=site.admin())
-    assert (status, answer["Code"]) == (409, "Conflict")
-    assert next(iter(change)) in answer["Message"]
+def test_fields_that_scores_depend_on_cannot_be_changed(site: Site, change: dict[str, Any]) -> None:
+    create_board(site, "race", **RACE)
+    status, response = site.call("PUT", "/leaderboards/race", RACE | change, Authorization=site.admin())
+    assert (status, response["Code"]) == (409, "Conflict")
+    assert next(iter(change)) in response["Message"]
 
 
 @pytest.mark.parametrize(
@@ -97,14 +88,14 @@ def test_what_scores_depend_on_stays(site: Site, change: dict[str, Any]) -> None
         ({"title": 5}, 400),
     ],
 )
-def test_a_board_that_cannot_be_is_refused(site: Site, change: dict[str, Any], status: int) -> None:
-    answer = site.call("PUT", "/leaderboards/race", RACE | change, Authorization=site.admin())
-    assert answer[0] == status, answer
-    assert answer[1]["Message"].startswith(next(iter(change)))
+def test_an_invalid_board_is_refused(site: Site, change: dict[str, Any], status: int) -> None:
+    response = site.call("PUT", "/leaderboards/race", RACE | change, Authorization=site.admin())
+    assert response[0] == status, response
+    assert response[1]["Message"].startswith(next(iter(change)))
     assert site.call("GET", "/leaderboards/race")[0] == 404
 
 
-def test_boards_are_made_by_admins_and_read_by_all(site: Site) -> None:
+def test_only_admins_create_boards_and_anybody_reads_them(site: Site) -> None:
     assert site.call("PUT", "/leaderboards/race", RACE)[0] == 401
     assert site.call("PUT", "/leaderboards/race", RACE, Authorization=site.token("player-1"))[0] == 403
     for path in ("", "/entries", "/distribution", "/players/a"):
@@ -115,7 +106,7 @@ def test_boards_are_made_by_admins_and_read_by_all(site: Site) -> None:
 
 
 def test_an_increment_adds_and_the_same_id_adds_nothing(site: Site) -> None:
-    make(site, "points", **POINTS)
+    create_board(site, "points", **POINTS)
     assert submit(site, "points", "ann", "game-1", 10) == (201, {"player": "ann", "score": 10})
     assert submit(site, "points", "ann", "game-2", 5) == (201, {"player": "ann", "score": 15})
     assert submit(site, "points", "ann", "game-1", 10) == (200, {"player": "ann", "score": 15})
@@ -125,24 +116,26 @@ def test_an_increment_adds_and_the_same_id_adds_nothing(site: Site) -> None:
 
 
 def test_best_keeps_the_better_value(site: Site) -> None:
-    make(site, "race", **RACE)
+    create_board(site, "race", **RACE)
     assert submit(site, "race", "ann", "1", 130.5)[1]["score"] == 130.5
     assert submit(site, "race", "ann", "2", 140) == (201, {"player": "ann", "score": 130.5})
     assert submit(site, "race", "ann", "2", 100) == (200, {"player": "ann", "score": 130.5})
     assert submit(site, "race", "ann", "3", 125.87)[1]["score"] == 125.87
     site.settle()
-    assert entries(site, "race") == [(1, "ann", 125.87)]
+    assert list_entries(site, "race") == [(1, "ann", 125.87)]
 
 
 def test_set_keeps_the_value_of_the_latest_time(site: Site) -> None:
-    make(site, "level", **LEVEL)
+    create_board(site, "level", **LEVEL)
     assert submit(site, "level", "ann", "1", 4.5, time="2026-01-02T00:00:00Z")[1]["score"] == 4.5
     assert submit(site, "level", "ann", "2", -5, time="2026-01-03T01:00:00+01:00")[1]["score"] == -5
     late = submit(site, "level", "ann", "3", 1, time="2026-01-01T00:00:00Z")
     assert late == (201, {"player": "ann", "score": -5})
-    assert submit(site, "level", "ann", "4", 3, time="2026-01-03T00:00:00Z")[1]["score"] == 3  # the last wins
+    assert (
+        submit(site, "level", "ann", "4", 3, time="2026-01-03T00:00:00Z")[1]["score"] == 3
+    )  # the latest time wins
     site.settle()
-    assert entries(site, "level") == [(1, "ann", 3)]
+    assert list_entries(site, "level") == [(1, "ann", 3)]
 
 
 @pytest.mark.parametrize(
@@ -162,36 +155,34 @@ def test_set_keeps_the_value_of_the_latest_time(site: Site) -> None:
         ("player", "somebody-else", 403),
     ],
 )
-def test_a_submission_that_is_not_acceptable_changes_nothing(
-    site: Site, field: str, value: Any, status: int
-) -> None:
-    make(site, "points", **POINTS)
+def test_an_invalid_submission_changes_nothing(site: Site, field: str, value: Any, status: int) -> None:
+    create_board(site, "points", **POINTS)
     body = {"id": "1", "value": 1, field: value}
-    answer = site.call("POST", "/leaderboards/points/scores", body, Authorization=site.token("ann"))
-    assert (answer[0], answer[1]["Message"].startswith(field)) == (status, True), answer
+    response = site.call("POST", "/leaderboards/points/scores", body, Authorization=site.token("ann"))
+    assert (response[0], response[1]["Message"].startswith(field)) == (status, True), response
     site.settle()
     assert site.get("/leaderboards/points")["players"] == 0
 
 
 def test_an_admin_submits_for_a_player(site: Site) -> None:
-    make(site, "points", **POINTS)
+    create_board(site, "points", **POINTS)
     body = {"id": "1", "value": 3, "player": "ann"}
-    answer = site.call("POST", "/leaderboards/points/scores", body, Authorization=site.admin())
-    assert answer == (201, {"player": "ann", "score": 3})
+    response = site.call("POST", "/leaderboards/points/scores", body, Authorization=site.admin())
+    assert response == (201, {"player": "ann", "score": 3})
     assert site.call("POST", "/leaderboards/points/scores", body)[0] == 401
     assert submit(site, "nowhere", "ann", "1", 1)[0] == 404
 
 
-def test_a_sum_never_leaves_what_a_ranking_can_hold(site: Site) -> None:
-    make(site, "big", **POINTS | {"max": 10**15})
+def test_a_sum_never_leaves_the_range_of_a_ranking(site: Site) -> None:
+    create_board(site, "big", **POINTS | {"max": 10**15})
     assert submit(site, "big", "ann", "1", 10**15)[0] == 201
-    status, answer = submit(site, "big", "ann", "2", 1)
-    assert (status, answer["Code"]) == (422, "Unprocessable")
+    status, response = submit(site, "big", "ann", "2", 1)
+    assert (status, response["Code"]) == (422, "Unprocessable")
     assert submit(site, "big", "ann", "2", 0) == (201, {"player": "ann", "score": 10**15})
 
 
-def test_a_players_submissions_are_listed_for_the_player(site: Site) -> None:
-    make(site, "points", **POINTS)
+def test_a_player_lists_their_own_submissions(site: Site) -> None:
+    create_board(site, "points", **POINTS)
     for i in range(5):
         submit(site, "points", "ann", f"g{i}", i, time="2026-11-01T00:00:00Z")
     path = "/leaderboards/points/players/ann/activities"
@@ -207,17 +198,17 @@ def test_a_players_submissions_are_listed_for_the_player(site: Site) -> None:
 # -- ranks ---------------------------------------------------------------------------------------------
 
 
-def test_211th_of_1539(site: Site) -> None:
-    """The published example: everyone's rank, at the size at which it still worked."""
-    make(site, "points", **POINTS)
+def test_a_rank_among_1539_players_is_exact(site: Site) -> None:
+    """The example of the README, "211th of 1539", with similar scores."""
+    create_board(site, "points", **POINTS)
     board = boards.find(site.table, "points", datetime.now(UTC))
     site.table.batch_put(
-        leaderboards.score_key("points", 1, f"p{i}")._asdict()
+        scores.score_key("points", 1, f"p{i}")._asdict()
         | {"score": i % 700, "scale": list(board.scale), "shards": 1, "time": "", "changed": 0}
         for i in range(1539)
     )
     site.settle()
-    found = standing(site, "points", "p595")  # 596 to 699 are better, each held by two of 1,539
+    found = get_standing(site, "points", "p595")  # 596 to 699 are better, two players each
     assert found == {
         "player": "p595",
         "score": 595,
@@ -226,28 +217,28 @@ def test_211th_of_1539(site: Site) -> None:
         "percentile": 86.48,
         "toNext": 1,
     }
-    assert standing(site, "points", "p595", "?consistent=true") == found
+    assert get_standing(site, "points", "p595", "?consistent=true") == found
 
 
 def test_equal_scores_share_a_rank_everywhere(site: Site) -> None:
-    make(site, "points", **POINTS)
-    scores(site, "points", a=30, b=20, c=20, d=20, e=10)
-    ranks = {player: standing(site, "points", player)["rank"] for player in "abcde"}
+    create_board(site, "points", **POINTS)
+    submit_first(site, "points", a=30, b=20, c=20, d=20, e=10)
+    ranks = {player: get_standing(site, "points", player)["rank"] for player in "abcde"}
     assert ranks == {"a": 1, "b": 2, "c": 2, "d": 2, "e": 5}
-    listed = entries(site, "points")
+    listed = list_entries(site, "points")
     assert [(rank, score) for rank, _, score in listed] == [(1, 30), (2, 20), (2, 20), (2, 20), (5, 10)]
     for place in range(1, 7):
-        assert entries(site, "points", f"?place={place}") == listed[place - 1 :]
-        assert entries(site, "points", f"?place={place}&limit=2") == listed[place - 1 : place + 1]
+        assert list_entries(site, "points", f"?place={place}") == listed[place - 1 :]
+        assert list_entries(site, "points", f"?place={place}&limit=2") == listed[place - 1 : place + 1]
     for i, (_, player, _) in enumerate(listed):
         start = max(0, min(i - 1, len(listed) - 3))
-        assert entries(site, "points", f"?around={player}&limit=3") == listed[start : start + 3]
+        assert list_entries(site, "points", f"?around={player}&limit=3") == listed[start : start + 3]
 
 
-def test_pages_go_on_where_the_one_before_ended(site: Site) -> None:
-    make(site, "points", **POINTS)
-    scores(site, "points", **{f"p{i:02}": i // 3 for i in range(20)})
-    whole = entries(site, "points", "?limit=100")
+def test_each_page_continues_after_the_previous_one(site: Site) -> None:
+    create_board(site, "points", **POINTS)
+    submit_first(site, "points", **{f"p{i:02}": i // 3 for i in range(20)})
+    whole = list_entries(site, "points", "?limit=100")
     for start in ("", "&place=5", "&around=p07"):
         found, cursor = [], ""
         while True:
@@ -262,18 +253,18 @@ def test_pages_go_on_where_the_one_before_ended(site: Site) -> None:
     assert site.call("GET", "/leaderboards/points/entries?cursor=abc")[1]["Code"] == "BadCursor"
 
 
-def test_the_first_has_nothing_to_the_next(site: Site) -> None:
-    make(site, "race", **RACE)
-    scores(site, "race", a=125.87, b=126.5)
+def test_the_first_player_has_no_distance_to_the_next_score(site: Site) -> None:
+    create_board(site, "race", **RACE)
+    submit_first(site, "race", a=125.87, b=126.5)
     first = {"player": "a", "score": 125.87, "rank": 1, "of": 2, "percentile": 100.0, "toNext": None}
-    assert standing(site, "race", "a") == first
-    assert standing(site, "race", "b")["toNext"] == 0.63
+    assert get_standing(site, "race", "a") == first
+    assert get_standing(site, "race", "b")["toNext"] == 0.63
 
 
 def test_a_distribution_counts_every_player_once_without_gaps(site: Site) -> None:
-    make(site, "points", **POINTS)
+    create_board(site, "points", **POINTS)
     assert site.get("/leaderboards/points/distribution") == {"items": []}
-    scores(site, "points", **{f"p{i:02}": i * i for i in range(32)})
+    submit_first(site, "points", **{f"p{i:02}": i * i for i in range(32)})
     items = site.get("/leaderboards/points/distribution")["items"]
     assert sum(item["players"] for item in items) == 32
     for before, after in itertools.pairwise(items):
@@ -284,8 +275,8 @@ def test_a_distribution_counts_every_player_once_without_gaps(site: Site) -> Non
 
 
 def test_a_removed_player_leaves_no_trace_in_ranks_and_counts(site: Site) -> None:
-    make(site, "points", **POINTS)
-    scores(site, "points", a=30, b=20, c=10)
+    create_board(site, "points", **POINTS)
+    submit_first(site, "points", a=30, b=20, c=10)
     path = "/leaderboards/points/players/b"
     assert site.call("DELETE", path)[0] == 401
     assert site.call("DELETE", path, Authorization=site.token("a"))[0] == 403
@@ -293,106 +284,110 @@ def test_a_removed_player_leaves_no_trace_in_ranks_and_counts(site: Site) -> Non
         assert site.call("DELETE", path, Authorization=site.token("b")) == (204, "")
     site.settle()
     assert site.call("GET", path)[0] == 404
-    assert entries(site, "points") == [(1, "a", 30), (2, "c", 10)]
-    assert standing(site, "points", "c").items() >= {"rank": 2, "of": 2, "toNext": 20}.items()
+    assert list_entries(site, "points") == [(1, "a", 30), (2, "c", 10)]
+    assert get_standing(site, "points", "c").items() >= {"rank": 2, "of": 2, "toNext": 20}.items()
     assert site.get("/leaderboards/points")["players"] == 2
     assert site.call("GET", "/leaderboards/points/entries?around=b")[0] == 404
     assert submit(site, "points", "b", "first-b", 20) == (200, {"player": "b", "score": None})
     submit(site, "points", "b", "again", 5)
     site.settle()
-    assert entries(site, "points") == [(1, "a", 30), (2, "c", 10), (3, "b", 5)]
+    assert list_entries(site, "points") == [(1, "a", 30), (2, "c", 10), (3, "b", 5)]
 
 
 # -- while a change is pending -------------------------------------------------------------------------
 
 
-def test_a_score_is_there_before_the_stream_is(site: Site) -> None:
-    make(site, "points", **POINTS)
-    scores(site, "points", a=30, b=20)
+def test_a_score_is_visible_before_the_stream_is_applied(site: Site) -> None:
+    create_board(site, "points", **POINTS)
+    submit_first(site, "points", a=30, b=20)
     submit(site, "points", "c", "1", 25)
-    assert standing(site, "points", "c").items() >= {"score": 25, "rank": 2, "of": 2}.items()
+    assert get_standing(site, "points", "c").items() >= {"score": 25, "rank": 2, "of": 2}.items()
     assert site.get("/leaderboards/points")["players"] == 2
-    assert entries(site, "points", "?around=c") == [(1, "a", 30), (2, "b", 20)]
+    assert list_entries(site, "points", "?around=c") == [(1, "a", 30), (2, "b", 20)]
     site.settle()
-    assert standing(site, "points", "c").items() >= {"score": 25, "rank": 2, "of": 3, "toNext": 5}.items()
+    assert get_standing(site, "points", "c").items() >= {"score": 25, "rank": 2, "of": 3, "toNext": 5}.items()
 
 
 @pytest.mark.parametrize("query", ["", "?consistent=true"])
-def test_a_pending_fall_is_not_counted_against_oneself(site: Site, query: str) -> None:
-    make(site, "level", **LEVEL)
-    scores(site, "level", a=5, b=3, c=1)
+def test_a_pending_worse_score_is_not_ranked_below_the_players_own_old_entry(site: Site, query: str) -> None:
+    create_board(site, "level", **LEVEL)
+    submit_first(site, "level", a=5, b=3, c=1)
     for i, (value, rank, gap) in enumerate([(4, 1, None), (2, 2, 1), (3, 1, None), (-1, 3, 2)]):
         submit(site, "level", "a", f"later-{i}", value)
-        before = standing(site, "level", "a", query)
+        before = get_standing(site, "level", "a", query)
         assert (before["rank"], before["of"], before["toNext"]) == (rank, 3, gap)
         if i % 2:
             site.settle()
-            assert standing(site, "level", "a", query) == before
+            assert get_standing(site, "level", "a", query) == before
 
 
-def test_who_comes_back_before_the_stream_is_ranked_by_the_new_score(site: Site) -> None:
-    """Where scores only get better, the old entry is above the new score for once."""
-    make(site, "points", **POINTS)
-    scores(site, "points", a=30, b=20, c=10)
+def test_a_player_removed_and_added_again_before_the_stream_is_ranked_by_the_new_score(site: Site) -> None:
+    """Where scores only improve, this is the one case of an old entry above the new score."""
+    create_board(site, "points", **POINTS)
+    submit_first(site, "points", a=30, b=20, c=10)
     site.call("DELETE", "/leaderboards/points/players/a", Authorization=site.token("a"))
     submit(site, "points", "a", "again", 15)
-    before = standing(site, "points", "a", "?consistent=true")
+    before = get_standing(site, "points", "a", "?consistent=true")
     assert before.items() >= {"score": 15, "rank": 2, "of": 3, "toNext": 5}.items()
     site.settle()
-    assert standing(site, "points", "a", "?consistent=true") == standing(site, "points", "a") == before
+    assert (
+        get_standing(site, "points", "a", "?consistent=true") == get_standing(site, "points", "a") == before
+    )
 
 
 # -- seasons -------------------------------------------------------------------------------------------
 
 
 def test_an_admin_ends_a_season_and_it_stays_readable(site: Site) -> None:
-    make(site, "points", **POINTS)
-    scores(site, "points", a=30, b=20)
+    create_board(site, "points", **POINTS)
+    submit_first(site, "points", a=30, b=20)
     for status in (201, 200):
-        answer = site.call("POST", "/leaderboards/points/seasons", {"season": 1}, Authorization=site.admin())
-        assert (answer[0], answer[1]["season"], answer[1]["players"]) == (status, 2, 0)
+        response = site.call(
+            "POST", "/leaderboards/points/seasons", {"season": 1}, Authorization=site.admin()
+        )
+        assert (response[0], response[1]["season"], response[1]["players"]) == (status, 2, 0)
     ahead = site.call("POST", "/leaderboards/points/seasons", {"season": 3}, Authorization=site.admin())
     assert ahead[0] == 409
-    assert entries(site, "points") == []
+    assert list_entries(site, "points") == []
     assert site.call("GET", "/leaderboards/points/players/a")[0] == 404
     assert submit(site, "points", "b", "first-b", 20) == (200, {"player": "b", "score": None})
     assert submit(site, "points", "b", "second", 7) == (201, {"player": "b", "score": 7})
     site.settle()
-    assert entries(site, "points") == [(1, "b", 7)]
-    assert entries(site, "points", "?season=1") == [(1, "a", 30), (2, "b", 20)]
-    assert standing(site, "points", "b", "?season=1")["rank"] == 2
+    assert list_entries(site, "points") == [(1, "b", 7)]
+    assert list_entries(site, "points", "?season=1") == [(1, "a", 30), (2, "b", 20)]
+    assert get_standing(site, "points", "b", "?season=1")["rank"] == 2
     first, second = (site.get(f"/leaderboards/points?season={n}") for n in (1, 2))
     assert (first["players"], first["ended"], second["ended"]) == (2, second["started"], None)
     assert site.call("GET", "/leaderboards/points/entries?season=3")[0] == 404
     site.call("DELETE", "/leaderboards/points/players/b", Authorization=site.token("b"))
     site.settle()
-    assert (entries(site, "points"), entries(site, "points", "?season=1")) == ([], [(1, "a", 30)])
+    assert (list_entries(site, "points"), list_entries(site, "points", "?season=1")) == ([], [(1, "a", 30)])
 
 
-def test_a_date_resets_a_board_without_anybody(site: Site) -> None:
+def test_a_board_resets_at_its_date_without_a_write(site: Site) -> None:
     soon = datetime.now(UTC) + timedelta(days=1)
-    make(site, "points", **POINTS, resets=soon.isoformat())
-    scores(site, "points", a=30)
+    create_board(site, "points", **POINTS, resets=soon.isoformat())
+    submit_first(site, "points", a=30)
     later = soon + timedelta(seconds=1)
     table = site.table
     assert boards.find(table, "points", soon - timedelta(seconds=1)).season == 1
     assert boards.find(table, "points", later).season == 2
     described = boards.describe(table, "points", later)
     assert (described.season, described.players, described.resets) == (2, 0, None)
-    over = boards.describe(table, "points", later, 1)  # nobody has written anything since
+    over = boards.describe(table, "points", later, 1)  # nothing has been written since
     assert (over.players, over.ended, over.resets) == (1, described.started, None)
     body = SeasonBody(season=2)
-    assert boards.reset(table, "points", body, later).body.season == 3
+    assert boards.end_season(table, "points", body, later).body.season == 3
     for season, started in ((1, None), (2, described.started)):
         past = boards.describe(table, "points", later, season)
         assert past.ended == (described.started if season == 1 else times.answer(later))
         assert started is None or past.started == started
 
 
-def test_who_ends_a_season_before_its_date_takes_the_date_away(site: Site) -> None:
+def test_ending_a_season_before_its_reset_date_removes_the_date(site: Site) -> None:
     soon = datetime.now(UTC) + timedelta(days=1)
-    make(site, "points", **POINTS, resets=soon.isoformat())
-    ended = boards.reset(site.table, "points", SeasonBody(season=1), datetime.now(UTC)).body
+    create_board(site, "points", **POINTS, resets=soon.isoformat())
+    ended = boards.end_season(site.table, "points", SeasonBody(season=1), datetime.now(UTC)).body
     assert (ended.season, ended.resets) == (2, None)
     assert boards.find(site.table, "points", soon + timedelta(days=1)).season == 2
 
@@ -400,10 +395,10 @@ def test_who_ends_a_season_before_its_date_takes_the_date_away(site: Site) -> No
 # -- cost ----------------------------------------------------------------------------------------------
 
 
-def test_what_a_submission_and_a_rank_cost(site: Site) -> None:
-    make(site, "points", **POINTS)
-    scores(site, "points", a=30, b=20, c=10)
-    standing(site, "points", "a")
+def test_a_submission_and_a_rank_cost_what_their_docstrings_state(site: Site) -> None:
+    create_board(site, "points", **POINTS)
+    submit_first(site, "points", a=30, b=20, c=10)
+    get_standing(site, "points", "a")
     with Meter(site.table.client) as meter:
         submit(site, "points", "a", "second", 1)
     assert (meter.write_units, meter.read_units) == (4, 3)
@@ -411,25 +406,25 @@ def test_what_a_submission_and_a_rank_cost(site: Site) -> None:
         submit(site, "points", "a", "second", 1)
     assert (meter.write_units, meter.read_units) == (4, 3)
     with Meter(site.table.client) as meter:
-        standing(site, "points", "b")
-    assert meter.read_units == 0.5 + 0.5 + 8 * 0.5 + 0.5  # board, score, nodes, the next better
+        get_standing(site, "points", "b")
+    assert meter.read_units == 0.5 + 0.5 + 8 * 0.5 + 0.5  # board, score, nodes, next better entry
     with Meter(site.table.client) as meter:
-        standing(site, "points", "b", "?consistent=true")
+        get_standing(site, "points", "b", "?consistent=true")
     moment = 2 * (1 + 1 + 8)  # score, entry and nodes in one transaction
-    assert meter.read_units == 1 + 1 + moment + 0.5  # board and score strongly before it
+    assert meter.read_units == 1 + 1 + moment + 0.5  # board and score, strongly consistent, before it
     with Meter(site.table.client) as meter:
-        entries(site, "points")
+        list_entries(site, "points")
     assert meter.read_units == 1
 
 
-def test_a_look_at_a_past_season_makes_the_next_rank_no_dearer(site: Site) -> None:
-    make(site, "points", **POINTS)
-    scores(site, "points", a=30)
+def test_reading_a_past_season_does_not_make_the_next_rank_cost_more(site: Site) -> None:
+    create_board(site, "points", **POINTS)
+    submit_first(site, "points", a=30)
     site.call("POST", "/leaderboards/points/seasons", {"season": 1}, Authorization=site.admin())
     submit(site, "points", "a", "second", 5)
     site.settle()
     for query in ("", "?season=1"):
-        standing(site, "points", "a", query)
+        get_standing(site, "points", "a", query)
     with Meter(site.table.client) as meter:
-        standing(site, "points", "a")
+        get_standing(site, "points", "a")
     assert (meter.read_units, meter.calls) == (5.5, 3)

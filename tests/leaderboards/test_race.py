@@ -1,4 +1,4 @@
-"""A real race: everybody's rank is the official place, or the file itself says why it is not."""
+"""A real race: each rank is the official place, or the file itself explains the difference."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ from chalicelib import settings
 from chalicelib.aggregates import sums
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.leaderboards import boards
+from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
-from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
-from chalicelib.leaderboards.schemas import BoardBody
-from chalicelib.leaderboards.score_schemas import EntriesQuery, StandingQuery
+from chalicelib.leaderboards.schemas import BoardBody, EntriesQuery, StandingQuery
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.ranking import ranking
 from local.engines.engine import Engine
@@ -67,43 +65,43 @@ class Finisher(NamedTuple):
         return re.fullmatch(r"R2[0-2]\d", self.bib) is not None and self.bib != "R200"
 
 
-def lines() -> list[bytes]:
+def read_lines() -> list[bytes]:
     return gzip.decompress(FILE.read_bytes()).splitlines(keepends=True)
 
 
 @cache
-def finishers() -> list[Finisher]:
-    rows = csv.DictReader(io.StringIO(b"".join(lines()).decode()))
+def read_finishers() -> list[Finisher]:
+    rows = csv.DictReader(io.StringIO(b"".join(read_lines()).decode()))
     return [Finisher(int(row["place"]), row["bib"], Decimal(row["minutes"])) for row in rows]
 
 
-# -- the account ---------------------------------------------------------------------------------------
+# -- the terms -----------------------------------------------------------------------------------------
 
 
-class Account(NamedTuple):
-    """What the file says about the difference between a place and a rank among those on foot."""
+class Terms(NamedTuple):
+    """The terms of the difference between the place and the rank of a finisher on foot, from the file."""
 
-    left_out: int  # places before this one that nobody has
-    equal: int  # listed before with the same time
-    slower: int  # listed before
-    faster: int  # listed after
+    left_out: int  # number of unassigned places before this one
+    equal: int  # number of finishers with the same time, listed before
+    slower: int  # number of slower finishers, listed before
+    faster: int  # number of faster finishers, listed after
 
     @property
     def causes(self) -> str:
-        """Name the causes as docs/race.md does."""
+        """Return the names of the terms that are not zero, as in docs/race.md."""
         names = ("places left out", "equal times", "slower before", "faster after")
         return ", ".join(name for name, number in zip(names, self, strict=True) if number) or "none"
 
 
-def accounts(listed: list[Finisher]) -> dict[str, Account]:
-    """Count each finisher's terms along the list, in its order; ranks have no part in it."""
+def compute_terms(listed: list[Finisher]) -> dict[str, Terms]:
+    """Return each finisher's terms, computed from the order of the list alone."""
     after = sorted(one.minutes for one in listed)
     before: list[Decimal] = []
     found = {}
     for number, one in enumerate(listed):
         del after[bisect.bisect_left(after, one.minutes)]
         equal = bisect.bisect_right(before, one.minutes) - bisect.bisect_left(before, one.minutes)
-        found[one.bib] = Account(
+        found[one.bib] = Terms(
             left_out=one.place - 1 - number,
             equal=equal,
             slower=len(before) - bisect.bisect_right(before, one.minutes),
@@ -113,13 +111,13 @@ def accounts(listed: list[Finisher]) -> dict[str, Account]:
     return found
 
 
-def accounted(ranks: Mapping[str, int]) -> Counter[str]:
-    """Hold every rank to the finisher's account; answer how many finishers have which causes."""
-    assert ranks.keys() == {one.bib for one in finishers()}
-    wheels = [one for one in finishers() if one.on_wheels]
-    found = accounts([one for one in finishers() if not one.on_wheels])
+def count_causes(ranks: Mapping[str, int]) -> Counter[str]:
+    """Check every rank against the finisher's terms. Return the number of finishers by cause."""
+    assert ranks.keys() == {one.bib for one in read_finishers()}
+    wheels = [one for one in read_finishers() if one.on_wheels]
+    found = compute_terms([one for one in read_finishers() if not one.on_wheels])
     causes: Counter[str] = Counter()
-    for one in finishers():
+    for one in read_finishers():
         faster_wheels = sum(other.minutes < one.minutes for other in wheels)
         if one.on_wheels:
             ahead = sum(ranks[other.bib] < ranks[one.bib] for other in wheels)
@@ -133,7 +131,7 @@ def accounted(ranks: Mapping[str, int]) -> Counter[str]:
     return causes
 
 
-def table_of_the_page() -> dict[str, int]:
+def read_page_table() -> dict[str, int]:
     rows = re.findall(r"^\| ([a-z, ]+) \| ([\d,]+) \|", PAGE.read_text(), re.MULTILINE)
     found = {causes: int(count.replace(",", "")) for causes, count in rows}
     assert len(found) == len(rows)
@@ -143,8 +141,8 @@ def table_of_the_page() -> dict[str, int]:
 # -- the file ------------------------------------------------------------------------------------------
 
 
-def test_the_page_says_of_the_file_what_is_in_it() -> None:
-    listed = finishers()
+def test_the_page_states_what_the_file_contains() -> None:
+    listed = read_finishers()
     wheels = [one for one in listed if one.on_wheels]
     foot = [one for one in listed if not one.on_wheels]
     assert len({one.bib for one in listed}) == len(listed) == 22_690
@@ -153,7 +151,7 @@ def test_the_page_says_of_the_file_what_is_in_it() -> None:
     assert [one.place for one in foot] == sorted({one.place for one in foot})
     page = PAGE.read_text()
     assert f"the places {' and '.join(map(str, sorted(missing)))}" in page
-    found = accounts(foot)
+    found = compute_terms(foot)
     [early] = [one for one in foot if found[one.bib].faster]
     around = foot[foot.index(early) - 1]
     assert (
@@ -167,25 +165,25 @@ def test_the_page_says_of_the_file_what_is_in_it() -> None:
 # -- ranks ---------------------------------------------------------------------------------------------
 
 
-def submissions(board: Board, rows: int = 22_690) -> list[Submission]:
-    found = read(lines()[: rows + 1], Columns("bib", "minutes"), board, NOW)
+def read_submissions(board: Board, rows: int = 22_690) -> list[Submission]:
+    found = read(read_lines()[: rows + 1], Columns("bib", "minutes"), board, NOW)
     return [one for one in found if isinstance(one, Submission)]
 
 
-def score(board: Board, one: Submission) -> Item:
-    """The score that a first submission makes."""
-    key = leaderboards.score_key(board.name, board.season, one.player)._asdict()
+def build_score(board: Board, one: Submission) -> Item:
+    """Return the score item that a first submission creates."""
+    key = scores.score_key(board.name, board.season, one.player)._asdict()
     return key | {"score": one.value, "scale": list(board.scale), "shards": board.shards}
 
 
 def test_every_rank_in_the_tree_of_the_whole_race_is_accounted_for() -> None:
-    """Added up by the product's own contribution and read by its own rank, without an engine."""
+    """The product's own contribution and rank functions are used, without an engine."""
     fields = {name: getattr(RACE, name) for name in RACE.__struct_fields__}
     board = Board(**fields, name="race", season=1, started="2026-11-21T10:00:00Z")
-    given = submissions(board)
+    given = read_submissions(board)
     nodes: dict[Key, Item] = {}
-    scores = (score(board, one) for one in given)
-    for (key, digits), count in sums.recount([leaderboards.contribution], scores).items():
+    items = (build_score(board, one) for one in given)
+    for (key, digits), count in sums.recount([scores.contribution], items).items():
         if key.sk == "NODE":
             nodes.setdefault(key, {})[digits] = count
     ranks = {}
@@ -193,17 +191,17 @@ def test_every_rank_in_the_tree_of_the_whole_race_is_accounted_for() -> None:
         rank, of, _ = ranking.compute_position(board.ranking, board.scale.merit(one.value), nodes)
         assert of == len(given)
         ranks[one.player] = rank
-    causes = accounted(ranks)
-    assert table_of_the_page() == causes | {"all": causes.total()}
+    causes = count_causes(ranks)
+    assert read_page_table() == causes | {"all": causes.total()}
 
 
-def listed(table: Table) -> dict[str, int]:
-    """Read the whole leaderboard page by page, as a client does; the ranks as they are answered."""
+def list_ranks(table: Table) -> dict[str, int]:
+    """Read the whole leaderboard page by page, as a client does. Return the listed ranks."""
     found: dict[str, int] = {}
     cursor = None
     while True:
         query = EntriesQuery(limit=100, cursor=cursor)
-        page = board_queries.entries(table, "race", query, settings.current(), datetime.now(UTC))
+        page = board_queries.list_entries(table, "race", query, settings.current(), datetime.now(UTC))
         assert not found.keys() & {one.player for one in page.items}
         found |= {one.player: one.rank for one in page.items}
         if page.cursor is None:
@@ -211,8 +209,8 @@ def listed(table: Table) -> dict[str, int]:
         cursor = page.cursor
 
 
-def rank(table: Table, player: str) -> int:
-    return board_queries.standing(table, "race", player, StandingQuery(), datetime.now(UTC)).rank
+def get_rank(table: Table, player: str) -> int:
+    return board_queries.get_standing(table, "race", player, StandingQuery(), datetime.now(UTC)).rank
 
 
 def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
@@ -221,7 +219,7 @@ def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
     engine, name, stream_arn = engine_table
     table = Table(name, engine.client("dynamodb"))
     boards.define(table, "race", RACE, NOW)
-    given = submissions(boards.find(table, "race", NOW), 200)
+    given = read_submissions(boards.find(table, "race", NOW), 200)
     assert write(table, "race", given).became.total() == 200
     monkeypatch.setattr(app, "connect", lambda: table)
     stream = Reader(engine.client("dynamodbstreams"), stream_arn)
@@ -230,20 +228,20 @@ def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
     assert drift(table, app.CONTRIBUTIONS) == {}
     times = sorted(one.value for one in given)
     right = {one.player: 1 + bisect.bisect_left(times, one.value) for one in given}
-    assert listed(table) == right
-    assert {player: rank(table, player) for player in [*right][::10]} == dict([*right.items()][::10])
+    assert list_ranks(table) == right
+    assert {player: get_rank(table, player) for player in [*right][::10]} == dict([*right.items()][::10])
 
 
 @pytest.mark.long
 def test_the_whole_race_is_imported_on_an_engine_and_every_rank_is_accounted_for(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three imports: the first two are killed on their way, the third finds what they have left."""
+    """The first two imports are killed before they end. The third one completes them."""
     made = create_table(engine.client("dynamodb"), "dev", name=f"test-{uuid4().hex}")
     table = Table(made.name, engine.client("dynamodb"))
     boards.define(table, "race", RACE, NOW)
-    given = submissions(boards.find(table, "race", NOW))
-    for number in (100, 150):  # transactions of 464
+    given = read_submissions(boards.find(table, "race", NOW))
+    for number in (100, 150):  # of 464 transactions
         with (
             instead(table, "TransactWriteItems", *[None] * number, Killed()),
             pytest.raises(Killed),
@@ -260,8 +258,8 @@ def test_the_whole_race_is_imported_on_an_engine_and_every_rank_is_accounted_for
     assert drift(table, app.CONTRIBUTIONS) == {}
     board = boards.find(table, "race", NOW)
     assert wait(table, board, [one.player for one in given], lambda done: None)
-    ranks = listed(table)
-    causes = accounted(ranks)
-    assert table_of_the_page() == causes | {"all": causes.total()}
-    assert {player: rank(table, player) for player in [*ranks][::100]} == dict([*ranks.items()][::100])
+    ranks = list_ranks(table)
+    causes = count_causes(ranks)
+    assert read_page_table() == causes | {"all": causes.total()}
+    assert {player: get_rank(table, player) for player in [*ranks][::100]} == dict([*ranks.items()][::100])
     engine.client("dynamodb").delete_table(TableName=made.name)

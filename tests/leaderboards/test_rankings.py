@@ -1,4 +1,4 @@
-"""Leaderboards beside a sorted list: random changes, redelivery, reordering and races, on both engines."""
+"""Compare leaderboards with a sorted list under random changes, redelivery, reordering and races."""
 
 from __future__ import annotations
 
@@ -23,17 +23,22 @@ from chalicelib.api.auth import Caller
 from chalicelib.concurrency import THREADS
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Conflict, NotFound, Unprocessable
-from chalicelib.leaderboards import boards
+from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
-from chalicelib.leaderboards import scores as leaderboards
-from chalicelib.leaderboards.schemas import BoardBody, BoardQuery, SeasonBody
-from chalicelib.leaderboards.score_schemas import EntriesQuery, ScoreBody, StandingQuery
+from chalicelib.leaderboards.schemas import (
+    BoardBody,
+    BoardQuery,
+    EntriesQuery,
+    ScoreBody,
+    SeasonBody,
+    StandingQuery,
+)
 from chalicelib.ranking import ranking, tree
 from tests.conftest import EngineTable
 from tests.support.faults import cancelled, instead
 from tests.support.records import Reader, drift, scan
 
-CONTRIBUTIONS = (leaderboards.contribution,)
+CONTRIBUTIONS = (scores.contribution,)
 ADMIN = Caller("admin-1", admin=True, problem="")
 STAGE = settings.read({"HUBBUB_SECRET": "0123456789abcdef0123456789abcdef"})
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -53,12 +58,12 @@ BODIES = [
 class Submission(NamedTuple):
     player: str
     id: str
-    value: int  # in hundredths of the range, so that both ends come up
+    value: int  # in hundredths of the range, so that both ends occur
     at: int  # minutes after LONG_AGO
 
 
-class Twin:
-    """The naive board: a dict of scores, sorted when it is asked."""
+class Model:
+    """The model of a board: a dict of scores, sorted on each read."""
 
     def __init__(self, body: BoardBody) -> None:
         self.body = body
@@ -98,58 +103,58 @@ class Twin:
 
 
 class Board:
-    """A board on an engine, with a stream that is delivered as a test says."""
+    """A board on an engine, with a stream that a test delivers."""
 
     def __init__(self, table: Table, reader: Reader, body: BoardBody) -> None:
         self.table, self.reader, self.body = table, reader, body
         self.name = f"b-{uuid4().hex}"
-        self.met: list[dict[str, Any]] = []
+        self.delivered: list[dict[str, Any]] = []
         boards.define(table, self.name, body, LONG_AGO)
 
     def submit(self, submission: Submission, value: Decimal, now: datetime = LONG_AGO) -> Any:
         time = (LONG_AGO + timedelta(minutes=submission.at)).isoformat()
         body = ScoreBody(id=submission.id, value=value, time=time, player=submission.player)
-        return leaderboards.submit(self.table, self.name, body, ADMIN, max(now, LONG_AGO + timedelta(days=1)))
+        return scores.submit(self.table, self.name, body, ADMIN, max(now, LONG_AGO + timedelta(days=1)))
 
-    def deliver(self, chance: random.Random | None = None) -> None:
-        """Deliver what is new; with a chance, in batches of any size and order, and old records again."""
+    def deliver(self, rng: random.Random | None = None) -> None:
+        """Deliver the new records. With `rng`, repeat old records, shuffle, and use batches of any size."""
         new = self.reader.read()
-        self.met += new
-        if chance:
-            new += chance.sample(self.met, chance.randint(0, len(self.met)))
-            chance.shuffle(new)
+        self.delivered += new
+        if rng:
+            new += rng.sample(self.delivered, rng.randint(0, len(self.delivered)))
+            rng.shuffle(new)
         while new:
-            size = chance.randint(1, 20) if chance else 100
+            size = rng.randint(1, 20) if rng else 100
             batch, new = new[:size], new[size:]
             aggregates.apply(self.table, CONTRIBUTIONS, batch, now=NOW.timestamp)
 
     def standing(self, player: str, *, consistent: bool = False, season: int = 0) -> Any:
         query = StandingQuery(season=season, consistent=consistent)
-        return board_queries.standing(self.table, self.name, player, query, NOW + timedelta(hours=1))
+        return board_queries.get_standing(self.table, self.name, player, query, NOW + timedelta(hours=1))
 
     def entries(self, **query: Any) -> list[tuple[int, str, Decimal]]:
-        found = board_queries.entries(self.table, self.name, EntriesQuery(**query), STAGE, NOW)
+        found = board_queries.list_entries(self.table, self.name, EntriesQuery(**query), STAGE, NOW)
         return [(item.rank, item.player, item.score) for item in found.items]
 
     def pages(self, **query: Any) -> Iterator[tuple[int, str, Decimal]]:
         cursor = None
         while True:
-            asked = EntriesQuery(cursor=cursor, **query)
-            page = board_queries.entries(self.table, self.name, asked, STAGE, NOW)
+            page_query = EntriesQuery(cursor=cursor, **query)
+            page = board_queries.list_entries(self.table, self.name, page_query, STAGE, NOW)
             yield from ((item.rank, item.player, item.score) for item in page.items)
             cursor = page.cursor
             if cursor is None:
                 return
 
-    def equals(self, twin: Twin) -> None:
-        """Compare everything that can be asked with the sorted list."""
+    def assert_equals(self, model: Model) -> None:
+        """Compare the result of every read with the model."""
         assert drift(self.table, CONTRIBUTIONS) == {}
-        season, ordered = len(twin.seasons), twin.ordered()
-        held = boards.find(self.table, self.name, NOW).ranking
-        tree.check(held.scale, ranking.collect_nodes(held, scan(self.table)))
+        season, ordered = len(model.seasons), model.ordered()
+        board_ranking = boards.find(self.table, self.name, NOW).ranking
+        tree.check(board_ranking.scale, ranking.collect_nodes(board_ranking, scan(self.table)))
         assert boards.describe(self.table, self.name, NOW).players == len(ordered)
         whole = list(self.pages(limit=100))
-        assert {(player, score) for _, player, score in whole} == set(twin.scores.items())
+        assert {(player, score) for _, player, score in whole} == set(model.scores.items())
         assert [(rank, score) for rank, _, score in whole] == [(ordered.index(s) + 1, s) for s in ordered]
         assert list(self.pages(limit=3)) == whole
         for place in range(1, len(whole) + 2):
@@ -162,13 +167,13 @@ class Board:
             assert self.standing(player, consistent=True, season=season) == found
             start = max(0, min(i - 1, len(whole) - 3))
             assert self.entries(around=player, limit=3) == whole[start : start + 3]
-        buckets = board_queries.distribution(self.table, self.name, BoardQuery(), NOW).items
+        buckets = board_queries.get_distribution(self.table, self.name, BoardQuery(), NOW).items
         for bucket in buckets:
             assert bucket.players == sum(bucket.from_ <= score <= bucket.to for score in ordered)
         assert sum(bucket.players for bucket in buckets) == len(ordered)
         for past in range(1, season):
             listed = [score for _, _, score in self.entries(season=past, limit=100)]
-            assert listed == twin.ordered(past - 1)
+            assert listed == model.ordered(past - 1)
 
 
 PLAYERS = st.sampled_from(["ann", "bob", "çem", "dee", "eve", "flo"])
@@ -191,24 +196,24 @@ def store(engine_table: EngineTable) -> tuple[Table, Reader]:
 
 
 def play(store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed: int) -> None:
-    """Make the changes on a board and on its twin, with deliveries in between, and compare them."""
-    chance, twin, board = random.Random(seed), Twin(body), Board(*store, body)
+    """Apply the changes to a board and to its model, with deliveries between them, and compare the two."""
+    rng, model, board = random.Random(seed), Model(body), Board(*store, body)
     for change in changes:
         if isinstance(change, Submission):
-            twin.submit(change)
-            answer = board.submit(change, twin.value(change))
-            assert answer.body.score == twin.scores.get(change.player)
+            model.submit(change)
+            response = board.submit(change, model.value(change))
+            assert response.body.score == model.scores.get(change.player)
         elif isinstance(change, str):
-            twin.remove(change)
-            leaderboards.remove(board.table, board.name, change, ADMIN, NOW)
+            model.remove(change)
+            scores.remove_player(board.table, board.name, change, ADMIN, NOW)
         elif change is Event:
-            boards.reset(board.table, board.name, SeasonBody(season=len(twin.seasons)), NOW)
-            twin.seasons.append({})
+            boards.end_season(board.table, board.name, SeasonBody(season=len(model.seasons)), NOW)
+            model.seasons.append({})
         else:
-            board.deliver(chance)
-    board.deliver(chance)
-    board.deliver(chance)
-    board.equals(twin)
+            board.deliver(rng)
+    board.deliver(rng)
+    board.deliver(rng)
+    board.assert_equals(model)
 
 
 A_FEW = examples(
@@ -223,7 +228,7 @@ any_game = given(st.sampled_from(BODIES), CHANGES, st.integers(0, 2**32))
 
 @A_FEW
 @any_game
-def test_a_board_is_its_twin(
+def test_a_board_equals_the_model_after_random_changes(
     store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed: int
 ) -> None:
     play(store, body, changes, seed)
@@ -232,52 +237,54 @@ def test_a_board_is_its_twin(
 @pytest.mark.long
 @examples(A_FEW, max_examples=300)
 @any_game
-def test_a_board_is_its_twin_300_times(
+def test_a_board_equals_the_model_after_300_random_games(
     store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed: int
 ) -> None:
     play(store, body, changes, seed)
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.title)
-def test_one_player_alone_and_none(store: tuple[Table, Reader], body: BoardBody) -> None:
+def test_a_board_with_one_player_or_none_equals_the_model(
+    store: tuple[Table, Reader], body: BoardBody
+) -> None:
     play(store, body, [], 1)
     play(store, body, [Submission("ann", "1", 100, 0)], 2)
     play(store, body, [Submission("ann", "1", 0, 0), None, "ann"], 3)
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.title)
-def test_a_pending_change_of_ones_own_is_ranked_as_it_will_be(
+def test_a_pending_change_of_the_players_own_is_ranked_by_the_new_score(
     store: tuple[Table, Reader], body: BoardBody
 ) -> None:
-    """Whichever way a score goes, and however many changes are pending, the rank is that of the new score."""
-    chance, board = random.Random(7), Board(*store, body)
-    twin = Twin(body)
+    """The rank is that of the new score, for gains and losses and any number of pending changes."""
+    rng, board = random.Random(7), Board(*store, body)
+    model = Model(body)
     for i, player in enumerate(["ann", "bob", "cem", "dee", "eve"]):
         first = Submission(player, "first", 20 * i, 0)
-        twin.submit(first)
-        board.submit(first, twin.value(first))
+        model.submit(first)
+        board.submit(first, model.value(first))
     board.deliver()
     for i in range(12):
-        change = Submission("cem", f"later-{i}", chance.randint(0, 100), i + 1)
+        change = Submission("cem", f"later-{i}", rng.randint(0, 100), i + 1)
         before = board.standing("cem").rank
-        twin.submit(change)
-        board.submit(change, twin.value(change))
-        after = twin.ordered().index(twin.scores["cem"]) + 1
+        model.submit(change)
+        board.submit(change, model.value(change))
+        after = model.ordered().index(model.scores["cem"]) + 1
         for consistent in (False, True):
             found = board.standing("cem", consistent=consistent)
             assert (found.rank, found.of) == (after, 5), (before, i)
         if i % 3 == 2:
             board.deliver()
     board.deliver()
-    board.equals(twin)
+    board.assert_equals(model)
 
 
-def test_every_place_in_a_tie_of_hundreds_is_its_own(store: tuple[Table, Reader]) -> None:
+def test_a_page_can_begin_at_any_place_inside_a_tie_of_hundreds(store: tuple[Table, Reader]) -> None:
     board = Board(*store, BODIES[0])
-    held = boards.find(board.table, board.name, NOW).ranking
+    board_ranking = boards.find(board.table, board.name, NOW).ranking
     players = [f"p{i}" for i in range(400)]
-    tied = {"score": 7, "scale": list(held.scale), "shards": 1, "time": "", "changed": 0}
-    keys = [leaderboards.score_key(board.name, 1, player) for player in players]
+    tied = {"score": 7, "scale": list(board_ranking.scale), "shards": 1, "time": "", "changed": 0}
+    keys = [scores.score_key(board.name, 1, player) for player in players]
     board.table.batch_put(key._asdict() | tied for key in keys)
     board.submit(Submission("better", "1", 0, 0), Decimal(8))
     board.submit(Submission("worse", "1", 0, 0), Decimal(6))
@@ -289,7 +296,7 @@ def test_every_place_in_a_tie_of_hundreds_is_its_own(store: tuple[Table, Reader]
         assert board.entries(place=place, limit=3) == whole[place - 1 :][:3]
 
 
-def test_shards_are_merged_in_order_however_uneven_they_are(store: tuple[Table, Reader]) -> None:
+def test_uneven_shards_are_merged_in_order(store: tuple[Table, Reader]) -> None:
     board = Board(*store, BODIES[1])
     alike = [f"p{i}" for i in range(200) if zlib.crc32(f"p{i}".encode()) % 3 == 0]
     players = [*alike[:30], "q1", "q2"]
@@ -306,8 +313,8 @@ def test_shards_are_merged_in_order_however_uneven_they_are(store: tuple[Table, 
 # -- races ---------------------------------------------------------------------------------------------
 
 
-def test_concurrent_submissions_of_one_player_never_lose_one(store: tuple[Table, Reader]) -> None:
-    """Eight clients, each id sent twice, while two pumps deliver the same batches side by side."""
+def test_concurrent_submissions_of_one_player_are_all_counted(store: tuple[Table, Reader]) -> None:
+    """Eight clients send each id twice, while two consumers deliver the same batches concurrently."""
     table, reader = store
     board = Board(table, reader, BODIES[0])
     done = Event()
@@ -318,70 +325,68 @@ def test_concurrent_submissions_of_one_player_never_lose_one(store: tuple[Table,
             for _ in range(2):
                 board.submit(Submission(player, id, 0, 0), Decimal(i + 1))
 
-    def pump(mine: Reader) -> None:
+    def consume(own_reader: Reader) -> None:
         while not done.is_set():
-            aggregates.apply(table, CONTRIBUTIONS, mine.read(), now=NOW.timestamp)
+            aggregates.apply(table, CONTRIBUTIONS, own_reader.read(), now=NOW.timestamp)
 
     with ThreadPoolExecutor(10) as pool:
-        pumps = [pool.submit(pump, one) for one in (reader.again(), reader.again())]
+        consumers = [pool.submit(consume, one) for one in (reader.again(), reader.again())]
         clients = [pool.submit(client, number) for number in range(8)]
         for one in clients:
             one.result()
         done.set()
-        for one in pumps:
+        for one in consumers:
             one.result()
     board.deliver()
-    twin = Twin(BODIES[0])
+    model = Model(BODIES[0])
     for i in range(12):
         player = "ann" if i % 3 else f"p{i}"
-        twin.scores[player] = twin.scores.get(player, Decimal(0)) + 8 * (i + 1)
-    board.equals(twin)
+        model.scores[player] = model.scores.get(player, Decimal(0)) + 8 * (i + 1)
+    board.assert_equals(model)
 
 
-def test_the_best_of_many_at_once_stays(store: tuple[Table, Reader]) -> None:
+def test_the_best_of_many_concurrent_values_is_kept(store: tuple[Table, Reader]) -> None:
     board = Board(*store, BODIES[3])
     values = [Decimal(n) for n in range(2, 34)]
     random.Random(3).shuffle(values)
     with ThreadPoolExecutor(8) as pool:
-        answers = list(
-            pool.map(lambda v: board.submit(Submission("ann", f"{v}", 0, 0), v).body.score, values)
-        )
-    assert min(answers) == 2
+        kept = list(pool.map(lambda v: board.submit(Submission("ann", f"{v}", 0, 0), v).body.score, values))
+    assert min(kept) == 2
     board.deliver()
     assert board.entries() == [(1, "ann", Decimal(2))]
     for value in values:
         assert board.submit(Submission("ann", f"{value}", 0, 0), value).status == 200
 
 
-def test_many_ranks_of_a_sharded_board_at_once_are_all_answered(
+def test_many_concurrent_rank_reads_of_a_sharded_board_do_not_deadlock(
     store: tuple[Table, Reader],
 ) -> None:
-    """More callers than a process has threads for reading: none may hold one while it waits for another."""
+    """There are more callers than reading threads. No caller may hold a thread while it waits for another."""
     board = Board(*store, BODIES[1])
     for i in range(4):
         board.submit(Submission(f"p{i}", "1", 0, 0), Decimal(i))
     board.deliver()
     with ThreadPoolExecutor(3 * THREADS) as pool:
-        asked = [pool.submit(board.standing, f"p{i % 4}") for i in range(6 * THREADS)]
-        assert [one.result(60).rank for one in asked] == [4 - i % 4 for i in range(6 * THREADS)]
+        futures = [pool.submit(board.standing, f"p{i % 4}") for i in range(6 * THREADS)]
+        assert [one.result(60).rank for one in futures] == [4 - i % 4 for i in range(6 * THREADS)]
 
 
-def test_two_resets_at_once_end_one_season(store: tuple[Table, Reader]) -> None:
+def test_concurrent_requests_to_end_a_season_end_it_once(store: tuple[Table, Reader]) -> None:
     board = Board(*store, BODIES[0])
 
-    def reset(_: int) -> int:
+    def end(_: int) -> int:
         try:
-            return boards.reset(board.table, board.name, SeasonBody(season=1), NOW).body.season
+            return boards.end_season(board.table, board.name, SeasonBody(season=1), NOW).body.season
         except Conflict:
             return 0
 
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(reset, range(8))) <= {0, 2}
+        assert set(pool.map(end, range(8))) <= {0, 2}
     assert boards.find(board.table, board.name, NOW).season == 2
 
 
-def test_a_conflict_is_no_refusal_and_a_refusal_is_no_conflict(store: tuple[Table, Reader]) -> None:
-    """A cancelled transaction is read reason by reason."""
+def test_a_transaction_conflict_is_retried_and_a_false_condition_is_not(store: tuple[Table, Reader]) -> None:
+    """Each cancellation reason of a transaction is evaluated."""
     board = Board(*store, BODIES[0])
     one = Submission("ann", "1", 0, 0)
     conflict = cancelled("TransactionConflict", "None")
@@ -394,7 +399,9 @@ def test_a_conflict_is_no_refusal_and_a_refusal_is_no_conflict(store: tuple[Tabl
     assert len(calls) == 1
 
 
-def test_what_is_not_there_and_what_does_not_fit_is_said(store: tuple[Table, Reader]) -> None:
+def test_an_unknown_player_and_a_value_out_of_range_raise_errors_that_say_so(
+    store: tuple[Table, Reader],
+) -> None:
     board = Board(*store, BODIES[0])
     with pytest.raises(NotFound, match="no score on"):
         board.standing("nobody")
@@ -406,19 +413,19 @@ def test_what_is_not_there_and_what_does_not_fit_is_said(store: tuple[Table, Rea
 # -- cost of changes -----------------------------------------------------------------------------------
 
 
-def test_a_small_gain_writes_the_lowest_nodes_alone(store: tuple[Table, Reader]) -> None:
-    """What both paths share cancels: the root of a wide scale is left alone."""
+def test_a_small_gain_writes_only_the_lowest_nodes(store: tuple[Table, Reader]) -> None:
+    """The counts of nodes that both paths share cancel out, so the root of a wide scale is not written."""
     board = Board(*store, BODIES[0])
-    held = boards.find(board.table, board.name, NOW).ranking
+    board_ranking = boards.find(board.table, board.name, NOW).ranking
     for i in range(5):
         board.submit(Submission(f"p{i}", "1", 0, 0), Decimal(i))
     board.deliver()
-    root = board.table.get(ranking.node_key(held.name, ""))
-    before = {key for key, _ in ranking.contribution(held, "p0", 0)}
-    after = {key for key, _ in ranking.contribution(held, "p0", 7)}
-    assert len(before ^ after) == 2  # the node of ties below either score
+    root = board.table.get(ranking.node_key(board_ranking.name, ""))
+    before = {key for key, _ in ranking.contribution(board_ranking, "p0", 0)}
+    after = {key for key, _ in ranking.contribution(board_ranking, "p0", 7)}
+    assert len(before ^ after) == 2  # the tie node below each of the two scores
     with instead(board.table, "TransactWriteItems") as calls:
         board.submit(Submission("p0", "2", 0, 0), Decimal(7))
         board.deliver()
     assert len(calls) == 2
-    assert board.table.get(ranking.node_key(held.name, "")) == root
+    assert board.table.get(ranking.node_key(board_ranking.name, "")) == root

@@ -29,8 +29,7 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import InvalidPath
 from chalicelib.leaderboards import boards, scores
-from chalicelib.leaderboards.schemas import BoardBody
-from chalicelib.leaderboards.score_schemas import ScoreBody
+from chalicelib.leaderboards.schemas import BoardBody, ScoreBody
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View

@@ -27,8 +27,7 @@ from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
-from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
-from chalicelib.leaderboards.score_schemas import ScoreBody
+from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
 from chalicelib.leaderboards.scores import Submission
 from ops.__main__ import main
 from ops.aws import template
@@ -326,7 +325,7 @@ def test_an_import_over_the_end_of_a_season_counts_in_one_of_the_two(table: Tabl
     defined(table)
     file = history(players=10, games=1)
     imported(table, file[:6])
-    boards.reset(table, "points", SeasonBody(season=1), datetime.now(UTC))
+    boards.end_season(table, "points", SeasonBody(season=1), datetime.now(UTC))
     assert imported(table, file) == {"known": 5, "new": 5}
     right = sums(10, 1)
     assert scores(table) == {player: right[player] for player in list(right)[:5]}
@@ -435,7 +434,7 @@ def test_scores_come_from_standard_input_plain_or_compressed(stage: Table) -> No
 
 def test_a_board_that_is_not_there_is_one_line_that_says_how_to_make_it(stage: Table, tmp_path: Path) -> None:
     said = failure(run(file(tmp_path, GOOD)))
-    assert "there is no leaderboard points" in said
+    assert "no leaderboard named points" in said
     assert "PUT /leaderboards/points" in said
 
 

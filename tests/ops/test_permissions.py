@@ -19,7 +19,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import app
-from chalicelib.challenges import definitions
+from chalicelib.challenges import progress
 from chalicelib.chat import subscriptions
 from chalicelib.comments import comments
 from chalicelib.views import events
@@ -331,7 +331,7 @@ def push_topics(stage: DevStage) -> None:
 
 def keep_what_is_damaged(stage: DevStage) -> None:
     """Put what nobody can compute into quarantine."""
-    assert stage.root.put(definitions.progress_key("hunt", "eve")._asdict() | {"found": "many"})
+    assert stage.root.put(progress.progress_key("hunt", "eve")._asdict() | {"found": "many"})
     stage.settle()
     assert [item for item in scan(stage.root) if item["pk"].startswith("QUARANTINE#")]
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates import quarantine, sums
 from chalicelib.aggregates.sums import Amount
-from chalicelib.challenges import definitions
+from chalicelib.challenges import progress as challenge_progress
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
@@ -28,14 +28,14 @@ from tests.support.faults import after, instead, timed_out
 from tests.support.records import record, scan
 from tests.support.tables import store_on
 
-STRICT = (definitions.contribution,)
-STATISTICS = definitions.statistics_key("hunt")
+STRICT = (challenge_progress.contribution,)
+STATISTICS = challenge_progress.statistics_key("hunt")
 
 
 def lenient_contribution(item: Item) -> Mapping[tuple[Key, str], Amount]:
     """A later version, which has learned to read numbers that are written as texts."""
     found = item.get("found")
-    return definitions.contribution(item | {"found": int(found)} if isinstance(found, str) else item)
+    return challenge_progress.contribution(item | {"found": int(found)} if isinstance(found, str) else item)
 
 
 LENIENT = (lenient_contribution,)
@@ -54,7 +54,7 @@ def each_table(engine: Engine) -> Iterator[Table]:
 
 
 def progress(player: str, found: Any) -> Item:
-    return {**definitions.progress_key("hunt", player)._asdict(), "found": found}
+    return {**challenge_progress.progress_key("hunt", player)._asdict(), "found": found}
 
 
 def change(table: Table, old: Item | None, new: Item | None) -> None:
@@ -266,9 +266,9 @@ def test_a_transaction_whose_answer_was_lost_adds_nothing_twice(table: Table) ->
 
 def test_an_entry_that_dynamodb_rejects_stays_and_takes_no_other_with_it(table: Table) -> None:
     spoil(table, 20)
-    other = {**definitions.progress_key("odd", "p")._asdict(), "found": "2"}
+    other = {**challenge_progress.progress_key("odd", "p")._asdict(), "found": "2"}
     aggregates.apply(table, STRICT, [record(None, other), record(None, {**other, "found": "3"})])
-    table.put({**definitions.statistics_key("odd")._asdict(), "players": "a text"})
+    table.put({**challenge_progress.statistics_key("odd")._asdict(), "players": "a text"})
     summary = redrive(table, LENIENT)
     assert (summary.applied, summary.left.total()) == (20, 2)
     assert all(reason.startswith("Rejected") for reason in summary.left)

@@ -30,8 +30,7 @@ from chalicelib.comments import changes
 from chalicelib.comments.schemas import CommentPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.leaderboards import boards, scores
-from chalicelib.leaderboards.schemas import SeasonBody
-from chalicelib.leaderboards.score_schemas import ScoreBody
+from chalicelib.leaderboards.schemas import ScoreBody, SeasonBody
 from local.engines.engine import start
 from ops.maintenance import export
 from ops.maintenance import scan as segments
@@ -51,7 +50,7 @@ def make(live: Live) -> None:
     for number, value in enumerate((90, 250, 999)):
         body = ScoreBody(id="1", value=Decimal(value))
         scores.submit(table, "kart", body, Caller(f"driver-{number}"), now)
-    boards.reset(table, "golf", SeasonBody(season=1), now + timedelta(seconds=1))
+    boards.end_season(table, "golf", SeasonBody(season=1), now + timedelta(seconds=1))
     submissions.submit(table, "hunt", "ben", "c", now)
     [shoe] = [item for item in scan(table) if item["pk"] == "PRODUCT#shoe-1" and item.get("author") == "ben"]
     patch = CommentPatch(rating=2, language="pt-BR", text="edited")
