@@ -20,7 +20,7 @@ from chalicelib.challenges import schemas as challenge_schemas
 from chalicelib.chat import connections, handlers, matchmaker, protocol, reports, subscriptions
 from chalicelib.chat import schemas as chat_schemas
 from chalicelib.chat.gateway import Posts
-from chalicelib.comments import changes, comments, pages, statistics
+from chalicelib.comments import comments, pages, statistics
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo import retries
 from chalicelib.dynamo.table import connect
@@ -324,7 +324,7 @@ def get_comments(
     path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
 ) -> comment_schemas.Comments:
     """Answer a product's comments, newest first; of some ratings, in one language, or all."""
-    return pages.newest(connect(), path.product, query, stage, caller)
+    return pages.list_comments(connect(), path.product, query, stage, caller)
 
 
 @door("GET", "/products/{product}/hidden", who="admin", errors=(BadCursor,))
@@ -332,7 +332,7 @@ def get_hidden(
     path: comment_schemas.ProductPath, query: comment_schemas.HiddenQuery
 ) -> comment_schemas.Comments:
     """Answer the comments on a product that an admin has hidden."""
-    return pages.hidden(connect(), path.product, query, stage)
+    return pages.list_hidden(connect(), path.product, query, stage)
 
 
 @door("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
@@ -355,13 +355,13 @@ def patch_comment(
 ) -> Answer[comment_schemas.Comment]:
     """Change a comment: its author its rating, language or text, an admin whether it is hidden."""
     now = datetime.now(UTC)
-    return changes.patch(connect(), path.product, path.id, body, caller, if_match, now)
+    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now)
 
 
 @door("DELETE", "/products/{product}/comments/{id}", who="user", status=204, errors=(Forbidden, NotFound))
 def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
     """Delete a comment: its author, or an admin."""
-    changes.delete(connect(), path.product, path.id, caller)
+    comments.delete(connect(), path.product, path.id, caller)
 
 
 @door("GET", "/products/{product}/statistics")
@@ -369,7 +369,7 @@ def get_statistics(
     path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
 ) -> comment_schemas.RatingStatistics:
     """Answer a product's counts by rating and its averages, in one language or in all."""
-    return statistics.statistics(connect(), path.product, query)
+    return statistics.get_statistics(connect(), path.product, query)
 
 
 @door("GET", "/products/leaders")
@@ -378,7 +378,7 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 
     A stage may name the products that are listed, and how many ratings of 5 a product needs.
     """
-    return statistics.leaders(connect(), query, stage)
+    return statistics.list_leaders(connect(), query, stage)
 
 
 # -- the stream ----------------------------------------------------------------------------------------

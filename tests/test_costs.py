@@ -344,7 +344,7 @@ def test_a_redrive_costs_two_write_units_for_each_entry_and_each_sum(
 def test_a_backfill_costs_five_write_units_a_comment(applied: tuple[Table, Callable[[], None]]) -> None:
     table, _ = applied
     body = CommentBody(rating=5, language="en", text="It shone.")
-    item = comments.made("lamp", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ann", body)
+    item = comments.build_item("lamp", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ann", body)
     older = {name: value for name, value in item.items() if name not in ("counted", "gsi2pk", "revision")}
     table.put(older)
     written, read = units(table, lambda: backfill.run(table, 1, None, lambda _: None))

@@ -205,7 +205,7 @@ def test_the_longest_index_keys_are_ones_that_dynamodb_takes() -> None:
                     seen.add(attribute)
                     assert len(amount.value.encode()) <= PARTITION  # type: ignore[union-attr]
     assert seen == {"gsi1pk"}
-    cell = comments.stamp(STORED_NAME, LANGUAGE, 5)["gsi2pk"]
+    cell = comments.counted_attributes(STORED_NAME, LANGUAGE, 5)["gsi2pk"]
     assert len(cell.encode()) <= PARTITION
     assert len(connections.INDEX) <= PARTITION
 

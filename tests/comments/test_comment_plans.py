@@ -109,7 +109,7 @@ def product(table: Table, count: int, way: Callable[[int], tuple[int, str]]) -> 
     for i in range(count):
         rating, language = way(i)
         body = CommentBody(rating=rating, language=language, text="x" * 340)
-        items.append(comments.made("p", ulids.new(START + timedelta(seconds=i)), f"a-{i}", body))
+        items.append(comments.build_item("p", ulids.new(START + timedelta(seconds=i)), f"a-{i}", body))
     table.batch_put(items)
     totals: dict[Any, Item] = {}
     for (key, name), amount in sums.recount([comments.contribution], items).items():
@@ -123,7 +123,7 @@ def cost(table: Table, rating: str = "", language: str = "", cursor: str | None 
         rating=rating or None, language=language or None, limit=20, cursor=cursor, explain=True
     )
     with Meter(table.client) as meter:
-        page = comment_pages.newest(table, "p", query, STAGE, ADMIN)
+        page = comment_pages.list_comments(table, "p", query, STAGE, ADMIN)
     return meter.read_units, page
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from chalicelib.aggregates import engine
 from chalicelib.api.auth import Caller
-from chalicelib.comments import changes, comments, pages
+from chalicelib.comments import comments, pages
 from chalicelib.comments import statistics as ratings
 from chalicelib.comments.schemas import (
     Comment,
@@ -97,7 +97,7 @@ def page_of(table: Table, product: str, chosen: Filter, limit: int, cursor: str 
         limit=limit,
         cursor=cursor,
     )
-    return pages.newest(table, product, query, STAGE, Caller())
+    return pages.list_comments(table, product, query, STAGE, Caller())
 
 
 def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], limits: tuple[int, ...]) -> None:
@@ -107,11 +107,13 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
             assert walk(table, product, chosen, limit) == twin.newest(chosen), (chosen, limit)
     for language in ("", *LANGUAGES, "fr"):
         votes = Counter(one.rating for one in twin.newest(Filter((), language)))
-        found = ratings.statistics(table, product, StatisticsQuery(language=language or None))
+        found = ratings.get_statistics(table, product, StatisticsQuery(language=language or None))
         of = found.ratings
         assert [of.one, of.two, of.three, of.four, of.five] == [votes[r] for r in range(1, 6)], language
         assert found.total == sum(votes.values())
-        leaders = ratings.leaders(table, LeadersQuery(limit=100, language=language or None), Settings()).items
+        leaders = ratings.list_leaders(
+            table, LeadersQuery(limit=100, language=language or None), Settings()
+        ).items
         fives = {one.product: one.five_star for one in leaders}
         assert fives.get(product, 0) == votes[5]
 
@@ -178,9 +180,9 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
             )
             if mine:
                 who = author if kind == "edit" else ADMIN
-                twin.put(changes.patch(table, product, mine.id, patch, who, None, now).body)
+                twin.put(comments.patch(table, product, mine.id, patch, who, None, now).body)
         elif kind == "delete" and mine:
-            changes.delete(table, product, mine.id, ADMIN)
+            comments.delete(table, product, mine.id, ADMIN)
             twin.comments.remove(mine)
         elif kind == "apply":
             live.drain()
@@ -235,13 +237,13 @@ def test_concurrent_writers_and_redelivery_leave_what_a_list_in_memory_would(liv
                 body = CommentBody(rating=rating, language=language, text=f"no. {i}")
                 mine.put(comments.post(table, product, body, author, None, now).body)
             elif dice.random() < 0.3:
-                changes.delete(table, product, old.id, ADMIN if old.hidden else author)
+                comments.delete(table, product, old.id, ADMIN if old.hidden else author)
                 mine.comments.remove(old)
             else:
                 hides = dice.random() < 0.3
                 patch = CommentPatch(hidden=not old.hidden) if hides else CommentPatch(rating=rating)
                 who = ADMIN if hides else author
-                mine.put(changes.patch(table, product, old.id, patch, who, None, now).body)
+                mine.put(comments.patch(table, product, old.id, patch, who, None, now).body)
         with lock:
             twin.comments += mine.comments
 
@@ -301,7 +303,7 @@ def test_of_edits_at_once_each_is_made_and_under_if_match_one(live: Live) -> Non
     parts = [CommentPatch(rating=5), CommentPatch(language="de"), CommentPatch(text="new")]
 
     def edit(part: CommentPatch, if_match: str | None) -> Any:
-        return lambda: changes.patch(live.table, "p", made.id, part, me, if_match, now)
+        return lambda: comments.patch(live.table, "p", made.id, part, me, if_match, now)
 
     answers = at_once(*(edit(part, None) for part in parts))
     assert not [answer for answer in answers if isinstance(answer, Exception)]
@@ -324,16 +326,16 @@ def test_edits_hides_and_deletes_at_once_leave_one_truth(live: Live) -> None:
         id = comments.post(live.table, product, body, me, None, now).body.id
 
         def patch(part: CommentPatch, who: Caller, product: str = product, id: str = id) -> Any:
-            return lambda: changes.patch(live.table, product, id, part, who, None, datetime.now(UTC))
+            return lambda: comments.patch(live.table, product, id, part, who, None, datetime.now(UTC))
 
         calls = [patch(CommentPatch(rating=4), me), patch(CommentPatch(hidden=True), ADMIN)]
         if i % 2:
-            calls.append(lambda product=product, id=id: changes.delete(live.table, product, id, ADMIN))
+            calls.append(lambda product=product, id=id: comments.delete(live.table, product, id, ADMIN))
         at_once(*calls)
-        left = comments.stored(live.table, product, id)
+        left = comments.find_stored(live.table, product, id)
         author = live.table.get(comments.author_key(product, "me"), consistent=True)
         assert (left is None) == bool(i % 2) == (author is None)
         assert left is None or (left["rating"], comments.is_hidden(left)) == (4, True)
     live.drain()
     assert drift(live.table, FEATURES) == {}
-    assert ratings.leaders(live.table, LeadersQuery(), Settings()).items == []
+    assert ratings.list_leaders(live.table, LeadersQuery(), Settings()).items == []

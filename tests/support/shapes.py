@@ -26,7 +26,7 @@ from chalicelib.api import auth
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import submissions
 from chalicelib.chat import handlers
-from chalicelib.comments import changes
+from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.leaderboards import boards, scores
@@ -55,7 +55,7 @@ def make(live: Live) -> None:
     submissions.submit(table, "hunt", "ben", "c", now)
     [shoe] = [item for item in scan(table) if item["pk"] == "PRODUCT#shoe-1" and item.get("author") == "ben"]
     patch = CommentPatch(rating=2, language="pt-BR", text="edited")
-    changes.patch(table, "shoe-1", shoe["sk"].split("#")[1], patch, Caller("ben"), None, now)
+    comments.patch(table, "shoe-1", shoe["sk"].split("#")[1], patch, Caller("ben"), None, now)
     us = OurChat(table)
     for id in ("a", "b", "c", "d", "e"):
         us.connect(id)
