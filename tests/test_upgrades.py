@@ -17,7 +17,7 @@ from bench.deployed import OpenGateway
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import submissions
 from chalicelib.chat import matchmaker
-from chalicelib.chat.gateway import Posts
+from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.comments import comments, pages
 from chalicelib.comments.schemas import CommentPatch, CommentsQuery
 from chalicelib.dynamo.items import Item
@@ -122,7 +122,11 @@ def test_items_of_an_earlier_version_are_changed_and_the_sums_follow(older: Olde
     events.write(table, [View(PAGE, NOW, "somebody")], Settings(), NOW)
     boards.reset(table, "kart", SeasonBody(season=1), NOW + timedelta(seconds=1))
     matchmaker.sweep(
-        table, Posts(lambda: OpenGateway()), Settings(), lambda: NOW + timedelta(hours=9), seconds=0
+        table,
+        ConnectionGateway(lambda: OpenGateway()),
+        Settings(),
+        lambda: NOW + timedelta(hours=9),
+        seconds=0,
     )
     older.drain()
     assert drift(table, app.CONTRIBUTIONS) == {}

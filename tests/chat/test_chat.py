@@ -17,9 +17,8 @@ import app
 from bench.meter import Meter
 from chalicelib import settings, times
 from chalicelib.api import auth
-from chalicelib.chat import matching, outbox, reports, resume, waiting_pool
-from chalicelib.chat import matchmaker as lobby
-from chalicelib.chat.connections import QUOTED, Refusals, arrived, key
+from chalicelib.chat import connections, matching, matchmaker, outbox, reports, resume, waiting_pool
+from chalicelib.chat.connections import QUOTED, RefusalCache, key, received_at
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import Busy
@@ -48,7 +47,7 @@ def admin(chat: Chat) -> Iterator[Callable[[str], Any]]:
 def chat(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
     connect.cache_clear()
     # moto breaks under threads; what is done at once elsewhere is done one after the other here.
-    monkeypatch.setattr(lobby, "at_once", lambda work, things: [work(thing) for thing in things])
+    monkeypatch.setattr(matchmaker, "at_once", lambda work, things: [work(thing) for thing in things])
     yield Chat(connect())
     connect.cache_clear()
 
@@ -222,7 +221,7 @@ def test_refusals_are_counted_by_whichever_process_refuses(chat: Chat) -> None:
     flood(chat, "a")
     for _ in range(9):
         assert chat.wire.closed == []
-        chat.refusals = Refusals()
+        chat.refusals = RefusalCache()
         chat.say("a", "ping")
     assert chat.wire.closed == ["a"]
 
@@ -280,7 +279,7 @@ def test_the_rate_is_judged_by_when_a_frame_arrived(chat: Chat) -> None:
 
 @pytest.mark.parametrize("epoch", [None, "1", 0, 10**14, -(10**14)])
 def test_an_arrival_is_within_the_last_minute_whatever_the_event_says(epoch: Any) -> None:
-    found = arrived({"requestTimeEpoch": epoch}, BEGIN)
+    found = received_at({"requestTimeEpoch": epoch}, BEGIN)
     assert BEGIN - timedelta(minutes=1) <= found <= BEGIN
 
 
@@ -333,8 +332,8 @@ def test_two_who_are_left_alone_may_meet_again_after_a_while(pair: Chat) -> None
 
 def place(chat: Chat, id: str, **card: Any) -> Item:
     """Write a place of the pool for one that nobody else meets."""
-    entry = waiting_pool.entry(
-        "main", waiting_pool.turn(id, chat.tick()), {"who": id, "at": "", "born": 0, **card}
+    entry = waiting_pool.build_entry(
+        "main", waiting_pool.new_state_id(id, chat.tick()), {"who": id, "at": "", "born": 0, **card}
     )
     chat.table.put(entry)
     return entry
@@ -346,7 +345,7 @@ def test_the_former_partner_is_no_choice_while_another_waits(pair: Chat) -> None
     pair.wait(11)
     for id in "cd":
         place(pair, id)
-    found = waiting_pool.suitable(pair.table, pair.item("a"), pair.now, SETTINGS)
+    found = waiting_pool.find_candidates(pair.table, pair.item("a"), pair.now, SETTINGS)
     assert [waiting_pool.id_of(one) for one in found] == ["c", "d"]
 
 
@@ -354,16 +353,16 @@ def test_the_former_partner_is_no_choice_while_another_waits_behind_many(pair: C
     """The first look shows the former partner, and many who would not take anyone yet."""
     pair.say("a", "next")
     pair.wait(11)
-    for number in range(waiting_pool.LOOK):
+    for number in range(waiting_pool.PAGE):
         place(pair, f"w{number}", interests={"music"})
     me = pair.item("a")
-    assert [waiting_pool.id_of(one) for one in waiting_pool.suitable(pair.table, me, pair.now, SETTINGS)] == [
-        "b"
-    ]
+    assert [
+        waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.table, me, pair.now, SETTINGS)
+    ] == ["b"]
     place(pair, "c")
-    assert [waiting_pool.id_of(one) for one in waiting_pool.suitable(pair.table, me, pair.now, SETTINGS)] == [
-        "c"
-    ]
+    assert [
+        waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.table, me, pair.now, SETTINGS)
+    ] == ["c"]
 
 
 def test_after_a_lost_race_a_shared_interest_still_goes_first(chat: Chat) -> None:
@@ -372,7 +371,7 @@ def test_after_a_lost_race_a_shared_interest_still_goes_first(chat: Chat) -> Non
     for id, interest in (("b", "chess"), ("c", "none"), ("d", "film")):
         place(chat, id, interests={interest})
     chat.wait(6)
-    found = waiting_pool.suitable(chat.table, chat.item("a"), chat.now, SETTINGS)
+    found = waiting_pool.find_candidates(chat.table, chat.item("a"), chat.now, SETTINGS)
     assert [waiting_pool.id_of(one) for one in found] == ["b", "d"]
 
 
@@ -640,19 +639,19 @@ def test_the_sweep_stays_for_a_newcomer_whoever_else_waits(chat: Chat, before: f
 def test_a_connection_that_the_table_is_busy_with_is_no_others_loss(
     pair: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lose(table: Table, id: str, *rest: Any) -> lobby.Turns:
+    def mark_gone(table: Table, id: str, *rest: Any) -> matchmaker.ConnectionIds:
         if id == "b":
-            raise Busy("as told")
-        return lobby_lose(table, id, *rest)
+            raise Busy("busy")
+        return original(table, id, *rest)
 
-    lobby_lose = lobby.lose
+    original = matchmaker.mark_gone
     pair.come("c")
     pair.come("d")
     for id in "bd":
         pair.die(id)
     pair.wait(61)
     with monkeypatch.context() as patched:
-        patched.setattr(lobby, "lose", lose)
+        patched.setattr(matchmaker, "mark_gone", mark_gone)
         pair.sweep()
     assert (pair.state("a"), pair.state("c")) == ("matched", "waiting")
     pair.sweep()
@@ -801,7 +800,9 @@ def test_nothing_of_a_conversation_and_of_a_person_is_stored(pair: Chat) -> None
     # Nor can somebody who reads the table try what may have been said: a digest needs the stage's secret.
     held = {pair.item(id)[name] for id in "ab" for name in QUOTED[:1]}
     assert not held & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
-    assert held == {reports.digest(SETTINGS, secret)} != {reports.digest(OTHER, secret)}
+    assert (
+        held == {connections.digest_message(SETTINGS, secret)} != {connections.digest_message(OTHER, secret)}
+    )
     assert "Mozilla" not in stored  # what context() says of the client's agent
 
 
@@ -916,7 +917,7 @@ def test_a_token_is_good_once(pair: Chat) -> None:
 @pytest.mark.parametrize("wrong", ["", "nonsense", "of another key"])
 def test_a_token_that_is_none_is_an_arrival_like_any_other(chat: Chat, wrong: str) -> None:
     if wrong == "of another key":
-        wrong = resume.token(SETTINGS._replace(secret="x" * 32), "a", BEGIN)
+        wrong = resume.create_token(SETTINGS._replace(secret="x" * 32), "a", BEGIN)
     assert chat.come("a", resume=wrong)[0]["state"] == "waiting"
 
 

@@ -10,7 +10,7 @@ from botocore.loaders import create_loader
 from botocore.model import ServiceModel
 
 import app
-from chalicelib.chat import protocol
+from chalicelib.chat import handlers, handshake
 from chalicelib.settings import Settings
 from proof.gateway import context
 
@@ -23,12 +23,12 @@ from proof.gateway import context
         ("7", "bad_request"),
         ('{"action": 7}', "bad_request"),
         ('{"text": "hello"}', "bad_request"),
-        ('{"action": "message", "text": "' + "x" * protocol.FRAME + '"}', "too_long"),
+        ('{"action": "message", "text": "' + "x" * handlers.MAX_FRAME + '"}', "too_long"),
     ],
 )
 def test_a_frame_that_is_none_is_told_why(frame: str, code: str) -> None:
-    assert protocol.read(frame) == code
-    assert json.loads(protocol.error(code)) == {"type": "error", "code": code}
+    assert handlers.parse_frame(frame) == code
+    assert json.loads(handlers.error_frame(code)) == {"type": "error", "code": code}
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_who_comes_says_where_and_what_for(
     query: dict[str, str] | None, lobby: str, interests: tuple[str, ...]
 ) -> None:
     event = {"requestContext": context("c"), "queryStringParameters": query}
-    arrival = protocol.arrival(event)
-    assert (arrival.id, arrival.lobby, arrival.interests, arrival.resume) == ("c", lobby, interests, "")
-    assert arrival.at == "https://local.execute-api.us-east-1.amazonaws.com/local"
+    opening = handshake.parse(event)
+    assert (opening.id, opening.lobby, opening.interests, opening.resume_token) == ("c", lobby, interests, "")
+    assert opening.endpoint == "https://local.execute-api.us-east-1.amazonaws.com/local"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_who_comes_says_where_and_what_for(
 )
 def test_who_says_it_wrongly_is_not_let_in(query: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"^(lobby|interests): "):
-        protocol.arrival({"requestContext": context("c"), "queryStringParameters": query})
+        handshake.parse({"requestContext": context("c"), "queryStringParameters": query})
 
 
 HERE = ("https://www.example.org",)
@@ -94,7 +94,7 @@ def test_a_page_of_another_origin_is_foreign(
     stage: str, origins: tuple[str, ...], origin: str | None, is_foreign: bool, header: str
 ) -> None:
     event = {"requestContext": context("c"), "headers": {} if origin is None else {header: origin}}
-    assert protocol.is_foreign(event, Settings(stage=stage, origins=origins)) == is_foreign
+    assert handshake.is_foreign_origin(event, Settings(stage=stage, origins=origins)) == is_foreign
 
 
 def test_api_gateway_closes_a_connection_with_a_code_of_its_own_choice() -> None:

@@ -50,7 +50,7 @@ class Site:
         """Hand one batch to the two consumers of the stream, as app.apply and app.push do."""
         records = self.stream.read()
         engine.apply(self.chat.table, app.CONTRIBUTIONS, records)
-        subscriptions.push(self.chat.table, self.chat.posts, app.TOPICS, records, self.chat.now)
+        subscriptions.push(self.chat.table, self.chat.gateway, app.TOPICS, records, self.chat.now)
         return records
 
     def settle(self) -> None:
@@ -112,7 +112,7 @@ def test_the_same_records_again_do_no_harm(site: Site) -> None:
     site.deliver()
     records = site.stream.read()
     for _ in range(2):
-        subscriptions.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now)
+        subscriptions.push(site.chat.table, site.chat.gateway, app.TOPICS, records, site.chat.now)
         site.chat.wait(1)
     assert site.heard("a") == [1, 1]
 
@@ -171,12 +171,15 @@ def test_a_change_that_nobody_listens_to_costs_one_read(site: Site) -> None:
     site.deliver()
     records = site.stream.read()
     with Meter(site.chat.table.client) as meter:
-        subscriptions.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now)
+        subscriptions.push(site.chat.table, site.chat.gateway, app.TOPICS, records, site.chat.now)
     assert (meter.write_units, meter.read_units) == (0, 1)
 
 
 def test_what_is_no_record_changes_no_topic() -> None:
-    assert subscriptions.changes(app.TOPICS, [None, {}, {"dynamodb": {"Keys": {"pk": {"S": "URL#x"}}}}]) == {}
+    assert (
+        subscriptions.changed_topics(app.TOPICS, [None, {}, {"dynamodb": {"Keys": {"pk": {"S": "URL#x"}}}}])
+        == {}
+    )
 
 
 def test_a_source_that_fails_is_logged_and_counting_goes_on(
@@ -233,7 +236,7 @@ class Clock:
 
 
 def push(site: Site, records: list[Any], **options: Any) -> None:
-    subscriptions.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now, **options)
+    subscriptions.push(site.chat.table, site.chat.gateway, app.TOPICS, records, site.chat.now, **options)
 
 
 PAGE_CHANGED = record(None, {"pk": f"URL#{PAGE}", "sk": "STATISTICS", "gsi1sk": 1})

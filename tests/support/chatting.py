@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from chalicelib import times
-from chalicelib.chat import connections, handlers, subscriptions
-from chalicelib.chat import matchmaker as lobby
-from chalicelib.chat.gateway import Posts
+from chalicelib.chat import connections, handlers, matchmaker, subscriptions
+from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -55,8 +54,8 @@ class Chat:
     ):
         self.table, self.settings, self.sources = table, settings, sources or {}
         self.wire = SeenWire()
-        self.posts = Posts(lambda: self.wire, pause=lambda seconds: None)
-        self.refusals = connections.Refusals()
+        self.gateway = ConnectionGateway(lambda: self.wire, pause=lambda seconds: None)
+        self.refusals = connections.RefusalCache()
         self.now = BEGIN
         self._ticks = itertools.count(1)
 
@@ -74,7 +73,8 @@ class Chat:
         """Run `$connect`; answer the status of the handshake. The connection opens when it has returned."""
         event = {"requestContext": context(id), "queryStringParameters": query, "headers": headers or {}}
         with run_as("websocket_connect"):
-            status = handlers.connect(self.table, self.posts, event, self.tick(), self.settings)["statusCode"]
+            response = handlers.connect(self.table, self.gateway, event, self.tick(), self.settings)
+        status = response["statusCode"]
         if status == 200 and opens:
             self.wire.open.add(id)
         return status
@@ -91,8 +91,8 @@ class Chat:
     def raw(self, id: str, body: str, **more: Any) -> None:
         event = {"requestContext": context(id, **more), "body": body}
         with run_as("websocket_message"):
-            handlers.hear(
-                self.table, self.posts, self.sources, event, self.tick(), self.settings, self.refusals
+            handlers.receive_frame(
+                self.table, self.gateway, self.sources, event, self.tick(), self.settings, self.refusals
             )
 
     def come(self, id: str, **query: str) -> list[Any]:
@@ -105,7 +105,7 @@ class Chat:
         self.wire.open.discard(id)
         event = {"requestContext": context(id, disconnectStatusCode=code)}
         with run_as("websocket_disconnect"):
-            handlers.disconnect(self.table, self.posts, event, self.tick(), self.settings)
+            handlers.disconnect(self.table, self.gateway, event, self.tick(), self.settings)
 
     def die(self, id: str) -> None:
         """Let a connection vanish: no `$disconnect` comes."""
@@ -116,7 +116,7 @@ class Chat:
             self.now += timedelta(seconds=length)
 
         with run_as("sweep"):
-            lobby.sweep(self.table, self.posts, self.settings, self.tick, seconds=seconds, pause=pause)
+            matchmaker.sweep(self.table, self.gateway, self.settings, self.tick, seconds=seconds, pause=pause)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
