@@ -163,14 +163,14 @@ async def all_but_one(clients: list[Client]) -> None:
 
 
 @pytest.mark.parametrize("count", [20, *(pytest.param(many, marks=pytest.mark.long) for many in (60, 500))])
-def test_a_crowd_joins_talks_leaves_and_dies(run: Run, count: int) -> None:
+def test_a_crowd_of_clients_joins_talks_leaves_and_dies(run: Run, count: int) -> None:
     """Every message comes once, in order, to the right partner and to nobody else."""
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     asyncio.run(crowd(f"ws://127.0.0.1:{run.socket_port}/?lobby=crowd-{count}", count, seed))
 
 
-def test_a_view_is_pushed_to_who_listens_to_its_page_and_the_last_value_is_not_lost(run: Run) -> None:
+def test_views_are_pushed_to_a_subscriber_of_the_page_with_the_last_value(run: Run) -> None:
     async def listen() -> None:
         client = Client(1)
         await client.come(f"ws://127.0.0.1:{run.socket_port}/?lobby=listener")
@@ -220,7 +220,7 @@ setTimeout(() => { console.log(JSON.stringify(said)); process.exit(1); }, 20000)
 """
 
 
-def test_a_client_written_by_others_talks_too(run: Run, tmp_path: Path) -> None:
+def test_a_third_party_client_can_chat(run: Run, tmp_path: Path) -> None:
     """npm's ws, the most used one; it is fetched."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if not npm or not node:

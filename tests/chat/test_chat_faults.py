@@ -223,7 +223,7 @@ async def _answered(one: Client) -> None:
         *(pytest.param(one, marks=pytest.mark.long) for one in ("throttles", "silence", "crashes")),
     ],
 )
-def test_clients_talk_through_faults_and_all_have_a_partner_after_them(
+def test_clients_talk_during_faults_and_are_matched_after_them(
     table: EngineTable, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     seed = random.randrange(10**6)

@@ -51,7 +51,9 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("count", [2, 3, 16, 25])
-def test_of_n_who_come_at_once_at_most_one_is_left(engine_table: EngineTable, chat: Chat, count: int) -> None:
+def test_at_most_one_of_n_simultaneous_connections_is_left_over(
+    engine_table: EngineTable, chat: Chat, count: int
+) -> None:
     """No status and no sweep helps: whoever comes later sees whoever came before."""
     assert at_once(count, lambda i: chat.connect(f"c{i}")) == [200] * count
     states = [chat.state(f"c{i}") for i in range(count)]
@@ -63,7 +65,7 @@ def test_of_n_who_come_at_once_at_most_one_is_left(engine_table: EngineTable, ch
         assert chat.item(f"c{i}").get("untold", []) == []
 
 
-def test_of_n_who_come_at_once_at_most_one_is_left_though_transactions_conflict(
+def test_at_most_one_of_n_simultaneous_connections_is_left_over_despite_conflicts(
     engine_table: EngineTable, chat: Chat
 ) -> None:
     """No local engine raises TransactionConflict: AWS's rule is held for them."""
@@ -77,7 +79,7 @@ def test_of_n_who_come_at_once_at_most_one_is_left_though_transactions_conflict(
     assert len(pairs(history(engine_table))) == 6
 
 
-def test_two_who_both_go_on_at_once_part_once(engine_table: EngineTable, chat: Chat) -> None:
+def test_simultaneous_nexts_of_two_partners_separate_them_once(engine_table: EngineTable, chat: Chat) -> None:
     for i in range(4):
         chat.connect(f"c{i}")
     at_once(4, lambda i: chat.say(f"c{i}", "next"))
@@ -86,7 +88,9 @@ def test_two_who_both_go_on_at_once_part_once(engine_table: EngineTable, chat: C
     assert all(partner is None or chat.partner(partner) == f"c{i}" for i, partner in enumerate(partners))
 
 
-def test_one_who_leaves_while_it_is_told_harms_nobody(engine_table: EngineTable, chat: Chat) -> None:
+def test_a_connection_that_leaves_during_a_delivery_affects_no_other(
+    engine_table: EngineTable, chat: Chat
+) -> None:
     """b is being told that a has gone, and goes itself before that has been taken note of."""
     went: list[str] = []
 
@@ -144,7 +148,7 @@ class Client:
 @pytest.mark.parametrize(
     "faults", ["conflicts", *(pytest.param(one, marks=pytest.mark.long) for one in ("none", "throttles"))]
 )
-def test_whatever_many_do_at_once_nobody_is_in_two_chats(
+def test_no_connection_is_in_two_chats_under_concurrent_random_actions(
     engine_table: EngineTable, chat: Chat, faults: str
 ) -> None:
     seed = random.randrange(10**6)
@@ -196,7 +200,7 @@ def throttled() -> Exception:
     return ClientError({"Error": {"Code": "LimitExceededException", "Message": ""}}, "PostToConnection")
 
 
-def test_a_crash_after_any_call_is_healed_by_the_next_frame_or_the_sweep(
+def test_the_next_frame_or_the_sweep_recovers_from_a_crash_after_any_call(
     engine_table: EngineTable, chat: Chat
 ) -> None:
     """The process of the one who comes dies after its 1st, 2nd, 3rd… call of the table or post."""
@@ -233,7 +237,9 @@ def test_a_crash_after_any_call_is_healed_by_the_next_frame_or_the_sweep(
     pairs(history(engine_table))
 
 
-def test_a_busy_table_is_told_and_the_connection_stays(engine_table: EngineTable, chat: Chat) -> None:
+def test_a_busy_table_is_reported_and_the_connection_stays_open(
+    engine_table: EngineTable, chat: Chat
+) -> None:
     def busy(*_: Any, **__: Any) -> None:
         raise Busy("as told")
 
@@ -246,7 +252,7 @@ def test_a_busy_table_is_told_and_the_connection_stays(engine_table: EngineTable
     assert chat.say("a", "status")[0]["state"] == "waiting"
 
 
-def test_two_notes_that_wait_are_each_told_once(engine_table: EngineTable, chat: Chat) -> None:
+def test_two_pending_notices_are_each_delivered_once(engine_table: EngineTable, chat: Chat) -> None:
     """Also by an engine that takes the places of a list off one after the other, as ministack does."""
 
     def throttle(id: str) -> None:
@@ -280,7 +286,7 @@ def taking_off(table: Table, seen: Callable[[Any], None]) -> Iterator[None]:
         table.client.meta.events.unregister("before-parameter-build.dynamodb.UpdateItem", show)
 
 
-def test_a_retry_of_taking_notes_off_does_not_take_off_what_came_since(
+def test_a_retried_removal_of_notices_does_not_remove_newer_ones(
     engine_table: EngineTable, chat: Chat
 ) -> None:
     """The answer was lost, and the SDK sends the call again: in the same second somebody else is telling."""
@@ -305,7 +311,7 @@ def test_a_retry_of_taking_notes_off_does_not_take_off_what_came_since(
     assert chat.say("a", "typing") == [NOT_MATCHED, DISCONNECTED]
 
 
-def test_what_came_while_the_answer_of_taking_notes_off_was_lost_is_told(
+def test_a_notice_that_comes_while_the_response_of_a_removal_is_lost_is_delivered(
     engine_table: EngineTable, chat: Chat
 ) -> None:
     """The call is done, its answer is lost, its retry is refused: whoever told looks again."""

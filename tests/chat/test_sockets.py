@@ -26,7 +26,7 @@ from proof.gateway import context
         ('{"action": "message", "text": "' + "x" * handlers.MAX_FRAME + '"}', "too_long"),
     ],
 )
-def test_a_frame_that_is_none_is_told_why(frame: str, code: str) -> None:
+def test_a_malformed_frame_gets_an_error_code(frame: str, code: str) -> None:
     assert handlers.parse_frame(frame) == code
     assert json.loads(handlers.error_frame(code)) == {"type": "error", "code": code}
 
@@ -39,7 +39,7 @@ def test_a_frame_that_is_none_is_told_why(frame: str, code: str) -> None:
         ({"lobby": "café", "interests": " Music, chess ,music"}, "café", ("music", "chess")),
     ],
 )
-def test_who_comes_says_where_and_what_for(
+def test_a_handshake_has_a_lobby_and_interests(
     query: dict[str, str] | None, lobby: str, interests: tuple[str, ...]
 ) -> None:
     event = {"requestContext": context("c"), "queryStringParameters": query}
@@ -59,7 +59,7 @@ def test_who_comes_says_where_and_what_for(
         {"interests": "x" * 33},
     ],
 )
-def test_who_says_it_wrongly_is_not_let_in(query: dict[str, str]) -> None:
+def test_a_malformed_handshake_names_the_parameter(query: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"^(lobby|interests): "):
         handshake.parse({"requestContext": context("c"), "queryStringParameters": query})
 
@@ -90,14 +90,14 @@ HERE = ("https://www.example.org",)
     ],
 )
 @pytest.mark.parametrize("header", ["Origin", "origin"])
-def test_a_page_of_another_origin_is_foreign(
+def test_an_origin_that_the_stage_does_not_allow_is_foreign(
     stage: str, origins: tuple[str, ...], origin: str | None, is_foreign: bool, header: str
 ) -> None:
     event = {"requestContext": context("c"), "headers": {} if origin is None else {header: origin}}
     assert handshake.is_foreign_origin(event, Settings(stage=stage, origins=origins)) == is_foreign
 
 
-def test_api_gateway_closes_a_connection_with_a_code_of_its_own_choice() -> None:
+def test_api_gateway_accepts_no_close_code() -> None:
     """So 4008 is sent as a frame there (docs/contract.md). Source: the API's model in botocore."""
     service = create_loader().load_service_model("apigatewaymanagementapi", "service-2")
     shape = ServiceModel(service).operation_model("DeleteConnection").input_shape
@@ -105,7 +105,7 @@ def test_api_gateway_closes_a_connection_with_a_code_of_its_own_choice() -> None
     assert list(shape.members) == ["ConnectionId"]
 
 
-def test_the_app_has_a_client_of_its_own_for_connections() -> None:
+def test_the_app_builds_its_own_client_for_connections() -> None:
     """Chalice makes none: without a session every frame that is sent would raise."""
     session: Any = app.app.websocket_api.session
     client = session.client(

@@ -133,7 +133,7 @@ OPERATIONS = st.lists(
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.long)], ids=["quick", "long"])
-def test_random_operations_leave_what_a_list_in_memory_would(live: Live, times: int) -> None:
+def test_random_operations_agree_with_a_list_in_memory(live: Live, times: int) -> None:
     chosen_seed = int(os.environ.get("HUBBUB_FUZZ_SEED") or random.randrange(2**32))
     numbers = count()
 
@@ -205,7 +205,7 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
 
 
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_concurrent_writers_and_redelivery_leave_what_a_list_in_memory_would(live: Live, number: int) -> None:
+def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Live, number: int) -> None:
     """Four writers, each with authors of its own; meanwhile a reader walks through pages of what stays."""
     table, product, chance = live.table, "hot", random.Random(number)
     twin, lock = Twin(), threading.Lock()
@@ -280,7 +280,7 @@ def at_once(*calls: Any) -> list[Any]:
         return list(pool.map(call, calls))
 
 
-def test_of_posts_of_one_author_at_once_one_is_written(live: Live) -> None:
+def test_one_of_an_authors_simultaneous_posts_is_written(live: Live) -> None:
     me, now = Caller("me"), datetime.now(UTC)
     bodies = [CommentBody(rating=i % 5 + 1, language="en", text=str(i)) for i in range(8)]
     answers = at_once(
@@ -297,7 +297,7 @@ def test_of_posts_of_one_author_at_once_one_is_written(live: Live) -> None:
     assert drift(live.table, FEATURES) == {}
 
 
-def test_of_edits_at_once_each_is_made_and_under_if_match_one(live: Live) -> None:
+def test_every_simultaneous_edit_is_applied_and_under_if_match_only_one(live: Live) -> None:
     me, now = Caller("me"), datetime.now(UTC)
     made = comments.post(live.table, "p", CommentBody(rating=1, language="en", text=""), me, None, now).body
     parts = [CommentPatch(rating=5), CommentPatch(language="de"), CommentPatch(text="new")]
@@ -318,7 +318,7 @@ def test_of_edits_at_once_each_is_made_and_under_if_match_one(live: Live) -> Non
     assert walk(live.table, "p", Filter((5,), "de"), 100) == walk(live.table, "p", Filter(), 100)
 
 
-def test_edits_hides_and_deletes_at_once_leave_one_truth(live: Live) -> None:
+def test_simultaneous_edits_hides_and_deletes_leave_a_consistent_state(live: Live) -> None:
     me = Caller("me")
     for i in range(8):
         now, product = datetime.now(UTC), f"p-{i}"

@@ -62,7 +62,7 @@ def make(live: Live) -> None:
         us.say(id, '{"action": "status"}')
     us.say("a", '{"action": "message", "text": "hello"}')
     topic = json.dumps({"action": "subscribe", "topic": f"views:{PAGE}"})
-    handlers.receive_frame(table, us.gateway, app.TOPICS, _frame("b", topic), now, settings.current())
+    handlers.receive_frame(table, us.posts, app.TOPICS, _frame("b", topic), now, settings.current())
     us.say("c", '{"action": "report", "reason": "spam", "messages": [{"mine": true, "text": "no"}]}')
     table.put(quarantine.entry(b"x" * 12, 1, quarantine.Poison({"pk": {"S": "PLAYER#x"}}, 1, "no"), 1))
     table.put(segments.Segment(0, 2, {"pk": "a", "sk": "b"}).item("BACKFILL#comments"))
