@@ -146,7 +146,8 @@ def receive_frame(
             address = event["requestContext"].get("identity", {}).get("sourceIp", "")
             ids = action.run(Frame(table, gateway, sources, settings, now, sender, payload, address))
             is_unsettled = sender["state"] == "waiting" or sender.get("untold")
-            matchmaker.reconcile(table, gateway, (*ids, id) if is_unsettled else ids, now, settings)
+            if concerned := (*ids, id) if is_unsettled else ids:
+                matchmaker.reconcile(table, gateway, concerned, now, settings)
     except Busy:
         gateway.send(endpoint, id, error_frame("slow_down"))
 

@@ -1,12 +1,14 @@
-"""Chat, connection by connection: the contract's frames, and every state that an event can meet."""
+"""The contract of chat: its frames, and every event in every state."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from types import SimpleNamespace
+from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,7 +33,7 @@ from tests.support.records import scan
 
 @pytest.fixture
 def admin(chat: Chat) -> Iterator[Callable[[str], Any]]:
-    """Call the API as an admin."""
+    """Yield a function that calls the API as an admin."""
     bearer = "Bearer " + auth.mint(settings.current(), "admin-1", scope="admin")
     with Client(app.app) as client:
 
@@ -46,7 +48,7 @@ def admin(chat: Chat) -> Iterator[Callable[[str], Any]]:
 @pytest.fixture
 def chat(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
     connect.cache_clear()
-    # moto breaks under threads; what is done at once elsewhere is done one after the other here.
+    # moto fails under threads, so parallel work runs in sequence here.
     monkeypatch.setattr(matchmaker, "at_once", lambda work, things: [work(thing) for thing in things])
     yield Chat(connect())
     connect.cache_clear()
@@ -114,7 +116,7 @@ def test_a_connect_event_after_the_disconnect_does_not_join(chat: Chat) -> None:
     assert (chat.state("a"), chat.pool()) == ("gone", [])
 
 
-# -- talking -------------------------------------------------------------------------------------------
+# -- messages ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -132,6 +134,25 @@ def test_messages_reach_only_the_partner_and_in_order(pair: Chat) -> None:
     assert pair.say("b", "message", text="ö") == []
     assert without_time(pair.wire.read("a")) == [text("ö")]
     assert pair.wire.read("c") == []
+
+
+def test_a_message_passes_only_the_handlers_the_connections_and_the_gateway(pair: Chat) -> None:
+    """So it passes five of our files from app.py to the table."""
+    pair.say("a", "message", text="the first message checks that the partner has been notified")
+    modules: set[str] = set()
+
+    def record(frame: FrameType, event: str, _: Any) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.parent.name == "chat" and path.parent.parent.name == "chalicelib":
+            modules.add(path.stem)
+
+    sys.setprofile(record)
+    try:
+        pair.raw("a", '{"action": "message", "text": "hello"}')
+    finally:
+        sys.setprofile(None)
+    assert without_time(pair.wire.read("b"))[-1:] == [text("hello")]
+    assert modules == {"handlers", "connections", "gateway"}
 
 
 def test_typing_reaches_the_partner(pair: Chat) -> None:
@@ -216,7 +237,7 @@ def test_ten_refused_frames_in_a_row_close_the_connection(pair: Chat) -> None:
 
 
 def test_refusals_of_several_processes_are_counted_together(chat: Chat) -> None:
-    """On AWS the frames of one connection are handled by several at once."""
+    """On AWS several processes may handle the frames of one connection."""
     chat.come("a")
     flood(chat, "a")
     for _ in range(9):
@@ -285,9 +306,9 @@ def test_the_time_of_arrival_is_within_the_last_minute_for_any_event(epoch: Any)
 
 def test_a_resumed_connection_inherits_the_rate(chat: Chat) -> None:
     chat.come("a")
-    place = token(chat, "a")
+    resume_token = request_token(chat, "a")
     flood(chat, "a")
-    assert chat.connect("a2", query={"resume": place}) == 200
+    assert chat.connect("a2", query={"resume": resume_token}) == 200
     assert chat.say("a2", "status") == [SLOW_DOWN]
     assert chat.item("a2")["refused"] == 2
     chat.wait(10)
@@ -295,13 +316,13 @@ def test_a_resumed_connection_inherits_the_rate(chat: Chat) -> None:
 
 
 def test_a_resumed_connection_that_has_sent_no_frame_may_still_be_opening(pair: Chat) -> None:
-    place = token(pair, "a")
-    assert pair.connect("a2", opens=False, query={"resume": place}) == 200
+    resume_token = request_token(pair, "a")
+    assert pair.connect("a2", opens=False, query={"resume": resume_token}) == 200
     pair.say("b", "typing")  # a 410, for it is opening
     assert pair.state("a2") == "matched"
 
 
-# -- going on, leaving, coming again -------------------------------------------------------------------
+# -- next, leave, find ---------------------------------------------------------------------------------
 
 
 def test_next_separates_two_partners_who_are_not_matched_again_at_once(pair: Chat) -> None:
@@ -330,36 +351,36 @@ def test_former_partners_are_matched_again_after_a_while(pair: Chat) -> None:
     assert pair.partner("a") == "b"
 
 
-def place(chat: Chat, id: str, **card: Any) -> Item:
-    """Write a place of the pool for one that nobody else meets."""
+def add_entry(chat: Chat, id: str, **profile: Any) -> Item:
+    """Write the pool entry of a connection that has no item."""
     entry = waiting_pool.build_entry(
-        "main", waiting_pool.new_state_id(id, chat.tick()), {"who": id, "at": "", "born": 0, **card}
+        "main", waiting_pool.new_state_id(id, chat.tick()), {"who": id, "at": "", "born": 0, **profile}
     )
     chat.table.put(entry)
     return entry
 
 
 def test_the_former_partner_is_no_candidate_while_another_waits(pair: Chat) -> None:
-    """Nor after a lost race, when one of several is taken at random."""
+    """Nor is it after a lost race, when one of several candidates is chosen at random."""
     pair.say("a", "next")
     pair.wait(11)
     for id in "cd":
-        place(pair, id)
+        add_entry(pair, id)
     found = waiting_pool.find_candidates(pair.table, pair.item("a"), pair.now, SETTINGS)
     assert [waiting_pool.id_of(one) for one in found] == ["c", "d"]
 
 
 def test_the_former_partner_is_no_candidate_while_another_waits_on_the_next_page(pair: Chat) -> None:
-    """The first look shows the former partner, and many who would not take anyone yet."""
+    """The first page has the former partner, and many connections that do not accept anyone yet."""
     pair.say("a", "next")
     pair.wait(11)
     for number in range(waiting_pool.PAGE):
-        place(pair, f"w{number}", interests={"music"})
+        add_entry(pair, f"w{number}", interests={"music"})
     me = pair.item("a")
     assert [
         waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.table, me, pair.now, SETTINGS)
     ] == ["b"]
-    place(pair, "c")
+    add_entry(pair, "c")
     assert [
         waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.table, me, pair.now, SETTINGS)
     ] == ["c"]
@@ -369,7 +390,7 @@ def test_after_a_lost_race_only_candidates_with_a_shared_interest_are_tried(chat
     chat.come("a", interests="chess,film")
     chat.wait(6)
     for id, interest in (("b", "chess"), ("c", "none"), ("d", "film")):
-        place(chat, id, interests={interest})
+        add_entry(chat, id, interests={interest})
     chat.wait(6)
     found = waiting_pool.find_candidates(chat.table, chat.item("a"), chat.now, SETTINGS)
     assert [waiting_pool.id_of(one) for one in found] == ["b", "d"]
@@ -476,7 +497,7 @@ def test_a_dead_waiting_connection_is_removed_when_it_is_matched(chat: Chat) -> 
 
 def test_a_connection_that_is_opening_is_not_dead_after_a_410(chat: Chat) -> None:
     chat.connect("a", opens=False)
-    chat.come("b")  # meets a, whom nothing can be posted to yet
+    chat.come("b")  # is matched with a, which cannot receive posts yet
     assert (chat.partner("a"), chat.partner("b")) == ("b", "a")
     chat.wire.open.add("a")
     status, note = chat.say("a", "status")
@@ -493,13 +514,13 @@ def test_a_connection_that_never_opens_is_dead_after_ten_seconds(chat: Chat) -> 
 
 def test_a_partner_is_notified_of_the_pair_before_the_first_message(chat: Chat) -> None:
     chat.come("a")
-    chat.connect("b")  # which has not asked for its status yet
+    chat.connect("b")  # it has not asked for its status yet
     chat.say("a", "message", text="hello")
     assert without_time(chat.wire.read("b")) == [CONNECTED, text("hello")]
 
 
-def claimed(chat: Chat, id: str) -> None:
-    """Let another handler be at telling a connection of its pair, and not come to an end."""
+def claim_delivery(chat: Chat, id: str) -> None:
+    """Claim the delivery of a connection's notices for a handler that does not end."""
     until = times.epoch(chat.now) + outbox.CLAIM
     chat.table.update(
         key(id),
@@ -511,15 +532,15 @@ def claimed(chat: Chat, id: str) -> None:
 def test_a_message_is_refused_while_the_partner_cannot_be_notified_of_the_pair(
     chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An overloaded server may not be able to tell it within the time that a message waits."""
+    """An overloaded server may not deliver the notice within the time that a message waits."""
     monkeypatch.setattr(outbox, "WAITS", (0.01,))
     chat.come("a")
     chat.connect("b")
     chat.wire.read("a")
-    claimed(chat, "b")
+    claim_delivery(chat, "b")
     assert chat.say("a", "typing") == []
     assert chat.say("a", "message", text="one") == [SLOW_DOWN]
-    assert chat.say("a", "message", text="two") == [SLOW_DOWN]  # nor any later one
+    assert chat.say("a", "message", text="two") == [SLOW_DOWN]  # nor is any later one accepted
     assert chat.wire.read("b") == []
     chat.wait(outbox.CLAIM + 1)
     assert chat.say("a", "message", text="three") == []
@@ -538,7 +559,7 @@ def test_a_stale_pool_entry_is_deleted_by_the_connection_that_tries_it(chat: Cha
 
 
 def test_the_last_status_is_true_when_a_partner_comes_during_the_post(chat: Chat) -> None:
-    """A function that has just started may take a second for its first post."""
+    """A function that has just started may need a second for its first post."""
     chat.connect("a")
 
     def meet(id: str) -> None:
@@ -555,11 +576,11 @@ def test_the_last_status_is_true_when_a_partner_comes_during_the_post(chat: Chat
 
 
 def test_a_message_to_a_connection_that_is_resumed_meanwhile_reaches_the_new_one(pair: Chat) -> None:
-    place = token(pair, "b")
+    resume_token = request_token(pair, "b")
 
     def cut(id: str) -> None:
         pair.wire.before_post = lambda id: None
-        pair.come("b2", resume=place)
+        pair.come("b2", resume=resume_token)
 
     pair.wire.before_post = cut
     assert pair.say("a", "message", text="still there?") == []
@@ -573,7 +594,7 @@ def test_a_message_to_a_connection_that_is_resumed_meanwhile_reaches_the_new_one
 def test_the_sweep_frees_the_partner_of_a_dead_connection(pair: Chat) -> None:
     pair.die("b")
     pair.sweep()
-    assert pair.state("a") == "matched"  # nobody is asked about who was heard of just now
+    assert pair.state("a") == "matched"  # the sweep does not ask about connections with a recent frame
     pair.wait(61)
     pair.sweep()
     assert (pair.state("a"), pair.state("b")) == ("waiting", "gone")
@@ -623,7 +644,7 @@ def test_the_sweep_continues_until_waiting_connections_accept_anyone(chat: Chat)
 
 @pytest.mark.parametrize("before", [30, 0])
 def test_the_sweep_continues_for_a_newcomer_beside_any_waiting_connection(chat: Chat, before: float) -> None:
-    """Beside one who has waited long, and beside one whom the sweep itself has freed just now."""
+    """Beside a connection that has waited for long, and beside one that the sweep itself has just freed."""
     chat.come("a", interests="chess")
     if before:
         chat.wait(before)
@@ -683,16 +704,16 @@ def test_an_admin_reads_the_reason_and_the_proved_messages_of_a_report(
         {"text": "go away", "mine": True},
     ]
     pair.say("a", "report", reason="rude", messages=quoted)
-    [report] = admin("/chat/reports")["items"]
-    assert (report["reason"], report["lobby"]) == ("rude", "main")
-    assert [(m["author"], m["text"], m["proved"]) for m in report["messages"]] == [
+    [stored] = admin("/chat/reports")["items"]
+    assert (stored["reason"], stored["lobby"]) == ("rude", "main")
+    assert [(m["author"], m["text"], m["proved"]) for m in stored["messages"]] == [
         ("reporter", "hello", True),
         ("reported", "go away", True),
         ("reported", "I never said that", False),
         ("reporter", "go away", False),
     ]
-    assert report["reporter"] == pair.item("a")["who"]
-    assert report["reported"] == pair.item("b")["who"]
+    assert stored["reporter"] == pair.item("a")["who"]
+    assert stored["reported"] == pair.item("b")["who"]
 
 
 def test_reports_are_listed_newest_first_in_pages_and_expire(pair: Chat, admin: Callable[[str], Any]) -> None:
@@ -712,8 +733,8 @@ def test_reports_are_listed_newest_first_in_pages_and_expire(pair: Chat, admin: 
 
 
 def test_a_reported_stranger_is_matched_with_the_next_connection(pair: Chat) -> None:
-    """A report cannot hold anybody, whatever the reporter does then."""
-    token(pair, "a")
+    """A report does not keep the partner for the reporter, even when the reporter has a token."""
+    request_token(pair, "a")
     pair.say("a", "report", reason="for fun")
     pair.disconnect("a")
     assert (pair.state("b"), pair.pool()) == ("waiting", ["b"])
@@ -722,8 +743,8 @@ def test_a_reported_stranger_is_matched_with_the_next_connection(pair: Chat) -> 
     assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
 
 
-def reported(chat: Chat, stranger: str, address: str) -> list[Any]:
-    """Meet a stranger in a lobby of one's own, and report; answer what the reporter is sent."""
+def report(chat: Chat, stranger: str, address: str) -> list[Any]:
+    """Match a stranger in a lobby of its own, and report it. Return the frames that the reporter gets."""
     for id in ("r" + stranger, stranger):
         chat.come(id, lobby=stranger)
     chat.wire.read("r" + stranger)
@@ -733,32 +754,32 @@ def reported(chat: Chat, stranger: str, address: str) -> list[Any]:
     return chat.wire.read("r" + stranger)
 
 
-def kept_reports(chat: Chat) -> int:
+def count_reports(chat: Chat) -> int:
     return len(chat.table.query("REPORTS").items)
 
 
 def test_an_address_may_send_five_reports_and_one_more_every_five_minutes(chat: Chat) -> None:
     for number in range(5):
-        assert reported(chat, f"s{number}", "192.0.2.1") == []
-    assert reported(chat, "s5", "192.0.2.1") == [SLOW_DOWN]  # and is parted all the same, for ever
+        assert report(chat, f"s{number}", "192.0.2.1") == []
+    assert report(chat, "s5", "192.0.2.1") == [SLOW_DOWN]  # and is separated for good all the same
     assert chat.item("s5")["blocked"] == {chat.item("rs5")["who"]}
-    assert kept_reports(chat) == 5
-    assert reported(chat, "other", "192.0.2.2") == []
+    assert count_reports(chat) == 5
+    assert report(chat, "other", "192.0.2.2") == []
     chat.wait(301)
-    assert reported(chat, "s6", "192.0.2.1") == []
-    assert reported(chat, "s7", "192.0.2.1") == [SLOW_DOWN]
-    assert kept_reports(chat) == 7
+    assert report(chat, "s6", "192.0.2.1") == []
+    assert report(chat, "s7", "192.0.2.1") == [SLOW_DOWN]
+    assert count_reports(chat) == 7
 
 
 def test_ipv6_addresses_of_one_network_share_a_limit_of_reports(chat: Chat) -> None:
     for number in range(5):
-        assert reported(chat, f"s{number}", f"2001:db8:0:1::{number}") == []
-    assert reported(chat, "s5", "2001:db8:0:1:ffff::1") == [SLOW_DOWN]
-    assert reported(chat, "s6", "2001:db8:0:2::1") == []
+        assert report(chat, f"s{number}", f"2001:db8:0:1::{number}") == []
+    assert report(chat, "s5", "2001:db8:0:1:ffff::1") == [SLOW_DOWN]
+    assert report(chat, "s6", "2001:db8:0:2::1") == []
 
 
 def test_an_address_is_stored_as_a_keyed_digest_that_expires(chat: Chat) -> None:
-    reported(chat, "s", "192.0.2.1")
+    report(chat, "s", "192.0.2.1")
     [item] = [item for item in scan(chat.table) if item["pk"].startswith("REPORTER#")]
     assert item["ttl"] - times.epoch(chat.now) <= 1500
     assert reports.bucket_key(SETTINGS, "192.0.2.1").pk == item["pk"]
@@ -797,13 +818,15 @@ def test_no_text_of_a_conversation_and_no_personal_data_is_stored(pair: Chat) ->
     stored = repr(scan(pair.table))
     assert "Ada" not in stored
     assert "192.0.2.7" not in stored
-    # Nor can somebody who reads the table try what may have been said: a digest needs the stage's secret.
-    held = {pair.item(id)[name] for id in "ab" for name in QUOTED[:1]}
-    assert not held & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
+    # A reader of the table cannot guess messages: a digest needs the stage's secret.
+    digests = {pair.item(id)[name] for id in "ab" for name in QUOTED[:1]}
+    assert not digests & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
     assert (
-        held == {connections.digest_message(SETTINGS, secret)} != {connections.digest_message(OTHER, secret)}
+        digests
+        == {connections.digest_message(SETTINGS, secret)}
+        != {connections.digest_message(OTHER, secret)}
     )
-    assert "Mozilla" not in stored  # what context() says of the client's agent
+    assert "Mozilla" not in stored  # the user agent in context()
 
 
 def test_the_log_has_no_personal_data(
@@ -815,7 +838,7 @@ def test_the_log_has_no_personal_data(
         warning=lambda *what, **more: lines.append(repr((what, more))),
     )
     monkeypatch.setattr(logs, "logger", lambda: log)
-    secret, place = "my name is Ada, from 192.0.2.7", token(pair, "a")
+    secret, resume_token = "my name is Ada, from 192.0.2.7", request_token(pair, "a")
 
     def fail(id: str) -> None:
         raise EndpointConnectionError(endpoint_url=f"https://192.0.2.7/{secret}")
@@ -827,18 +850,19 @@ def test_the_log_has_no_personal_data(
         raise Busy(secret)
 
     monkeypatch.setattr(matching, "find_partner", busy)
-    assert pair.connect("c", query={"lobby": "red", "resume": "x" + place}) == 200
+    assert pair.connect("c", query={"lobby": "red", "resume": "x" + resume_token}) == 200
     pair.settings = SETTINGS._replace(secret="")
     pair.say("a", "resume")
     assert len(lines) >= 3
     written = " ".join(lines) + capsys.readouterr().out
-    assert not [part for part in (secret, "Ada", "192.0.2.7", "Mozilla", place) if part in written]
+    assert not [part for part in (secret, "Ada", "192.0.2.7", "Mozilla", resume_token) if part in written]
 
 
-# -- coming back ---------------------------------------------------------------------------------------
+# -- resuming -----------------------------------------------------------------------------------------
 
 
-def token(chat: Chat, id: str) -> str:
+def request_token(chat: Chat, id: str) -> str:
+    """Return a resume token of a connection."""
     [answer] = chat.say(id, "resume")
     assert answer["type"] == "resume"
     return str(answer["token"])
@@ -846,8 +870,8 @@ def token(chat: Chat, id: str) -> str:
 
 def test_before_a_cut_a_second_connection_takes_over_without_notice_to_the_partner(pair: Chat) -> None:
     pair.come("c")
-    place = token(pair, "a")
-    status, note = pair.come("a2", resume=place)
+    resume_token = request_token(pair, "a")
+    status, note = pair.come("a2", resume=resume_token)
     assert (status["state"], note) == ("matched", CONNECTED)
     assert (pair.partner("a2"), pair.partner("b"), pair.state("a")) == ("b", "a2", "gone")
     assert pair.wire.closed == ["a"]
@@ -859,13 +883,13 @@ def test_before_a_cut_a_second_connection_takes_over_without_notice_to_the_partn
 
 def test_after_a_cut_the_partner_is_kept_for_a_minute(pair: Chat) -> None:
     pair.come("c")
-    place = token(pair, "a")
+    resume_token = request_token(pair, "a")
     pair.disconnect("a", code=1001)
     assert pair.wire.read("b") == [DISCONNECTED]
     assert pair.say("b", "status")[0]["state"] == "waiting"
     pair.wait(59)
     assert pair.say("b", "ping") == [{"type": "pong"}]
-    assert [frame["type"] for frame in pair.come("a2", resume=place)] == ["status", "system"]
+    assert [frame["type"] for frame in pair.come("a2", resume=resume_token)] == ["status", "system"]
     assert (pair.partner("a2"), pair.partner("b")) == ("b", "a2")
     assert pair.wire.read("b") == [CONNECTED]
 
@@ -873,7 +897,7 @@ def test_after_a_cut_the_partner_is_kept_for_a_minute(pair: Chat) -> None:
 @pytest.mark.parametrize("released", ["its own frame", "the sweep", "its next"])
 def test_a_kept_partner_is_released_after_a_minute_or_by_its_next(pair: Chat, released: str) -> None:
     pair.come("c")
-    place = token(pair, "a")
+    resume_token = request_token(pair, "a")
     pair.disconnect("a", code=1001)
     if released == "its next":
         pair.say("b", "next")
@@ -884,33 +908,33 @@ def test_a_kept_partner_is_released_after_a_minute_or_by_its_next(pair: Chat, re
         else:
             pair.say("b", "ping")
     assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
-    assert pair.come("a2", resume=place)[0]["state"] == "waiting"
+    assert pair.come("a2", resume=resume_token)[0]["state"] == "waiting"
 
 
 @pytest.mark.parametrize("code", [1000, 1001])
 def test_a_partner_is_not_kept_for_a_client_that_closes_or_has_no_token(pair: Chat, code: int) -> None:
     pair.come("c")
     if code == 1000:
-        token(pair, "a")
+        request_token(pair, "a")
     pair.disconnect("a", code=code)
     assert pair.partner("b") == "c"
 
 
 @pytest.mark.parametrize("before", ["idle", "matched"])
 def test_a_token_of_a_client_that_has_left_is_ignored(pair: Chat, before: str) -> None:
-    place = token(pair, "a")
+    resume_token = request_token(pair, "a")
     if before == "idle":
         pair.say("a", "leave")
     pair.disconnect("a", code=1000)
-    assert pair.come("a2", lobby="red", resume=place)[0]["state"] == "waiting"
+    assert pair.come("a2", lobby="red", resume=resume_token)[0]["state"] == "waiting"
     assert pair.item("a2")["lobby"] == "red"
 
 
 def test_a_token_can_be_used_once(pair: Chat) -> None:
-    place = token(pair, "a")
+    resume_token = request_token(pair, "a")
     pair.disconnect("a", code=1001)
-    pair.come("a2", resume=place)
-    assert pair.come("a3", resume=place)[0]["state"] == "waiting"
+    pair.come("a2", resume=resume_token)
+    assert pair.come("a3", resume=resume_token)[0]["state"] == "waiting"
     assert pair.partner("b") == "a2"
 
 
@@ -926,9 +950,9 @@ def test_a_connection_without_a_partner_can_be_resumed(chat: Chat, state: str) -
     chat.come("a", lobby="red", interests="chess")
     if state == "idle":
         chat.say("a", "leave")
-    place = token(chat, "a")
+    resume_token = request_token(chat, "a")
     chat.come("b", lobby="red", interests="music")
-    assert chat.come("a2", resume=place)[0]["state"] == state
+    assert chat.come("a2", resume=resume_token)[0]["state"] == state
     assert chat.pool("red") == (["a2", "b"] if state == "waiting" else ["b"])
     assert chat.item("a2")["interests"] == {"chess"}
 
@@ -936,14 +960,14 @@ def test_a_connection_without_a_partner_can_be_resumed(chat: Chat, state: str) -
 def test_a_reported_visitor_who_resumes_is_not_matched_with_the_reporter(pair: Chat) -> None:
     pair.say("a", "report", reason="insults")
     assert pair.wire.read("b") == [DISCONNECTED]
-    place = token(pair, "b")
-    assert pair.come("b2", resume=place)[0]["state"] == "waiting"
+    resume_token = request_token(pair, "b")
+    assert pair.come("b2", resume=resume_token)[0]["state"] == "waiting"
     pair.wait(3600)
     pair.say("a", "status")
     assert (pair.partner("a"), pair.partner("b2")) == (None, None)
 
 
-# -- faults of the line --------------------------------------------------------------------------------
+# -- failed posts --------------------------------------------------------------------------------------
 
 
 def test_an_unreachable_partner_is_not_dead(pair: Chat) -> None:
@@ -970,7 +994,7 @@ def test_a_post_whose_response_was_lost_is_not_retried(pair: Chat) -> None:
 
 
 def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
-    """docs/table.md says the same."""
+    """docs/table.md has the same figures."""
     costs = {}
 
     def measured(what: str, run: Callable[[], Any]) -> None:
@@ -978,7 +1002,7 @@ def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
             run()
         costs[what] = (meter.write_units, meter.read_units)
 
-    pair.say("a", "message", text="the first finds out that the partner knows of the pair")
+    pair.say("a", "message", text="the first message checks that the partner has been notified")
     measured("message", lambda: pair.say("a", "message", text="x" * 2000))
     measured("connect, nobody waits", lambda: pair.connect("c"))
     measured("status, waiting", lambda: pair.say("c", "status"))
@@ -998,7 +1022,7 @@ def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
 
 
 def test_the_most_expensive_frames_cost_what_the_documentation_says(pair: Chat) -> None:
-    """What one anonymous frame of each kind can be made to cost, in WCU and RCU."""
+    """The most that one anonymous frame of each kind can cost, in WCU and RCU."""
     pair.sources = app.TOPICS
     costs: dict[str, tuple[float, float]] = {}
 
@@ -1042,4 +1066,4 @@ def test_the_most_expensive_frames_cost_what_the_documentation_says(pair: Chat) 
         "leave": (9, 3),
         "find": (5, 2),
     }
-    assert max(costs.values()) == costs["report"]  # of which an address has one in five minutes
+    assert max(costs.values()) == costs["report"]  # an address may send one in five minutes

@@ -1,4 +1,4 @@
-"""The socket's door: what a frame is answered, and the client that answers it."""
+"""The socket's protocol: handshakes, malformed frames, and the client that posts frames."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ HERE = ("https://www.example.org",)
         ("prod", HERE, "http://www.example.org", True),
         ("prod", HERE, "null", True),
         ("prod", HERE, "", True),
-        ("prod", HERE, None, False),  # no browser
+        ("prod", HERE, None, False),  # not a browser
         ("prod", ("*",), "https://evil.example", False),
         ("local", ("*",), "http://127.0.0.1:8000", False),
         ("local", ("*",), "http://localhost:5173", False),
@@ -98,7 +98,7 @@ def test_an_origin_that_the_stage_does_not_allow_is_foreign(
 
 
 def test_api_gateway_accepts_no_close_code() -> None:
-    """So 4008 is sent as a frame there (docs/contract.md). Source: the API's model in botocore."""
+    """So the code 4008 is sent in a frame (docs/contract.md). Source: the API's model in botocore."""
     service = create_loader().load_service_model("apigatewaymanagementapi", "service-2")
     shape = ServiceModel(service).operation_model("DeleteConnection").input_shape
     assert shape is not None
@@ -106,7 +106,7 @@ def test_api_gateway_accepts_no_close_code() -> None:
 
 
 def test_the_app_builds_its_own_client_for_connections() -> None:
-    """Chalice makes none: without a session every frame that is sent would raise."""
+    """Chalice builds none. Without a session every post would raise an error."""
     session: Any = app.app.websocket_api.session
     client = session.client(
         "apigatewaymanagementapi", endpoint_url="https://id.execute-api.us-east-1.amazonaws.com/api"

@@ -1,4 +1,4 @@
-"""How a page of comments is found: the cheaper way by expectation, and a bound whatever comes."""
+"""Plans of a page of comments: the least expected cost, and an upper bound in every case."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALL = frozenset(range(1, 6))
 
 
 def statistics(*votes: int, size: int = 500) -> Item:
-    """A statistics item with so many comments of each rating."""
+    """Build a statistics item from the number of comments with each rating."""
     counts = {f"count_{rating}": n for rating, n in enumerate(votes, 1)}
     return counts | {"count_total": sum(votes), "size": size * sum(votes)}
 
@@ -93,18 +93,18 @@ def test_the_plan_with_the_least_expected_cost_is_chosen_for_random_counts() -> 
         assert found.matching == sum(item[f"count_{r}"] for item in languages.values() for r in asked)
 
 
-# -- what it costs -------------------------------------------------------------------------------------
+# -- cost ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def table(engine: Engine) -> Iterator[Table]:
-    """A table on an engine that counts reads as AWS does."""
+    """Yield a table on an engine that counts reads as AWS does."""
     with table_on(engine) as made:
         yield Table(made.name, engine.client("dynamodb"))
 
 
 def product(table: Table, count: int, way: Callable[[int], tuple[int, str]]) -> None:
-    """Write comments, oldest first, and the sums that they add up to."""
+    """Write comments, oldest first, and their sums."""
     items = []
     for i in range(count):
         rating, language = way(i)
@@ -153,7 +153,7 @@ def test_the_worst_case_costs_at_most_twice_the_merge(table: Table) -> None:
     assert [one.rating for one in page.items] == [5] * 20
     assert page.plan.expected["filter"] <= page.plan.expected["merge"]
     assert units <= 2 * page.plan.expected["merge"] + 1.5
-    assert units == page.plan.rru  # what the engine says is what the rules say
+    assert units == page.plan.rru  # the engine and the pricing rules agree
 
 
 @pytest.mark.parametrize("languages", [SUB_QUERIES + 20, comment_pages.LANGUAGES + 30])

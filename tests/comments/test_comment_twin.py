@@ -1,4 +1,4 @@
-"""Comments against a naive twin, a list in memory: random operations, every filter, concurrent writers."""
+"""Comments compared with a list in memory: random operations, every filter, concurrent writers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def live(engine_table: EngineTable) -> Live:
 
 
 class Filter(NamedTuple):
-    """What a list is asked for; no ratings and no language stand for all."""
+    """A filter of comments. Empty ratings and an empty language match all."""
 
     ratings: tuple[int, ...] = ()
     language: str = ""
@@ -62,7 +62,7 @@ FILTERS = [Filter(some, language) for some in ((), *COMBINATIONS) for language i
 
 
 class Twin:
-    """Comments as anybody would keep them who need not care what it costs: in a list."""
+    """The reference implementation: a list in memory."""
 
     def __init__(self) -> None:
         self.comments: list[Comment] = []
@@ -78,7 +78,7 @@ class Twin:
 
 
 def walk(table: Table, product: str, chosen: Filter, limit: int) -> list[Comment]:
-    """Read all pages; check that each is as full as it should be."""
+    """Read all pages, and check that none has more than `limit` comments."""
     found: list[Comment] = []
     cursor: str | None = None
     while True:
@@ -101,7 +101,7 @@ def page_of(table: Table, product: str, chosen: Filter, limit: int, cursor: str 
 
 
 def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], limits: tuple[int, ...]) -> None:
-    """Compare lists and statistics."""
+    """Compare lists and statistics with the twin."""
     for chosen in filters:
         for limit in limits:
             assert walk(table, product, chosen, limit) == twin.newest(chosen), (chosen, limit)
@@ -121,11 +121,11 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(["post", "post", "post", "edit", "edit", "delete", "hide", "apply", "list", "turn"]),
-        st.integers(0, 9),  # whose
+        st.integers(0, 9),  # the author
         st.integers(1, 5),
         st.sampled_from(LANGUAGES),
         st.sampled_from(FILTERS),
-        st.integers(1, 5),  # comments a page
+        st.integers(1, 5),  # the limit of a page
     ),
     min_size=5,
     max_size=40,
@@ -157,7 +157,7 @@ def test_random_operations_agree_with_a_list_in_memory(live: Live, times: int) -
 
 
 def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Filter, int]]) -> None:
-    """Do some operations here and there, and compare; a walk through pages goes on all the while."""
+    """Run operations on the table and on the twin, and compare. A listing goes on page by page meanwhile."""
     table, twin = live.table, Twin()
     walking, cursor = operations[0][4], None
     walked: list[str] = []
@@ -206,7 +206,7 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
 
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Live, number: int) -> None:
-    """Four writers, each with authors of its own; meanwhile a reader walks through pages of what stays."""
+    """Four writers have their own authors. A reader lists pages and checks the comments that stay."""
     table, product, chance = live.table, "hot", random.Random(number)
     twin, lock = Twin(), threading.Lock()
     stays = []
@@ -219,13 +219,13 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
     writers: list[Future[None]] = []
 
     def deliver(event: Any, _: object) -> None:
-        """Deliver a batch whole, in part and again, and fail now and then when all of it is applied."""
+        """Apply a part of a batch, then all of it, and sometimes fail after that, so that it comes again."""
         records = event["Records"]
         some = chance.sample(records, chance.randint(0, len(records)))
         engine.apply(table, FEATURES, some)
         engine.apply(table, FEATURES, records)
         if chance.random() < 0.2 and not all(writer.done() for writer in writers):
-            raise RuntimeError("the function ends here, and its batch comes again")
+            raise RuntimeError("a planted failure after the batch")
 
     def write(writer: int) -> None:
         dice, mine = random.Random(writer), Twin()
@@ -266,7 +266,7 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
 
 
 def at_once(*calls: Any) -> list[Any]:
-    """Make calls at the same moment; answer what each returned or raised."""
+    """Run calls at the same moment. Return the result or the error of each."""
     ready = threading.Barrier(len(calls))
 
     def call(one: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Comments and ratings over REST, from the request to the aggregate: the contract, on moto."""
+"""The contract of comments over REST, from the request to the aggregate, on moto."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RATINGS = [set(some) for n in range(1, 6) for some in combinations(range(1, 6), 
 
 
 class Shop:
-    """The app as a client sees it, with a stream that is applied when a test says so."""
+    """A client of the app, with a stream that the test applies."""
 
     def __init__(self, stream_arn: str, http: Any) -> None:
         self.table: Table = connect()
@@ -43,7 +43,7 @@ class Shop:
     def call(
         self, method: str, path: str, body: Any = None, who: str = "", **headers: str
     ) -> tuple[int, Any]:
-        """Call as somebody; `admin` is one, nobody sends no token."""
+        """Call the API as `who`. `admin` has an admin's token, and an empty name sends none."""
         sent = {"Content-Type": "application/json"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         if who:
@@ -71,7 +71,8 @@ class Shop:
         return [one["id"] for one in self.get(f"{product}/comments?{query}")["items"]]
 
     def settle(self) -> None:
-        while records := self.stream.again().read()[self.applied :]:  # a cancelled transaction resets moto's
+        """Apply the stream from its beginning, because a cancelled transaction resets moto's iterators."""
+        while records := self.stream.again().read()[self.applied :]:
             app.apply({"Records": records}, None)
             self.applied += len(records)
         assert drift(self.table, app.CONTRIBUTIONS) == {}
@@ -137,7 +138,7 @@ def test_a_repeated_post_with_its_idempotency_key_returns_the_written_comment(sh
 
 
 def test_a_post_whose_response_was_lost_is_written_once(shop: Shop) -> None:
-    """The SDK sends it again under the same token."""
+    """The SDK retries it with the same token."""
     with instead(shop.table, "TransactWriteItems", cancelled("TransactionConflict", "None")) as calls:
         shop.post("me")
     assert len(calls) == 2
@@ -455,7 +456,7 @@ def test_pages_have_no_gaps_while_comments_are_added_and_deleted(shop: Shop) -> 
         shop.settle()
         shop.call("DELETE", f"{P}/comments/{gone['id']}", who=f"gone-{len(query)}")
         last = found[-1]
-        shop.call("DELETE", f"{P}/comments/{last}", who="admin")  # the one that the cursor names
+        shop.call("DELETE", f"{P}/comments/{last}", who="admin")  # the comment that the cursor names
         shop.settle()
         while page["cursor"]:
             page = shop.get(f"{P}/comments?{query}limit=2&cursor={page['cursor']}")
@@ -579,7 +580,7 @@ def test_the_default_minimum_of_a_deployed_stage_is_three_ratings() -> None:
 def test_a_product_whose_count_changes_while_leaders_are_read_is_listed_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, product: str, moves: int, right: list[tuple[str, int]]
 ) -> None:
-    """Those that tie for the last place are read again: one has come down to them, or has left them."""
+    """Products that tie for the last rank are read again. The product joins or leaves them meanwhile."""
     for name, fives in {"a": 3, "b": 3, "c": 2, "d": 1}.items():
         index = {"gsi1pk": comments.leaders_key(), "gsi1sk": fives}
         shop.table.put(comments.statistics_key(name)._asdict() | index)
@@ -650,7 +651,7 @@ def test_a_change_of_the_text_alone_changes_no_count(shop: Shop) -> None:
 
 
 def test_a_comment_is_stored_as_two_items_with_these_attributes(shop: Shop) -> None:
-    """The items that docs/table.md describes, and no other."""
+    """docs/table.md describes the same items."""
     shop.post("me", 5, "en")
     items: dict[str, Item] = {item["sk"].split("#")[0]: item for item in scan(shop.table)}
     assert {name: set(item) - {"pk", "sk"} for name, item in items.items()} == {
