@@ -404,7 +404,7 @@ def apply(event: Any) -> None:
 
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers
-# (tests/ops/test_mappings.py). A new mapping begins with new changes: nobody subscribes to past ones.
+# (tests/ops/test_mappings.py). A new mapping begins with new changes.
 @app.on_dynamodb_record(
     stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
     batch_size=100,

@@ -355,8 +355,8 @@ def find_partner(frame: Frame) -> ConnectionIds:
 def report_partner(frame: Frame) -> ConnectionIds:
     """Report the partner, and leave it for good. Both wait again.
 
-    A sender of too many reports is separated all the same, so nobody has to stay with anybody. The report is
-    not stored then, and the sender gets `slow_down`.
+    After too many reports the two are separated all the same. The report is not stored then, and the sender
+    gets `slow_down`.
 
     Cost: 1 RCU, 9 WCU, and 2 WCU per KB of the report.
     """

@@ -129,12 +129,7 @@ async def crowd(url: str, count: int, seed: int) -> None:
         lambda: all(len(one.notes) > count for one, count in lost),
         "every client that has lost its partner is notified",
     )
-    await all_but_one(staying)
-    matched = [one for one in staying if one.has_partner]
-    for one in matched:
-        one.heard.clear()
-    partners = await introduce(matched)
-    assert all(partners[other] == one != other for one, other in partners.items())
+    matched, partners = await introduce_matched(staying)
 
     # Then one client of every other pair sends `next`.
     going = [one for one in matched if one.number < partners[one.number]][::2]
@@ -147,14 +142,20 @@ async def crowd(url: str, count: int, seed: int) -> None:
         lambda: all(len(one.notes) > count for one, count in lost),
         "every client whose partner has left is notified",
     )
-    await all_but_one(staying)
-    matched = [one for one in staying if one.has_partner]
-    for one in matched:
-        one.heard.clear()
-    again = await introduce(matched)
-    assert all(again[other] == one != other for one, other in again.items())
+    await introduce_matched(staying)
     await asyncio.gather(*(one.socket.close() for one in staying))
     assert not [one.number for one in clients if one.reader.done() and one.reader.exception()]
+
+
+async def introduce_matched(clients: list[Client]) -> tuple[list[Client], dict[int, int]]:
+    """Wait until clients are matched, and check that they are in pairs. Return them and their partners."""
+    await all_but_one(clients)
+    matched = [one for one in clients if one.has_partner]
+    for one in matched:
+        one.heard.clear()
+    partners = await introduce(matched)
+    assert all(partners[other] == one != other for one, other in partners.items())
+    return matched, partners
 
 
 async def all_but_one(clients: list[Client]) -> None:
