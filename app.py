@@ -17,10 +17,10 @@ from chalicelib.api.router import Door
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
 from chalicelib.challenges import schemas as challenge_schemas
-from chalicelib.chat import connections, handlers, matchmaker, protocol, reports, subscriptions
+from chalicelib.chat import connections, handlers, matchmaker, reports, subscriptions
 from chalicelib.chat import schemas as chat_schemas
-from chalicelib.chat.gateway import Posts
-from chalicelib.comments import changes, comments, pages, statistics
+from chalicelib.chat.gateway import ConnectionGateway, Session
+from chalicelib.comments import comments, pages, statistics
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo import retries
 from chalicelib.dynamo.table import connect
@@ -53,10 +53,10 @@ VERSION = "0.1.0"
 
 app = Chalice(app_name="hubbub", configure_logs=False)  # telemetry.py logs
 app.experimental_feature_flags.add("WEBSOCKETS")
-app.websocket_api.session = protocol.Session()
+app.websocket_api.session = Session()
 stage = settings.current()
-posts = Posts(lambda: app.websocket_api.session)
-refusals = connections.Refusals()
+gateway = ConnectionGateway(lambda: app.websocket_api.session)
+refusals = connections.RefusalCache()
 app.register_middleware(middleware.around)  # of every handler
 app.register_middleware(retries.around)
 door = Door(app, stage.origins, stage.capacity)
@@ -71,14 +71,16 @@ CONTRIBUTIONS = (
     lag.contribution,
 )
 
-# One source a feature: what is pushed to those who listen to it.
+# One source for each feature: the values that are pushed to the subscribers of its topics.
 TOPICS = {
     "views": subscriptions.Source(view_queries.topic_id, view_queries.parse_url, view_queries.topic_value),
-    "leaderboard": subscriptions.Source(board_queries.topic, subscriptions.identifier, board_queries.live),
-    "challenge": subscriptions.Source(
-        challenge_queries.topic, subscriptions.identifier, challenge_queries.live
+    "leaderboard": subscriptions.Source(
+        board_queries.topic, subscriptions.parse_identifier, board_queries.live
     ),
-    "product": subscriptions.Source(statistics.topic, subscriptions.identifier, statistics.live),
+    "challenge": subscriptions.Source(
+        challenge_queries.topic, subscriptions.parse_identifier, challenge_queries.live
+    ),
+    "product": subscriptions.Source(statistics.topic, subscriptions.parse_identifier, statistics.live),
 }
 
 
@@ -338,7 +340,7 @@ def post_comment(
     caller: Caller,
     idempotency_key: str | None,
 ) -> Answer[comment_schemas.Comment]:
-    """Comment on a product: once an author."""
+    """Comment on a product, once for each author."""
     return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
 
 
@@ -346,21 +348,21 @@ def post_comment(
 def get_comments(
     path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
 ) -> comment_schemas.Comments:
-    """Answer a product's comments, newest first; of some ratings, in one language, or all."""
-    return pages.newest(connect(), path.product, query, stage, caller)
+    """Return a product's comments, newest first. They can be filtered by ratings and language."""
+    return pages.list_comments(connect(), path.product, query, stage, caller)
 
 
 @door("GET", "/products/{product}/hidden", who="admin", errors=(BadCursor,))
 def get_hidden(
     path: comment_schemas.ProductPath, query: comment_schemas.HiddenQuery
 ) -> comment_schemas.Comments:
-    """Answer the comments on a product that an admin has hidden."""
-    return pages.hidden(connect(), path.product, query, stage)
+    """Return the comments on a product that an admin has hidden."""
+    return pages.list_hidden(connect(), path.product, query, stage)
 
 
 @door("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
 def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Answer[comment_schemas.Comment]:
-    """Answer one comment; its ETag is what If-Match takes."""
+    """Return a comment, with an ETag for If-Match."""
     return comments.find(connect(), path.product, path.id, caller)
 
 
@@ -376,32 +378,35 @@ def patch_comment(
     caller: Caller,
     if_match: str | None,
 ) -> Answer[comment_schemas.Comment]:
-    """Change a comment: its author its rating, language or text, an admin whether it is hidden."""
+    """Change a comment.
+
+    The author may change its rating, language and text. An admin may hide it and show it again.
+    """
     now = datetime.now(UTC)
-    return changes.patch(connect(), path.product, path.id, body, caller, if_match, now)
+    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now)
 
 
 @door("DELETE", "/products/{product}/comments/{id}", who="user", status=204, errors=(Forbidden, NotFound))
 def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
-    """Delete a comment: its author, or an admin."""
-    changes.delete(connect(), path.product, path.id, caller)
+    """Delete a comment, as its author or as an admin."""
+    comments.delete(connect(), path.product, path.id, caller)
 
 
 @door("GET", "/products/{product}/statistics")
 def get_statistics(
     path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
 ) -> comment_schemas.RatingStatistics:
-    """Answer a product's counts by rating and its averages, in one language or in all."""
-    return statistics.statistics(connect(), path.product, query)
+    """Return a product's counts by rating and its averages, in one language or in all."""
+    return statistics.get_statistics(connect(), path.product, query)
 
 
 @door("GET", "/products/leaders")
 def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
-    """Answer the products with most ratings of 5, in one language or in all.
+    """Return the products with most ratings of 5, in one language or in all.
 
-    A stage may name the products that are listed, and how many ratings of 5 a product needs.
+    A stage may limit the list to some products, and set the number of ratings of 5 that a product needs.
     """
-    return statistics.leaders(connect(), query, stage)
+    return statistics.list_leaders(connect(), query, stage)
 
 
 # -- the stream ----------------------------------------------------------------------------------------
@@ -421,8 +426,8 @@ def apply(event: Any) -> None:
     middleware.publish(engine.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
 
 
-# A consumer of its own, so that no listener can delay counting; a shard may have two of them
-# (tests/ops/test_mappings.py). A new mapping begins with the changes to come: nobody listens to the past.
+# A consumer of its own, so that no listener can delay counting. A shard may have two consumers
+# (tests/ops/test_mappings.py). A new mapping begins with new changes.
 @app.on_dynamodb_record(
     stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
     batch_size=100,
@@ -430,8 +435,8 @@ def apply(event: Any) -> None:
     name="push",
 )
 def push(event: Any) -> None:
-    """Push a batch of changed aggregates to the connections that listen to them."""
-    subscriptions.push(connect(), posts, TOPICS, event.to_dict()["Records"], datetime.now(UTC))
+    """Push a batch of changed aggregates to the connections that subscribe to them."""
+    subscriptions.push(connect(), gateway, TOPICS, event.to_dict()["Records"], datetime.now(UTC))
 
 
 @door("GET", "/lag", who="admin")
@@ -449,36 +454,36 @@ def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quar
 # -- chat ----------------------------------------------------------------------------------------------
 
 
-# Nothing can be posted to a connection before this has returned; a client that is open asks for its status.
+# Nothing can be posted to a connection before this has returned. An open client asks for its status.
 @app.on_ws_connect()
 def socket_connect(event: Any) -> dict[str, int]:
-    """Let a client into its lobby, and match it."""
-    return handlers.connect(connect(), posts, event.to_dict(), datetime.now(UTC), stage)
+    """Admit a client to its lobby, and match it."""
+    return handlers.connect(connect(), gateway, event.to_dict(), datetime.now(UTC), stage)
 
 
 @app.on_ws_message()
 def socket_message(event: Any) -> None:
-    """Take a frame."""
-    handlers.hear(connect(), posts, TOPICS, event.to_dict(), datetime.now(UTC), stage, refusals)
+    """Handle a frame."""
+    handlers.receive_frame(connect(), gateway, TOPICS, event.to_dict(), datetime.now(UTC), stage, refusals)
 
 
-# Best effort: where it never comes, a post that fails or the sweep finds out.
+# API Gateway sends this event at best effort. Without it, a failed post or the sweep finds a dead connection.
 @app.on_ws_disconnect()
 def socket_disconnect(event: Any) -> None:
-    """Free whoever was with a client that left."""
-    handlers.disconnect(connect(), posts, event.to_dict(), datetime.now(UTC), stage)
+    """Mark a closed connection as gone, and free its partner."""
+    handlers.disconnect(connect(), gateway, event.to_dict(), datetime.now(UTC), stage)
 
 
 @app.schedule(Rate(1, unit=Rate.MINUTES), name="sweep")
 def sweep(event: Any) -> None:
-    """Free whoever's partner died in silence; match and tell whom a crash has forgotten."""
-    matchmaker.sweep(connect(), posts, stage, lambda: datetime.now(UTC))
+    """Free the partners of dead connections, and complete the work that a crash has interrupted."""
+    matchmaker.sweep(connect(), gateway, stage, lambda: datetime.now(UTC))
 
 
 @door("GET", "/chat/reports", who="admin", errors=(BadCursor,))
 def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
-    """Answer the reports of chat partners."""
-    return reports.page(connect(), query, stage, datetime.now(UTC))
+    """Return the reports of chat partners, newest first."""
+    return reports.list_reports(connect(), query, stage, datetime.now(UTC))
 
 
 # -- service -------------------------------------------------------------------------------------------

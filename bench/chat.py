@@ -18,7 +18,7 @@ from bench.published.chat import PublishedChat
 from bench.report import Figures, Question, Report, Result, Target
 from bench.tables import fresh_table
 from chalicelib.chat import handlers
-from chalicelib.chat.gateway import Posts
+from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
@@ -44,7 +44,7 @@ class OurChat:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.gateway = OpenGateway()
-        self.posts = Posts(lambda: self.gateway)
+        self.posts = ConnectionGateway(lambda: self.gateway)
 
     def connect(self, id: str) -> None:
         """Run `$connect`."""
@@ -52,7 +52,9 @@ class OurChat:
 
     def say(self, id: str, body: str) -> None:
         """Run the handler of a frame."""
-        handlers.hear(self.table, self.posts, {}, _event(id) | {"body": body}, datetime.now(UTC), SETTINGS)
+        handlers.receive_frame(
+            self.table, self.posts, {}, _event(id) | {"body": body}, datetime.now(UTC), SETTINGS
+        )
 
     def disconnect(self, id: str) -> None:
         """Run `$disconnect`."""

@@ -99,7 +99,7 @@ def body(number: int) -> CommentBody:
 def fill(table: Table, count: int) -> Item:
     """Put so many comments and their sums; return one of them."""
     items = [
-        comments.made(PRODUCT, ulids.new(START + timedelta(seconds=i)), f"reader-{i:06}", body(i))
+        comments.build_item(PRODUCT, ulids.new(START + timedelta(seconds=i)), f"reader-{i:06}", body(i))
         for i in range(count)
     ]
     table.batch_put(items)
@@ -114,7 +114,7 @@ def fill(table: Table, count: int) -> Item:
 def page(table: Table, chosen: Filter) -> tuple[float, Comments]:
     """Read the first page; return its RCU too."""
     with Meter(table.client) as meter:
-        found = comment_pages.newest(table, PRODUCT, chosen.query, SETTINGS, ADMIN)
+        found = comment_pages.list_comments(table, PRODUCT, chosen.query, SETTINGS, ADMIN)
     return meter.read_units, found
 
 
@@ -176,7 +176,7 @@ def writes(engine: Engine, counts: Sequence[int]) -> tuple[Figures, Question]:
     figures = Figures(
         "WCU for each comment", ("comments at once", "the post", "ours, with all sums", "copies", "4 indexes")
     )
-    item = comments.made(PRODUCT, ulids.new(START), "reader-000000", body(0))
+    item = comments.build_item(PRODUCT, ulids.new(START), "reader-000000", body(0))
     blocks = math.ceil(item_size(pack(item)) / WRITE_BLOCK)
     for count in counts:
         post, all_of_it = write_costs(engine, count)

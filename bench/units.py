@@ -73,7 +73,8 @@ def _run(invocations: Iterable[Invocation]) -> None:
 def _is_relevant(app: Any, record: Any) -> bool:
     """Return whether a record changes an aggregate or a topic: the filter of the stream drops the others."""
     return bool(
-        aggregates.compute(app.CONTRIBUTIONS, record).sums or subscriptions.changes(app.TOPICS, [record])
+        aggregates.compute(app.CONTRIBUTIONS, record).sums
+        or subscriptions.changed_topics(app.TOPICS, [record])
     )
 
 

@@ -326,7 +326,7 @@ class Admin(Visitor):
         place = max(self.planted, key=lambda key: self.planted[key] == "comment")
         kind, (pk, sk) = self.planted.pop(place), place
         if kind == "comment":
-            self._table.put({"pk": pk, "sk": sk} | GOOD | comments_of.stamp(ODD, "en", 3))
+            self._table.put({"pk": pk, "sk": sk} | GOOD | comments_of.counted_attributes(ODD, "en", 3))
         else:
             self._table.delete(Key(pk, sk))
         self.world.fault("poison mended or taken away")

@@ -22,7 +22,7 @@ from chalicelib import concurrency
 from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import connections, matchmaker, outbox
-from chalicelib.chat.gateway import Posts
+from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.items import Item, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards
@@ -223,15 +223,15 @@ def started(
         stage = app.stage._replace(queue_url="simulated" if plan.has_queue else "")
         for patch in (
             mock.patch.object(app, "connect", return_value=table),
-            mock.patch.object(app, "posts", Posts(lambda: gateway, pause=world.sleep)),
+            mock.patch.object(app, "gateway", ConnectionGateway(lambda: gateway, pause=world.sleep)),
             mock.patch.object(app, "datetime", SimpleNamespace(now=world.clock)),
             mock.patch.object(app, "stage", stage),
             mock.patch.object(queue, "_client", return_value=messages),
-            mock.patch.object(app, "refusals", connections.Refusals()),
+            mock.patch.object(app, "refusals", connections.RefusalCache()),
             mock.patch.object(concurrency, "_threads", return_value=Sequential()),
             mock.patch.object(matchmaker, "time", SimpleNamespace(monotonic=world.monotonic)),
             mock.patch.dict(matchmaker.sweep.__kwdefaults__, pause=world.sleep),
-            mock.patch.object(outbox.wait_until_told, "__defaults__", (world.sleep,)),
+            mock.patch.object(outbox.wait_until_delivered, "__defaults__", (world.sleep,)),
             *(mutant.patches() if mutant else ()),
         ):
             stack.enter_context(patch)

@@ -23,7 +23,7 @@ from chalicelib import urls
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
-from chalicelib.chat import actions as frames
+from chalicelib.chat.handlers import ACTIONS
 from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.dynamo.items import Item, Key
@@ -180,7 +180,7 @@ def test_the_table_has_every_way_that_is_measured(
 
 def test_every_call_action_and_handler_of_the_app_has_a_cost() -> None:
     calls = {f"{call.method} {call.path}" for call in app.door.calls}
-    actions = {f"socket {action}" for action in frames.ACTIONS}
+    actions = {f"socket {action}" for action in ACTIONS}
     others = {
         "socket_connect": "socket $connect",
         "socket_disconnect": "socket $disconnect",
@@ -344,7 +344,7 @@ def test_a_redrive_costs_two_write_units_for_each_entry_and_each_sum(
 def test_a_backfill_costs_five_write_units_a_comment(applied: tuple[Table, Callable[[], None]]) -> None:
     table, _ = applied
     body = CommentBody(rating=5, language="en", text="It shone.")
-    item = comments.made("lamp", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ann", body)
+    item = comments.build_item("lamp", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ann", body)
     older = {name: value for name, value in item.items() if name not in ("counted", "gsi2pk", "revision")}
     table.put(older)
     written, read = units(table, lambda: backfill.run(table, 1, None, lambda _: None))

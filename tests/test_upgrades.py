@@ -17,8 +17,8 @@ from bench.deployed import OpenGateway
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import submissions
 from chalicelib.chat import matchmaker
-from chalicelib.chat.gateway import Posts
-from chalicelib.comments import changes, pages
+from chalicelib.chat.gateway import ConnectionGateway
+from chalicelib.comments import comments, pages
 from chalicelib.comments.schemas import CommentPatch, CommentsQuery
 from chalicelib.dynamo.items import Item
 from chalicelib.errors import Busy
@@ -114,14 +114,18 @@ def test_items_of_an_earlier_version_are_changed_and_the_sums_follow(older: Olde
     assert (again.status, again.body.score) == (200, Decimal(97))  # the id counted in that version
     submissions.submit(table, "quiz", "ben", "c", NOW)
     assert submissions.submit(table, "hunt", "ben", "c", NOW).status == 200
-    page = pages.newest(table, "shoe-1", CommentsQuery(), Settings(secret="x" * 32), me)
+    page = pages.list_comments(table, "shoe-1", CommentsQuery(), Settings(secret="x" * 32), me)
     for comment in page.items:
         patch = CommentPatch(rating=1)
-        changes.patch(table, "shoe-1", comment.id, patch, Caller(comment.author), None, NOW)
+        comments.patch(table, "shoe-1", comment.id, patch, Caller(comment.author), None, NOW)
     events.write(table, [View(PAGE, NOW, "somebody")], Settings(), NOW)
     boards.end_season(table, "kart", SeasonBody(season=1), NOW + timedelta(seconds=1))
     matchmaker.sweep(
-        table, Posts(lambda: OpenGateway()), Settings(), lambda: NOW + timedelta(hours=9), seconds=0
+        table,
+        ConnectionGateway(lambda: OpenGateway()),
+        Settings(),
+        lambda: NOW + timedelta(hours=9),
+        seconds=0,
     )
     older.drain()
     assert drift(table, app.CONTRIBUTIONS) == {}
@@ -144,7 +148,7 @@ def test_a_table_of_before_an_index_answers_503_where_it_is_needed_and_all_else(
         drop: Any = [{"Delete": {"IndexName": "gsi2"}}]
         engine.client("dynamodb").update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
         someone, stage = Caller(), Settings(secret="x" * 32)
-        page = pages.newest(live.table, "shoe-1", CommentsQuery(), stage, someone)
+        page = pages.list_comments(live.table, "shoe-1", CommentsQuery(), stage, someone)
         assert len(page.items) == 2
         with pytest.raises(Busy, match="index"):
             live.table.query("PRODUCT#shoe-1#en#5", index="gsi2")

@@ -1,1 +1,1 @@
-"""chat."""
+"""Chat between two anonymous visitors over WebSockets, with live topics and reports."""

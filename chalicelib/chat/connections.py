@@ -1,23 +1,25 @@
-"""Connections: what is known of each, and how often it may speak.
+"""Connections: the state of each one, and the rate of its frames.
 
 | item | pk | sk | holds |
 |---|---|---|---|
 | connection | `CONN#<id>` | `STATE` | `state`, `turn`, `since`, `lobby`, `interests`, `who`, `at`, `ttl` |
-| | | | waiting: `last`, the partner before, or `kept`; matched: `partner`, `met`, `q1`…`q8` |
-| | | | `untold`, `telling`, `teller`, `tried`: notes.py; `listens`: topics.py |
-| | | | `blocked`: those it was parted from by a report |
-| | | | `t01`…: when its last frames came, `refused`: frames in a row since that were too many |
-| | | | gsi1 = `CONNECTIONS` by the second that it came |
+| | | | waiting: `former`, the last partner, or `kept`; matched: `partner`, `met`, `q1`…`q8` |
+| | | | `untold`, `telling`, `teller`, `tried`: outbox.py; `listens`: subscriptions.py |
+| | | | `blocked`: the visitors that a report keeps away |
+| | | | `t01`…: the times of its last frames; `refused`: refused frames in a row |
+| | | | gsi1 = `CONNECTIONS`, sorted by the second of its handshake |
 
-A `turn` names one stay in one state and never comes again: every change of state is on condition of the turn
-that it was decided on. A waiting connection's turn is the sort key of its place in the pool, a matched one's
-is shared with its partner. `who` outlives a connection that is resumed by another; nothing in it, and nothing
-else here, says who a person is.
+`turn` is the id of the connection's current state. It is never used again, and two partners share it. The
+state id of a waiting connection is the sort key of its entry in the pool. `who` is the visitor's id, which a
+resumed connection inherits. `at` is the endpoint through which frames are posted to the connection. No
+attribute identifies a person.
 
-A connection that has left is `gone`, and kept some minutes: a late or repeated event finds that, and does
-nothing, and who comes back with a token finds its place.
+Invariant: every change of state is conditional on the state id that it was decided on. A connection that has
+left is `gone` and kept for some minutes. So a late or repeated event finds it and does nothing, and a client
+with a token can resume it.
 """
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -26,86 +28,98 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from chalicelib import times
+from chalicelib.api.auth import derived
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
+from chalicelib.telemetry import logs
 
-LONGEST = timedelta(hours=2, minutes=5)  # API Gateway cuts a connection after two hours
-GONE = timedelta(minutes=5)  # that one who left is remembered
-REFUSALS = 10  # frames in a row that are too fast: the last of them closes the connection
-DELAY = timedelta(minutes=1)  # that a frame may have waited before it is handled
-MOST_FRAMES = 40  # that HUBBUB_CHAT_FRAMES may be
-KNOWN = 10_000  # connections that a process remembers as too fast
-OPENING = timedelta(seconds=10)  # in which a connection that was never heard of may still be opening
-QUOTED = tuple(f"q{i}" for i in range(1, 9))  # digests of the last messages, which a report can prove
-CARD = ("who", "at", "interests", "born")  # what a partner, and one who looks for one, needs to know
+LONGEST = timedelta(hours=2, minutes=5)  # API Gateway closes a connection after two hours
+GONE = timedelta(minutes=5)  # how long a connection that has left is kept
+REFUSALS = 10  # refused frames in a row: the last of them closes the connection
+DELAY = timedelta(minutes=1)  # between the arrival of a frame and its handling, at most
+MOST_FRAMES = 40  # the largest value of HUBBUB_CHAT_FRAMES
+CACHED = 10_000  # refused connections that a process remembers
+OPENING = timedelta(seconds=10)  # how long a connection without a frame may still be opening
+QUOTED = tuple(f"q{i}" for i in range(1, 9))  # digests of the last messages, which prove a quotation
+PROFILE = ("who", "at", "interests", "born")  # the attributes that a partner or a candidate needs
 INDEX = "CONNECTIONS"
-ENDS = ("gsi1pk", "untold", "telling", "teller", "tried")  # with the connection: nobody is told any more
+# Attributes that end with the connection: nothing is delivered any more.
+ENDS = ("gsi1pk", "untold", "telling", "teller", "tried")
+QUOTATIONS = "quotations"  # the purpose of the key of message digests
 
 Partner = dict[str, Any]
 
 
-class Arrival(NamedTuple):
-    """What a client says when it connects."""
+class Handshake(NamedTuple):
+    """The parameters of a client's handshake."""
 
     id: str
-    at: str
+    endpoint: str
     lobby: str
     interests: tuple[str, ...] = ()
-    resume: str = ""
+    resume_token: str = ""
 
 
 # -- keys ----------------------------------------------------------------------------------------------
 
 
 def key(id: str) -> Key:
-    """Key a connection."""
+    """Build the key of a connection."""
     return Key(f"CONN#{id}", "STATE")
 
 
 def id_of(item: Item) -> str:
-    """Read a connection's id back from its item."""
+    """Return a connection's id."""
     return str(item["pk"]).removeprefix("CONN#")
+
+
+def new_token() -> str:
+    """Return a random token that is never used again."""
+    return os.urandom(9).hex()
 
 
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def newcomer(arrival: Arrival, now: datetime) -> Item:
-    """Make the item of a connection that has just come, without a state."""
-    item = key(arrival.id)._asdict() | {"who": token(), "at": arrival.at, "lobby": arrival.lobby}
-    item |= {"gsi1pk": INDEX, "gsi1sk": times.epoch(now), "ttl": end(times.epoch(now))}
-    return item | ({"interests": set(arrival.interests)} if arrival.interests else {})
+def build_item(handshake: Handshake, now: datetime) -> Item:
+    """Build the item of a new connection, without a state."""
+    item = key(handshake.id)._asdict() | {"who": new_token(), "at": handshake.endpoint}
+    item |= {"lobby": handshake.lobby, "gsi1pk": INDEX, "gsi1sk": times.epoch(now)}
+    item |= {"ttl": latest_end(times.epoch(now))}
+    return item | ({"interests": set(handshake.interests)} if handshake.interests else {})
 
 
-class Touched(NamedTuple):
-    """What became of a frame: `me` is None where it is refused or where nobody knows its connection.
+class FrameCount(NamedTuple):
+    """The result of counting a frame. `sender` is None when it is refused or the connection is unknown.
 
-    `refused` counts the frames in a row that were too fast, this one included; `until` is the millisecond
-    at which the next one may be accepted.
+    `refused` is the number of refused frames in a row with this one. `until` is the millisecond from which
+    the next frame may be accepted.
     """
 
-    me: Item | None
+    sender: Item | None
     refused: int = 0
     until: int = 0
 
 
-def touch(table: Table, id: str, arrived: datetime, settings: Settings, proof: bytes = b"") -> Touched:
-    """Record a frame, and return its connection, unless it came too fast or the connection is not known.
+def count_frame(
+    table: Table, id: str, received: datetime, settings: Settings, proof: bytes = b""
+) -> FrameCount:
+    """Record a frame and return its connection, unless it is too fast or the connection is unknown.
 
-    The write that finds the partner decides on the rate: the times of the last frames move up by one, on
-    condition that the oldest of them is old enough. `proof` is the digest of a message (reports.py), deleted
-    with the pair.
+    One write reads the partner and decides on the rate. It moves the times of the last frames up by one, on
+    condition that the oldest of them is old enough. `proof` is the digest of a message. It is deleted with
+    the pair.
 
-    Cost: 1 WCU; refused for the rate, 2.
+    Cost: 1 WCU; 2 for a frame that is too fast.
     """
     frames = _window(settings.chat_frames)
     last, span = frames[-1], int(settings.chat_span.total_seconds() * 1000)
-    values: dict[str, Any] = {":now": times.milliseconds(arrived), ":gone": "gone"}
+    values: dict[str, Any] = {":now": times.milliseconds(received), ":gone": "gone"}
     values |= {":edge": values[":now"] - span}
-    sets = _shifted(frames, ":now", ":never")
+    sets = _shift(frames, ":now", ":never")
     if proof:
-        sets += _shifted(QUOTED, ":proof", ":nothing")
+        sets += _shift(QUOTED, ":proof", ":nothing")
         values |= {":proof": proof, ":nothing": b"-"}
     is_accepted, item = table.update_or_get(
         key(id),
@@ -116,15 +130,15 @@ def touch(table: Table, id: str, arrived: datetime, settings: Settings, proof: b
         values=values | ({":never": 0} if len(frames) > 1 else {}),
     )
     if is_accepted or item is None or item["state"] == "gone":
-        return Touched(item if is_accepted else None)
+        return FrameCount(item if is_accepted else None)
     counted = table.update(key(id), "ADD refused :one", condition="attribute_exists(pk)", values={":one": 1})
-    return Touched(None, int((counted or {}).get("refused", 1)), int(item.get(last, 0)) + span)
+    return FrameCount(None, int((counted or {}).get("refused", 1)), int(item.get(last, 0)) + span)
 
 
-def arrived(context: Mapping[str, Any], now: datetime) -> datetime:
-    """Return when API Gateway took a frame, by its own clock; `now` where the event does not say.
+def received_at(context: Mapping[str, Any], now: datetime) -> datetime:
+    """Return the time at which API Gateway received a frame, or `now` where the event has no time.
 
-    A client cannot write this field. It is never later than `now`, and at most a minute earlier.
+    A client cannot write this field. The result is never later than `now`, and at most a minute earlier.
     """
     epoch = context.get("requestTimeEpoch")
     if not isinstance(epoch, int):
@@ -133,51 +147,64 @@ def arrived(context: Mapping[str, Any], now: datetime) -> datetime:
     return now - late
 
 
-class Refusals:
-    """The connections that this process has refused, so that their next frames cost nothing of the table."""
+class RefusalCache:
+    """The connections that this process has refused. Their next frames cost no access to the table."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, int]] = {}  # until when, and how often in a row
+        self._known: dict[str, tuple[int, int]] = {}  # refused until, and how many in a row
         self._lock = Lock()
 
-    def count(self, id: str, arrived: datetime) -> int:
-        """Count a frame that comes before its connection may be accepted; return how many, or 0."""
+    def count_early(self, id: str, received: datetime) -> int:
+        """Count a frame that is too early. Return the number in a row, or 0 for a frame that is not."""
         with self._lock:
             until, refused = self._known.get(id, (0, 0))
-            if times.milliseconds(arrived) >= until:
+            if times.milliseconds(received) >= until:
                 return 0
             self._known[id] = until, refused + 1
             return refused + 1
 
-    def take(self, id: str, touched: Touched) -> int:
-        """Remember what the table says of a connection; return how often in a row it was refused."""
+    def remember(self, id: str, counted: FrameCount) -> int:
+        """Store the table's decision on a frame. Return the number of refused frames in a row."""
         with self._lock:
             _, before = self._known.pop(id, (0, 0))
-            if not touched.refused:
+            if not counted.refused:
                 return 0
-            if len(self._known) >= KNOWN:
+            if len(self._known) >= CACHED:
                 self._known.clear()
-            refused = max(touched.refused, before + 1)
-            self._known[id] = touched.until, refused
+            refused = max(counted.refused, before + 1)
+            self._known[id] = counted.until, refused
             return refused
 
 
-def inherited_window(before: Item) -> Item:
-    """Write the rate of a connection down for the one that takes its place: its frames count on.
+def inherit_rate(before: Item) -> Item:
+    """Return the rate attributes of a connection for the one that resumes it, so that its frames count on.
 
-    They move up by one, for `t01` says that a connection was heard (`may_be_opening`).
+    They move up by one, because `t01` means that this connection has sent a frame (`may_be_opening`).
     """
     names = _window(MOST_FRAMES)
     moved = {later: before[name] for name, later in pairwise(names) if name in before}
     return moved | ({"refused": before["refused"]} if "refused" in before else {})
 
 
+def digest_message(settings: Settings, text: str) -> bytes:
+    """Return a keyed digest of a message, with which the owner of the stage's secret can prove a quotation.
+
+    Without the key, a reader of the table could guess short messages and compare digests. When there is no
+    secret the digest is random, and proves nothing.
+    """
+    try:
+        return hashlib.blake2b(text.encode(), digest_size=6, key=derived(settings, QUOTATIONS)).digest()
+    except Exception as error:  # no secret, or SSM is unavailable: the message is delivered all the same
+        logs.failure("a message cannot be proved", error)
+        return os.urandom(6)
+
+
 def _window(frames: int) -> list[str]:
     return [f"t{i:02}" for i in range(1, frames + 1)]
 
 
-def _shifted(names: Sequence[str], first: str, absent: str) -> list[str]:
-    """Write down how each attribute takes the value of the one before it, as it was."""
+def _shift(names: Sequence[str], first: str, absent: str) -> list[str]:
+    """Build the assignments that give each attribute the old value of the one before it."""
     return [f"{names[0]} = {first}"] + [
         f"{name} = if_not_exists({before}, {absent})" for before, name in pairwise(names)
     ]
@@ -187,21 +214,24 @@ def _shifted(names: Sequence[str], first: str, absent: str) -> list[str]:
 
 
 def find(table: Table, id: str) -> Item | None:
-    """Answer a connection that has not left, strongly consistent. Costs 1 RCU."""
+    """Read a connection that has not left, strongly consistent.
+
+    Cost: 1 RCU.
+    """
     item = table.get(key(id), consistent=True)
     return item if item and item["state"] != "gone" else None
 
 
 def may_be_opening(item: Item | None, now: datetime) -> bool:
-    """Tell whether a 410 may come from a connection that opens: it is young, and was never heard."""
+    """Return whether a 410 may come from a connection that is opening: it is young and has sent no frame."""
     is_young = item is not None and now.timestamp() - item["gsi1sk"] < OPENING.total_seconds()
     return item is not None and is_young and "t01" not in item
 
 
-def every(table: Table) -> Iterator[Item]:
-    """Answer every connection that has not left, longest connected first, a hundred at a time.
+def list_all(table: Table) -> Iterator[Item]:
+    """Yield every connection that has not left, oldest first.
 
-    Costs 0.5 RCU for about 30 entries of the index, and 0.5 RCU a connection.
+    Cost: 0.5 RCU for about 30 entries of the index, and 0.5 RCU for each connection.
     """
     page = table.query(INDEX, (0, 10**11), index="gsi1", limit=100)
     while page.items:
@@ -212,21 +242,16 @@ def every(table: Table) -> Iterator[Item]:
         page = table.query(INDEX, (0, 10**11), index="gsi1", limit=100, start=page.next)
 
 
-def end(born: int) -> int:
-    """Say when a connection that came in a second has ended for certain."""
+def latest_end(born: int) -> int:
+    """Return the second at which a connection of a given second has certainly ended."""
     return born + int(LONGEST.total_seconds())
 
 
-def token() -> str:
-    """Make a name that nothing else has."""
-    return os.urandom(9).hex()
-
-
-def age(item: Item, now: datetime) -> timedelta:
-    """Say how long a connection has been in its state."""
+def time_in_state(item: Item, now: datetime) -> timedelta:
+    """Return how long a connection has been in its state."""
     return now - times.instant(item["since"])
 
 
-def card(item: Item) -> Partner:
-    """Write down what a partner, or one who looks for a partner, needs to know of a connection."""
-    return {name: item[name] for name in CARD if name in item} | {"born": int(item["gsi1sk"])}
+def profile(item: Item) -> Partner:
+    """Return the attributes of a connection that a partner or a candidate needs."""
+    return {name: item[name] for name in PROFILE if name in item} | {"born": int(item["gsi1sk"])}

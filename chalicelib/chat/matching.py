@@ -1,11 +1,18 @@
-"""Pairs: how a connection comes from one state to another, each time in one transaction, exactly once.
+"""Matching: the transactions between the states of connections, each of them exactly once.
 
-Everybody who is to be matched is in the pool before it looks into it. So of two who come at once the later
-one sees the other, and of N at most one is left. The transaction that pairs two is on condition that both
-still wait at the very places that were read; the loser of a race looks again.
+| state | means |
+|---|---|
+| `waiting` | in the pool of its lobby, or `kept` for a lost partner that may return |
+| `matched` | with a `partner`; both have the same state id |
+| `idle` | neither: the client has left, and may wait again |
+| `gone` | the connection is closed or resumed by another |
 
-Who is parted from a partner, and who is matched, has a note to be told (notes.py), written in the same
-transaction.
+The items are those of connections.py and waiting_pool.py. A transaction that matches a connection, or takes
+its partner away, appends a notice for it (outbox.py).
+
+Invariant: a connection enters the pool before it reads it. So of two connections that come at the same time
+the later one sees the other, and of many at most one is left over. The transaction of a pair is conditional
+on both state ids that were read. The loser of a race reads the pool again.
 """
 
 import random
@@ -20,101 +27,119 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.telemetry import metrics
 
-TRIES = 40  # races that one may lose in a row before it waits for its next frame, or for the sweep
-OF_A_TURN = ("former", "kept", "partner", "met", *connections.QUOTED)  # what does not outlive a turn
+TRIES = 40  # lost races in a row, until the connection waits for its next frame or the sweep
+# Attributes that do not outlive a state.
+OF_A_STATE = ("former", "kept", "partner", "met", *connections.QUOTED)
 CONNECTED, DISCONNECTED = "partner_connected", "partner_disconnected"
 
 Target = Literal["waiting", "idle", "gone"]
 Action = Mapping[str, Any]
 
 
-class Moved(NamedTuple):
-    """A connection as it is now, and the partner that it has lost by that, if any."""
+class Changed(NamedTuple):
+    """A connection after a change of state, and the id of the partner that it has lost, if any."""
 
-    me: Item
+    item: Item
     lost: str = ""
 
 
-def join(table: Table, item: Item, now: datetime) -> bool:
-    """Let a newcomer wait; False when it is known already: a repeated event. Costs 6 WCU, 2 for the index."""
-    turn = waiting_pool.turn(connections.id_of(item), now)
-    item |= {"state": "waiting", "turn": turn, "since": times.key(now)}
-    entry = waiting_pool.entry(item["lobby"], turn, connections.card(item))
+def new_pair_id() -> str:
+    """Return a state id for two partners."""
+    return f"PAIR#{connections.new_token()}"
+
+
+# -- write ---------------------------------------------------------------------------------------------
+
+
+def join_pool(table: Table, item: Item, now: datetime) -> bool:
+    """Write a new connection and its pool entry. Return False for a duplicate event.
+
+    Cost: 6 WCU, 2 of them for the index.
+    """
+    state_id = waiting_pool.new_state_id(connections.id_of(item), now)
+    item |= {"state": "waiting", "turn": state_id, "since": times.key(now)}
+    entry = waiting_pool.build_entry(item["lobby"], state_id, connections.profile(item))
     put = {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
     return not table.transact([put, {"Put": {"Item": entry}}])
 
 
-def seek(table: Table, me: Item, now: datetime, settings: Settings) -> Item | None:
-    """Match one who waits, if there is somebody; answer it as it is then.
+def find_partner(table: Table, me: Item, now: datetime, settings: Settings) -> Item | None:
+    """Match a waiting connection, and return it as it is then.
 
-    None when it waits on, and when somebody else has matched it, who tells both.
+    Returns None when there is no partner, or when another handler has matched it, which notifies both. After
+    a lost race the partner is chosen at random among the first candidates, so that many connections that come
+    at the same time do not all try the same one.
 
-    Costs 1 RCU per 25 who wait, and 8 WCU for a pair: two connections, two places. A lost race costs as much;
-    from the second on a partner is chosen at random among the first few, so that many who come at once do not
-    all meet at the same place. Raises Busy.
+    Cost: 1 RCU per 25 entries of the pool, and 8 WCU for a pair (two connections and two entries). A lost
+    race costs as much.
+    Raises: Busy.
     """
-    met: set[str] = set()
+    tried: set[str] = set()
     for number in range(TRIES):
-        found = waiting_pool.suitable(table, me, now, settings)
+        found = waiting_pool.find_candidates(table, me, now, settings)
         if not found:
             return None
         other = found[0] if number == 0 else random.choice(found[: 2 * number])  # noqa: S311 (no secret)
-        pair = new_pair()
-        refused = table.transact(_match(pair, me, other, now))
+        pair = new_pair_id()
+        refused = table.transact(_build_match(pair, me, other, now))
         if not refused:
             metrics.count(Pairs=1)
-            return _after(me, "matched", pair, now) | {
-                "partner": as_partner(other, waiting_pool.id_of(other))
-            }
-        if 0 in refused:  # somebody was faster to find this one, or it has left
-            found_again = connections.find(table, connections.id_of(me))
-            if found_again is None or found_again["state"] != "waiting" or "kept" in found_again:
+            partner = as_partner(other, waiting_pool.id_of(other))
+            return _after(me, "matched", pair, now) | {"partner": partner}
+        if 0 in refused:  # another handler has matched this connection, or it has left
+            current = connections.find(table, connections.id_of(me))
+            if current is None or current["state"] != "waiting" or "kept" in current:
                 return None
-            me = found_again
-        elif other["sk"] in met:  # it was refused before, and is still there
-            waiting_pool.drop_stale(table, other)
-        met.add(other["sk"])
+            me = current
+        elif other["sk"] in tried:  # the entry was refused before, and is still there
+            waiting_pool.delete_if_stale(table, other)
+        tried.add(other["sk"])
     return None
 
 
-def move(
+def change_state(
     table: Table,
     me: Item,
     to: Target,
     now: datetime,
     *,
-    keep: int = 0,
-    was: str = "",
-    note: str = "",
+    keep_until: int = 0,
+    last_state: str = "",
+    notice: str = "",
     block: Collection[str] = (),
     extra: Sequence[Action] = (),
-) -> Moved | None:
-    """Bring a connection into another state; its partner, if it has one, waits again by itself.
+) -> Changed | None:
+    """Change the state of a connection. Its partner, if it has one, waits again.
 
-    With `keep` the partner is kept for it until that second: it waits, and is matched with nobody else
-    before. `was` says what one that is gone was, if not what it has been: `left`, which nobody comes back to.
-    `block` names the sides (`mine`, `theirs`) that remember not to meet the other again. `note` is told to
-    the one that moves; `extra` is written with it. None when the turn that this was decided on is over: the
-    caller looks again. A partner that is not there any more is no hindrance. Costs 2 WCU, for a partner 2
-    more, and 2 for each place in the pool that comes or goes. Raises Busy.
+    Returns None when the connection has another state id by now. A partner that is gone is ignored.
+
+    `keep_until` is the second until which the partner waits for this connection and is matched with no other.
+    `last_state` is stored on a connection that is gone. Its default is the state before, and `left` means
+    that it does not return. `notice` is delivered to this connection. `block` names the sides (`mine`,
+    `theirs`) that are never matched with the other again. `extra` are actions of the same transaction.
+
+    Cost: 2 WCU, 2 more for a partner, and 2 for each pool entry that is written or deleted.
+    Raises: Busy.
     """
     id, partner = connections.id_of(me), me.get("partner")
     for lost in (partner, None) if partner else (None,):
-        turn, theirs = waiting_pool.turn(id, now), waiting_pool.turn(lost["id"], now) if lost else ""
-        kept = {"partner": lost, "turn": theirs, "until": keep} if lost and keep else {}
+        state_id = waiting_pool.new_state_id(id, now)
+        theirs = waiting_pool.new_state_id(lost["id"], now) if lost else ""
+        kept = {"partner": lost, "turn": theirs, "until": keep_until} if lost and keep_until else {}
         blocked = lost["who"] if lost and "mine" in block else ""
-        actions = [_leave(me, to, turn, now, kept, was, note, blocked)]
+        actions = [_build_leave(me, to, state_id, now, kept, last_state, notice, blocked)]
         if lost:
-            actions += _free(me, lost, theirs, now, keep, me["who"] if "theirs" in block else "")
+            actions += _build_free(me, lost, theirs, now, keep_until, me["who"] if "theirs" in block else "")
         if me["state"] == "waiting" and "kept" not in me:
             actions.append({"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["turn"])._asdict()}})
         if to == "waiting":
-            place = waiting_pool.entry(me["lobby"], turn, connections.card(me), _former(me))
-            actions.append({"Put": {"Item": place}})
+            profile = connections.profile(me)
+            entry = waiting_pool.build_entry(me["lobby"], state_id, profile, _former(me))
+            actions.append({"Put": {"Item": entry}})
         refused = table.transact([*actions, *extra])
         if not refused:
-            after = _after(me, to, turn, now) | ({"former": _former(me)} if _former(me) else {})
-            return Moved(after, lost["id"] if lost else "")
+            after = _after(me, to, state_id, now) | ({"former": _former(me)} if _former(me) else {})
+            return Changed(after, lost["id"] if lost else "")
         if 0 in refused:
             return None
     return None
@@ -123,82 +148,33 @@ def move(
 # -- the actions of these transactions -----------------------------------------------------------------
 
 
-def new_pair() -> str:
-    """Make the turn that two share."""
-    return f"PAIR#{connections.token()}"
-
-
-def _match(pair: str, me: Item, other: Item, now: datetime) -> list[Action]:
-    """Write down the pairing of two who wait at their places."""
-    mine, theirs = (
-        as_partner(connections.card(me), connections.id_of(me)),
-        as_partner(other, waiting_pool.id_of(other)),
-    )
-    return [
-        change(mine["id"], me["turn"], "matched", pair, now, {"partner": theirs}, CONNECTED),
-        change(theirs["id"], other["sk"], "matched", pair, now, {"partner": mine}, CONNECTED),
-        {"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["turn"])._asdict()}},
-        {"Delete": {"Key": {"pk": other["pk"], "sk": other["sk"]}}},
-    ]
-
-
-def as_partner(card: Item, id: str) -> connections.Partner:
-    """Write down what a connection knows of its partner."""
-    return {name: card[name] for name in connections.CARD if name in card} | {"id": id}
-
-
-def _leave(
-    me: Item, to: Target, turn: str, now: datetime, kept: Item, was: str, note: str, block: str
-) -> Action:
-    """Write down the change of one who goes from one state to another."""
-    sets: dict[str, Any] = {"former": _former(me)} if _former(me) and to != "gone" else {}
-    if to == "gone":
-        sets |= {"ttl": times.epoch(now + connections.GONE), "was": was or me["state"]}
-        sets |= {"kept": kept} if kept else {}
-    gone = connections.ENDS if to == "gone" else ()
-    return change(connections.id_of(me), me["turn"], to, turn, now, sets, note, block=block, removes=gone)
-
-
-def _free(
-    me: Item, lost: connections.Partner, turn: str, now: datetime, keep: int, block: str
-) -> list[Action]:
-    """Write down the change of a partner that is left: it waits, at a place in the pool or kept for me."""
-    sets: dict[str, Any] = {"former": me["who"]}
-    if keep:
-        sets["kept"] = {"id": connections.id_of(me), "until": keep}
-    freed = change(lost["id"], me["turn"], "waiting", turn, now, sets, DISCONNECTED, block=block)
-    if keep:
-        return [freed]
-    return [freed, {"Put": {"Item": waiting_pool.entry(me["lobby"], turn, lost, me["who"])}}]
-
-
-def change(
+def build_change(
     id: str,
     was: str,
     state: str,
-    turn: str,
+    state_id: str,
     now: datetime,
     sets: Mapping[str, Any],
-    note: str = "",
+    notice: str = "",
     *,
     block: str = "",
     removes: Sequence[str] = (),
 ) -> Action:
-    """Write down one connection's change of state, on condition that it is still in the turn `was`."""
-    values: dict[str, Any] = {":was": was, ":state": state, ":turn": turn, ":since": times.key(now)}
+    """Build the update of one connection's state, on condition that its state id is still `was`."""
+    values: dict[str, Any] = {":was": was, ":state": state, ":turn": state_id, ":since": times.key(now)}
     values |= {f":_{name}": value for name, value in sets.items()}
     parts = ["#state = :state", "turn = :turn", "since = :since"]
     parts += [f"#{name} = :_{name}" for name in sets]
-    if note:
+    if notice:
         parts.append("untold = list_append(if_not_exists(untold, :none), :note)")
-        values |= {":none": [], ":note": [note]}
+        values |= {":none": [], ":note": [notice]}
     if block:
         values[":block"] = {block}
-    left = [name for name in (*OF_A_TURN, *removes) if name not in sets]
+    removed = [name for name in (*OF_A_STATE, *removes) if name not in sets]
     return {
         "Update": {
             "Key": connections.key(id)._asdict(),
-            "UpdateExpression": f"SET {', '.join(parts)} REMOVE {', '.join(left)}"
+            "UpdateExpression": f"SET {', '.join(parts)} REMOVE {', '.join(removed)}"
             + (" ADD blocked :block" if block else ""),
             "ConditionExpression": "turn = :was",
             "ExpressionAttributeNames": {"#state": "state"} | {f"#{name}": name for name in sets},
@@ -207,12 +183,56 @@ def change(
     }
 
 
+def as_partner(profile: Item, id: str) -> connections.Partner:
+    """Return what a connection stores of its partner."""
+    return {name: profile[name] for name in connections.PROFILE if name in profile} | {"id": id}
+
+
+def _build_match(pair: str, me: Item, other: Item, now: datetime) -> list[Action]:
+    """Build the transaction that matches two waiting connections."""
+    mine = as_partner(connections.profile(me), connections.id_of(me))
+    theirs = as_partner(other, waiting_pool.id_of(other))
+    return [
+        build_change(mine["id"], me["turn"], "matched", pair, now, {"partner": theirs}, CONNECTED),
+        build_change(theirs["id"], other["sk"], "matched", pair, now, {"partner": mine}, CONNECTED),
+        {"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["turn"])._asdict()}},
+        {"Delete": {"Key": {"pk": other["pk"], "sk": other["sk"]}}},
+    ]
+
+
+def _build_leave(
+    me: Item, to: Target, state_id: str, now: datetime, kept: Item, last_state: str, notice: str, block: str
+) -> Action:
+    """Build the update of a connection that leaves its state."""
+    sets: dict[str, Any] = {"former": _former(me)} if _former(me) and to != "gone" else {}
+    if to == "gone":
+        sets |= {"ttl": times.epoch(now + connections.GONE), "was": last_state or me["state"]}
+        sets |= {"kept": kept} if kept else {}
+    ends = connections.ENDS if to == "gone" else ()
+    return build_change(
+        connections.id_of(me), me["turn"], to, state_id, now, sets, notice, block=block, removes=ends
+    )
+
+
+def _build_free(
+    me: Item, lost: connections.Partner, state_id: str, now: datetime, keep_until: int, block: str
+) -> list[Action]:
+    """Build the actions for a lost partner: it waits in the pool, or is kept for the connection that left."""
+    sets: dict[str, Any] = {"former": me["who"]}
+    if keep_until:
+        sets["kept"] = {"id": connections.id_of(me), "until": keep_until}
+    freed = build_change(lost["id"], me["turn"], "waiting", state_id, now, sets, DISCONNECTED, block=block)
+    if keep_until:
+        return [freed]
+    return [freed, {"Put": {"Item": waiting_pool.build_entry(me["lobby"], state_id, lost, me["who"])}}]
+
+
 def _former(me: Item) -> str:
-    """Name the partner that one has just lost, or had lost before."""
+    """Return the visitor that was the last partner, or an empty text."""
     return str(me["partner"]["who"] if "partner" in me else me.get("former", ""))
 
 
-def _after(me: Item, state: str, turn: str, now: datetime) -> Item:
-    """Answer a connection as a change of state has left it."""
-    kept = {name: value for name, value in me.items() if name not in OF_A_TURN}
-    return kept | {"state": state, "turn": turn, "since": times.key(now)}
+def _after(me: Item, state: str, state_id: str, now: datetime) -> Item:
+    """Return a connection as it is after a change of state."""
+    remaining = {name: value for name, value in me.items() if name not in OF_A_STATE}
+    return remaining | {"state": state, "turn": state_id, "since": times.key(now)}

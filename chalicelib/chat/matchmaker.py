@@ -1,7 +1,9 @@
-"""The lobby: after any change, who is concerned is told, who waits is matched, who lost a dead one is freed.
+"""The matchmaker: delivers notices, matches waiting connections, and frees the partners of dead ones.
 
-Everything here may be run again at any time, by any number of processes: what is to be done follows from the
-items alone. So it heals what a crash has left, at the next frame of either, or in the sweep.
+It owns no items. Every event of chat ends in `reconcile`, and `sweep` runs once a minute.
+
+Invariant: everything here is idempotent and may run in any number of processes, because the pending work
+follows from the items alone. So the next frame or the sweep completes the work that a crash has interrupted.
 """
 
 import time
@@ -11,7 +13,7 @@ from datetime import datetime, timedelta
 
 from chalicelib import times
 from chalicelib.chat import connections, matching, outbox, subscriptions, waiting_pool
-from chalicelib.chat.gateway import Posts
+from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import at_once
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
@@ -19,127 +21,140 @@ from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs, metrics
 
-ROUNDS = 60  # of telling and matching in a row, should one dead connection be met after the other
-SILENT = timedelta(seconds=60)  # after which the sweep asks whether a connection is open
-STEP = 5.0  # seconds between two looks of the sweep at those who may soon take anyone
+ROUNDS = 60  # rounds of one call of `reconcile`, at most: each dead partner needs another one
+SILENT = timedelta(seconds=60)  # without a frame, until the sweep asks whether a connection is open
+STEP = 5.0  # seconds between two passes of the sweep over new entries of the pool
 
-Turns = tuple[str, ...]
-"""The ids of connections that are to be told, or matched, next."""
+ConnectionIds = tuple[str, ...]
+"""The ids of connections that may have pending notices or may be matched."""
 
 
-def lose(table: Table, id: str, now: datetime, settings: Settings, *, may_return: bool = True) -> Turns:
-    """Write down that a connection is gone; answer its partner, who has lost it.
+def mark_gone(
+    table: Table, id: str, now: datetime, settings: Settings, *, may_return: bool = True
+) -> ConnectionIds:
+    """Mark a connection as gone, and return its partner, which waits again. A second call does nothing.
 
-    What happens late, or again, finds it gone and does nothing. Costs 1 RCU and 4 WCU (2 of them
-    for the index), 2 more for a place in the pool, with a partner 4 more. Raises Busy.
+    Cost: 1 RCU and 4 WCU (2 of them for the index); 2 WCU more for a pool entry, 4 more with a partner.
+    Raises: Busy.
     """
     for _ in range(matching.TRIES):
         item = table.get(connections.key(id), consistent=True)
         if item is None or item["state"] == "gone":
             return ()
-        returns = may_return and item["state"] == "matched" and item.get("resumable")
-        keep = times.epoch(now + settings.chat_resume) if returns else 0
-        if moved := matching.move(table, item, "gone", now, keep=keep, was="" if may_return else "left"):
-            subscriptions.forget(table, item)
-            return (moved.lost,) if moved.lost else ()
-    raise Busy("A connection changes faster than it can be read.")
+        is_kept = may_return and item["state"] == "matched" and item.get("resumable")
+        keep_until = times.epoch(now + settings.chat_resume) if is_kept else 0
+        last_state = "" if may_return else "left"
+        if changed := matching.change_state(
+            table, item, "gone", now, keep_until=keep_until, last_state=last_state
+        ):
+            subscriptions.unsubscribe_all(table, item)
+            return (changed.lost,) if changed.lost else ()
+    raise Busy("The connection is being changed by other requests. Please retry.")
 
 
-def settle(table: Table, posts: Posts, todo: Iterable[str], now: datetime, settings: Settings) -> None:
-    """Tell connections what they have not been told, match those that wait, free those whose partner is dead.
+def reconcile(
+    table: Table, gateway: ConnectionGateway, ids: Iterable[str], now: datetime, settings: Settings
+) -> None:
+    """Deliver pending notices, match waiting connections, and free the partners of dead ones.
 
-    Goes on until nothing is left of it. Several are served at once, so that none waits for a dead one. Costs
-    1 RCU for each, and what `notes.tell` and `pairs.seek` cost. Raises Busy.
+    Goes on with the connections that this concerns, until there are none left. Connections are processed in
+    parallel, so none waits for a dead one.
+
+    Cost: 1 RCU for each connection, and the cost of `outbox.deliver_pending` and `matching.find_partner`.
+    Raises: Busy.
     """
     begun = time.monotonic()
 
-    def settled(id: str) -> Turns:
-        """Settle one as of now: in a crowd this may be long after the beginning, and a claim has an end."""
+    def reconcile_now(id: str) -> ConnectionIds:
+        """Use the current time. In a crowd this may be long after the beginning, and claims expire."""
         later = now + timedelta(seconds=time.monotonic() - begun)
-        return _settle(table, posts, id, later, settings)
+        return _reconcile_one(table, gateway, id, later, settings)
 
     for _ in range(ROUNDS):
-        if not (ids := list(dict.fromkeys(todo))):
+        if not (unique := list(dict.fromkeys(ids))):
             return
-        concerned = at_once(settled, ids)
-        todo = [id for some in concerned for id in some]
+        ids = [id for concerned in at_once(reconcile_now, unique) for id in concerned]
 
 
-def _settle(table: Table, posts: Posts, id: str, now: datetime, settings: Settings) -> Turns:
-    me = connections.find(table, id)
-    if me is None:
+def _reconcile_one(
+    table: Table, gateway: ConnectionGateway, id: str, now: datetime, settings: Settings
+) -> ConnectionIds:
+    item = connections.find(table, id)
+    if item is None:
         return ()
-    if me.get("untold") and outbox.tell(table, posts, id, now) == "gone":
-        return lose(table, id, now, settings)
-    if "kept" in me and me["kept"]["until"] < times.epoch(now):
-        moved = matching.move(table, me, "waiting", now)
-        me = moved.me if moved else me
-    if me["state"] != "waiting" or "kept" in me:
+    if item.get("untold") and outbox.deliver_pending(table, gateway, id, now) == "gone":
+        return mark_gone(table, id, now, settings)
+    if "kept" in item and item["kept"]["until"] < times.epoch(now):
+        changed = matching.change_state(table, item, "waiting", now)
+        item = changed.item if changed else item
+    if item["state"] != "waiting" or "kept" in item:
         return ()
-    matched = matching.seek(table, me, now, settings)
+    matched = matching.find_partner(table, item, now, settings)
     return (matched["partner"]["id"], id) if matched else ()
 
 
 def sweep(
     table: Table,
-    posts: Posts,
+    gateway: ConnectionGateway,
     settings: Settings,
     clock: Callable[[], datetime],
     *,
     seconds: float = 50,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Look at every connection: free whoever's partner died in silence, tell and match whom a crash forgot.
+    """Free the partners of dead connections, and complete the work that a crash has interrupted.
 
-    A connection is dead when it is too old to be open, or was silent for a minute and API Gateway says that
-    it is gone. While one that came or was freed just now will soon take whom it does not take yet, it stays
-    for `seconds` and looks again. Costs 0.5 RCU a connection, and for about 30 of them 0.5 more; 1 RCU and
-    more for each that waits; to look again, 0.5 RCU for about 25 in the pool of each lobby.
+    A connection is dead when it is too old to be open, or when it was silent for a minute and API Gateway
+    returns 410 for it. The sweep runs for up to `seconds` while new entries of a pool may soon take partners
+    that they do not take yet.
+
+    Cost: 0.5 RCU for each connection, and 0.5 RCU for about 30 of them; 1 RCU or more for each waiting one.
+    Each further pass costs 0.5 RCU for about 25 entries of each lobby's pool.
     """
     begun = now = clock()
-    everybody = list(connections.every(table))
-    quiet = [one for one in everybody if _is_silent(one, now)]
+    items = list(connections.list_all(table))
+    silent = [one for one in items if _is_silent(one, now)]
     dead = [
         one
-        for one, is_open in zip(quiet, at_once(lambda one: _is_open(posts, one, now), quiet), strict=True)
+        for one, is_open in zip(silent, at_once(lambda one: _is_open(gateway, one, now), silent), strict=True)
         if not is_open
     ]
     metrics.count(DeadPeers=len(dead))
     lost: list[str] = []
     for one in dead:
-        with _alone():
-            lost += lose(table, connections.id_of(one), now, settings)
-    waiting = [one for one in everybody if one["state"] == "waiting"]
-    untold = [connections.id_of(one) for one in everybody if one.get("untold")]
-    todo = [*lost, *untold, *map(connections.id_of, waiting)]
+        with _log_busy():
+            lost += mark_gone(table, connections.id_of(one), now, settings)
+    waiting = [one for one in items if one["state"] == "waiting"]
+    with_notices = [connections.id_of(one) for one in items if one.get("untold")]
+    ids = [*lost, *with_notices, *map(connections.id_of, waiting)]
     lobbies = {one["lobby"] for one in (*dead, *waiting)}
     soon = max(settings.chat_widen, settings.chat_again) + timedelta(seconds=2 * STEP)
-    while todo:
-        for id in dict.fromkeys(todo):
-            with _alone():
-                settle(table, posts, [id], clock(), settings)
+    while ids:
+        for id in dict.fromkeys(ids):
+            with _log_busy():
+                reconcile(table, gateway, [id], clock(), settings)
         now = clock()
         if (now - begun).total_seconds() + STEP > seconds:
             return
-        if todo := [id for lobby in lobbies for id in waiting_pool.newcomers(table, lobby, now, soon)]:
+        if ids := [id for lobby in lobbies for id in waiting_pool.list_newcomers(table, lobby, now, soon)]:
             pause(STEP)
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Serve one of many: that the table is busy with it is no other's loss."""
+def _log_busy() -> Iterator[None]:
+    """Log Busy for one connection, so that the sweep goes on with the others."""
     try:
         yield
     except Busy:
-        logs.logger().warning("the sweep could not serve a connection now: the table is busy")
+        logs.logger().warning("the sweep has left out a connection: the table is busy")
 
 
-def _is_silent(one: Item, now: datetime) -> bool:
-    heard = one["t01"] / 1000 if "t01" in one else one["gsi1sk"]
-    return now.timestamp() - int(heard) > SILENT.total_seconds()
+def _is_silent(item: Item, now: datetime) -> bool:
+    last_frame = item["t01"] / 1000 if "t01" in item else item["gsi1sk"]
+    return now.timestamp() - int(last_frame) > SILENT.total_seconds()
 
 
-def _is_open(posts: Posts, one: Item, now: datetime) -> bool:
-    if times.epoch(now) > connections.end(one["gsi1sk"]):
+def _is_open(gateway: ConnectionGateway, item: Item, now: datetime) -> bool:
+    if times.epoch(now) > connections.latest_end(item["gsi1sk"]):
         return False
-    return posts.is_open(one["at"], connections.id_of(one))
+    return gateway.is_open(item["at"], connections.id_of(item))

@@ -1,21 +1,20 @@
-"""Reports of a partner, for an admin: why, and the last messages.
+"""Reports of chat partners, with the last messages, for admins.
 
 | item | pk | sk | holds |
 |---|---|---|---|
 | report | `REPORTS` | `<instant>#<pair>` | `reason`, `lobby`, `reporter`, `reported`, `messages`, `ttl` |
-| reports of an address | `REPORTER#<digest>` | `BUCKET` | `drained`: when none weighs any more (ms); `ttl` |
+| bucket of an address | `REPORTER#<digest>` | `BUCKET` | `drained`: when it is empty (ms); `ttl` |
 
-Nothing of a conversation is stored while it lasts. The last messages come with the report, from the
-reporter's own client; that its partner did write them, and it itself, is proved by the digests of the last
-eight messages that each connection's item has for as long as the pair lasts.
+No text of a conversation is stored while it lasts. The reporter's client sends the last messages with the
+report. Each connection's item has the digests of its last eight messages for as long as the pair lasts, which
+prove that a quoted message was sent.
 
-An address may send five reports at once, and one more every five minutes (the bucket of submissions.py). It
-is known by a digest with the stage's key, which expires within half an hour.
+Invariant: an address may send five reports at once, and one more every five minutes (a token bucket). An
+address is stored as a digest with the stage's key, and the item expires within half an hour.
 """
 
 import hashlib
 import ipaddress
-import os
 from datetime import datetime
 from typing import Any
 
@@ -30,19 +29,18 @@ from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 PARTITION = "REPORTS"
-PURPOSE = "quotations"
-ADDRESSES = "addresses"
-AT_ONCE, INTERVAL = 5, 300_000  # reports of an address at once; milliseconds until one more is free
-BLOCKED = 100  # partners that a connection remembers never to meet again
+ADDRESSES = "addresses"  # the purpose of the key of address digests
+AT_ONCE, INTERVAL = 5, 300_000  # reports of an address at once; milliseconds until one more is allowed
+BLOCKED = 100  # visitors that a connection is never matched with again, at most
 
 
 # -- keys ----------------------------------------------------------------------------------------------
 
 
 def bucket_key(settings: Settings, address: str) -> Key:
-    """Key the reports of an address; of IPv6 its /64, which one subscriber has.
+    """Build the key of an address's bucket. IPv6 addresses of one /64 share a bucket.
 
-    Raises: OSError without a secret, ValueError for what is no address.
+    Raises: OSError without a secret, ValueError for an invalid address.
     """
     parsed = ipaddress.ip_address(address)
     size = 64 if parsed.version == 6 else 32
@@ -54,30 +52,20 @@ def bucket_key(settings: Settings, address: str) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def digest(settings: Settings, text: str) -> bytes:
-    """Digest a message's text: it says whether a quotation is true, to who has the stage's secret.
-
-    Without that key whoever reads the table could try what may have been said: a yes, a number of a
-    telephone. When there is no secret it is chance, which proves nothing.
-    """
-    try:
-        return hashlib.blake2b(text.encode(), digest_size=6, key=derived(settings, PURPOSE)).digest()
-    except Exception as error:  # no secret, or SSM does not answer: a message goes on all the same
-        logs.failure("a message cannot be proved", error)
-        return os.urandom(6)
-
-
-def action(
+def build_put(
     me: Item, partner: Item | None, frame: ReportFrame, now: datetime, settings: Settings
 ) -> dict[str, Any]:
-    """Write down the put of a report of one's partner, as the two are now. Costs 2 WCU per KB."""
+    """Build the put of a report of the partner.
+
+    Cost: 2 WCU per KB.
+    """
     authors = {True: me, False: partner or {}}
     proofs = {mine: {item.get(name) for name in connections.QUOTED} for mine, item in authors.items()}
     quoted = [
         {
             "author": "reporter" if one.mine else "reported",
             "text": one.text[: settings.chat_length],
-            "proved": digest(settings, one.text) in proofs[one.mine],
+            "proved": connections.digest_message(settings, one.text) in proofs[one.mine],
         }
         for one in frame.messages
     ]
@@ -91,14 +79,14 @@ def action(
     return {"Put": {"Item": item | {"ttl": times.epoch(now + settings.chat_reports)}}}
 
 
-def has_room(table: Table, me: Item, address: str, now: datetime, settings: Settings) -> bool:
-    """Count a report of an address; return False when it has sent too many, or its connection has.
+def count_report(table: Table, me: Item, address: str, now: datetime, settings: Settings) -> bool:
+    """Count a report. Return False when the address or the connection has sent too many.
 
-    Where the address or the stage's secret is not known, the connection's own number is the only limit.
+    Where the address or the stage's secret is unknown, only the number of the connection is limited.
 
-    Cost: 1 WCU, or 2.
+    Cost: 1 WCU; 2 WCU when the bucket is not empty.
     """
-    if not may_block(me):
+    if not can_block(me):
         return False
     try:
         key = bucket_key(settings, address)
@@ -130,18 +118,22 @@ def has_room(table: Table, me: Item, address: str, now: datetime, settings: Sett
     )
 
 
-def may_block(one: Item) -> bool:
-    """Return whether a connection can remember one more partner never to meet again."""
+def can_block(one: Item) -> bool:
+    """Return whether a connection can block one more visitor."""
     return len(one.get("blocked", ())) < BLOCKED
 
 
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def page(table: Table, query: ReportsQuery, settings: Settings, now: datetime) -> Reports:
-    """Answer reports, newest first. Costs 0.5 RCU per 4 KB."""
-    asked = ("chat/reports",)
-    after = cursors.read(settings, asked, query.cursor)
+def list_reports(table: Table, query: ReportsQuery, settings: Settings, now: datetime) -> Reports:
+    """Return a page of reports, newest first.
+
+    Cost: 0.5 RCU per 4 KB.
+    Raises: BadCursor.
+    """
+    scope = ("chat/reports",)
+    after = cursors.read(settings, scope, query.cursor)
     found = table.query(
         PARTITION,
         limit=query.limit,
@@ -149,7 +141,7 @@ def page(table: Table, query: ReportsQuery, settings: Settings, now: datetime) -
         newest_first=True,
     )
     items = [_report(item) for item in found.items if item["ttl"] > times.epoch(now)]
-    return Reports(items=items, cursor=cursors.write(settings, asked, found.next["sk"] if found.next else ""))
+    return Reports(items=items, cursor=cursors.write(settings, scope, found.next["sk"] if found.next else ""))
 
 
 def _report(item: Item) -> Report:

@@ -1,12 +1,16 @@
-"""Coming back: a client that was cut off takes its place again, under another connection.
+"""Resuming: a client that was cut off takes over its connection with a new one.
 
-A token says which connection it was given to, and is good for as long as that one is open and a minute more.
+A signed token names the connection that it was given to. It is valid while that connection is open, and a
+minute longer.
 
-- **Before a cut** (API Gateway cuts after two hours) the client opens a second connection with the token: it
-  takes the first one's place in one transaction, and the partner notices nothing.
-- **After it** the partner was told `partner_disconnected` and waits, as anybody who loses a partner. But whom
-  it lost holds a token and did not close by itself: so it is kept for that one, for a minute at most. Its own
-  first frame after that, its `next` or `find` at any time, or the sweep, lets it go.
+- **Before a cut** (API Gateway closes a connection after two hours) the client opens a second connection with
+  the token. It takes over the first one in one transaction, and the partner notices nothing.
+- **After a cut** the partner gets `partner_disconnected` and waits. When the lost connection had a token and
+  was not closed by its client, the partner is kept for it, for a minute at most. After that the partner's
+  first frame or the sweep puts it into the pool, and its `next` or `find` does so at any time.
+
+The items are those of connections.py. Invariant: a connection that is taken over is `gone` afterwards, so a
+token can be used once.
 """
 
 from datetime import datetime
@@ -15,23 +19,25 @@ from typing import Any
 from chalicelib import times
 from chalicelib.api.auth import derived
 from chalicelib.chat import connections, matching, waiting_pool
-from chalicelib.chat.connections import Arrival
+from chalicelib.chat.connections import Handshake
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 
-INHERITED = ("who", "lobby", "interests", "blocked", "former")  # by the connection that comes after
+INHERITED = ("who", "lobby", "interests", "blocked", "former")  # attributes of the resumed connection
 PURPOSE = "resume"
-LONGEST = 512  # characters of a token that is looked at: ours have about 150
+LONGEST = 512  # characters of a token that is verified: a real one has about 150
 
-Taking = tuple[Item, list[matching.Action]]
-"""The connection as it will be, and the transaction that makes it so."""
+Takeover = tuple[Item, list[matching.Action]]
+"""The new connection, and the transaction that writes it."""
 
 
-def token(settings: Settings, id: str, now: datetime) -> str:
-    """Sign the token with which another takes this connection's place. Raises OSError without a secret.
+def create_token(settings: Settings, id: str, now: datetime) -> str:
+    """Sign the token with which another connection can take over this one.
 
-    It expires when no connection of today can be open any more.
+    It expires when this connection has certainly ended, and a minute later.
+
+    Raises: OSError without a secret.
     """
     import jwt
 
@@ -39,8 +45,8 @@ def token(settings: Settings, id: str, now: datetime) -> str:
     return jwt.encode(claims, derived(settings, PURPOSE), algorithm="HS256")
 
 
-def read(settings: Settings, text: str, now: datetime) -> str:
-    """Read whose place a token is for; empty for one that was not made here, or has expired."""
+def read_token(settings: Settings, text: str, now: datetime) -> str:
+    """Return the connection that a token names, or an empty text for one that is invalid or expired."""
     import jwt
 
     if len(text) > LONGEST:
@@ -48,30 +54,33 @@ def read(settings: Settings, text: str, now: datetime) -> str:
     try:
         claims = jwt.decode(text, derived(settings, PURPOSE), algorithms=["HS256"])
         return str(claims["c"]) if times.epoch(now) <= claims["until"] else ""
-    except Exception:  # whatever a text does to its parser, or there is no secret
+    except Exception:  # a malformed token, or no secret
         return ""
 
 
-def take_over(table: Table, arrival: Arrival, now: datetime, settings: Settings) -> tuple[Item, Item] | None:
-    """Let a connection that has just come take the place of the one that its token was given to.
+def take_over(
+    table: Table, handshake: Handshake, now: datetime, settings: Settings
+) -> tuple[Item, Item] | None:
+    """Let a new connection take over the one that its token names. Return the items of both.
 
-    Answers the items of both; None when there is no such place any more: then it joins as anybody does. The
-    one before is `gone` afterwards, so that a token is good once. Costs 1 RCU, and 2 WCU for each item: the
-    new connection (2 more for its index entry), the one before, the partner or the place in the pool.
+    Returns None when the connection cannot be resumed any more. Then the new one joins the pool as usual.
+
+    Cost: 1 RCU, and 2 WCU for each item: the new connection (2 more for its index entry), the one before, and
+    the partner or the pool entry.
     """
     for _ in range(matching.TRIES):
-        id = read(settings, arrival.resume, now)
+        id = read_token(settings, handshake.resume_token, now)
         before = table.get(connections.key(id), consistent=True) if id else None
-        if before is None or id == arrival.id or not _is_in_time(before, now, settings):
+        if before is None or id == handshake.id or not _is_in_time(before, now, settings):
             return None
-        new = connections.newcomer(arrival, now) | {n: before[n] for n in INHERITED if n in before}
-        new |= connections.inherited_window(before)
-        for item, actions in filter(None, (_with_partner(before, new, now), _alone(before, new, now))):
+        new = connections.build_item(handshake, now) | {n: before[n] for n in INHERITED if n in before}
+        new |= connections.inherit_rate(before)
+        for item, actions in filter(None, (_take_pair(before, new, now), _take_alone(before, new, now))):
             refused = table.transact(actions)
             if not refused:
                 return item, before
             if 1 in refused:
-                return None  # this very event has been here before
+                return None  # a duplicate event
     return None
 
 
@@ -79,12 +88,13 @@ def _is_in_time(before: Item, now: datetime, settings: Settings) -> bool:
     if before["state"] != "gone":
         return True
     return (
-        before.get("was") not in ("resumed", "left") and connections.age(before, now) <= settings.chat_resume
+        before.get("was") not in ("resumed", "left")
+        and connections.time_in_state(before, now) <= settings.chat_resume
     )
 
 
-def _with_partner(before: Item, new: Item, now: datetime) -> Taking | None:
-    """Write down the taking over of a pair, or of the partner that was kept; None when there is none."""
+def _take_pair(before: Item, new: Item, now: datetime) -> Takeover | None:
+    """Build the takeover of a connection with a partner, or with one that is kept. None without either."""
     partner, kept = before.get("partner"), before.get("kept")
     if before["state"] == "gone":
         if not kept or kept["until"] < times.epoch(now):
@@ -94,41 +104,43 @@ def _with_partner(before: Item, new: Item, now: datetime) -> Taking | None:
         was = before["turn"]
     else:
         return None
-    turn = matching.new_pair()
-    note = "" if before["state"] == "matched" else matching.CONNECTED
-    mine = matching.as_partner(connections.card(new), connections.id_of(new))
-    item = new | {"state": "matched", "turn": turn, "since": times.key(now), "partner": partner}
+    pair = matching.new_pair_id()
+    notice = "" if before["state"] == "matched" else matching.CONNECTED
+    mine = matching.as_partner(connections.profile(new), connections.id_of(new))
+    item = new | {"state": "matched", "turn": pair, "since": times.key(now), "partner": partner}
     item["untold"] = [matching.CONNECTED]
     return item, [
-        _leave(before, now),
-        _put(item),
-        matching.change(partner["id"], was, "matched", turn, now, {"partner": mine}, note),
+        _build_leave(before, now),
+        _build_put(item),
+        matching.build_change(partner["id"], was, "matched", pair, now, {"partner": mine}, notice),
     ]
 
 
-def _alone(before: Item, new: Item, now: datetime) -> Taking:
-    """Write down the taking over of a place without a partner: idle, or waiting, for as long as before."""
+def _take_alone(before: Item, new: Item, now: datetime) -> Takeover:
+    """Build the takeover of an idle or waiting connection. One that waited keeps its position in the pool."""
     state = before.get("was", "waiting") if before["state"] == "gone" else before["state"]
-    waits_already = before["state"] == "waiting"
-    since = times.instant(before["since"]) if waits_already else now
-    turn = waiting_pool.turn(connections.id_of(new), since)
-    item = new | {"state": "idle" if state == "idle" else "waiting", "turn": turn, "since": times.key(since)}
-    actions = [_leave(before, now), _put(item)]
-    if waits_already and "kept" not in before:
+    is_waiting = before["state"] == "waiting"
+    since = times.instant(before["since"]) if is_waiting else now
+    state_id = waiting_pool.new_state_id(connections.id_of(new), since)
+    item = new | {"state": "idle" if state == "idle" else "waiting", "turn": state_id}
+    item |= {"since": times.key(since)}
+    actions = [_build_leave(before, now), _build_put(item)]
+    if is_waiting and "kept" not in before:
         actions.append({"Delete": {"Key": waiting_pool.entry_key(before["lobby"], before["turn"])._asdict()}})
     if item["state"] == "waiting":
-        place = waiting_pool.entry(item["lobby"], turn, connections.card(item), item.get("former", ""))
-        actions.append({"Put": {"Item": place}})
+        profile, former = connections.profile(item), item.get("former", "")
+        entry = waiting_pool.build_entry(item["lobby"], state_id, profile, former)
+        actions.append({"Put": {"Item": entry}})
     return item, actions
 
 
-def _put(item: Item) -> matching.Action:
+def _build_put(item: Item) -> matching.Action:
     return {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
 
 
-def _leave(before: Item, now: datetime) -> matching.Action:
-    turn = waiting_pool.turn(connections.id_of(before), now)
+def _build_leave(before: Item, now: datetime) -> matching.Action:
+    state_id = waiting_pool.new_state_id(connections.id_of(before), now)
     sets: dict[str, Any] = {"ttl": times.epoch(now + connections.GONE), "was": "resumed"}
-    return matching.change(
-        connections.id_of(before), before["turn"], "gone", turn, now, sets, removes=connections.ENDS
+    return matching.build_change(
+        connections.id_of(before), before["turn"], "gone", state_id, now, sets, removes=connections.ENDS
     )

@@ -1,4 +1,4 @@
-"""What enters and what leaves: chat."""
+"""The payloads of chat frames, and the requests and responses of the reports API."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -6,9 +6,9 @@ from msgspec import Meta, Struct
 
 from chalicelib.api.schemas import Cursor, Instant, Next, Schema
 
-QUOTED_AT_MOST = 20
+MOST_QUOTED = 20  # messages in a report
 REASON = 500  # characters
-TOPIC = 1_600  # characters: an address is 1,500 bytes at most
+TOPIC = 1_600  # characters: a URL has at most 1,500 bytes
 
 
 class Message(Struct):
@@ -18,21 +18,21 @@ class Message(Struct):
 
 
 class Quotation(Struct):
-    """A message as its reader quotes it in a report."""
+    """A message that the reporter quotes."""
 
     text: str
-    mine: bool = False  # written by the one who reports
+    mine: bool = False  # written by the reporter
 
 
 class ReportFrame(Struct):
-    """A report of the partner, with the last messages as the reporter's client kept them, oldest first."""
+    """A report of the partner, with the last messages from the reporter's client, oldest first."""
 
     reason: Annotated[str, Meta(min_length=1, max_length=REASON)]
-    messages: Annotated[list[Quotation], Meta(max_length=QUOTED_AT_MOST)] = []
+    messages: Annotated[list[Quotation], Meta(max_length=MOST_QUOTED)] = []
 
 
 class Subscription(Struct):
-    """A topic to listen to, or to listen to no more."""
+    """A topic to subscribe to or to unsubscribe from."""
 
     topic: Annotated[str, Meta(min_length=1, max_length=TOPIC)]
 
@@ -41,33 +41,35 @@ class Subscription(Struct):
 
 
 class ReportsQuery(Schema):
-    """Reports, newest first."""
+    """A page of reports, newest first."""
 
-    limit: Annotated[int, Meta(description="At most so many reports", ge=1, le=100)] = 20
+    limit: Annotated[int, Meta(description="The maximum number of reports", ge=1, le=100)] = 20
     cursor: Cursor = None
 
 
 class QuotedMessage(Schema):
-    """One of the last messages before a report, as the reporter's client sent it along."""
+    """One of the last messages before a report, as sent by the reporter's client."""
 
-    author: Annotated[Literal["reporter", "reported"], Meta(description="Who wrote it")]
-    text: Annotated[str, Meta(description="What it said", examples=["hello"])]
+    author: Annotated[Literal["reporter", "reported"], Meta(description="The author of the message")]
+    text: Annotated[str, Meta(description="The text of the message", examples=["hello"])]
     proved: Annotated[
         bool,
-        Meta(description="Whether its author did send these words to this partner, among the last eight"),
+        Meta(
+            description="Whether the author has sent this text to the partner among the last eight messages"
+        ),
     ]
 
 
 class Report(Schema):
-    """A report: why, and the last messages. It names nobody: a chat is anonymous."""
+    """A report of a chat partner, with its reason and the last messages. Both visitors are anonymous."""
 
     time: Instant
-    lobby: Annotated[str, Meta(description="The lobby in which the two met", examples=["main"])]
-    reason: Annotated[str, Meta(description="Why, in the reporter's words", examples=["insults"])]
+    lobby: Annotated[str, Meta(description="The lobby of the pair", examples=["main"])]
+    reason: Annotated[str, Meta(description="The reason, as written by the reporter", examples=["insults"])]
     reporter: Annotated[
-        str, Meta(description="A name for who reports, good for this stay alone", examples=["5f1c"])
+        str, Meta(description="The reporter's id during this chat session", examples=["5f1c"])
     ]
-    reported: Annotated[str, Meta(description="The same for who is reported", examples=["a90b"])]
+    reported: Annotated[str, Meta(description="The reported visitor's id", examples=["a90b"])]
     messages: list[QuotedMessage]
 
 

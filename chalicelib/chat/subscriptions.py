@@ -1,20 +1,21 @@
-"""Live topics: a changed aggregate is pushed to the connections that listen to it.
+"""Live topics: a changed aggregate is pushed to the connections that subscribe to it.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| listener | `TOPIC#<digest>` | `CONN#<id>` | `at`, `ttl`; `name`, the client's notation where it is another |
+| listener | `TOPIC#<digest>` | `CONN#<id>` | `at`, `ttl`; `name`: the client's notation, if it differs |
 | head | `TOPIC#<digest>` | `HEAD` | `topic`, `listeners`, `joined`, `pushed`, `missed`, `ttl` |
 
-A topic is `<kind>:<name>`. A feature that has topics registers a `Source` in app.py: which aggregates it
-shows, and what it returns for them. A change of an aggregate without a head costs one read and nothing else.
+A topic is `<kind>:<name>`. A feature with topics registers a `Source` in app.py, which maps aggregates to
+names and reads their values. A change of an aggregate without a head costs one read and nothing else.
 
-`push` is a consumer of the stream of its own: `apply`, which counts, knows nothing of topics. The head's
-`pushed` allows one push in 0.4 s, and a slower pace for a topic with many listeners. A change that comes
-sooner is noted as `missed` on the head. That note is itself a change which the stream hands over, so the
-stream is the timer and no handler sleeps. The value is read after the decision, so it is always the newest.
+`push` is a stream consumer of its own, apart from `apply`, which counts. The head's `pushed` allows one push
+in 0.4 s, and fewer for a topic with many listeners. A change that comes sooner sets `missed` on the head.
+This write is itself a stream record, so the stream is the timer and no handler sleeps. The value is read
+after the decision, so it is always the newest.
 
-Pushes are best effort. A batch has a time budget: a topic that is not begun when the budget is used up is
-noted as `missed` and comes again; listeners that are not reached by then get the value of the next change.
+Pushes are best effort. A batch has a time budget. A topic that is not begun within the budget is set to
+`missed` and comes again. Listeners that are not reached within it get the value of the next change.
+
 Invariant: whatever is dropped, the next push of a topic sends its current value to every listener.
 """
 
@@ -29,7 +30,7 @@ from chalicelib import times
 from chalicelib.api import codec
 from chalicelib.api.schemas import STORED
 from chalicelib.chat import connections
-from chalicelib.chat.gateway import Posts
+from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import at_once
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
@@ -37,10 +38,10 @@ from chalicelib.errors import BadRequest
 from chalicelib.telemetry import logs, metrics
 
 PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic, at least
-EACH = timedelta(milliseconds=4)  # between two pushes for each listener: at most 250 posts a second a topic
+EACH = timedelta(milliseconds=4)  # of pause for each listener: a topic has at most 250 posts a second
 BUDGET = 5.0  # seconds that the posts of one batch may take
 TRIES = 2  # of one post
-MOST = 10  # topics that a connection may listen to
+MOST = 10  # topics of one connection
 PAGE = 1_000  # listeners that are read at a time
 HEAD = "HEAD"
 
@@ -48,9 +49,10 @@ Subscribed = Literal["yes", "too_many_topics", "too_many_listeners"]
 
 
 class Source(NamedTuple):
-    """What a feature shows: the name for an aggregate's key (None: it shows none), and what GET answers.
+    """A feature's topics. `name` maps the key of an aggregate to a topic's name, or to None.
 
-    `canonical` writes a name as `name` does, or raises BadRequest.
+    `canonical` returns a client's name in the notation of `name`, or raises BadRequest. `value` reads the
+    value of a name, which is what GET returns.
     """
 
     name: Callable[[Key], str | None]
@@ -64,8 +66,8 @@ Sources = Mapping[str, Source]
 # -- keys ----------------------------------------------------------------------------------------------
 
 
-def digest(topic: str) -> bytes:
-    """Digest a topic, whose name may have 1,500 bytes, to the 16 bytes that a connection's item keeps."""
+def digest_topic(topic: str) -> bytes:
+    """Return a digest of 16 bytes for a topic, whose name may have 1,500 bytes."""
     return hashlib.blake2b(topic.encode(), digest_size=16).digest()
 
 
@@ -74,24 +76,27 @@ def _partition(digest: bytes) -> str:
 
 
 def listener_key(topic: str, id: str) -> Key:
-    """Key one listener of a topic."""
-    return Key(_partition(digest(topic)), f"CONN#{id}")
+    """Build the key of one listener of a topic."""
+    return Key(_partition(digest_topic(topic)), f"CONN#{id}")
 
 
 def head_key(topic: str) -> Key:
-    """Key the item which says that a topic may have listeners."""
-    return Key(_partition(digest(topic)), HEAD)
+    """Build the key of a topic's head, which exists while the topic may have listeners."""
+    return Key(_partition(digest_topic(topic)), HEAD)
 
 
-def identifier(name: str) -> str:
-    """Read the name of a board, a challenge or a product. Raises BadRequest."""
+def parse_identifier(name: str) -> str:
+    """Return the name of a board, a challenge or a product.
+
+    Raises: BadRequest for a malformed name.
+    """
     if not STORED.search(name):
-        raise BadRequest("topic: it names nothing that can be there")
+        raise BadRequest("topic: the name of a board, a challenge or a product is malformed")
     return name
 
 
 def canonical(sources: Sources, name: str) -> str | None:
-    """Write a topic in its one notation, or answer None for one that does not exist."""
+    """Return a topic in its canonical notation, or None for an unknown kind or a malformed name."""
     kind, _, rest = name.partition(":")
     try:
         return f"{kind}:{sources[kind].canonical(rest)}"
@@ -103,13 +108,13 @@ def canonical(sources: Sources, name: str) -> str | None:
 
 
 def subscribe(table: Table, me: Item, topic: str, name: str, now: datetime, listeners: int) -> Subscribed:
-    """Let a connection listen, unless it has ten topics or the topic has `listeners` already.
+    """Subscribe a connection, unless it has ten topics or the topic has `listeners` already.
 
     A repeated subscription changes only the notation in which the topic is pushed.
 
-    Cost: 6 WCU, for a topic or a notation of more than 900 bytes 2 or 4 more; repeated, 1 more.
+    Cost: 6 WCU; 2 or 4 more for a topic or a notation of more than 900 bytes; 1 more when it is repeated.
     """
-    id, own = connections.id_of(me), digest(topic)
+    id, own = connections.id_of(me), digest_topic(topic)
     listener = listener_key(topic, id)._asdict() | {"at": me["at"], "ttl": me["ttl"]}
     listener |= {"name": name} if name != topic else {}
     mine = {
@@ -126,9 +131,9 @@ def subscribe(table: Table, me: Item, topic: str, name: str, now: datetime, list
         "ConditionExpression": "attribute_not_exists(listeners) OR listeners < :most",
         "ExpressionAttributeNames": {"#ttl": "ttl"},
         "ExpressionAttributeValues": {
-            ":token": connections.token(),
+            ":token": connections.new_token(),
             ":topic": topic,
-            ":ttl": connections.end(times.epoch(now)) + 3600,
+            ":ttl": connections.latest_end(times.epoch(now)) + 3600,
             ":one": 1,
             ":most": listeners,
         },
@@ -143,25 +148,31 @@ def subscribe(table: Table, me: Item, topic: str, name: str, now: datetime, list
 
 
 def unsubscribe(table: Table, id: str, topic: str) -> None:
-    """Let a connection listen no more. Cost: 3 WCU, and 1 more for a topic of more than 900 bytes."""
-    _remove(table, digest(topic), id)
+    """Unsubscribe a connection from a topic.
+
+    Cost: 3 WCU, and 1 more for a topic of more than 900 bytes.
+    """
+    _delete_listener(table, digest_topic(topic), id)
     table.update(
         connections.key(id),
         "DELETE listens :topic",
         condition="attribute_exists(pk)",
-        values={":topic": {digest(topic)}},
+        values={":topic": {digest_topic(topic)}},
         idempotent=True,
     )
 
 
-def forget(table: Table, item: Item) -> None:
-    """Remove a connection that has left from its topics. Cost: 2 WCU a topic."""
+def unsubscribe_all(table: Table, item: Item) -> None:
+    """Unsubscribe a connection that has left from all its topics.
+
+    Cost: 2 WCU for each topic.
+    """
     for topic in item.get("listens", ()):
-        _remove(table, topic, connections.id_of(item))
+        _delete_listener(table, topic, connections.id_of(item))
 
 
-def _remove(table: Table, topic: bytes, id: str) -> None:
-    """Remove a listener, and count it off. A crash in between is healed by the next push, which counts."""
+def _delete_listener(table: Table, topic: bytes, id: str) -> None:
+    """Delete a listener, and decrement the head's count. The next push corrects the count after a crash."""
     if table.delete(Key(_partition(topic), f"CONN#{id}")):
         table.update(
             Key(_partition(topic), HEAD),
@@ -175,7 +186,7 @@ def _remove(table: Table, topic: bytes, id: str) -> None:
 
 
 class Deadline(NamedTuple):
-    """The end of a batch's budget, on a clock that only goes forward."""
+    """The end of a batch's time budget, on a monotonic clock."""
 
     at: float
     clock: Callable[[], float]
@@ -188,7 +199,7 @@ class Deadline(NamedTuple):
 
 def push(
     table: Table,
-    posts: Posts,
+    gateway: ConnectionGateway,
     sources: Sources,
     records: Iterable[Any],
     now: datetime,
@@ -198,7 +209,7 @@ def push(
 ) -> None:
     """Push the topics that a batch of stream records has changed to their listeners.
 
-    May be called with the same records again. No post begins after `seconds`: topics that are left are
+    Idempotent. No post begins after `seconds`: topics that are left are
     deferred (metric `PushesDeferred`), listeners that are left are dropped (`PushesDropped`).
 
     Cost: 1 RCU for each aggregate that changed; for one that has listeners 1 WCU, the read of its value,
@@ -206,7 +217,7 @@ def push(
     Raises: Busy, before anything is sent. A failure of one topic is logged, and the others go on.
     """
     deadline = Deadline(clock() + seconds, clock)
-    changed = changes(sources, records)
+    changed = changed_topics(sources, records)
     heads = table.get_many(map(head_key, changed), consistent=True)
     try:
         for topic, is_late in changed.items():
@@ -214,18 +225,18 @@ def push(
                 try:
                     if deadline.is_over:
                         metrics.count(PushesDeferred=1)
-                        _note_missed(table, topic, is_late)
+                        _set_missed(table, topic, is_late)
                     else:
-                        _push(table, posts, sources, topic, head, is_late, now, deadline)
+                        _push_topic(table, gateway, sources, topic, head, is_late, now, deadline)
                 except Exception as error:
                     metrics.count(PushesDropped=head.get("listeners", 1))
                     logs.failure("a topic was not pushed", error)
     finally:
-        metrics.publish("chat")  # the middleware would take it for counting
+        metrics.publish("chat")  # the middleware would publish them as those of counting
 
 
-def changes(sources: Sources, records: Iterable[Any]) -> dict[str, bool]:
-    """Name the topics that some records change; True for those that were missed before. Never raises."""
+def changed_topics(sources: Sources, records: Iterable[Any]) -> dict[str, bool]:
+    """Return the topics that some records change, with True for those that were missed. Never raises."""
     found: dict[str, bool] = {}
     for record in records:
         try:
@@ -238,23 +249,23 @@ def changes(sources: Sources, records: Iterable[Any]) -> dict[str, bool]:
             for kind, source in sources.items():
                 if (name := source.name(key)) is not None:
                     found.setdefault(f"{kind}:{name}", False)
-        except Exception:  # noqa: S112 (what is no record of an item changes no topic)
+        except Exception:  # noqa: S112 (a malformed record changes no topic)
             continue
     return found
 
 
-def pause(listeners: int) -> timedelta:
-    """Return how long a topic rests between two pushes: the longer, the more listeners it has.
+def push_interval(listeners: int) -> timedelta:
+    """Return the time between two pushes of a topic, which grows with its number of listeners.
 
-    >>> pause(1), pause(1_000)
+    >>> push_interval(1), push_interval(1_000)
     (datetime.timedelta(microseconds=400000), datetime.timedelta(seconds=4))
     """
     return max(PAUSE, listeners * EACH)
 
 
-def _push(
+def _push_topic(
     table: Table,
-    posts: Posts,
+    gateway: ConnectionGateway,
     sources: Sources,
     topic: str,
     head: Item,
@@ -267,12 +278,12 @@ def _push(
         head_key(topic),
         "SET pushed = :now REMOVE missed",
         condition="attribute_exists(pk) AND (attribute_not_exists(pushed) OR pushed <= :edge)",
-        values={":now": instant, ":edge": times.milliseconds(now - pause(head.get("listeners", 0)))},
+        values={":now": instant, ":edge": times.milliseconds(now - push_interval(head.get("listeners", 0)))},
     )
     if won is None:
-        _note_missed(table, topic, is_late)
+        _set_missed(table, topic, is_late)
         return
-    count, seen = _send(table, posts, sources, topic, now, deadline), {":seen": head["joined"]}
+    count, seen = _post_to_listeners(table, gateway, sources, topic, now, deadline), {":seen": head["joined"]}
     if not count:
         table.delete(head_key(topic), condition="joined = :seen", values=seen)
     elif count != won.get("listeners"):  # a crash, or a connection that died in silence
@@ -280,21 +291,26 @@ def _push(
         table.update(head_key(topic), "SET listeners = :count", condition="joined = :seen", values=values)
 
 
-def _note_missed(table: Table, topic: str, is_late: bool) -> None:
-    """Let the stream bring a topic again; one that is noted already has its turn coming. Cost: 1 WCU."""
+def _set_missed(table: Table, topic: str, is_late: bool) -> None:
+    """Let the stream bring a topic again. A topic that is `missed` already is about to come.
+
+    Cost: 1 WCU.
+    """
     first = "" if is_late else " AND attribute_not_exists(missed)"
     table.update(
         head_key(topic),
         "SET missed = :token",
         condition=f"attribute_exists(pk){first}",
-        values={":token": connections.token()},
+        values={":token": connections.new_token()},
     )
 
 
-def _send(table: Table, posts: Posts, sources: Sources, topic: str, now: datetime, deadline: Deadline) -> int:
-    """Post a topic's value to its listeners; return how many it has. Removes those that are gone.
+def _post_to_listeners(
+    table: Table, gateway: ConnectionGateway, sources: Sources, topic: str, now: datetime, deadline: Deadline
+) -> int:
+    """Post a topic's value to its listeners, delete those that are gone, and return the number of the others.
 
-    Each push begins with another listener, so that a budget which is too short drops others each time.
+    Each push begins with another listener, so a budget that is too short drops other listeners each time.
     """
     kind, _, name = topic.partition(":")
     value = sources[kind].value(table, name)
@@ -302,10 +318,10 @@ def _send(table: Table, posts: Posts, sources: Sources, topic: str, now: datetim
     count, start = 0, None
     while True:
         bounds = ("CONN#", "CONN#~")
-        page = table.query(_partition(digest(topic)), bounds, limit=PAGE, start=start, consistent=True)
+        page = table.query(_partition(digest_topic(topic)), bounds, limit=PAGE, start=start, consistent=True)
         first = times.milliseconds(now) % max(1, len(page.items))
         listeners = page.items[first:] + page.items[:first]
-        post = partial(_post, posts, topic, value, usual, deadline)
+        post = partial(_post_to_listener, gateway, topic, value, usual, deadline)
         for listener, outcome in zip(listeners, at_once(post, listeners, "push"), strict=True):
             if outcome == "gone":
                 table.delete(Key(listener["pk"], listener["sk"]))
@@ -316,9 +332,11 @@ def _send(table: Table, posts: Posts, sources: Sources, topic: str, now: datetim
             return count
 
 
-def _post(posts: Posts, topic: str, value: Any, usual: str, deadline: Deadline, listener: Item) -> str:
+def _post_to_listener(
+    gateway: ConnectionGateway, topic: str, value: Any, usual: str, deadline: Deadline, listener: Item
+) -> str:
     if deadline.is_over:
         return "dropped"
     other = listener.get("name")
     frame = codec.encode({"type": "update", "topic": other, "value": value}) if other else usual
-    return posts.send(listener["at"], listener["sk"].removeprefix("CONN#"), frame, tries=TRIES)
+    return gateway.send(listener["at"], listener["sk"].removeprefix("CONN#"), frame, tries=TRIES)

@@ -1,11 +1,12 @@
-"""The pool: who waits in a lobby, longest first, and whom a newcomer is matched with.
+"""The waiting pool: the waiting connections of each lobby, and the choice of a partner among them.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| entry | `WAITING#<lobby>` | `<since>#<connection>#<chance>` | `who`, `at`, `born`, `interests`, `former` |
+| entry | `WAITING#<lobby>` | `<since>#<connection>#<random>` | `who`, `at`, `born`, `interests`, `former` |
 
-The sort key is the `turn` of its connection (connections.py): an entry whose connection has another turn is
-stale for ever, and whoever meets it takes it away.
+Invariant: the sort key of an entry is the state id of its connection (connections.py). An entry is valid as
+long as its connection has this state id. A state id never recurs, so an entry that is stale stays stale, and
+any process may delete it.
 """
 
 import os
@@ -18,117 +19,126 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 
-LOOK = 25  # entries that are read at a time
-DEEP = 8  # times in a row, when none of them will do
+PAGE = 25  # entries that are read at a time
+PAGES = 8  # read in a row while no entry is suitable, at most
 
 
 # -- keys ----------------------------------------------------------------------------------------------
 
 
-def entry_key(lobby: str, turn: str) -> Key:
-    """Key a place in a lobby's pool."""
-    return Key(f"WAITING#{lobby}", turn)
+def entry_key(lobby: str, state_id: str) -> Key:
+    """Build the key of an entry in a lobby's pool."""
+    return Key(f"WAITING#{lobby}", state_id)
 
 
-def turn(id: str, now: datetime) -> str:
-    """Write a turn that begins now; text order is the order of waiting.
+def new_state_id(id: str, now: datetime) -> str:
+    """Return the id of a connection's state that begins now. Ids sort by the time of waiting.
 
-    There is chance in it, for a turn must never come again, and one handler may bring a connection from state
-    to state several times at its one `now`.
+    It has a random part, because a handler may change the state of a connection several times at its one
+    `now`.
     """
     return f"{times.key(now)}#{id}#{os.urandom(3).hex()}"
 
 
 def id_of(entry: Item) -> str:
-    """Read the connection's id back from its place."""
+    """Return the id of an entry's connection."""
     return str(entry["sk"]).split("#")[1]
 
 
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def entry(lobby: str, turn: str, card: connections.Partner, former: str = "") -> Item:
-    """Make the entry of one who waits; `card` is what a partner needs to know."""
-    known = {name: card[name] for name in connections.CARD if name in card}
-    place = entry_key(lobby, turn)._asdict() | known | {"ttl": connections.end(card["born"])}
-    return place | ({"former": former} if former else {})
+def build_entry(lobby: str, state_id: str, profile: connections.Partner, former: str = "") -> Item:
+    """Build the entry of a waiting connection. `former` is the visitor it was matched with last."""
+    known = {name: profile[name] for name in connections.PROFILE if name in profile}
+    entry = entry_key(lobby, state_id)._asdict() | known | {"ttl": connections.latest_end(profile["born"])}
+    return entry | ({"former": former} if former else {})
 
 
-def drop_stale(table: Table, place: Item) -> bool:
-    """Take an entry away if its connection is not at its place; tell whether. Costs 1 RCU, then 1 WCU."""
-    item = connections.find(table, id_of(place))
-    if item and item["turn"] == place["sk"]:
+def delete_if_stale(table: Table, entry: Item) -> bool:
+    """Delete an entry whose connection has another state by now. Return whether it was stale.
+
+    Cost: 1 RCU; 1 WCU more for a stale entry.
+    """
+    item = connections.find(table, id_of(entry))
+    if item and item["turn"] == entry["sk"]:
         return False
-    table.delete(Key(place["pk"], place["sk"]))
+    table.delete(Key(entry["pk"], entry["sk"]))
     return True
 
 
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def newcomers(table: Table, lobby: str, now: datetime, span: timedelta) -> list[str]:
-    """Answer who came into a lobby's pool within a while, of the last 100; nobody who waits there alone.
+def list_newcomers(table: Table, lobby: str, now: datetime, span: timedelta) -> list[str]:
+    """Return the connections that have entered a lobby's pool within `span`, among the last 100.
 
-    Costs 0.5 RCU per 4 KB (about 25 entries).
+    A connection that waits alone is left out.
+
+    Cost: 0.5 RCU per 4 KB (about 25 entries).
     """
-    places = table.query(f"WAITING#{lobby}", limit=100, newest_first=True).items
-    young = [id_of(place) for place in places if _waited(place["sk"], now) < span.total_seconds()]
-    return young if len(places) > 1 else []
+    entries = table.query(f"WAITING#{lobby}", limit=100, newest_first=True).items
+    young = [id_of(entry) for entry in entries if _waited(entry["sk"], now) < span.total_seconds()]
+    return young if len(entries) > 1 else []
 
 
-def suitable(table: Table, me: Item, now: datetime, settings: Settings) -> list[Item]:
-    """Answer whom one who waits may be matched with, best first; of the first 25 in which there is somebody.
+def find_candidates(table: Table, me: Item, now: datetime, settings: Settings) -> list[Item]:
+    """Return the entries that a waiting connection may be matched with, best first.
 
-    Strongly consistent: who began to wait before this is seen. Costs 1 RCU per 4 KB (about 25 entries); who
-    would take none of 25, or the partner before alone, looks at the next, up to 200.
+    Reads strongly consistent, so it sees every connection that began to wait before it. Reads the next 25
+    entries while none of those read is suitable, or only the former partner, up to 200.
+
+    Cost: 1 RCU per 4 KB (about 25 entries).
     """
     start, found = None, list[Item]()
-    for _ in range(DEEP):
-        page = table.query(f"WAITING#{me['lobby']}", limit=LOOK, start=start, consistent=True)
-        found = best(me, [*found, *page.items], now, settings)
+    for _ in range(PAGES):
+        page = table.query(f"WAITING#{me['lobby']}", limit=PAGE, start=start, consistent=True)
+        found = rank_candidates(me, [*found, *page.items], now, settings)
         if (found and not is_former(me, found[0])) or (start := page.next) is None:
             break
     return found
 
 
-def best(me: Item, entries: Iterable[Item], now: datetime, settings: Settings) -> list[Item]:
-    """Answer those that `me` may be matched with and than whom nobody is better, who waits longest first.
+def rank_candidates(me: Item, entries: Iterable[Item], now: datetime, settings: Settings) -> list[Item]:
+    """Return the best entries that `me` may be matched with, the longest waiting first.
 
-    Better is a shared interest; worse than anybody the partner before, who is met only when both have waited
-    a while. Never oneself, and never whom a report has parted. Without a shared interest both must be ready
-    to take anyone: one who names interests is, after some seconds.
+    A shared interest ranks higher. The former partner ranks lowest, and is matched again only when both have
+    waited for a while. A connection is never matched with itself, or with a visitor that a report keeps away.
+    Without a shared interest both must accept anyone. A connection that names interests does so after some
+    seconds.
     """
     ranks: dict[tuple[bool, bool], list[Item]] = {}
     for other in entries:
-        if _may_meet(me, other, now, settings):
-            ranks.setdefault((is_former(me, other), not shared(me, other)), []).append(other)
+        if _may_match(me, other, now, settings):
+            rank = (is_former(me, other), not share_interest(me, other))
+            ranks.setdefault(rank, []).append(other)
     return sorted(ranks[min(ranks)], key=lambda other: other["sk"]) if ranks else []
 
 
-def _may_meet(me: Item, other: Item, now: datetime, settings: Settings) -> bool:
+def _may_match(me: Item, other: Item, now: datetime, settings: Settings) -> bool:
     if other["who"] == me["who"] or other["who"] in me.get("blocked", ()):
         return False
     waited = min(_waited(me["turn"], now), _waited(other["sk"], now))
     if is_former(me, other) and waited < settings.chat_again.total_seconds():
         return False
-    return shared(me, other) or (
-        _takes_anyone(me, me["turn"], now, settings) and _takes_anyone(other, other["sk"], now, settings)
+    return share_interest(me, other) or (
+        _accepts_anyone(me, me["turn"], now, settings) and _accepts_anyone(other, other["sk"], now, settings)
     )
 
 
-def shared(me: Item, other: Item) -> bool:
-    """Tell whether two name a common interest."""
+def share_interest(me: Item, other: Item) -> bool:
+    """Return whether two connections name a common interest."""
     return not set(me.get("interests", ())).isdisjoint(other.get("interests", ()))
 
 
 def is_former(me: Item, other: Item) -> bool:
-    """Tell whether two have just talked."""
+    """Return whether two visitors were each other's last partner."""
     return bool(me.get("former") == other["who"] or other.get("former") == me["who"])
 
 
-def _takes_anyone(one: Item, turn: str, now: datetime, settings: Settings) -> bool:
-    return not one.get("interests") or _waited(turn, now) >= settings.chat_widen.total_seconds()
+def _accepts_anyone(item: Item, state_id: str, now: datetime, settings: Settings) -> bool:
+    return not item.get("interests") or _waited(state_id, now) >= settings.chat_widen.total_seconds()
 
 
-def _waited(turn: str, now: datetime) -> float:
-    return (now - times.instant(turn.partition("#")[0])).total_seconds()
+def _waited(state_id: str, now: datetime) -> float:
+    return (now - times.instant(state_id.partition("#")[0])).total_seconds()

@@ -1,1 +1,1 @@
-"""comments."""
+"""Comments on products, with ratings in many languages and their statistics."""

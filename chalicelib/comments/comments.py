@@ -1,65 +1,89 @@
-"""Comments on products, with ratings from 1 to 5, in many languages; and what they add up to.
+"""Comments on products: one for each author, with a rating from 1 to 5 and a language.
 
 | item | pk | sk | holds |
 |---|---|---|---|
 | comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, rating, language, text, edited, revision |
-| hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, out of every list, index and sum |
+| hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list, index or sum |
 | author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's one comment, `key` of its post |
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
 
-A comment's gsi2pk is `PRODUCT#<product>#<language>#<rating>`; statistics with a rating of 5 are in gsi1, as
-`LEADERS` or `LEADERS#<language>` by the number of such ratings.
+The gsi2pk of a comment is `PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in
+gsi1, under `LEADERS` or `LEADERS#<language>`, sorted by the number of such ratings.
 
-Newest first is the order of the keys, backwards. gsi2 has the same order within one language and rating, and
-whole items, so that a page needs no second read. `counted` is the version of the sums that a comment is in:
-one that was written before there were any has none, and counts once `ops backfill` has touched it.
+A product's comments are read newest first by reading their keys backwards. gsi2 has the same order within one
+language and rating. It holds whole items, so a page needs no second read.
+
+Invariant: `revision` grows with each change, and every change is conditional on the revision that was read.
+`counted` is the version of the sums that include a comment. A comment without it was written before there
+were sums. It counts once `ops backfill` or a change has added it.
 """
 
 from datetime import datetime
+from typing import Any
+
+from msgspec import UNSET
 
 from chalicelib import times, ulids
 from chalicelib.aggregates.sums import Amount, Constant
 from chalicelib.api.auth import Caller
 from chalicelib.api.responses import Answer
+from chalicelib.api.schemas import STORED
 from chalicelib.comments import languages
-from chalicelib.comments.schemas import Comment, CommentBody
+from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Busy, Conflict, NotFound
+from chalicelib.errors import BadRequest, Busy, Conflict, Forbidden, NotFound, PreconditionFailed
+from chalicelib.ulids import ULID
 
 COUNTED = 1  # the version of the sums
-TRIES = 8  # of a write that meets other writes of the same comment
-OVERHEAD = 160  # bytes of a comment beside its text: keys, names, numbers
+TRIES = 8  # attempts at a write that conflicts with other writes of the same comment
+OVERHEAD = 160  # bytes of a comment beside its text: keys, attribute names, numbers
 ABSENT = "attribute_not_exists(pk)"
 COMMENT, HIDDEN = "COMMENT#", "HIDDEN#"
+CONFLICTS = "The comment is being changed by other requests. Please retry."
 
 
 # -- keys ----------------------------------------------------------------------------------------------
 
 
 def comment_key(product: str, id: str, *, hidden: bool = False) -> Key:
-    """Key a comment; one that is hidden lies apart, where no list comes."""
+    """Build the key of a comment. A hidden comment has a prefix that no list reads."""
     return Key(f"PRODUCT#{product}", f"{HIDDEN if hidden else COMMENT}{id}")
 
 
 def author_key(product: str, author: str) -> Key:
-    """Key an author's one comment on a product."""
+    """Build the key of the item that names an author's one comment on a product."""
     return Key(f"PRODUCT#{product}", f"AUTHOR#{author}")
 
 
 def statistics_key(product: str, language: str = "") -> Key:
-    """Key a product's counts, in one language or in all."""
+    """Build the key of a product's counts, in one language or in all."""
     return Key(f"PRODUCT#{product}", f"S#{language}" if language else "S")
 
 
 def cell_key(product: str, language: str, rating: int) -> str:
-    """Key a product's comments of one language and rating in gsi2, by time."""
+    """Build the gsi2 key of a product's comments in one language with one rating."""
     return f"PRODUCT#{product}#{language}#{rating}"
 
 
 def leaders_key(language: str = "") -> str:
-    """Key the products in gsi1, by their ratings of 5 in one language or in all."""
+    """Build the gsi1 key of the products with ratings of 5, in one language or in all."""
     return f"LEADERS#{language}" if language else "LEADERS"
+
+
+def id_of(item: Item) -> str:
+    """Return a comment's id."""
+    return str(item["sk"]).partition("#")[2]
+
+
+def product_of(item: Item) -> str:
+    """Return the product that a comment or a statistics item belongs to."""
+    return str(item["pk"]).removeprefix("PRODUCT#")
+
+
+def is_hidden(item: Item) -> bool:
+    """Return whether an admin has hidden a comment."""
+    return str(item["sk"]).startswith(HIDDEN)
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -68,69 +92,239 @@ def leaders_key(language: str = "") -> str:
 def post(
     table: Table, product: str, body: CommentBody, caller: Caller, idempotency_key: str | None, now: datetime
 ) -> Answer[Comment]:
-    """Write an author's comment on a product; the same idempotency key again answers what it has written.
+    """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
-    Raises Conflict when the author has another comment on the product, BadRequest. Costs 4 WCU up to 1 KB,
-    2 for each further one, and as much as 2 per KB of index.
+    Cost: 4 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for the index.
+    Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
     """
     for _ in range(TRIES):
-        item = made(product, ulids.new(now), caller.sub, body)
-        author = {**author_key(product, caller.sub)._asdict(), "id": ident(item)}
+        item = build_item(product, ulids.new(now), caller.sub, body)
+        author = {**author_key(product, caller.sub)._asdict(), "id": id_of(item)}
         if idempotency_key:
             author["key"] = idempotency_key
         puts = [{"Put": {"Item": one, "ConditionExpression": ABSENT}} for one in (item, author)]
         if not (refused := table.transact(puts)):
-            return answer(item)
-        there = table.get(author_key(product, caller.sub), consistent=True) if 1 in refused else None
-        if there is None:
-            continue  # the id was another comment's, or the author's comment has gone meanwhile
-        again = idempotency_key and there.get("key") == idempotency_key
-        if again and (written := stored(table, product, there["id"])):
-            return answer(written)
-        raise Conflict(f"product: you have commented on it already: change or delete {there['id']}")
-    raise Busy("Several writes meet on your comment: try again in a moment.")
+            return respond(item)
+        existing = table.get(author_key(product, caller.sub), consistent=True) if 1 in refused else None
+        if existing is None:
+            continue  # the id is taken, or the author's other comment was deleted in the meantime
+        is_retry = idempotency_key and existing.get("key") == idempotency_key
+        if is_retry and (written := find_stored(table, product, existing["id"])):
+            return respond(written)
+        raise Conflict(f"product: you have already commented on it: change or delete {existing['id']}")
+    raise Busy(CONFLICTS)
 
 
-def made(product: str, id: str, author: str, body: CommentBody) -> Item:
-    """Make the item of a comment. Raises BadRequest for a language that is none."""
-    rating, language = body.rating, tag(body.language)
+def patch(
+    table: Table,
+    product: str,
+    id: str,
+    body: CommentPatch,
+    caller: Caller,
+    if_match: str | None,
+    now: datetime,
+) -> Answer[Comment]:
+    """Change a comment's rating, language or text as its author, or hide or show it as an admin.
+
+    No change is lost. A change that conflicts with another one is computed again from the newer comment. A
+    change that has no effect writes nothing.
+
+    Cost: 1 RCU, 2 for a hidden comment; 1 WCU per KB, and for the index 2 where the rating or the language
+    changes, else 1. To hide or to show: 4 WCU per KB, and 2 for the index.
+    Raises: PreconditionFailed when If-Match names an older version; BadRequest, Forbidden, NotFound, Busy.
+    """
+    fields = {"rating": body.rating, "language": body.language, "text": body.text}
+    edits = {name: value for name, value in fields.items() if value is not UNSET}
+    if bool(edits) == (body.hidden is not UNSET):
+        raise BadRequest("body: send rating, language or text, or hidden alone")
+    if "language" in edits:
+        edits["language"] = parse_language(str(edits["language"]))
+    if "text" in edits:
+        edits["text"] = normalize_text(str(edits["text"]))
+    wanted: Item | None = None
+    for number in range(TRIES):
+        item = require_visible(find_stored(table, product, id), product, id, caller)
+        if item == wanted:  # the conflicting write was our own, whose response was lost
+            return respond(item)
+        if not (caller.admin if body.hidden is not UNSET else caller.sub == item["author"]):
+            raise Forbidden("Only the author may edit a comment, and only an admin may hide or show it.")
+        if if_match is not None and not _matches(item, if_match):
+            raise PreconditionFailed("If-Match: the comment has changed since: read it again")
+        hides = is_hidden(item) if body.hidden is UNSET else body.hidden
+        if "counted" not in item and add_to_sums(table, item) is not None:
+            continue  # it was older than the sums: read it again
+        wanted = _apply_edits(item, edits, hides, now)
+        if wanted == item or _replace(table, item, wanted):
+            return respond(wanted)
+        table.back_off(number)
+    raise Busy(CONFLICTS)
+
+
+def delete(table: Table, product: str, id: str, caller: Caller) -> None:
+    """Delete a comment, as its author or as an admin. The author may then comment on the product again.
+
+    An author who deletes a comment that an admin has hidden may not comment again.
+
+    Cost: 1 RCU, 2 for a hidden comment; 2 WCU per KB, 2 for the author's item, and at most 2 for the index.
+    Raises: Forbidden, NotFound, Busy.
+    """
+    deletes_author = True
+    for _ in range(TRIES):
+        item = require_visible(find_stored(table, product, id), product, id, caller)
+        if not caller.admin and caller.sub != item["author"]:
+            raise Forbidden("Only the author or an admin may delete a comment.")
+        key = {"pk": item["pk"], "sk": item["sk"]}
+        actions: list[Any] = [{"Delete": {"Key": key, "ConditionExpression": "attribute_exists(pk)"}}]
+        if deletes_author and (caller.admin or not is_hidden(item)):
+            actions.append(_author_delete(product, item["author"], id))
+        refused = table.transact(actions)
+        if not refused:
+            return
+        deletes_author = 1 not in refused  # before there were author items, one author could have several
+    raise Busy(CONFLICTS)
+
+
+def add_to_sums(table: Table, item: Item) -> bool | None:
+    """Add a comment that is older than the sums to them, and write its author's item if there is none.
+
+    Returns False when the comment is counted by now or is gone, and None when it is malformed and stays as it
+    is. The change goes through the stream, so a comment is counted once however often this is called.
+
+    Cost: 4 WCU, and 2 for the index.
+    """
+    while (update := _counting_update(item)) is not None:
+        key = author_key(product_of(item), item["author"])
+        author = {**key._asdict(), "id": id_of(item)}
+        refused = table.transact([update, {"Put": {"Item": author, "ConditionExpression": ABSENT}}])
+        if refused == (1,):  # the author has another comment on the product
+            refused = table.transact([update])
+        if not refused:
+            return True
+        newer = table.get(Key(item["pk"], item["sk"]), consistent=True)
+        if newer is None or "counted" in newer:
+            return False
+        item = newer
+    return None
+
+
+def build_item(product: str, id: str, author: str, body: CommentBody) -> Item:
+    """Build the item of a comment.
+
+    Raises: BadRequest for a malformed language tag.
+    """
+    rating, language = body.rating, parse_language(body.language)
     return {
         **comment_key(product, id)._asdict(),
         "author": author,
         "rating": rating,
         "language": language,
-        "text": plain(body.text),
+        "text": normalize_text(body.text),
         "revision": 1,
-        **stamp(product, language, rating),
+        **counted_attributes(product, language, rating),
     }
 
 
-def stamp(product: str, language: str, rating: int) -> Item:
-    """Make the attributes that put a comment into the sums and into gsi2."""
+def counted_attributes(product: str, language: str, rating: int) -> Item:
+    """Build the attributes that include a comment in the sums and in gsi2."""
     return {"counted": COUNTED, "gsi2pk": cell_key(product, language, rating)}
 
 
-def tag(language: str) -> str:
-    """Read a language tag. Raises BadRequest naming the field."""
+def parse_language(language: str) -> str:
+    """Return a language tag in its canonical notation.
+
+    Raises: BadRequest, which names the field.
+    """
     try:
         return languages.canonical(language)
     except ValueError as error:
         raise BadRequest(f"language: {error}") from None
 
 
-def plain(text: str) -> str:
-    """Write a text as it is kept: line ends as line feeds, no blanks around it."""
+def normalize_text(text: str) -> str:
+    """Return a text with line feeds as line ends, and without white space around it."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) -> Item:
+    """Return the comment as it is after a change, or the same item if nothing changes."""
+    if hides == is_hidden(item) and all(item[name] == value for name, value in edits.items()):
+        return item
+    product = product_of(item)
+    after: Item = item | edits | {"revision": item.get("revision", 0) + 1}
+    after |= comment_key(product, id_of(item), hidden=hides)._asdict()
+    after |= counted_attributes(product, after["language"], after["rating"])
+    if edits:
+        after["edited"] = times.key(now)
+    if hides:
+        del after["gsi2pk"]
+    return after
+
+
+def _replace(table: Table, item: Item, wanted: Item) -> bool:
+    """Write the changed comment. Return False when it has another revision than the one that was read."""
+    revision = item.get("revision")
+    first = "attribute_exists(pk) AND attribute_not_exists(revision)"  # written before there were revisions
+    condition = "revision = :seen" if revision else first
+    values = {":seen": revision} if revision else {}
+    if wanted["sk"] == item["sk"]:
+        return table.put(wanted, condition=condition, values=values)
+    removed: Any = {"Key": {"pk": item["pk"], "sk": item["sk"]}, "ConditionExpression": condition}
+    if values:
+        removed["ExpressionAttributeValues"] = values
+    added = {"Item": wanted, "ConditionExpression": ABSENT}
+    return not table.transact([{"Delete": removed}, {"Put": added}])
+
+
+def _author_delete(product: str, author: str, id: str) -> dict[str, Any]:
+    """Build the delete of an author's item, on condition that it names this comment or is absent."""
+    return {
+        "Delete": {
+            "Key": author_key(product, author)._asdict(),
+            "ConditionExpression": f"{ABSENT} OR #id = :id",
+            "ExpressionAttributeNames": {"#id": "id"},
+            "ExpressionAttributeValues": {":id": id},
+        }
+    }
+
+
+def _counting_update(item: Item) -> dict[str, Any] | None:
+    """Build the update that adds a comment to the sums, or None for a malformed comment."""
+    try:
+        product, language = product_of(item), languages.canonical(item["language"])
+        added = counted_attributes(product, language, item["rating"])
+        contribution(item | added | {"language": language})
+        if not (ULID.search(id_of(item)) and STORED.search(item["author"])):
+            return None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    is_old = "attribute_exists(pk) AND attribute_not_exists(counted)"
+    return {
+        "Update": {
+            "Key": {"pk": item["pk"], "sk": item["sk"]},
+            "UpdateExpression": "SET counted = :counted, gsi2pk = :cell, #language = :language",
+            "ConditionExpression": f"{is_old} AND rating = :rating AND #language = :was",
+            "ExpressionAttributeNames": {"#language": "language"},
+            "ExpressionAttributeValues": {
+                ":counted": added["counted"],
+                ":cell": added["gsi2pk"],
+                ":language": language,
+                ":was": item["language"],
+                ":rating": item["rating"],
+            },
+        }
+    }
 
 
 # -- contribution --------------------------------------------------------------------------------------
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
-    """Say what a comment adds to its product's counts, in all languages and in its own, and to the leaders.
+    """Return the amounts that a comment adds to its product's counts and to the leaders.
 
-    A hidden comment adds nothing; nor does one without the stamp, which the backfill has yet to touch.
-    Raises ValueError for a rating, a language or a stamp that is none.
+    It adds to the counts of all languages and of its own. A hidden comment adds nothing, and neither does a
+    comment without `counted`.
+
+    Raises: ValueError for an invalid rating, language or version.
     """
     pk, sk = item["pk"], item["sk"]
     if not pk.startswith("PRODUCT#") or not sk.startswith(COMMENT) or "counted" not in item:
@@ -155,75 +349,74 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 
 
 def find(table: Table, product: str, id: str, caller: Caller) -> Answer[Comment]:
-    """Answer one comment; a hidden one to its author and to admins alone. Raises NotFound.
+    """Return one comment with its ETag. Only its author and admins may see a hidden comment.
 
-    Costs 0.5 RCU per 4 KB. With a token it costs as much again for a hidden comment, and 5 RCU for none.
+    Cost: 0.5 RCU per 4 KB. With a token, twice as much for a hidden comment, and 5 RCU for an absent one.
+    Raises: NotFound.
     """
     item = table.get(comment_key(product, id))
     if item is None and caller.sub:
-        item = table.get(comment_key(product, id, hidden=True)) or _seen_together(table, product, id)
-    return answer(visible(item, product, id, caller))
+        item = table.get(comment_key(product, id, hidden=True)) or _read_both_keys(table, product, id)
+    return respond(require_visible(item, product, id, caller))
 
 
-def shown(item: Item) -> Comment:
-    """Show a comment as answers have it."""
+def find_stored(table: Table, product: str, id: str) -> Item | None:
+    """Read a comment, hidden or not, strongly consistent.
+
+    An admin may hide or show it between two reads. So only a read of both keys in one transaction can say
+    that there is no such comment.
+
+    Cost: 1 RCU per 4 KB of a comment, 2 of a hidden one, 6 for an absent one.
+    """
+    for hidden in (False, True):
+        if item := table.get(comment_key(product, id, hidden=hidden), consistent=True):
+            return item
+    return _read_both_keys(table, product, id)
+
+
+def _read_both_keys(table: Table, product: str, id: str) -> Item | None:
+    """Read both keys of a comment in one transaction.
+
+    Cost: 2 RCU for each.
+    """
+    keys = [comment_key(product, id, hidden=hidden) for hidden in (False, True)]
+    return next(iter(table.get_together(keys).values()), None)
+
+
+def require_visible(item: Item | None, product: str, id: str, caller: Caller) -> Item:
+    """Return a comment that the caller may see.
+
+    Raises: NotFound for an absent comment, and for a hidden comment of another author.
+    """
+    if item is None or (is_hidden(item) and not caller.admin and caller.sub != item["author"]):
+        raise NotFound(f"id: there is no comment {id} on {product}")
+    return item
+
+
+def respond(item: Item) -> Answer[Comment]:
+    """Build the response with a comment and its ETag."""
+    return Answer(to_comment(item), headers={"ETag": etag(item)})
+
+
+def to_comment(item: Item) -> Comment:
+    """Build the API's representation of a comment."""
     return Comment(
-        id=ident(item),
+        id=id_of(item),
         author=item["author"],
         rating=item["rating"],
         language=item["language"],
         text=item["text"],
-        created=times.answer(ulids.made(ident(item))),
+        created=times.answer(ulids.made(id_of(item))),
         edited=times.answer(times.instant(item["edited"])) if "edited" in item else None,
         hidden=is_hidden(item),
     )
 
 
-def is_hidden(item: Item) -> bool:
-    """Tell whether an admin has hidden a comment."""
-    return str(item["sk"]).startswith(HIDDEN)
-
-
-def ident(item: Item) -> str:
-    """Answer a comment's id."""
-    return str(item["sk"]).partition("#")[2]
-
-
-def product_of(item: Item) -> str:
-    """Answer whose comment, or whose counts, an item is."""
-    return str(item["pk"]).removeprefix("PRODUCT#")
-
-
-def answer(item: Item) -> Answer[Comment]:
-    """Answer a comment with its ETag."""
-    return Answer(shown(item), headers={"ETag": etag(item)})
-
-
 def etag(item: Item) -> str:
-    """Name what a comment is now: another name after each change."""
+    """Return a comment's ETag, which differs after each change."""
     return f'"{item.get("revision", 0)}"'
 
 
-def stored(table: Table, product: str, id: str) -> Item | None:
-    """Read a comment as it is now, in sight or hidden.
-
-    It may be hidden and shown between any two reads, so only a read of both places at one moment says that
-    there is none. Costs 1 RCU per 4 KB of one in sight, 2 of one that is hidden, 6 of none.
-    """
-    for hidden in (False, True):
-        if item := table.get(comment_key(product, id, hidden=hidden), consistent=True):
-            return item
-    return _seen_together(table, product, id)
-
-
-def _seen_together(table: Table, product: str, id: str) -> Item | None:
-    """Read a comment's two places as they are at one moment. Costs 2 RCU each."""
-    places = [comment_key(product, id, hidden=hidden) for hidden in (False, True)]
-    return next(iter(table.get_together(places).values()), None)
-
-
-def visible(item: Item | None, product: str, id: str, caller: Caller) -> Item:
-    """Answer a comment that its caller may see. Raises NotFound."""
-    if item is None or (is_hidden(item) and not caller.admin and caller.sub != item["author"]):
-        raise NotFound(f"id: there is no comment {id} on {product}")
-    return item
+def _matches(item: Item, if_match: str) -> bool:
+    """Return whether If-Match is `*` or lists the comment's ETag (RFC 9110, 13.1.1)."""
+    return if_match.strip() == "*" or etag(item) in (one.strip() for one in if_match.split(","))

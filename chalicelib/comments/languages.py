@@ -1,4 +1,4 @@
-"""Language tags, as BCP 47 has them.
+"""Language tags of BCP 47 in one canonical notation.
 
 >>> canonical("EN-us"), canonical("zh-hant-tw"), canonical("de-CH-1996-x-Me")
 ('en-US', 'zh-Hant-TW', 'de-CH-1996-x-me')
@@ -8,10 +8,11 @@
 
 import re
 
-LONGEST = 35  # characters: what RFC 5646, 4.4.1 asks of whoever limits them
+LONGEST = 35  # characters: the least limit that RFC 5646, 4.4.1 allows
 _LETTER, _ANY = "[A-Za-z]", "[A-Za-z0-9]"
 
-# The 17 irregular tags of before 2006, and what the IANA registry prefers to each; three have no successor.
+# The 17 irregular tags registered before 2006, and the preferred value of each in the IANA registry. Three of
+# them have no preferred value.
 IRREGULAR = {
     "en-gb-oed": "en-GB-oxendict",
     "i-ami": "ami",
@@ -50,9 +51,9 @@ TAG = re.compile(PATTERN)
 
 
 def canonical(tag: str) -> str:
-    """Write a tag in the case that RFC 5646, 2.1.1 recommends: one notation for each language.
+    """Return a tag in the case that RFC 5646, 2.1.1 recommends. An irregular tag becomes its replacement.
 
-    An irregular tag becomes the one that has replaced it. Raises ValueError for what is not well-formed.
+    Raises: ValueError for a tag that is not well-formed.
     """
     if len(tag) > LONGEST or not TAG.search(tag):
         raise ValueError(f"{tag[:40]!r} is not a language tag such as en, pt-BR or zh-Hant")

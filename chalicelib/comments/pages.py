@@ -1,9 +1,11 @@
-"""Pages of a product's comments, newest first, of any ratings and in one language or all.
+"""Pages of a product's comments, newest first, filtered by ratings and language.
 
-A page goes on strictly after the last comment that the page before it has shown or looked at, whichever way
-it is found: every comment that is there all the while is on one page, once, whatever is added and deleted
-meanwhile. Filters follow the statistics and gsi2, which lag behind a write by well under a second: a comment
-whose rating or language is edited while they are read may be missed, but is never shown twice.
+The items are those of comments.py. A page begins strictly after the last comment that the page before it has
+returned or read, whichever plan it uses (planner.py).
+
+Invariant: a comment that exists during the whole listing is on exactly one page, whatever is added or deleted
+meanwhile. Filters use the statistics and gsi2, which lag behind a write by well under a second. A comment
+whose rating or language is edited meanwhile may be missed, but is never returned twice.
 """
 
 from collections import deque
@@ -16,7 +18,15 @@ from msgspec import UNSET
 from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
 from chalicelib.comments import planner
-from chalicelib.comments.comments import COMMENT, HIDDEN, cell_key, ident, shown, statistics_key, tag
+from chalicelib.comments.comments import (
+    COMMENT,
+    HIDDEN,
+    cell_key,
+    id_of,
+    parse_language,
+    statistics_key,
+    to_comment,
+)
 from chalicelib.comments.planner import Decision
 from chalicelib.comments.schemas import Comment, Comments, CommentsQuery, HiddenQuery, Plan
 from chalicelib.concurrency import at_once
@@ -27,26 +37,26 @@ from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 RATINGS = frozenset(range(1, 6))
-LANGUAGES = 100  # of one product, whose statistics are read for one page
+LANGUAGES = 100  # languages of a product whose statistics one page reads, at most
 
 
 @dataclass
-class Tally:
-    """The queries made for a page, and their RCU as DynamoDB counts them."""
+class ReadCost:
+    """The number of queries made for a page, and their RCU as DynamoDB counts them."""
 
     queries: int = 0
     units: float = 0.0
 
     def add(self, page: Page) -> list[Item]:
-        """Count a query; answer its items."""
+        """Add a query, and return its items."""
         self.queries += 1
         self.units += page.units
         return page.items
 
 
 @dataclass
-class Stream:
-    """One sub-query: what it has brought, newest first, and where it goes on."""
+class SubQuery:
+    """A query of one language and rating: its unread items, newest first, and its position."""
 
     pk: str
     size: int
@@ -55,59 +65,62 @@ class Stream:
     more: bool = True
 
 
-def newest(table: Table, product: str, query: CommentsQuery, settings: Settings, caller: Caller) -> Comments:
-    """Answer a page of comments, newest first.
+def list_comments(
+    table: Table, product: str, query: CommentsQuery, settings: Settings, caller: Caller
+) -> Comments:
+    """Return a page of comments, newest first.
 
-    Costs 0.5 RCU per 4 KB of comments read, at least 0.5 a query: unfiltered, one query of the page itself;
-    filtered, 0.5 to 2 of statistics, and then the cheaper of the ways in comment_plans.py, at most twice what
-    its sub-queries cost, 0.5 to 20 beside the page. Raises BadRequest, BadCursor, and Forbidden for a plan
-    asked for by anybody but an admin.
+    Cost: 0.5 RCU per 4 KB of comments read, at least 0.5 a query. Without a filter, that is one query of the
+    page itself. With a filter, 0.5 to 2 RCU for statistics and the cheaper plan of planner.py, at most twice
+    the cost of its sub-queries, which is 0.5 to 20 RCU beside the page.
+    Raises: BadRequest, BadCursor; Forbidden when a caller who is no admin asks for the plan.
     """
     ratings = frozenset(map(int, query.rating.split(","))) if query.rating else RATINGS
-    language = tag(query.language) if query.language else ""
+    language = parse_language(query.language) if query.language else ""
     if query.explain and not caller.admin:
-        raise Forbidden("explain: only an admin may see the plan; send an admin's token.")
-    asked = ("comments", product, ",".join(map(str, sorted(ratings))), language)
-    after = cursors.read(settings, asked, query.cursor)
-    tally = Tally()
-    decision = _decision(table, product, ratings, language, query.limit + 1, tally)
-    found, looked_at = _read(table, product, decision, ratings, language, query.limit + 1, after, tally)
+        raise Forbidden("explain: only an admin may see the plan. Send an admin's token.")
+    cursor_scope = ("comments", product, ",".join(map(str, sorted(ratings))), language)
+    after = cursors.read(settings, cursor_scope, query.cursor)
+    cost = ReadCost()
+    decision = _decide(table, product, ratings, language, query.limit + 1, cost)
+    found, last_read = _read(table, product, decision, ratings, language, query.limit + 1, after, cost)
     items = found[: query.limit]
-    place = ident(items[-1]) if len(found) > query.limit else looked_at
+    position = id_of(items[-1]) if len(found) > query.limit else last_read
     return Comments(
-        items=_shown(items),
-        cursor=cursors.write(settings, asked, place),
-        plan=_plan(decision, tally) if query.explain else UNSET,
+        items=_to_comments(items),
+        cursor=cursors.write(settings, cursor_scope, position),
+        plan=_plan(decision, cost) if query.explain else UNSET,
     )
 
 
-def hidden(table: Table, product: str, query: HiddenQuery, settings: Settings) -> Comments:
-    """Answer a page of the comments that an admin has hidden, newest first. Costs 0.5 RCU per 4 KB.
+def list_hidden(table: Table, product: str, query: HiddenQuery, settings: Settings) -> Comments:
+    """Return a page of the comments that an admin has hidden, newest first.
 
-    Raises BadCursor.
+    Cost: 0.5 RCU per 4 KB.
+    Raises: BadCursor.
     """
-    asked = ("hidden", product)
-    after = cursors.read(settings, asked, query.cursor)
+    cursor_scope = ("hidden", product)
+    after = cursors.read(settings, cursor_scope, query.cursor)
     pk = statistics_key(product).pk
     page = table.query(pk, _bounds(after, HIDDEN), limit=query.limit, newest_first=True)
-    place = ident(page.items[-1]) if page.next else ""
-    return Comments(items=_shown(page.items), cursor=cursors.write(settings, asked, place))
+    position = id_of(page.items[-1]) if page.next else ""
+    return Comments(items=_to_comments(page.items), cursor=cursors.write(settings, cursor_scope, position))
 
 
-def _decision(
-    table: Table, product: str, ratings: frozenset[int], language: str, limit: int, tally: Tally
+def _decide(
+    table: Table, product: str, ratings: frozenset[int], language: str, limit: int, cost: ReadCost
 ) -> Decision:
-    """Decide from the statistics; without a filter there is nothing to decide, and nothing is read."""
+    """Choose a plan from the statistics. Without a filter there is one plan, and nothing is read."""
     if ratings == RATINGS and not language:
         return Decision("all")
     whole = statistics_key(product)
     if language:
         one = statistics_key(product, language)
         found = table.get_many([whole, one])
-        tally.add(Page([], None, 2 * planner.UNIT))
+        cost.add(Page([], None, 2 * planner.UNIT))
         return planner.decide(found.get(whole, {}), {language: found.get(one, {})}, ratings, limit)
     page = table.query(whole.pk, (whole.sk, f"{whole.sk}#~"), limit=LANGUAGES + 1)
-    by_key = {item["sk"]: item for item in tally.add(page)}
+    by_key = {item["sk"]: item for item in cost.add(page)}
     every = by_key.pop(whole.sk, {})
     languages = {sk.removeprefix("S#"): item for sk, item in by_key.items()}
     return planner.decide(every, languages, ratings, limit, complete=page.next is None)
@@ -121,111 +134,111 @@ def _read(
     language: str,
     limit: int,
     after: str,
-    tally: Tally,
+    cost: ReadCost,
 ) -> tuple[list[Item], str]:
-    """Read up to `limit` comments and maybe more; also the place looked at last, where it stopped early."""
+    """Read about `limit` comments. Return them with the last id read where the reading stopped early."""
     match decision.way:
         case "none":
             return [], ""
         case "all":
-            return tally.add(_newest_of(table, product, after, limit)), ""
+            return cost.add(_query_newest(table, product, after, limit)), ""
         case "merge":
-            return _merged(table, product, decision, limit, after, tally), ""
+            return _merge(table, product, decision, limit, after, cost), ""
     found: list[Item] = []
     left = decision.reads
     languages = frozenset({language} if language else ())
     while left > 0 and len(found) < limit:
-        size = min(left, planner.chunk(limit - len(found), decision))
-        page = _newest_of(table, product, after, size)
-        items = tally.add(page)
-        found += planner.only(items, languages, ratings)
+        size = min(left, planner.next_chunk_size(limit - len(found), decision))
+        page = _query_newest(table, product, after, size)
+        items = cost.add(page)
+        found += planner.filter_comments(items, languages, ratings)
         if page.next is None:
             return found, ""
-        left, after = left - len(items), ident(items[-1])
+        left, after = left - len(items), id_of(items[-1])
     if len(found) < limit and "merge" in decision.expected:
-        found += _merged(table, product, decision, limit - len(found), after, tally)
+        found += _merge(table, product, decision, limit - len(found), after, cost)
         return found, ""
     return found, after
 
 
-def _merged(
-    table: Table, product: str, decision: Decision, limit: int, after: str, tally: Tally
+def _merge(
+    table: Table, product: str, decision: Decision, limit: int, after: str, cost: ReadCost
 ) -> list[Item]:
-    """Read the newest `limit` comments of several ratings and languages, fewer if there are no more.
+    """Read the newest `limit` comments of several ratings and languages.
 
-    All sub-queries that have nothing left to show are made at once. A comment that is being edited may stand
-    in two of them for a moment: it is taken once.
+    Sub-queries that have no unread items left run in parallel. A comment that is being edited may be in two
+    of them for a moment. It is returned once.
     """
-    streams = [
-        Stream(
+    sub_queries = [
+        SubQuery(
             cell_key(product, cell.language, cell.rating),
-            planner.share(cell, limit, decision.matching),
+            planner.first_size(cell, limit, decision.matching),
             after,
         )
         for cell in decision.cells
     ]
     found: list[Item] = []
     while len(found) < limit:
-        if hungry := [stream for stream in streams if stream.more and not stream.items]:
-            _fill(table, hungry, limit - len(found), tally)
-        heads = [stream for stream in streams if stream.items]
+        if exhausted := [sub_query for sub_query in sub_queries if sub_query.more and not sub_query.items]:
+            _fill(table, exhausted, limit - len(found), cost)
+        heads = [sub_query for sub_query in sub_queries if sub_query.items]
         if not heads:
             break
-        item = max(heads, key=lambda stream: str(stream.items[0]["sk"])).items.popleft()
+        item = max(heads, key=lambda sub_query: str(sub_query.items[0]["sk"])).items.popleft()
         if not found or found[-1]["sk"] != item["sk"]:
             found.append(item)
     return found
 
 
-def _fill(table: Table, streams: Sequence[Stream], missing: int, tally: Tally) -> None:
-    """Make sub-queries in parallel, each for twice as much as before, but no more than is missing."""
-    asks = [
+def _fill(table: Table, sub_queries: Sequence[SubQuery], missing: int, cost: ReadCost) -> None:
+    """Run sub-queries in parallel, each for twice as many items as before, at most for `missing`."""
+    queries = [
         partial(
             table.query,
-            stream.pk,
-            _bounds(stream.after),
+            sub_query.pk,
+            _bounds(sub_query.after),
             index="gsi2",
-            limit=min(stream.size, missing),
+            limit=min(sub_query.size, missing),
             newest_first=True,
         )
-        for stream in streams
+        for sub_query in sub_queries
     ]
-    for stream, page in zip(streams, at_once(lambda ask: ask(), asks), strict=True):
-        stream.items.extend(tally.add(page))
-        stream.more, stream.size = page.next is not None, 2 * stream.size
+    for sub_query, page in zip(sub_queries, at_once(lambda query: query(), queries), strict=True):
+        sub_query.items.extend(cost.add(page))
+        sub_query.more, sub_query.size = page.next is not None, 2 * sub_query.size
         if page.items:
-            stream.after = ident(page.items[-1])
+            sub_query.after = id_of(page.items[-1])
 
 
-def _newest_of(table: Table, product: str, after: str, limit: int) -> Page:
-    """Read a product's comments, newest first, whatever their ratings and languages."""
+def _query_newest(table: Table, product: str, after: str, limit: int) -> Page:
+    """Read a product's comments of all ratings and languages, newest first."""
     return table.query(statistics_key(product).pk, _bounds(after), limit=limit, newest_first=True)
 
 
 def _bounds(after: str, prefix: str = COMMENT) -> tuple[str, str]:
-    """Bound sort keys to those of comments, and to strictly before one of them if there is one."""
+    """Return the range of sort keys of comments that are older than `after`, or of all comments."""
     if not after:
         return prefix, f"{prefix}~"
     return prefix, f"{prefix}{after[:-1]}{chr(ord(after[-1]) - 1)}~"
 
 
-def _shown(items: Sequence[Item]) -> list[Comment]:
-    """Show comments; one that is malformed (nothing here writes such) must not keep the others from sight."""
+def _to_comments(items: Sequence[Item]) -> list[Comment]:
+    """Build the API's representation of comments. A malformed one is logged and left out."""
     found = []
     for item in items:
         try:
-            found.append(shown(item))
+            found.append(to_comment(item))
         except (KeyError, ValueError, OverflowError):
             logs.logger().warning("a comment is malformed", extra={"pk": item["pk"], "sk": item["sk"]})
     return found
 
 
-def _plan(decision: Decision, tally: Tally) -> Plan:
+def _plan(decision: Decision, cost: ReadCost) -> Plan:
     return Plan(
         way=decision.way,
         sub_queries=len(decision.cells),
         skipped=decision.skipped,
         expected=dict(decision.expected),
-        queries=tally.queries,
-        rru=tally.units,
+        queries=cost.queries,
+        rru=cost.units,
     )

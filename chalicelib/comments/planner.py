@@ -1,13 +1,17 @@
-"""How a page of comments is found: decided from the statistics alone, by what each way is expected to cost.
+"""The plan of a page of comments, chosen from the statistics alone by expected cost.
 
-`all`     the product's own partition, newest first: no filter is asked for
-`filter`  the same, and what does not match is left out: good when most comments match
-`merge`   a sub-query of gsi2 for each rating and language that has comments, merged by time: good when few do
-`none`    no comment matches: nothing is read
+| plan | reads | cheapest when |
+|---|---|---|
+| `all` | the product's partition, newest first | there is no filter |
+| `filter` | the same, and leaves out comments that do not match | most comments match |
+| `merge` | one sub-query of gsi2 for each rating and language that has comments, merged by time | few match |
+| `none` | nothing | no comment matches |
 
-A filtered reading stops when it has cost as much as the merge would, and the merge goes on from there: so bad
-luck (all matching comments are old) at most doubles the cost of a page. Where the merge would need too many
-sub-queries the page ends there, and its cursor goes on.
+Invariant: a page costs at most twice what the cheaper plan is expected to cost. A filtered reading stops when
+it has cost as much as the merge would, and the merge goes on from there. This covers the case that all
+matching comments are old. Where the merge would need too many sub-queries, the page ends early with a cursor.
+
+Nothing here reads or writes the table.
 """
 
 import math
@@ -15,17 +19,17 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from chalicelib.comments.comments import OVERHEAD
-from chalicelib.comments.statistics import counts
+from chalicelib.comments.statistics import read_counts
 from chalicelib.dynamo.items import Item
 
-SUB_QUERIES = 40  # of one page: 20 RCU at least
-MOST = 64.0  # RCU of a filtered reading, at most: half a megabyte, some 1,000 comments
+SUB_QUERIES = 40  # of one page, at most: they cost at least 20 RCU
+MOST = 64.0  # RCU of a filtered reading, at most: half a megabyte, about 1,000 comments
 Way = Literal["all", "filter", "merge", "none"]
-BLOCK, UNIT = 4096, 0.5  # bytes, and the RCU that each begun one costs
+BLOCK, UNIT = 4096, 0.5  # a started block of so many bytes costs so many RCU
 
 
 class Cell(NamedTuple):
-    """The comments of one language and rating, and how many there are."""
+    """A language and rating, and the number of its comments."""
 
     language: str
     rating: int
@@ -33,9 +37,10 @@ class Cell(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """How to find a page, and why: among `total` comments `matching` ones, of which each cell has some.
+    """A plan. Of `total` comments `matching` ones match, and each of `cells` has at least one of them.
 
-    `skipped` cells have none. A filtered reading looks at `reads` comments at most.
+    `skipped` is the number of cells without comments. A filtered reading reads at most `reads` comments.
+    `expected` has the RCU that each possible plan is expected to cost.
     """
 
     way: Way
@@ -50,58 +55,59 @@ class Decision(NamedTuple):
 def decide(
     whole: Item, languages: Mapping[str, Item], ratings: frozenset[int], limit: int, *, complete: bool = True
 ) -> Decision:
-    """Decide how to find `limit` comments of these ratings in these languages, from their counts.
+    """Choose the plan for `limit` comments of these ratings in these languages.
 
-    `whole` has the counts of all languages; without `complete` there are languages beyond those given.
+    `whole` has the counts of all languages. Without `complete` there are more languages than those given.
     """
-    asked = [
-        Cell(language, rating, counts(item)[rating - 1])
+    requested = [
+        Cell(language, rating, read_counts(item)[rating - 1])
         for language, item in sorted(languages.items())
         for rating in sorted(ratings)
     ]
-    cells = tuple(cell for cell in asked if cell.matches > 0)
-    total, skipped = sum(counts(whole)), len(asked) - len(cells)
-    matching = sum(cell.matches for cell in cells) if complete else sum(counts(whole)[r - 1] for r in ratings)
+    cells = tuple(cell for cell in requested if cell.matches > 0)
+    votes = read_counts(whole)
+    total, skipped = sum(votes), len(requested) - len(cells)
+    matching = sum(cell.matches for cell in cells) if complete else sum(votes[r - 1] for r in ratings)
     if matching <= 0:
         return Decision("none", cells, skipped, total=total)
     size = max(OVERHEAD, whole.get("size", 0) / max(1, total))
-    reach = min(total, _looked_at(limit, matching, total))
-    expected = {"filter": units(reach * size)}
+    needed = min(total, _estimate_reads(limit, matching, total))
+    expected = {"filter": estimate_units(needed * size)}
     if complete and len(cells) <= SUB_QUERIES:
-        expected["merge"] = sum(units(share(cell, limit, matching) * size) for cell in cells)
+        expected["merge"] = sum(estimate_units(first_size(cell, limit, matching) * size) for cell in cells)
     way: Way = "merge" if expected.get("merge", math.inf) < expected["filter"] else "filter"
     reads = math.ceil(min(expected.get("merge", math.inf), MOST) / UNIT * BLOCK / size)
     return Decision(way, cells, skipped, matching, total, reads, expected)
 
 
-def share(cell: Cell, limit: int, matching: int) -> int:
-    """Say how many comments of a cell to ask for at first, so that a page of `limit` seldom needs more.
+def first_size(cell: Cell, limit: int, matching: int) -> int:
+    """Return how many comments of a cell to read first, so that a page of `limit` seldom needs more.
 
-    What is expected of `limit` random ones among all that match, and two standard deviations; where that is
-    all of the cell, one more, so that its end is seen.
+    This is the cell's expected share of `limit` random matching comments, plus two standard deviations. Where
+    that is the whole cell, one is added so that the query sees its end.
     """
     expected = limit * cell.matches / max(1, matching)
     return max(1, min(cell.matches + 1, limit, math.ceil(expected + 2 * math.sqrt(expected))))
 
 
-def units(size: float) -> float:
-    """Compute the RCU of one query that reads so many bytes."""
+def estimate_units(size: float) -> float:
+    """Return the RCU of one query that reads so many bytes."""
     return max(1, math.ceil(size / BLOCK)) * UNIT
 
 
-def chunk(missing: int, decision: Decision) -> int:
-    """Say how many comments a filtered reading looks at next, to find so many more."""
-    return _looked_at(missing, decision.matching, decision.total)
+def next_chunk_size(missing: int, decision: Decision) -> int:
+    """Return how many comments a filtered reading reads next, to find `missing` more."""
+    return _estimate_reads(missing, decision.matching, decision.total)
 
 
-def _looked_at(missing: int, matching: int, total: int) -> int:
-    """Say among how many comments so many matching ones are found, most times."""
+def _estimate_reads(missing: int, matching: int, total: int) -> int:
+    """Return how many comments to read so that `missing` matching ones are among them most of the time."""
     needed = missing + (math.sqrt(missing) if matching < total else 0)
     return max(missing, math.ceil(needed * total / matching))
 
 
-def only(items: Iterable[Item], languages: frozenset[str], ratings: frozenset[int]) -> list[Item]:
-    """Leave out the comments that do not match; no languages stand for all."""
+def filter_comments(items: Iterable[Item], languages: frozenset[str], ratings: frozenset[int]) -> list[Item]:
+    """Return the comments that match. An empty set of languages means all languages."""
     return [
         item
         for item in items

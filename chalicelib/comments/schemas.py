@@ -1,4 +1,4 @@
-"""What enters and what leaves: comments and ratings."""
+"""Requests and responses of the comments API."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -9,13 +9,14 @@ from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, St
 from chalicelib.comments import languages
 
 LONGEST = 5_000  # characters of a text
+RATINGS_PATTERN = "^[1-5](,[1-5]){0,4}$(?!\\n)"
 
 Product = Annotated[StoredIdentifier, Meta(description="The product", examples=["garment-767"])]
-Author = Annotated[StoredIdentifier, Meta(description="Who wrote it: the `sub` of a token", examples=["me"])]
+Author = Annotated[StoredIdentifier, Meta(description="The author: the `sub` of a token", examples=["me"])]
 CommentId = Annotated[
     str,
     Meta(
-        description="The comment: a ULID, so that ids have the order of time",
+        description="The comment's id, a ULID: ids sort by time",
         pattern=ulids.PATTERN,
         examples=["01KAJQF8G0Z9M4T3V7C2X5N8QR"],
     ),
@@ -24,25 +25,25 @@ Rating = Annotated[int, Meta(description="1 to 5", ge=1, le=5, examples=[5])]
 Language = Annotated[
     str,
     Meta(
-        description="A BCP 47 tag, in any case; answers have the usual one, and for an irregular tag such as "
-        "i-klingon the tag that has replaced it. Tags are compared whole: en-GB is not among en",
+        description="A BCP 47 tag, in upper or lower case. Responses have the recommended case, and for an "
+        "irregular tag such as i-klingon its replacement. Tags are compared whole: en does not include en-GB",
         min_length=2,
         max_length=languages.LONGEST,
-        extra_json_schema={"pattern": languages.PATTERN},  # checked by `comments.tag`, which says it better
+        extra_json_schema={"pattern": languages.PATTERN},  # checked by `parse_language`
         examples=["en"],
     ),
 ]
 Text = Annotated[
     str,
     Meta(
-        description="Up to 5,000 characters, maybe none; of control characters only line ends and tabs. It "
-        "is kept in NFC, line ends as line feeds, without blanks around it",
+        description="Up to 5,000 characters, or an empty text. Line ends and tabs are the only control "
+        "characters. It is stored in NFC, with line feeds as line ends and without white space around it",
         max_length=LONGEST,
         pattern=r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)",
         examples=["Fits well."],
     ),
 ]
-Count = Annotated[int, Meta(description="How many comments", ge=0, examples=[17])]
+Count = Annotated[int, Meta(description="The number of comments", ge=0, examples=[17])]
 
 ONE = {
     "id": "01KAJQF8G0Z9M4T3V7C2X5N8QR",
@@ -76,7 +77,7 @@ class CommentPath(Schema):
 
 
 class CommentBody(Schema):
-    """What an author says of a product: a rating, and why."""
+    """An author's comment on a product: a rating and a text."""
 
     EXAMPLES: ClassVar = {"a comment": {"rating": 5, "language": "en", "text": "Fits well."}}
 
@@ -86,7 +87,7 @@ class CommentBody(Schema):
 
 
 class CommentEdit(Schema):
-    """What its author changes of a comment: one of these or more."""
+    """A change by the author: one or more of these fields."""
 
     MORE: ClassVar = {"anyOf": [{"required": [name]} for name in ("rating", "language", "text")]}
 
@@ -96,17 +97,17 @@ class CommentEdit(Schema):
 
 
 class CommentVisibility(Schema):
-    """Whether an admin hides a comment: then its author and admins alone see it, and it counts nowhere."""
+    """A change by an admin. Only its author and admins see a hidden comment, and no statistics include it."""
 
-    hidden: Annotated[bool, Meta(description="Out of sight, or back again")]
+    hidden: Annotated[bool, Meta(description="True hides the comment, false shows it again")]
 
 
 class CommentPatch(CommentEdit):
-    """What is to change: the words and the rating by their author, or whether it is hidden by an admin."""
+    """A change of a comment: rating, language and text by the author, or `hidden` by an admin."""
 
     ONE_OF: ClassVar = {CommentEdit: ["rating", "language", "text"], CommentVisibility: ["hidden"]}
     MORE: ClassVar = {}
-    EXAMPLES: ClassVar = {"another rating": {"rating": 4}, "out of sight (admin)": {"hidden": True}}
+    EXAMPLES: ClassVar = {"another rating": {"rating": 4}, "hide (admin)": {"hidden": True}}
 
     hidden: bool | UnsetType = UNSET
 
@@ -122,60 +123,60 @@ class Comment(Schema):
     language: Language
     text: Text
     created: Instant
-    edited: Annotated[Instant | None, Meta(description="When it was changed last; null: never")]
+    edited: Annotated[Instant | None, Meta(description="The time of the last edit, or null")]
     hidden: Annotated[bool, Meta(description="Whether an admin has hidden it", examples=[False])]
 
 
 class CommentsQuery(Schema):
-    """Which comments: of these ratings, and in one language, unless all."""
+    """Filters of a list of comments. Without any, the list has all comments."""
 
     rating: (
         Annotated[
             str,
             Meta(
-                description="Ratings, parted by commas; without them, all",
-                pattern="^[1-5](,[1-5]){0,4}$(?!\\n)",
+                description="Ratings, separated by commas. The default is all ratings",
+                pattern=RATINGS_PATTERN,
                 examples=["4,5"],
             ),
         ]
         | None
     ) = None
     language: Language | None = None
-    limit: Annotated[int, Meta(description="At most so many comments", ge=1, le=100)] = 20
+    limit: Annotated[int, Meta(description="The maximum number of comments", ge=1, le=100)] = 20
     cursor: Cursor = None
-    explain: Annotated[bool, Meta(description="Show how they are found, and what it costs: for admins")] = (
-        False
-    )
+    explain: Annotated[bool, Meta(description="Include the plan and its cost. Only for admins")] = False
 
 
 class HiddenQuery(Schema):
-    """The comments that an admin has hidden, newest first."""
+    """A page of the comments that an admin has hidden, newest first."""
 
-    limit: Annotated[int, Meta(description="At most so many comments", ge=1, le=100)] = 20
+    limit: Annotated[int, Meta(description="The maximum number of comments", ge=1, le=100)] = 20
     cursor: Cursor = None
 
 
 class Plan(Schema):
-    """How a page of comments was found, and what that cost."""
+    """The plan that found a page of comments, and its cost."""
 
     way: Annotated[
         Literal["all", "filter", "merge", "none"],
         Meta(
-            description="all: the product's comments as they are; filter: the same, those that do not match "
-            "left out; merge: one sub-query for each rating and language, in parallel; none: nothing matches"
+            description="all: all comments of the product; filter: the same without those that do not match; "
+            "merge: one sub-query for each rating and language, in parallel; none: no comment matches"
         ),
     ]
-    sub_queries: Annotated[int, Meta(description="Ratings and languages that have matching comments", ge=0)]
-    skipped: Annotated[int, Meta(description="Those whose count is zero: nobody asks for them", ge=0)]
-    expected: Annotated[
-        dict[str, float], Meta(description="The RRU that each way was expected to cost; the least won")
+    sub_queries: Annotated[
+        int, Meta(description="The number of cells (rating and language) with comments", ge=0)
     ]
-    queries: Annotated[int, Meta(description="Queries that were made, that of the statistics too", ge=0)]
-    rru: Annotated[float, Meta(description="Read request units that DynamoDB counted for them", ge=0)]
+    skipped: Annotated[
+        int, Meta(description="The number of cells (rating and language) without comments", ge=0)
+    ]
+    expected: Annotated[dict[str, float], Meta(description="The RRU that each plan was expected to cost")]
+    queries: Annotated[int, Meta(description="The number of queries, with that of the statistics", ge=0)]
+    rru: Annotated[float, Meta(description="The read request units that DynamoDB counted", ge=0)]
 
 
 class Comments(Schema):
-    """A page of comments, newest first. It may have fewer than `limit`, even none, and yet a next page."""
+    """A page of comments, newest first. It may have fewer than `limit` comments and still a next page."""
 
     EXAMPLES: ClassVar = {"the last page": {"items": [ONE], "cursor": None}}
 
@@ -185,13 +186,13 @@ class Comments(Schema):
 
 
 class StatisticsQuery(Schema):
-    """In one language, or in all."""
+    """Statistics in one language, or in all."""
 
     language: Language | None = None
 
 
 class Ratings(Schema):
-    """How many comments have each rating."""
+    """The number of comments with each rating."""
 
     one: Count = field(name="1")
     two: Count = field(name="2")
@@ -201,7 +202,7 @@ class Ratings(Schema):
 
 
 class RatingStatistics(Schema):
-    """What a product's ratings add up to."""
+    """A product's ratings: counts and averages."""
 
     EXAMPLES: ClassVar = {
         "a product": {
@@ -215,29 +216,29 @@ class RatingStatistics(Schema):
     ratings: Ratings
     total: Count
     average: Annotated[
-        float | None, Meta(description="The mean rating, to four decimals; null without a comment")
+        float | None, Meta(description="The mean rating to four decimals, or null without a comment")
     ]
     bayesian_average: Annotated[
-        float, Meta(description="The mean with one more vote for each rating; 3 without a comment")
+        float, Meta(description="The mean with one more vote for each rating: 3 without a comment")
     ]
 
 
 class LeadersQuery(Schema):
-    """In one language, or in all."""
+    """A list of leading products, in one language or in all."""
 
-    limit: Annotated[int, Meta(description="At most so many products", ge=1, le=100)] = 10
+    limit: Annotated[int, Meta(description="The maximum number of products", ge=1, le=100)] = 10
     language: Language | None = None
 
 
 class Leader(Schema):
-    """A product, by its comments with the rating 5."""
+    """A product and the number of its comments with the rating 5."""
 
     product: Product
-    five_star: Annotated[int, Meta(description="How many comments with the rating 5", ge=1, examples=[10])]
+    five_star: Annotated[int, Meta(description="The number of its ratings of 5", ge=1, examples=[10])]
 
 
 class Leaders(Schema):
-    """Products, most comments with the rating 5 first; of equals, by their names."""
+    """Products by their number of comments with the rating 5, highest first, then by name."""
 
     EXAMPLES: ClassVar = {"one product": {"items": [{"product": "garment-767", "fiveStar": 10}]}}
 

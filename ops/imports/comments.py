@@ -100,7 +100,7 @@ def parse(fields: dict[str, str]) -> Row | Skip:
             return Skip.BAD_AUTHOR
         if rating.strip() not in ("1", "2", "3", "4", "5"):
             return Skip.BAD_RATING
-        value = {"rating": int(rating), "language": comments.tag(language.strip()), "text": text}
+        value = {"rating": int(rating), "language": comments.parse_language(language.strip()), "text": text}
         return Row(product, author, msgspec.convert(value, CommentBody))
     except BadRequest:
         return Skip.BAD_LANGUAGE

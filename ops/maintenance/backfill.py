@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chalicelib.comments import changes
+from chalicelib.comments import comments
 from chalicelib.comments.comments import COMMENT
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
@@ -48,7 +48,7 @@ def run(table: Table, segments: int, rate: float | None, tick: Callable[[Done], 
         if not (item["pk"].startswith("PRODUCT#") and item["sk"].startswith(COMMENT)) or "counted" in item:
             return ""
         pace.wait()
-        touched = changes.touch(table, item)
+        touched = comments.add_to_sums(table, item)
         return "malformed" if touched is None else "touched" if touched else ""
 
     return _done(parts.run(table, PLACE, segments, touch, lambda counts: tick(_done(counts))))

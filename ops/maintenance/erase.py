@@ -32,7 +32,7 @@ from chalicelib.api import codec
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress
 from chalicelib.challenges.schemas import PlayerParams
-from chalicelib.comments import changes, comments
+from chalicelib.comments import comments
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
@@ -155,7 +155,7 @@ def _go(table: Table, item: Item, person: Person) -> str:
             challenge = key.pk.partition("#PLAYER#")[0].removeprefix("CHALLENGE#")
             _withdraw(table, challenge, person.name, key)
         case "comments":
-            _delete_comment(table, person, comments.product_of(item), comments.ident(item))
+            _delete_comment(table, person, comments.product_of(item), comments.id_of(item))
         case "authors":
             _delete_comment(table, person, comments.product_of(item), str(item["id"]))
             table.delete(key, condition="id = :id", values={":id": item["id"]})
@@ -176,7 +176,7 @@ def _withdraw(table: Table, challenge: str, player: str, key: Key) -> None:
 
 def _delete_comment(table: Table, person: Person, product: str, id: str) -> None:
     """Delete a comment, if it is there and the person's; its author's place is freed with it."""
-    there = comments.stored(table, product, id)
+    there = comments.find_stored(table, product, id)
     if there and there.get("author") == person.name:
         with contextlib.suppress(NotFound):
-            changes.delete(table, product, id, Caller(person.name, admin=True))
+            comments.delete(table, product, id, Caller(person.name, admin=True))

@@ -130,7 +130,7 @@ def comments(history: History) -> Iterator[str]:
             elif item["sk"].startswith("AUTHOR#"):
                 authors[product, item["sk"].removeprefix("AUTHOR#")] = item["id"]
     for key, some in stored.items():
-        if [comments_of.ident(one) for one in some] != [authors.get(key)]:
+        if [comments_of.id_of(one) for one in some] != [authors.get(key)]:
             yield f"{key} has {[one['sk'] for one in some]}, and the author's item names {authors.get(key)}"
     missing = authors.keys() - stored - known.moderated_comments
     yield from (f"the author's item of {key} names a comment that is not stored" for key in missing)

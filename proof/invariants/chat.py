@@ -129,7 +129,7 @@ def _at_rest(id: str, item: Item, stored: dict[str, Item], history: History) -> 
 
 def _waits_alone(id: str, item: Item, history: History) -> Iterator[str]:
     """Check that no suitable partner of a waiting connection waits too."""
-    if found := waiting_pool.suitable(history.table, item, history.world.clock(), history.settings):
+    if found := waiting_pool.find_candidates(history.table, item, history.world.clock(), history.settings):
         yield f"{id} waits, and so does {[waiting_pool.id_of(one) for one in found]}"
 
 

@@ -40,7 +40,7 @@ def permissions(history: History) -> Iterator[str]:
             or not item["sk"].startswith(("COMMENT#", "HIDDEN#"))
         ):
             continue
-        path = comment_schemas.CommentPath(product=product, id=comments.ident(item))
+        path = comment_schemas.CommentPath(product=product, id=comments.id_of(item))
         patch = comment_schemas.CommentPatch(rating=1)
         requests[f"edit {path.id}"] = partial(app.patch_comment, path, patch, STRANGER, None)
         requests[f"delete {path.id}"] = partial(app.delete_comment, path, STRANGER)

@@ -15,7 +15,7 @@ import pytest
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
-from chalicelib.comments import changes, comments
+from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody, CommentPatch
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Page, Table
@@ -63,12 +63,12 @@ def test_a_comment_that_is_hidden_and_shown_again_and_again_is_never_missing(tab
     for _ in range(ROUNDS):
         seen += at_once(
             *(
-                partial(changes.patch, table, "p", id, CommentPatch(hidden=i % 2 == 0), ADMIN, None, now())
+                partial(comments.patch, table, "p", id, CommentPatch(hidden=i % 2 == 0), ADMIN, None, now())
                 for i in range(MANY)
             )
         )
     assert seen == {200: MANY * ROUNDS}
-    assert comments.stored(table, "p", id)
+    assert comments.find_stored(table, "p", id)
 
 
 def test_a_look_at_a_comment_finds_it_while_it_is_hidden_and_shown(table: Table) -> None:
@@ -80,12 +80,12 @@ def test_a_look_at_a_comment_finds_it_while_it_is_hidden_and_shown(table: Table)
     def move(**_: Any) -> None:
         nonlocal hidden
         hidden = not hidden
-        changes.patch(other, "p", id, CommentPatch(hidden=hidden), ADMIN, None, now())
+        comments.patch(other, "p", id, CommentPatch(hidden=hidden), ADMIN, None, now())
 
     other = Table(table.name, table.client, table._pause)
     moving = MovesAfterEachRead(table, move)
     move()
-    for read in (comments.stored(moving, "p", id), comments.find(moving, "p", id, ADMIN).body):
+    for read in (comments.find_stored(moving, "p", id), comments.find(moving, "p", id, ADMIN).body):
         assert read
 
 

@@ -28,8 +28,7 @@ from moto import mock_aws
 
 import app
 from chalicelib.aggregates import engine, quarantine
-from chalicelib.chat import protocol
-from chalicelib.chat.actions import ACTIONS
+from chalicelib.chat.handlers import ACTIONS, MAX_FRAME
 from chalicelib.dynamo.items import Item, Key, pack, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table, _packed, connect
 from chalicelib.errors import Busy, Rejected
@@ -587,7 +586,7 @@ def test_a_frame_of_any_content_gets_one_answer_of_a_known_code(
             answer = json.loads(frame)
             assert set(answer) == {"type", "code"}
             assert (answer["type"], answer["code"] in ("bad_request", "too_long")) == ("error", True)
-            too_long = len(str(body).encode(errors="surrogatepass")) > protocol.FRAME
+            too_long = len(str(body).encode(errors="surrogatepass")) > MAX_FRAME
             assert (answer["code"] == "too_long") == too_long
 
     connect.cache_clear()

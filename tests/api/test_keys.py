@@ -54,7 +54,7 @@ URL = "https://" + "a" * 60 + ".example/" + "a" * (urls.LONGEST - 77)
 URL += "a" * (urls.LONGEST - len(URL))
 CONNECTION = "x" * 128  # API Gateway's have 16
 LOBBY = "𝕏" * 64
-TURN = waiting_pool.turn(CONNECTION, NOW)
+TURN = waiting_pool.new_state_id(CONNECTION, NOW)
 LANGUAGE = "x-aaaaaaaa-aaaaaaaa-aaaaaaaa-aaaaaa"
 BODY = BoardBody(title="t", min=Decimal(-MOST), max=Decimal(MOST), shards=32)
 BOARD = boards.Board(name=STORED_NAME, season=scores.MAX_SEASONS, started="", **msgspec.structs.asdict(BODY))
@@ -88,7 +88,7 @@ LONGEST: dict[str, Any] = {
     "client": "c" * 128,
     "view": View(URL, NOW, "c" * 128),
     "lobby": LOBBY,
-    "turn": TURN,
+    "state_id": TURN,
     "topic": f"views:{URL}",
     "hidden": True,
     "record": b"\xff" * 12,
@@ -178,7 +178,7 @@ def test_keys_that_no_function_of_their_own_makes_are_short() -> None:
     now = datetime(2026, 11, 21, tzinfo=UTC)
     me: Item = {"turn": TURN, "lobby": LOBBY, "who": "w", "partner": {"who": "w"}}
     settings = Settings(secret="s" * 32)
-    report = reports.action(me, None, ReportFrame(reason="r"), now, settings)["Put"]["Item"]
+    report = reports.build_put(me, None, ReportFrame(reason="r"), now, settings)["Put"]["Item"]
     for pk, sk in (guard.page, (report["pk"], report["sk"])):
         assert len(pk.encode()) <= PARTITION
         assert len(sk.encode()) <= SORT
@@ -205,7 +205,7 @@ def test_the_longest_index_keys_are_ones_that_dynamodb_takes() -> None:
                     seen.add(attribute)
                     assert len(amount.value.encode()) <= PARTITION  # type: ignore[union-attr]
     assert seen == {"gsi1pk"}
-    cell = comments.stamp(STORED_NAME, LANGUAGE, 5)["gsi2pk"]
+    cell = comments.counted_attributes(STORED_NAME, LANGUAGE, 5)["gsi2pk"]
     assert len(cell.encode()) <= PARTITION
     assert len(connections.INDEX) <= PARTITION
 
@@ -392,7 +392,7 @@ def test_what_0_1_0_stored_under_a_longer_name_is_read_and_removed_and_not_made_
         name,
         "admin-1",
     ]
-    assert subscriptions.identifier(name) == name
+    assert subscriptions.parse_identifier(name) == name
     assert site.call("DELETE", page, Authorization=admin)[0] == 204
     assert site.call("GET", page)[0] == 404
 
@@ -406,4 +406,4 @@ def test_a_token_of_such_a_name_is_refused_with_the_rule() -> None:
 
 def test_a_topic_of_no_name_is_refused() -> None:
     with pytest.raises(BadRequest):
-        subscriptions.identifier("a b")
+        subscriptions.parse_identifier("a b")

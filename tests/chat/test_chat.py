@@ -1,12 +1,14 @@
-"""Chat, connection by connection: the contract's frames, and every state that an event can meet."""
+"""The contract of chat: its frames, and every event in every state."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from types import SimpleNamespace
+from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +19,8 @@ import app
 from bench.meter import Meter
 from chalicelib import settings, times
 from chalicelib.api import auth
-from chalicelib.chat import matching, outbox, reports, resume, waiting_pool
-from chalicelib.chat import matchmaker as lobby
-from chalicelib.chat.connections import QUOTED, Refusals, arrived, key
+from chalicelib.chat import connections, matching, matchmaker, outbox, reports, resume, waiting_pool
+from chalicelib.chat.connections import QUOTED, RefusalCache, key, received_at
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import Busy
@@ -32,7 +33,7 @@ from tests.support.records import scan
 
 @pytest.fixture
 def admin(chat: Chat) -> Iterator[Callable[[str], Any]]:
-    """Call the API as an admin."""
+    """Yield a function that calls the API as an admin."""
     bearer = "Bearer " + auth.mint(settings.current(), "admin-1", scope="admin")
     with Client(app.app) as client:
 
@@ -47,8 +48,8 @@ def admin(chat: Chat) -> Iterator[Callable[[str], Any]]:
 @pytest.fixture
 def chat(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
     connect.cache_clear()
-    # moto breaks under threads; what is done at once elsewhere is done one after the other here.
-    monkeypatch.setattr(lobby, "at_once", lambda work, things: [work(thing) for thing in things])
+    # moto fails under threads, so parallel work runs in sequence here.
+    monkeypatch.setattr(matchmaker, "at_once", lambda work, things: [work(thing) for thing in things])
     yield Chat(connect())
     connect.cache_clear()
 
@@ -56,7 +57,7 @@ def chat(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterato
 # -- matched at once -----------------------------------------------------------------------------------
 
 
-def test_two_who_come_are_matched_and_both_are_told(chat: Chat) -> None:
+def test_two_new_connections_are_matched_and_both_are_notified(chat: Chat) -> None:
     [status] = chat.come("a")
     assert {**status, "since": ""} == {"type": "status", "state": "waiting", "since": ""}
     status, note = chat.come("b")
@@ -66,13 +67,13 @@ def test_two_who_come_are_matched_and_both_are_told(chat: Chat) -> None:
     assert chat.pool() == []
 
 
-def test_the_third_waits_and_the_fourth_finds_it(chat: Chat) -> None:
+def test_a_third_connection_waits_and_a_fourth_is_matched_with_it(chat: Chat) -> None:
     for id in "abcd":
         chat.come(id)
     assert [chat.partner(id) for id in "abcd"] == ["b", "a", "d", "c"]
 
 
-def test_whoever_waits_longest_is_matched_first(chat: Chat) -> None:
+def test_the_longest_waiting_connection_is_matched_first(chat: Chat) -> None:
     chat.come("a", interests="chess")
     chat.come("b", interests="music")
     chat.wait(6)
@@ -80,7 +81,7 @@ def test_whoever_waits_longest_is_matched_first(chat: Chat) -> None:
     assert chat.partner("c") == "a"
 
 
-def test_lobbies_do_not_mix(chat: Chat) -> None:
+def test_connections_of_two_lobbies_are_not_matched(chat: Chat) -> None:
     chat.come("a", lobby="red")
     chat.come("b", lobby="blue")
     chat.come("c", lobby="red")
@@ -88,19 +89,19 @@ def test_lobbies_do_not_mix(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("lobby", ["a b", ""])
-def test_a_wrong_lobby_is_not_let_in(chat: Chat, lobby: str) -> None:
+def test_a_handshake_with_a_malformed_lobby_is_refused(chat: Chat, lobby: str) -> None:
     assert chat.connect("a", query={"lobby": lobby}) == 400
     assert chat.item("a") == {}
 
 
-def test_a_page_of_another_origin_is_not_let_in(chat: Chat) -> None:
+def test_a_handshake_from_a_foreign_origin_is_refused(chat: Chat) -> None:
     chat.settings = SETTINGS._replace(stage="prod", origins=("https://www.example.org",))
     assert chat.connect("a", headers={"Origin": "https://evil.example"}) == 403
     assert chat.item("a") == {}
     assert chat.connect("a", headers={"Origin": "https://www.example.org"}) == 200
 
 
-def test_a_connect_that_comes_twice_joins_once(chat: Chat) -> None:
+def test_a_duplicate_connect_event_joins_once(chat: Chat) -> None:
     chat.come("a")
     before = chat.item("a")
     assert chat.connect("a") == 200
@@ -108,14 +109,14 @@ def test_a_connect_that_comes_twice_joins_once(chat: Chat) -> None:
     assert chat.pool() == ["a"]
 
 
-def test_a_connect_that_comes_after_the_disconnect_is_no_ghost(chat: Chat) -> None:
+def test_a_connect_event_after_the_disconnect_does_not_join(chat: Chat) -> None:
     chat.come("a")
     chat.disconnect("a")
     assert chat.connect("a", opens=False) == 200
     assert (chat.state("a"), chat.pool()) == ("gone", [])
 
 
-# -- talking -------------------------------------------------------------------------------------------
+# -- messages ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def pair(chat: Chat) -> Chat:
     return chat
 
 
-def test_a_message_reaches_the_partner_in_order_and_nobody_else(pair: Chat) -> None:
+def test_messages_reach_only_the_partner_and_in_order(pair: Chat) -> None:
     pair.come("c")
     assert [pair.say("a", "message", text=said) for said in ("one", "two", "three")] == [[]] * 3
     assert without_time(pair.wire.read("b")) == [text("one"), text("two"), text("three")]
@@ -135,18 +136,37 @@ def test_a_message_reaches_the_partner_in_order_and_nobody_else(pair: Chat) -> N
     assert pair.wire.read("c") == []
 
 
+def test_a_message_passes_only_the_handlers_the_connections_and_the_gateway(pair: Chat) -> None:
+    """So it passes five of our files from app.py to the table."""
+    pair.say("a", "message", text="the first message checks that the partner has been notified")
+    modules: set[str] = set()
+
+    def record(frame: FrameType, event: str, _: Any) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.parent.name == "chat" and path.parent.parent.name == "chalicelib":
+            modules.add(path.stem)
+
+    sys.setprofile(record)
+    try:
+        pair.raw("a", '{"action": "message", "text": "hello"}')
+    finally:
+        sys.setprofile(None)
+    assert without_time(pair.wire.read("b"))[-1:] == [text("hello")]
+    assert modules == {"handlers", "connections", "gateway"}
+
+
 def test_typing_reaches_the_partner(pair: Chat) -> None:
     assert pair.say("a", "typing") == []
     assert pair.wire.read("b") == [{"type": "typing"}]
 
 
 @pytest.mark.parametrize("action", ["message", "typing", "report"])
-def test_who_has_no_partner_is_told(chat: Chat, action: str) -> None:
+def test_an_action_that_needs_a_partner_is_rejected_without_one(chat: Chat, action: str) -> None:
     chat.come("a")
     assert chat.say("a", action, text="hello", reason="why") == [NOT_MATCHED]
 
 
-def test_a_ping_is_answered(pair: Chat) -> None:
+def test_a_ping_gets_a_pong(pair: Chat) -> None:
     assert pair.say("a", "ping") == [{"type": "pong"}]
 
 
@@ -166,7 +186,7 @@ def test_a_ping_is_answered(pair: Chat) -> None:
         ('{"action": "message", "text": "' + "x" * 9000 + '"}', "too_long"),
     ],
 )
-def test_what_is_wrong_with_a_frame_is_told_and_the_connection_stays(
+def test_a_malformed_frame_gets_an_error_and_the_connection_stays_open(
     pair: Chat, frame: str, code: str
 ) -> None:
     pair.raw("a", frame)
@@ -175,12 +195,12 @@ def test_what_is_wrong_with_a_frame_is_told_and_the_connection_stays(
     assert without_time(pair.wire.read("b")) == [text("still here")]
 
 
-def test_a_text_of_2000_characters_is_not_too_long(pair: Chat) -> None:
+def test_a_text_of_2000_characters_is_accepted(pair: Chat) -> None:
     pair.raw("a", json.dumps({"action": "message", "text": "ü" * 2000}, ensure_ascii=False))
     assert len(pair.wire.read("b")[0]["text"]) == 2000
 
 
-def test_the_31st_frame_in_ten_seconds_is_too_fast_and_a_second_later_it_is_not(chat: Chat) -> None:
+def test_the_31st_frame_in_ten_seconds_is_refused_until_the_window_has_moved(chat: Chat) -> None:
     chat.come("a")
     answers = [chat.say("a", "ping") for _ in range(32)]
     assert answers[:29] == [[{"type": "pong"}]] * 29  # the first frame was the status
@@ -201,7 +221,7 @@ def flood(chat: Chat, id: str) -> None:
         pass
 
 
-def test_ten_frames_in_a_row_that_are_too_fast_close_the_connection(pair: Chat) -> None:
+def test_ten_refused_frames_in_a_row_close_the_connection(pair: Chat) -> None:
     pair.come("c")
     flood(pair, "a")  # the first refusal
     for _ in range(8):
@@ -216,18 +236,18 @@ def test_ten_frames_in_a_row_that_are_too_fast_close_the_connection(pair: Chat) 
     assert (pair.wire.posts, pair.partner("b")) == (posts, "c")
 
 
-def test_refusals_are_counted_by_whichever_process_refuses(chat: Chat) -> None:
-    """On AWS the frames of one connection are handled by several at once."""
+def test_refusals_of_several_processes_are_counted_together(chat: Chat) -> None:
+    """On AWS several processes may handle the frames of one connection."""
     chat.come("a")
     flood(chat, "a")
     for _ in range(9):
         assert chat.wire.closed == []
-        chat.refusals = Refusals()
+        chat.refusals = RefusalCache()
         chat.say("a", "ping")
     assert chat.wire.closed == ["a"]
 
 
-def test_who_slows_down_is_forgiven(chat: Chat) -> None:
+def test_an_accepted_frame_resets_the_count_of_refusals(chat: Chat) -> None:
     chat.come("a")
     for _ in range(3):
         flood(chat, "a")
@@ -240,7 +260,7 @@ def test_who_slows_down_is_forgiven(chat: Chat) -> None:
     assert chat.wire.closed == []
 
 
-def test_a_frame_that_is_refused_again_costs_nothing_of_the_table(chat: Chat) -> None:
+def test_a_frame_that_is_refused_again_costs_no_access_to_the_table(chat: Chat) -> None:
     chat.come("a")
     for _ in range(29):
         chat.say("a", "ping")
@@ -252,7 +272,7 @@ def test_a_frame_that_is_refused_again_costs_nothing_of_the_table(chat: Chat) ->
     assert costs == [(2, 0), (0, 0), (0, 0)]
 
 
-def test_frames_that_say_nothing_count_for_the_rate_too(chat: Chat) -> None:
+def test_malformed_frames_count_for_the_rate(chat: Chat) -> None:
     chat.come("a")
     for _ in range(29):
         chat.raw("a", "{")
@@ -263,7 +283,7 @@ def test_frames_that_say_nothing_count_for_the_rate_too(chat: Chat) -> None:
     assert chat.wire.closed == ["a"]
 
 
-def test_the_rate_is_judged_by_when_a_frame_arrived(chat: Chat) -> None:
+def test_the_rate_is_measured_at_the_arrival_of_a_frame(chat: Chat) -> None:
     chat.come("a")
     chat.wait(60)
     begun = times.milliseconds(chat.now) - 40_000
@@ -279,33 +299,33 @@ def test_the_rate_is_judged_by_when_a_frame_arrived(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("epoch", [None, "1", 0, 10**14, -(10**14)])
-def test_an_arrival_is_within_the_last_minute_whatever_the_event_says(epoch: Any) -> None:
-    found = arrived({"requestTimeEpoch": epoch}, BEGIN)
+def test_the_time_of_arrival_is_within_the_last_minute_for_any_event(epoch: Any) -> None:
+    found = received_at({"requestTimeEpoch": epoch}, BEGIN)
     assert BEGIN - timedelta(minutes=1) <= found <= BEGIN
 
 
-def test_a_takeover_does_not_begin_a_new_rate(chat: Chat) -> None:
+def test_a_resumed_connection_inherits_the_rate(chat: Chat) -> None:
     chat.come("a")
-    place = token(chat, "a")
+    resume_token = request_token(chat, "a")
     flood(chat, "a")
-    assert chat.connect("a2", query={"resume": place}) == 200
+    assert chat.connect("a2", query={"resume": resume_token}) == 200
     assert chat.say("a2", "status") == [SLOW_DOWN]
     assert chat.item("a2")["refused"] == 2
     chat.wait(10)
     assert chat.say("a2", "status")[0]["type"] == "status"
 
 
-def test_a_connection_that_took_a_place_is_not_taken_for_one_that_was_heard(pair: Chat) -> None:
-    place = token(pair, "a")
-    assert pair.connect("a2", opens=False, query={"resume": place}) == 200
+def test_a_resumed_connection_that_has_sent_no_frame_may_still_be_opening(pair: Chat) -> None:
+    resume_token = request_token(pair, "a")
+    assert pair.connect("a2", opens=False, query={"resume": resume_token}) == 200
     pair.say("b", "typing")  # a 410, for it is opening
     assert pair.state("a2") == "matched"
 
 
-# -- going on, leaving, coming again -------------------------------------------------------------------
+# -- next, leave, find ---------------------------------------------------------------------------------
 
 
-def test_next_leaves_the_partner_and_neither_meets_the_other_at_once(pair: Chat) -> None:
+def test_next_separates_two_partners_who_are_not_matched_again_at_once(pair: Chat) -> None:
     assert pair.say("a", "next") == []
     assert pair.wire.read("b") == [DISCONNECTED]
     for id in "ab":
@@ -314,7 +334,7 @@ def test_next_leaves_the_partner_and_neither_meets_the_other_at_once(pair: Chat)
     assert pair.partner("c") in ("a", "b")
 
 
-def test_next_finds_whoever_waits(pair: Chat) -> None:
+def test_next_matches_the_sender_with_a_waiting_connection(pair: Chat) -> None:
     pair.come("c")
     assert pair.say("a", "next") == [CONNECTED]
     assert pair.partner("a") == "c"
@@ -322,7 +342,7 @@ def test_next_finds_whoever_waits(pair: Chat) -> None:
     assert pair.state("b") == "waiting"
 
 
-def test_two_who_are_left_alone_may_meet_again_after_a_while(pair: Chat) -> None:
+def test_former_partners_are_matched_again_after_a_while(pair: Chat) -> None:
     pair.say("a", "next")
     pair.wait(9)
     assert pair.say("a", "ping") == [{"type": "pong"}]
@@ -331,52 +351,52 @@ def test_two_who_are_left_alone_may_meet_again_after_a_while(pair: Chat) -> None
     assert pair.partner("a") == "b"
 
 
-def place(chat: Chat, id: str, **card: Any) -> Item:
-    """Write a place of the pool for one that nobody else meets."""
-    entry = waiting_pool.entry(
-        "main", waiting_pool.turn(id, chat.tick()), {"who": id, "at": "", "born": 0, **card}
+def add_entry(chat: Chat, id: str, **profile: Any) -> Item:
+    """Write the pool entry of a connection that has no item."""
+    entry = waiting_pool.build_entry(
+        "main", waiting_pool.new_state_id(id, chat.tick()), {"who": id, "at": "", "born": 0, **profile}
     )
     chat.table.put(entry)
     return entry
 
 
-def test_the_former_partner_is_no_choice_while_another_waits(pair: Chat) -> None:
-    """Nor after a lost race, when one of several is taken at random."""
+def test_the_former_partner_is_no_candidate_while_another_waits(pair: Chat) -> None:
+    """Nor is it after a lost race, when one of several candidates is chosen at random."""
     pair.say("a", "next")
     pair.wait(11)
     for id in "cd":
-        place(pair, id)
-    found = waiting_pool.suitable(pair.table, pair.item("a"), pair.now, SETTINGS)
+        add_entry(pair, id)
+    found = waiting_pool.find_candidates(pair.table, pair.item("a"), pair.now, SETTINGS)
     assert [waiting_pool.id_of(one) for one in found] == ["c", "d"]
 
 
-def test_the_former_partner_is_no_choice_while_another_waits_behind_many(pair: Chat) -> None:
-    """The first look shows the former partner, and many who would not take anyone yet."""
+def test_the_former_partner_is_no_candidate_while_another_waits_on_the_next_page(pair: Chat) -> None:
+    """The first page has the former partner, and many connections that do not accept anyone yet."""
     pair.say("a", "next")
     pair.wait(11)
-    for number in range(waiting_pool.LOOK):
-        place(pair, f"w{number}", interests={"music"})
+    for number in range(waiting_pool.PAGE):
+        add_entry(pair, f"w{number}", interests={"music"})
     me = pair.item("a")
-    assert [waiting_pool.id_of(one) for one in waiting_pool.suitable(pair.table, me, pair.now, SETTINGS)] == [
-        "b"
-    ]
-    place(pair, "c")
-    assert [waiting_pool.id_of(one) for one in waiting_pool.suitable(pair.table, me, pair.now, SETTINGS)] == [
-        "c"
-    ]
+    assert [
+        waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.table, me, pair.now, SETTINGS)
+    ] == ["b"]
+    add_entry(pair, "c")
+    assert [
+        waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.table, me, pair.now, SETTINGS)
+    ] == ["c"]
 
 
-def test_after_a_lost_race_a_shared_interest_still_goes_first(chat: Chat) -> None:
+def test_after_a_lost_race_only_candidates_with_a_shared_interest_are_tried(chat: Chat) -> None:
     chat.come("a", interests="chess,film")
     chat.wait(6)
     for id, interest in (("b", "chess"), ("c", "none"), ("d", "film")):
-        place(chat, id, interests={interest})
+        add_entry(chat, id, interests={interest})
     chat.wait(6)
-    found = waiting_pool.suitable(chat.table, chat.item("a"), chat.now, SETTINGS)
+    found = waiting_pool.find_candidates(chat.table, chat.item("a"), chat.now, SETTINGS)
     assert [waiting_pool.id_of(one) for one in found] == ["b", "d"]
 
 
-def test_who_waits_keeps_its_place_when_it_says_next(chat: Chat) -> None:
+def test_next_keeps_the_position_of_a_waiting_connection(chat: Chat) -> None:
     chat.come("a", interests="chess")
     chat.come("b", interests="music")
     chat.say("a", "next")
@@ -385,7 +405,7 @@ def test_who_waits_keeps_its_place_when_it_says_next(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("before", ["waiting", "matched"])
-def test_leave_is_idle_and_find_waits_again(chat: Chat, before: str) -> None:
+def test_leave_makes_a_connection_idle_and_find_makes_it_wait(chat: Chat, before: str) -> None:
     chat.come("a")
     if before == "matched":
         chat.come("b")
@@ -402,7 +422,7 @@ def test_leave_is_idle_and_find_waits_again(chat: Chat, before: str) -> None:
     assert chat.state("a") != "idle"
 
 
-def test_leave_frees_the_partner_who_is_matched_again_by_itself(pair: Chat) -> None:
+def test_leave_frees_the_partner_and_it_is_matched_again(pair: Chat) -> None:
     pair.come("c")
     pair.say("a", "leave")
     assert pair.wire.read("b") == [DISCONNECTED, CONNECTED]
@@ -414,7 +434,7 @@ def test_leave_frees_the_partner_who_is_matched_again_by_itself(pair: Chat) -> N
 
 
 @pytest.mark.parametrize("before", ["waiting", "idle", "matched", "gone"])
-def test_a_disconnect_in_every_state_once_and_again(chat: Chat, before: str) -> None:
+def test_a_disconnect_is_idempotent_in_every_state(chat: Chat, before: str) -> None:
     chat.come("a")
     if before == "matched":
         chat.come("b")
@@ -432,12 +452,12 @@ def test_a_disconnect_in_every_state_once_and_again(chat: Chat, before: str) -> 
         assert chat.say("b", "status")[0]["state"] == "waiting"
 
 
-def test_who_disconnected_before_anybody_knew_it_does_no_harm(chat: Chat) -> None:
+def test_a_disconnect_of_an_unknown_connection_writes_nothing(chat: Chat) -> None:
     chat.disconnect("nobody")
     assert chat.item("nobody") == {}
 
 
-def test_a_late_frame_of_one_who_left_does_nothing(pair: Chat) -> None:
+def test_a_late_frame_of_a_connection_that_has_left_does_nothing(pair: Chat) -> None:
     pair.disconnect("a")
     pair.wire.read("b")
     for action in ("message", "next", "find", "leave", "report", "status"):
@@ -446,28 +466,28 @@ def test_a_late_frame_of_one_who_left_does_nothing(pair: Chat) -> None:
     assert (pair.state("a"), pair.pool()) == ("gone", ["b"])
 
 
-def test_a_connection_that_nobody_knows_is_closed_so_that_its_client_comes_again(chat: Chat) -> None:
+def test_an_unknown_connection_is_closed_so_that_its_client_reconnects(chat: Chat) -> None:
     chat.wire.open.add("stranger")
     chat.say("stranger", "status")
     assert chat.wire.closed == ["stranger"]
 
 
 @pytest.mark.parametrize("action", ["message", "typing"])
-def test_a_partner_that_died_in_silence_is_found_out_at_the_next_touch(pair: Chat, action: str) -> None:
+def test_a_frame_to_a_dead_partner_frees_the_sender(pair: Chat, action: str) -> None:
     pair.come("c")
     pair.die("b")
     assert pair.say("a", action, text="hello?") == [DISCONNECTED, CONNECTED]
     assert (pair.state("b"), pair.partner("a")) == ("gone", "c")
 
 
-def test_a_partner_whose_item_has_expired_is_no_partner(pair: Chat) -> None:
+def test_a_message_to_a_partner_whose_item_has_expired_frees_the_sender(pair: Chat) -> None:
     pair.die("b")
     pair.table.delete(key("b"))
     assert pair.say("a", "message", text="hello?") == [DISCONNECTED]
     assert pair.state("a") == "waiting"
 
 
-def test_a_dead_one_who_waits_is_met_and_passed_over(chat: Chat) -> None:
+def test_a_dead_waiting_connection_is_removed_when_it_is_matched(chat: Chat) -> None:
     chat.come("a")
     chat.die("a")
     chat.wait(11)
@@ -475,16 +495,16 @@ def test_a_dead_one_who_waits_is_met_and_passed_over(chat: Chat) -> None:
     assert (chat.state("a"), chat.state("b"), chat.pool()) == ("gone", "waiting", ["b"])
 
 
-def test_a_410_of_one_that_is_still_opening_is_no_death(chat: Chat) -> None:
+def test_a_connection_that_is_opening_is_not_dead_after_a_410(chat: Chat) -> None:
     chat.connect("a", opens=False)
-    chat.come("b")  # meets a, whom nothing can be posted to yet
+    chat.come("b")  # is matched with a, which cannot receive posts yet
     assert (chat.partner("a"), chat.partner("b")) == ("b", "a")
     chat.wire.open.add("a")
     status, note = chat.say("a", "status")
     assert (status["state"], note) == ("matched", CONNECTED)
 
 
-def test_one_that_never_opened_is_dead_in_the_end(chat: Chat) -> None:
+def test_a_connection_that_never_opens_is_dead_after_ten_seconds(chat: Chat) -> None:
     chat.connect("a", opens=False)
     chat.come("b")
     chat.wait(11)
@@ -492,15 +512,15 @@ def test_one_that_never_opened_is_dead_in_the_end(chat: Chat) -> None:
     assert (chat.state("a"), chat.pool()) == ("gone", ["b"])
 
 
-def test_a_partner_hears_of_the_pair_before_it_hears_from_it(chat: Chat) -> None:
+def test_a_partner_is_notified_of_the_pair_before_the_first_message(chat: Chat) -> None:
     chat.come("a")
-    chat.connect("b")  # which has not asked for its status yet
+    chat.connect("b")  # it has not asked for its status yet
     chat.say("a", "message", text="hello")
     assert without_time(chat.wire.read("b")) == [CONNECTED, text("hello")]
 
 
-def claimed(chat: Chat, id: str) -> None:
-    """Let another handler be at telling a connection of its pair, and not come to an end."""
+def claim_delivery(chat: Chat, id: str) -> None:
+    """Claim the delivery of a connection's notices for a handler that does not end."""
     until = times.epoch(chat.now) + outbox.CLAIM
     chat.table.update(
         key(id),
@@ -509,25 +529,25 @@ def claimed(chat: Chat, id: str) -> None:
     )
 
 
-def test_no_message_comes_before_the_partner_was_told_of_the_pair(
+def test_a_message_is_refused_while_the_partner_cannot_be_notified_of_the_pair(
     chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An overloaded server may not be able to tell it within the time that a message waits."""
+    """An overloaded server may not deliver the notice within the time that a message waits."""
     monkeypatch.setattr(outbox, "WAITS", (0.01,))
     chat.come("a")
     chat.connect("b")
     chat.wire.read("a")
-    claimed(chat, "b")
+    claim_delivery(chat, "b")
     assert chat.say("a", "typing") == []
     assert chat.say("a", "message", text="one") == [SLOW_DOWN]
-    assert chat.say("a", "message", text="two") == [SLOW_DOWN]  # nor any later one
+    assert chat.say("a", "message", text="two") == [SLOW_DOWN]  # nor is any later one accepted
     assert chat.wire.read("b") == []
     chat.wait(outbox.CLAIM + 1)
     assert chat.say("a", "message", text="three") == []
     assert without_time(chat.wire.read("b")) == [CONNECTED, text("three")]
 
 
-def test_a_stale_place_in_the_pool_is_taken_away_by_whoever_meets_it(chat: Chat) -> None:
+def test_a_stale_pool_entry_is_deleted_by_the_connection_that_tries_it(chat: Chat) -> None:
     chat.come("a")
     [entry] = chat.table.query("WAITING#main").items
     chat.disconnect("a")
@@ -538,8 +558,8 @@ def test_a_stale_place_in_the_pool_is_taken_away_by_whoever_meets_it(chat: Chat)
     assert chat.partner("b") == "c"
 
 
-def test_the_last_status_is_true_though_a_partner_came_while_it_was_on_its_way(chat: Chat) -> None:
-    """A function that has just started may take a second for its first post."""
+def test_the_last_status_is_true_when_a_partner_comes_during_the_post(chat: Chat) -> None:
+    """A function that has just started may need a second for its first post."""
     chat.connect("a")
 
     def meet(id: str) -> None:
@@ -555,12 +575,12 @@ def test_the_last_status_is_true_though_a_partner_came_while_it_was_on_its_way(c
     ]
 
 
-def test_a_message_on_its_way_to_a_connection_that_is_taken_over_reaches_who_comes_after(pair: Chat) -> None:
-    place = token(pair, "b")
+def test_a_message_to_a_connection_that_is_resumed_meanwhile_reaches_the_new_one(pair: Chat) -> None:
+    resume_token = request_token(pair, "b")
 
     def cut(id: str) -> None:
         pair.wire.before_post = lambda id: None
-        pair.come("b2", resume=place)
+        pair.come("b2", resume=resume_token)
 
     pair.wire.before_post = cut
     assert pair.say("a", "message", text="still there?") == []
@@ -571,24 +591,24 @@ def test_a_message_on_its_way_to_a_connection_that_is_taken_over_reaches_who_com
 # -- the sweep -----------------------------------------------------------------------------------------
 
 
-def test_the_sweep_frees_the_partner_of_one_who_died_in_silence(pair: Chat) -> None:
+def test_the_sweep_frees_the_partner_of_a_dead_connection(pair: Chat) -> None:
     pair.die("b")
     pair.sweep()
-    assert pair.state("a") == "matched"  # nobody is asked about who was heard of just now
+    assert pair.state("a") == "matched"  # the sweep does not ask about connections with a recent frame
     pair.wait(61)
     pair.sweep()
     assert (pair.state("a"), pair.state("b")) == ("waiting", "gone")
     assert pair.wire.read("a") == [DISCONNECTED]
 
 
-def test_the_sweep_leaves_the_living_alone(pair: Chat) -> None:
+def test_the_sweep_does_not_change_open_connections(pair: Chat) -> None:
     pair.wait(300)
     before = pair.item("a"), pair.item("b")
     pair.sweep()
     assert (pair.item("a"), pair.item("b")) == before
 
 
-def test_after_two_hours_and_five_minutes_nobody_is_open(pair: Chat) -> None:
+def test_the_sweep_marks_connections_older_than_two_hours_and_five_minutes_as_gone(pair: Chat) -> None:
     pair.wait(2 * 3600 + 400)
     pair.sweep()
     assert (pair.state("a"), pair.state("b")) == ("gone", "gone")
@@ -597,14 +617,14 @@ def test_after_two_hours_and_five_minutes_nobody_is_open(pair: Chat) -> None:
 # -- interests -----------------------------------------------------------------------------------------
 
 
-def test_a_shared_interest_goes_before_a_longer_wait(chat: Chat) -> None:
+def test_a_shared_interest_ranks_above_a_longer_wait(chat: Chat) -> None:
     chat.come("a", interests="chess")
     chat.come("b", interests="music,film")
     chat.come("c", interests="Film")
     assert (chat.partner("c"), chat.partner("a")) == ("b", None)
 
 
-def test_after_some_seconds_anyone_will_do_and_any_frame_finds_them(chat: Chat) -> None:
+def test_after_some_seconds_connections_accept_anyone_and_any_frame_matches_them(chat: Chat) -> None:
     chat.come("a", interests="chess")
     chat.come("b", interests="music")
     chat.wait(4)
@@ -614,7 +634,7 @@ def test_after_some_seconds_anyone_will_do_and_any_frame_finds_them(chat: Chat) 
     assert chat.partner("a") == "b"
 
 
-def test_the_sweep_stays_until_those_who_wait_take_anyone(chat: Chat) -> None:
+def test_the_sweep_continues_until_waiting_connections_accept_anyone(chat: Chat) -> None:
     chat.come("a", interests="chess")
     chat.come("b", interests="music")
     chat.sweep(seconds=50)
@@ -623,8 +643,8 @@ def test_the_sweep_stays_until_those_who_wait_take_anyone(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("before", [30, 0])
-def test_the_sweep_stays_for_a_newcomer_whoever_else_waits(chat: Chat, before: float) -> None:
-    """Beside one who has waited long, and beside one whom the sweep itself has freed just now."""
+def test_the_sweep_continues_for_a_newcomer_beside_any_waiting_connection(chat: Chat, before: float) -> None:
+    """Beside a connection that has waited for long, and beside one that the sweep itself has just freed."""
     chat.come("a", interests="chess")
     if before:
         chat.wait(before)
@@ -637,22 +657,22 @@ def test_the_sweep_stays_for_a_newcomer_whoever_else_waits(chat: Chat, before: f
     assert (chat.partner("a"), chat.partner("c")) == ("c", "a")
 
 
-def test_a_connection_that_the_table_is_busy_with_is_no_others_loss(
+def test_the_sweep_goes_on_when_the_table_is_busy_with_one_connection(
     pair: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lose(table: Table, id: str, *rest: Any) -> lobby.Turns:
+    def mark_gone(table: Table, id: str, *rest: Any) -> matchmaker.ConnectionIds:
         if id == "b":
-            raise Busy("as told")
-        return lobby_lose(table, id, *rest)
+            raise Busy("busy")
+        return original(table, id, *rest)
 
-    lobby_lose = lobby.lose
+    original = matchmaker.mark_gone
     pair.come("c")
     pair.come("d")
     for id in "bd":
         pair.die(id)
     pair.wait(61)
     with monkeypatch.context() as patched:
-        patched.setattr(lobby, "lose", lose)
+        patched.setattr(matchmaker, "mark_gone", mark_gone)
         pair.sweep()
     assert (pair.state("a"), pair.state("c")) == ("matched", "waiting")
     pair.sweep()
@@ -662,7 +682,7 @@ def test_a_connection_that_the_table_is_busy_with_is_no_others_loss(
 # -- reports -------------------------------------------------------------------------------------------
 
 
-def test_a_report_parts_the_two_for_ever(pair: Chat) -> None:
+def test_a_report_separates_two_partners_for_good(pair: Chat) -> None:
     assert pair.say("a", "report", reason="insults") == []
     assert pair.wire.read("b") == [DISCONNECTED]
     pair.wait(3600)
@@ -672,7 +692,7 @@ def test_a_report_parts_the_two_for_ever(pair: Chat) -> None:
     assert pair.partner("c") in ("a", "b")
 
 
-def test_an_admin_reads_why_and_the_last_messages_and_which_of_them_are_proved(
+def test_an_admin_reads_the_reason_and_the_proved_messages_of_a_report(
     pair: Chat, admin: Callable[[str], Any]
 ) -> None:
     pair.say("a", "message", text="hello")
@@ -684,19 +704,19 @@ def test_an_admin_reads_why_and_the_last_messages_and_which_of_them_are_proved(
         {"text": "go away", "mine": True},
     ]
     pair.say("a", "report", reason="rude", messages=quoted)
-    [report] = admin("/chat/reports")["items"]
-    assert (report["reason"], report["lobby"]) == ("rude", "main")
-    assert [(m["author"], m["text"], m["proved"]) for m in report["messages"]] == [
+    [stored] = admin("/chat/reports")["items"]
+    assert (stored["reason"], stored["lobby"]) == ("rude", "main")
+    assert [(m["author"], m["text"], m["proved"]) for m in stored["messages"]] == [
         ("reporter", "hello", True),
         ("reported", "go away", True),
         ("reported", "I never said that", False),
         ("reporter", "go away", False),
     ]
-    assert report["reporter"] == pair.item("a")["who"]
-    assert report["reported"] == pair.item("b")["who"]
+    assert stored["reporter"] == pair.item("a")["who"]
+    assert stored["reported"] == pair.item("b")["who"]
 
 
-def test_reports_come_newest_first_page_by_page_and_expire(pair: Chat, admin: Callable[[str], Any]) -> None:
+def test_reports_are_listed_newest_first_in_pages_and_expire(pair: Chat, admin: Callable[[str], Any]) -> None:
     for reason in ("first", "second", "third"):
         pair.say("a", "find")
         pair.come(f"new-{reason}")
@@ -712,9 +732,9 @@ def test_reports_come_newest_first_page_by_page_and_expire(pair: Chat, admin: Ca
             assert item["ttl"] - times.epoch(pair.now) == 30 * 86400
 
 
-def test_a_stranger_who_is_reported_is_matched_with_the_next_who_comes(pair: Chat) -> None:
-    """A report cannot hold anybody, whatever the reporter does then."""
-    token(pair, "a")
+def test_a_reported_stranger_is_matched_with_the_next_connection(pair: Chat) -> None:
+    """A report does not keep the partner for the reporter, even when the reporter has a token."""
+    request_token(pair, "a")
     pair.say("a", "report", reason="for fun")
     pair.disconnect("a")
     assert (pair.state("b"), pair.pool()) == ("waiting", ["b"])
@@ -723,8 +743,8 @@ def test_a_stranger_who_is_reported_is_matched_with_the_next_who_comes(pair: Cha
     assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
 
 
-def reported(chat: Chat, stranger: str, address: str) -> list[Any]:
-    """Meet a stranger in a lobby of one's own, and report; answer what the reporter is sent."""
+def report(chat: Chat, stranger: str, address: str) -> list[Any]:
+    """Match a stranger in a lobby of its own, and report it. Return the frames that the reporter gets."""
     for id in ("r" + stranger, stranger):
         chat.come(id, lobby=stranger)
     chat.wire.read("r" + stranger)
@@ -734,39 +754,39 @@ def reported(chat: Chat, stranger: str, address: str) -> list[Any]:
     return chat.wire.read("r" + stranger)
 
 
-def kept_reports(chat: Chat) -> int:
+def count_reports(chat: Chat) -> int:
     return len(chat.table.query("REPORTS").items)
 
 
 def test_an_address_may_send_five_reports_and_one_more_every_five_minutes(chat: Chat) -> None:
     for number in range(5):
-        assert reported(chat, f"s{number}", "192.0.2.1") == []
-    assert reported(chat, "s5", "192.0.2.1") == [SLOW_DOWN]  # and is parted all the same, for ever
+        assert report(chat, f"s{number}", "192.0.2.1") == []
+    assert report(chat, "s5", "192.0.2.1") == [SLOW_DOWN]  # and is separated for good all the same
     assert chat.item("s5")["blocked"] == {chat.item("rs5")["who"]}
-    assert kept_reports(chat) == 5
-    assert reported(chat, "other", "192.0.2.2") == []
+    assert count_reports(chat) == 5
+    assert report(chat, "other", "192.0.2.2") == []
     chat.wait(301)
-    assert reported(chat, "s6", "192.0.2.1") == []
-    assert reported(chat, "s7", "192.0.2.1") == [SLOW_DOWN]
-    assert kept_reports(chat) == 7
+    assert report(chat, "s6", "192.0.2.1") == []
+    assert report(chat, "s7", "192.0.2.1") == [SLOW_DOWN]
+    assert count_reports(chat) == 7
 
 
-def test_an_address_of_ipv6_is_its_subscribers_network(chat: Chat) -> None:
+def test_ipv6_addresses_of_one_network_share_a_limit_of_reports(chat: Chat) -> None:
     for number in range(5):
-        assert reported(chat, f"s{number}", f"2001:db8:0:1::{number}") == []
-    assert reported(chat, "s5", "2001:db8:0:1:ffff::1") == [SLOW_DOWN]
-    assert reported(chat, "s6", "2001:db8:0:2::1") == []
+        assert report(chat, f"s{number}", f"2001:db8:0:1::{number}") == []
+    assert report(chat, "s5", "2001:db8:0:1:ffff::1") == [SLOW_DOWN]
+    assert report(chat, "s6", "2001:db8:0:2::1") == []
 
 
-def test_of_an_address_a_digest_is_kept_that_needs_the_stages_secret_and_expires(chat: Chat) -> None:
-    reported(chat, "s", "192.0.2.1")
+def test_an_address_is_stored_as_a_keyed_digest_that_expires(chat: Chat) -> None:
+    report(chat, "s", "192.0.2.1")
     [item] = [item for item in scan(chat.table) if item["pk"].startswith("REPORTER#")]
     assert item["ttl"] - times.epoch(chat.now) <= 1500
     assert reports.bucket_key(SETTINGS, "192.0.2.1").pk == item["pk"]
     assert reports.bucket_key(OTHER, "192.0.2.1").pk != item["pk"]
 
 
-def test_reports_cannot_make_a_strangers_item_grow_without_end(chat: Chat) -> None:
+def test_reports_do_not_block_more_than_a_hundred_visitors(chat: Chat) -> None:
     chat.come("r")
     chat.come("s")
     chat.wire.read("r")
@@ -780,7 +800,7 @@ def test_reports_cannot_make_a_strangers_item_grow_without_end(chat: Chat) -> No
 OTHER = SETTINGS._replace(secret="x" * 32)
 
 
-def test_without_a_secret_messages_arrive_and_prove_nothing(moto_table: template.Table, chat: Chat) -> None:
+def test_without_a_secret_messages_arrive_with_random_digests(moto_table: template.Table, chat: Chat) -> None:
     chat.settings = SETTINGS._replace(secret="")
     for id in "ab":
         chat.come(id)
@@ -791,21 +811,25 @@ def test_without_a_secret_messages_arrive_and_prove_nothing(moto_table: template
     assert chat.item("a")["q1"] != chat.item("a")["q2"]
 
 
-def test_nothing_of_a_conversation_and_of_a_person_is_stored(pair: Chat) -> None:
+def test_no_text_of_a_conversation_and_no_personal_data_is_stored(pair: Chat) -> None:
     secret = "my name is Ada, from 192.0.2.7"
     pair.say("a", "message", text=secret)
     pair.say("b", "message", text=secret)
     stored = repr(scan(pair.table))
     assert "Ada" not in stored
     assert "192.0.2.7" not in stored
-    # Nor can somebody who reads the table try what may have been said: a digest needs the stage's secret.
-    held = {pair.item(id)[name] for id in "ab" for name in QUOTED[:1]}
-    assert not held & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
-    assert held == {reports.digest(SETTINGS, secret)} != {reports.digest(OTHER, secret)}
-    assert "Mozilla" not in stored  # what context() says of the client's agent
+    # A reader of the table cannot guess messages: a digest needs the stage's secret.
+    digests = {pair.item(id)[name] for id in "ab" for name in QUOTED[:1]}
+    assert not digests & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
+    assert (
+        digests
+        == {connections.digest_message(SETTINGS, secret)}
+        != {connections.digest_message(OTHER, secret)}
+    )
+    assert "Mozilla" not in stored  # the user agent in context()
 
 
-def test_nobody_is_named_in_the_log(
+def test_the_log_has_no_personal_data(
     pair: Chat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines: list[str] = []
@@ -814,7 +838,7 @@ def test_nobody_is_named_in_the_log(
         warning=lambda *what, **more: lines.append(repr((what, more))),
     )
     monkeypatch.setattr(logs, "logger", lambda: log)
-    secret, place = "my name is Ada, from 192.0.2.7", token(pair, "a")
+    secret, resume_token = "my name is Ada, from 192.0.2.7", request_token(pair, "a")
 
     def fail(id: str) -> None:
         raise EndpointConnectionError(endpoint_url=f"https://192.0.2.7/{secret}")
@@ -825,28 +849,29 @@ def test_nobody_is_named_in_the_log(
     def busy(*_: Any) -> None:
         raise Busy(secret)
 
-    monkeypatch.setattr(matching, "seek", busy)
-    assert pair.connect("c", query={"lobby": "red", "resume": "x" + place}) == 200
+    monkeypatch.setattr(matching, "find_partner", busy)
+    assert pair.connect("c", query={"lobby": "red", "resume": "x" + resume_token}) == 200
     pair.settings = SETTINGS._replace(secret="")
     pair.say("a", "resume")
     assert len(lines) >= 3
     written = " ".join(lines) + capsys.readouterr().out
-    assert not [part for part in (secret, "Ada", "192.0.2.7", "Mozilla", place) if part in written]
+    assert not [part for part in (secret, "Ada", "192.0.2.7", "Mozilla", resume_token) if part in written]
 
 
-# -- coming back ---------------------------------------------------------------------------------------
+# -- resuming -----------------------------------------------------------------------------------------
 
 
-def token(chat: Chat, id: str) -> str:
+def request_token(chat: Chat, id: str) -> str:
+    """Return a resume token of a connection."""
     [answer] = chat.say(id, "resume")
     assert answer["type"] == "resume"
     return str(answer["token"])
 
 
-def test_before_the_cut_another_connection_takes_over_and_the_partner_notices_nothing(pair: Chat) -> None:
+def test_before_a_cut_a_second_connection_takes_over_without_notice_to_the_partner(pair: Chat) -> None:
     pair.come("c")
-    place = token(pair, "a")
-    status, note = pair.come("a2", resume=place)
+    resume_token = request_token(pair, "a")
+    status, note = pair.come("a2", resume=resume_token)
     assert (status["state"], note) == ("matched", CONNECTED)
     assert (pair.partner("a2"), pair.partner("b"), pair.state("a")) == ("b", "a2", "gone")
     assert pair.wire.closed == ["a"]
@@ -858,21 +883,21 @@ def test_before_the_cut_another_connection_takes_over_and_the_partner_notices_no
 
 def test_after_a_cut_the_partner_is_kept_for_a_minute(pair: Chat) -> None:
     pair.come("c")
-    place = token(pair, "a")
+    resume_token = request_token(pair, "a")
     pair.disconnect("a", code=1001)
     assert pair.wire.read("b") == [DISCONNECTED]
     assert pair.say("b", "status")[0]["state"] == "waiting"
     pair.wait(59)
     assert pair.say("b", "ping") == [{"type": "pong"}]
-    assert [frame["type"] for frame in pair.come("a2", resume=place)] == ["status", "system"]
+    assert [frame["type"] for frame in pair.come("a2", resume=resume_token)] == ["status", "system"]
     assert (pair.partner("a2"), pair.partner("b")) == ("b", "a2")
     assert pair.wire.read("b") == [CONNECTED]
 
 
 @pytest.mark.parametrize("released", ["its own frame", "the sweep", "its next"])
-def test_a_partner_is_kept_no_longer(pair: Chat, released: str) -> None:
+def test_a_kept_partner_is_released_after_a_minute_or_by_its_next(pair: Chat, released: str) -> None:
     pair.come("c")
-    place = token(pair, "a")
+    resume_token = request_token(pair, "a")
     pair.disconnect("a", code=1001)
     if released == "its next":
         pair.say("b", "next")
@@ -883,69 +908,69 @@ def test_a_partner_is_kept_no_longer(pair: Chat, released: str) -> None:
         else:
             pair.say("b", "ping")
     assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
-    assert pair.come("a2", resume=place)[0]["state"] == "waiting"
+    assert pair.come("a2", resume=resume_token)[0]["state"] == "waiting"
 
 
 @pytest.mark.parametrize("code", [1000, 1001])
-def test_whoever_closes_by_itself_or_holds_no_token_keeps_nobody(pair: Chat, code: int) -> None:
+def test_a_partner_is_not_kept_for_a_client_that_closes_or_has_no_token(pair: Chat, code: int) -> None:
     pair.come("c")
     if code == 1000:
-        token(pair, "a")
+        request_token(pair, "a")
     pair.disconnect("a", code=code)
     assert pair.partner("b") == "c"
 
 
 @pytest.mark.parametrize("before", ["idle", "matched"])
-def test_a_token_is_not_good_any_more_once_its_place_was_given_up(pair: Chat, before: str) -> None:
-    place = token(pair, "a")
+def test_a_token_of_a_client_that_has_left_is_ignored(pair: Chat, before: str) -> None:
+    resume_token = request_token(pair, "a")
     if before == "idle":
         pair.say("a", "leave")
     pair.disconnect("a", code=1000)
-    assert pair.come("a2", lobby="red", resume=place)[0]["state"] == "waiting"
+    assert pair.come("a2", lobby="red", resume=resume_token)[0]["state"] == "waiting"
     assert pair.item("a2")["lobby"] == "red"
 
 
-def test_a_token_is_good_once(pair: Chat) -> None:
-    place = token(pair, "a")
+def test_a_token_can_be_used_once(pair: Chat) -> None:
+    resume_token = request_token(pair, "a")
     pair.disconnect("a", code=1001)
-    pair.come("a2", resume=place)
-    assert pair.come("a3", resume=place)[0]["state"] == "waiting"
+    pair.come("a2", resume=resume_token)
+    assert pair.come("a3", resume=resume_token)[0]["state"] == "waiting"
     assert pair.partner("b") == "a2"
 
 
 @pytest.mark.parametrize("wrong", ["", "nonsense", "of another key"])
-def test_a_token_that_is_none_is_an_arrival_like_any_other(chat: Chat, wrong: str) -> None:
+def test_a_client_with_an_invalid_token_joins_as_usual(chat: Chat, wrong: str) -> None:
     if wrong == "of another key":
-        wrong = resume.token(SETTINGS._replace(secret="x" * 32), "a", BEGIN)
+        wrong = resume.create_token(SETTINGS._replace(secret="x" * 32), "a", BEGIN)
     assert chat.come("a", resume=wrong)[0]["state"] == "waiting"
 
 
 @pytest.mark.parametrize("state", ["waiting", "idle"])
-def test_a_place_without_a_partner_is_taken_over_too(chat: Chat, state: str) -> None:
+def test_a_connection_without_a_partner_can_be_resumed(chat: Chat, state: str) -> None:
     chat.come("a", lobby="red", interests="chess")
     if state == "idle":
         chat.say("a", "leave")
-    place = token(chat, "a")
+    resume_token = request_token(chat, "a")
     chat.come("b", lobby="red", interests="music")
-    assert chat.come("a2", resume=place)[0]["state"] == state
+    assert chat.come("a2", resume=resume_token)[0]["state"] == state
     assert chat.pool("red") == (["a2", "b"] if state == "waiting" else ["b"])
     assert chat.item("a2")["interests"] == {"chess"}
 
 
-def test_who_was_reported_is_not_met_again_by_coming_back(pair: Chat) -> None:
+def test_a_reported_visitor_who_resumes_is_not_matched_with_the_reporter(pair: Chat) -> None:
     pair.say("a", "report", reason="insults")
     assert pair.wire.read("b") == [DISCONNECTED]
-    place = token(pair, "b")
-    assert pair.come("b2", resume=place)[0]["state"] == "waiting"
+    resume_token = request_token(pair, "b")
+    assert pair.come("b2", resume=resume_token)[0]["state"] == "waiting"
     pair.wait(3600)
     pair.say("a", "status")
     assert (pair.partner("a"), pair.partner("b2")) == (None, None)
 
 
-# -- faults of the line --------------------------------------------------------------------------------
+# -- failed posts --------------------------------------------------------------------------------------
 
 
-def test_a_partner_that_cannot_be_reached_now_is_not_dead(pair: Chat) -> None:
+def test_an_unreachable_partner_is_not_dead(pair: Chat) -> None:
     def fail(id: str) -> None:
         if id == "b":
             raise EndpointConnectionError(endpoint_url="https://b")
@@ -956,7 +981,7 @@ def test_a_partner_that_cannot_be_reached_now_is_not_dead(pair: Chat) -> None:
     assert pair.state("b") == "matched"
 
 
-def test_a_post_whose_answer_was_lost_is_not_made_twice(pair: Chat) -> None:
+def test_a_post_whose_response_was_lost_is_not_retried(pair: Chat) -> None:
     calls = []
 
     def lost(id: str) -> None:
@@ -968,8 +993,8 @@ def test_a_post_whose_answer_was_lost_is_not_made_twice(pair: Chat) -> None:
     assert calls.count("b") == 1
 
 
-def test_what_it_costs(pair: Chat) -> None:
-    """docs/table.md says the same."""
+def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
+    """docs/table.md has the same figures."""
     costs = {}
 
     def measured(what: str, run: Callable[[], Any]) -> None:
@@ -977,7 +1002,7 @@ def test_what_it_costs(pair: Chat) -> None:
             run()
         costs[what] = (meter.write_units, meter.read_units)
 
-    pair.say("a", "message", text="the first finds out that the partner knows of the pair")
+    pair.say("a", "message", text="the first message checks that the partner has been notified")
     measured("message", lambda: pair.say("a", "message", text="x" * 2000))
     measured("connect, nobody waits", lambda: pair.connect("c"))
     measured("status, waiting", lambda: pair.say("c", "status"))
@@ -996,8 +1021,8 @@ def test_what_it_costs(pair: Chat) -> None:
     }
 
 
-def test_what_the_dearest_frames_of_a_stranger_cost(pair: Chat) -> None:
-    """What one anonymous frame of each kind can be made to cost, in WCU and RCU."""
+def test_the_most_expensive_frames_cost_what_the_documentation_says(pair: Chat) -> None:
+    """The most that one anonymous frame of each kind can cost, in WCU and RCU."""
     pair.sources = app.TOPICS
     costs: dict[str, tuple[float, float]] = {}
 
@@ -1041,4 +1066,4 @@ def test_what_the_dearest_frames_of_a_stranger_cost(pair: Chat) -> None:
         "leave": (9, 3),
         "find": (5, 2),
     }
-    assert max(costs.values()) == costs["report"]  # of which an address has one in five minutes
+    assert max(costs.values()) == costs["report"]  # an address may send one in five minutes

@@ -1,4 +1,4 @@
-"""Chat as its clients see it: real WebSocket clients on the running product, one of them npm's."""
+"""Chat with real WebSocket clients on the running product, one of them from npm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.support.running import ENVIRONMENT, PAGE, Run, view
 
-PATIENCE = 120.0  # seconds that a crowd may take on a slow machine
+PATIENCE = 120.0  # seconds: a crowd is slow on a slow machine
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 class Client:
-    """A client that keeps what it was sent since its last partner came."""
+    """A client that keeps the messages of its current partner, and all notices."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -59,8 +59,8 @@ class Client:
         elif frame["type"] == "system":
             if frame["code"] == "partner_connected":
                 assert not self.has_partner, "two partners at once"
-            else:  # both may have left at once
-                assert self.notes, "a partner was lost that never was"
+            else:  # both may leave at the same time
+                assert self.notes, "a partner was lost that was never there"
             self.notes.append(frame["code"])
             self.heard.clear()
         elif frame["type"] == "message":
@@ -74,8 +74,8 @@ class Client:
     def has_partner(self) -> bool:
         return self.notes[-1:] == ["partner_connected"]
 
-    def went_on(self) -> None:
-        """Take note that the partner was left by ourselves: nobody tells."""
+    def leave_partner(self) -> None:
+        """Record that this client leaves its partner, for which there is no notice."""
         self.notes.append("left")
         self.heard.clear()
 
@@ -88,23 +88,23 @@ async def until(condition: Callable[[], Any], what: str, patience: float = PATIE
 
 
 async def introduce(clients: list[Client]) -> dict[int, int]:
-    """Let everybody say its number to its partner; answer who is with whom."""
+    """Let every client send its number to its partner. Return the partner of each."""
     await asyncio.gather(*(one.say("message", text=f"{one.number} 0") for one in clients))
-    await until(lambda: all(one.heard for one in clients), "everybody has heard its partner")
+    await until(lambda: all(one.heard for one in clients), "every client has a message of its partner")
     return {one.number: int(one.heard[0].split()[0]) for one in clients}
 
 
 async def crowd(url: str, count: int, seed: int) -> None:
     chance = random.Random(seed)
     clients = [Client(number) for number in range(count)]
-    door = asyncio.Semaphore(50)  # handshakes at once: each must be answered within 29 seconds
+    door = asyncio.Semaphore(50)  # simultaneous handshakes: each must succeed within 29 seconds
 
     async def come(one: Client) -> None:
         async with door:
             await one.come(url)
 
     await asyncio.gather(*(come(one) for one in clients))
-    await until(lambda: all(one.has_partner for one in clients), "everybody has a partner")
+    await until(lambda: all(one.has_partner for one in clients), "every client has a partner")
 
     partners = await introduce(clients)
     assert all(partners[other] == one != other for one, other in partners.items())
@@ -116,7 +116,7 @@ async def crowd(url: str, count: int, seed: int) -> None:
         assert one.heard == [f"{partners[one.number]} {number}" for number in range(11)]
         assert one.errors == []
 
-    # Some die without a close, some leave; nobody who stays is left behind.
+    # Some clients die without a close and some leave. Those who stay are matched again.
     shuffled = chance.sample(clients, count)
     fifth = count // 5
     dying, leaving, staying = shuffled[:fifth], shuffled[fifth : 2 * fifth], shuffled[2 * fifth :]
@@ -125,37 +125,44 @@ async def crowd(url: str, count: int, seed: int) -> None:
     for one in dying:
         one.socket.transport.abort()
     await asyncio.gather(*(one.socket.close() for one in leaving))
-    await until(lambda: all(len(one.notes) > count for one, count in lost), "who lost a partner is told")
-    await all_but_one(staying)
-    matched = [one for one in staying if one.has_partner]
-    for one in matched:
-        one.heard.clear()
-    partners = await introduce(matched)
-    assert all(partners[other] == one != other for one, other in partners.items())
+    await until(
+        lambda: all(len(one.notes) > count for one, count in lost),
+        "every client that has lost its partner is notified",
+    )
+    matched, partners = await introduce_matched(staying)
 
-    # Then one of every other pair goes on.
+    # Then one client of every other pair sends `next`.
     going = [one for one in matched if one.number < partners[one.number]][::2]
     left = {partners[one.number] for one in going}
     lost = [(one, len(one.notes)) for one in matched if one.number in left]
     for one in going:
-        one.went_on()
+        one.leave_partner()
     await asyncio.gather(*(one.say("next") for one in going))
-    await until(lambda: all(len(one.notes) > count for one, count in lost), "who was left is told")
-    await all_but_one(staying)
-    matched = [one for one in staying if one.has_partner]
-    for one in matched:
-        one.heard.clear()
-    again = await introduce(matched)
-    assert all(again[other] == one != other for one, other in again.items())
+    await until(
+        lambda: all(len(one.notes) > count for one, count in lost),
+        "every client whose partner has left is notified",
+    )
+    await introduce_matched(staying)
     await asyncio.gather(*(one.socket.close() for one in staying))
     assert not [one.number for one in clients if one.reader.done() and one.reader.exception()]
 
 
+async def introduce_matched(clients: list[Client]) -> tuple[list[Client], dict[int, int]]:
+    """Wait until clients are matched, and check that they are in pairs. Return them and their partners."""
+    await all_but_one(clients)
+    matched = [one for one in clients if one.has_partner]
+    for one in matched:
+        one.heard.clear()
+    partners = await introduce(matched)
+    assert all(partners[other] == one != other for one, other in partners.items())
+    return matched, partners
+
+
 async def all_but_one(clients: list[Client]) -> None:
-    """Wait until everybody has a partner, or all but one; who has none says so, as clients do."""
+    """Wait until at most one client has no partner. Those without one send pings, as real ones do."""
     deadline = time.monotonic() + PATIENCE
     while sum(not one.has_partner for one in clients) > len(clients) % 2:
-        assert time.monotonic() < deadline, "somebody who stayed has no partner"
+        assert time.monotonic() < deadline, "a client that stayed has no partner"
         await asyncio.sleep(2)
         for one in clients:
             if not one.has_partner:
@@ -163,14 +170,14 @@ async def all_but_one(clients: list[Client]) -> None:
 
 
 @pytest.mark.parametrize("count", [20, *(pytest.param(many, marks=pytest.mark.long) for many in (60, 500))])
-def test_a_crowd_joins_talks_leaves_and_dies(run: Run, count: int) -> None:
-    """Every message comes once, in order, to the right partner and to nobody else."""
+def test_a_crowd_of_clients_joins_talks_leaves_and_dies(run: Run, count: int) -> None:
+    """Every message comes once, in order, and only to the partner."""
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     asyncio.run(crowd(f"ws://127.0.0.1:{run.socket_port}/?lobby=crowd-{count}", count, seed))
 
 
-def test_a_view_is_pushed_to_who_listens_to_its_page_and_the_last_value_is_not_lost(run: Run) -> None:
+def test_views_are_pushed_to_a_subscriber_of_the_page_with_the_last_value(run: Run) -> None:
     async def listen() -> None:
         client = Client(1)
         await client.come(f"ws://127.0.0.1:{run.socket_port}/?lobby=listener")
@@ -220,11 +227,11 @@ setTimeout(() => { console.log(JSON.stringify(said)); process.exit(1); }, 20000)
 """
 
 
-def test_a_client_written_by_others_talks_too(run: Run, tmp_path: Path) -> None:
-    """npm's ws, the most used one; it is fetched."""
+def test_a_third_party_client_can_chat(run: Run, tmp_path: Path) -> None:
+    """The client is npm's ws, which the test installs."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if not npm or not node:
-        pytest.skip("there is no npm, which fetches the client")
+        pytest.skip("npm is not installed")
     fetched = subprocess.run(
         [npm, "install", "--silent", "--no-audit", "--no-fund", "ws@8"],
         cwd=tmp_path,
@@ -234,7 +241,7 @@ def test_a_client_written_by_others_talks_too(run: Run, tmp_path: Path) -> None:
         timeout=600,
     )
     if fetched.returncode:
-        pytest.skip(f"npm cannot fetch ws: {fetched.stderr.strip()[:200]}")
+        pytest.skip(f"npm cannot install ws: {fetched.stderr.strip()[:200]}")
     (tmp_path / "talk.js").write_text(OTHERS)
     url = f"ws://127.0.0.1:{run.socket_port}/?lobby=others"
     talk = subprocess.run([node, "talk.js", url], cwd=tmp_path, capture_output=True, text=True, timeout=300)

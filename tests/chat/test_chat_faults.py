@@ -1,4 +1,4 @@
-"""Chat with real WebSocket clients, through faults of the table, of the posts and of the process itself."""
+"""Chat with real WebSocket clients during faults of the table, the posts and the process."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ STEPS = 12
 
 
 class Crash(Exception):
-    """The process ended here, as far as this handler is concerned: nothing after this point ran."""
+    """A simulated end of the process: the handler stops here."""
 
 
 class Faults:
-    """What goes wrong, by chance and for as long as it is on; counted, so that a test knows that it did."""
+    """Random faults while `is_on`. They are counted, so that a test can check that there were some."""
 
     def __init__(self, seed: int) -> None:
         self.is_on = False
@@ -60,7 +60,7 @@ class Faults:
 
 
 class Session:
-    """The gateway's session, whose posts fail when told to."""
+    """The gateway's session. Its posts may fail."""
 
     region_name = "local"
 
@@ -79,12 +79,12 @@ class Session:
 
 
 class Client(test_chat_clients.Client):
-    """A client that lives through faults, and counts what it is told."""
+    """A client that survives faults, and counts its notices."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.all_heard: list[str] = []
-        self.partner: int | None = None  # whom it heard last
+        self.partner: int | None = None  # the author of the last message
         self.said = self.told = 0
 
     def _take(self, frame: Any) -> None:
@@ -92,7 +92,7 @@ class Client(test_chat_clients.Client):
             return
         if frame["type"] == "system" and frame["code"] == "partner_connected":
             self.told += 1
-            self.notes.append("perhaps left")  # what it says itself and what it is told cross each other
+            self.notes.append("perhaps left")  # its own `next` and a notice may cross
         if frame["type"] == "message":
             self.all_heard.append(frame["text"])
             self.partner = int(frame["text"].split()[0])
@@ -102,7 +102,7 @@ class Client(test_chat_clients.Client):
         while True:
             try:
                 return await super().come(url)
-            except InvalidStatus as error:  # 502 of a handler that crashed, 503 of a busy table
+            except InvalidStatus as error:  # 502 from a crashed handler, 503 from a busy table
                 if error.response.status_code not in (502, 503):
                     raise
 
@@ -121,7 +121,7 @@ def table(engine: Engine) -> Iterator[EngineTable]:
 def serving(
     engine_table: EngineTable, faults: Faults, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """Serve the app with faults of a kind; answer the socket's address."""
+    """Serve the app with faults of a kind, and yield the socket's address."""
     engine, name, _ = engine_table
     client = engine.client("dynamodb")
     monkeypatch.setattr(app, "connect", lambda: Table(name, client))
@@ -130,7 +130,7 @@ def serving(
     posting = {"throttles": lambda: _throttle(faults), "crashes": faults.crash}.get(kind, lambda: None)
     session = Session(gateway.session().client("apigatewaymanagementapi"), posting)
     monkeypatch.setattr(app.app.websocket_api, "session", session)
-    if kind == "silence":  # API Gateway's $disconnect is best effort: here it never comes
+    if kind == "silence":  # $disconnect is best effort on AWS: here it never comes
         monkeypatch.delitem(app.app.websocket_handlers, "$disconnect")
     with ExitStack() as on:
         if kind == "conflicts":
@@ -140,7 +140,7 @@ def serving(
         hooks: list[tuple[str, Any]] = []
         if kind == "throttles":
             hooks = [("before-call.dynamodb", faults.throttle)]
-        elif kind == "crashes":  # between a transaction and the notes that it wrote, and before any call
+        elif kind == "crashes":  # after a transaction, before its notices are delivered, and before any call
             monkeypatch.setattr(outbox, "CLAIM", 3)
             hooks = [
                 ("after-call.dynamodb.TransactWriteItems", faults.crash),
@@ -160,16 +160,16 @@ def _throttle(faults: Faults) -> None:
 
 
 async def live(url: str, faults: Faults, kind: str, chance: random.Random) -> list[Client]:
-    """Let clients come, talk, go on, leave and die; then, without faults, see that all talk in pairs.
+    """Let clients join, talk, change partners, leave and die. Then check that all are in pairs.
 
-    Answers all there were.
+    Returns all clients.
     """
     clients = [Client(number) for number in range(COUNT)]
-    everybody = list(clients)
+    every_client = list(clients)
     faults.is_on = True
     await asyncio.gather(*(one.come(url) for one in clients))
     for _ in range(STEPS):
-        for place, one in enumerate(clients):
+        for index, one in enumerate(clients):
             what = chance.choices(("message", "next", "status", "leave", "die"), (12, 3, 2, 1, 1))[0]
             if what == "message":
                 await one.talk()
@@ -177,9 +177,9 @@ async def live(url: str, faults: Faults, kind: str, chance: random.Random) -> li
                 await one.say(what)
             else:
                 one.socket.transport.abort()
-                clients[place] = Client(len(everybody))
-                everybody.append(clients[place])
-                await clients[place].come(url)
+                clients[index] = Client(len(every_client))
+                every_client.append(clients[index])
+                await clients[index].come(url)
         await asyncio.gather(*(_answered(one) for one in clients))
     faults.is_on = False
     for one in clients:
@@ -196,24 +196,24 @@ async def live(url: str, faults: Faults, kind: str, chance: random.Random) -> li
         while not all(map(is_paired, clients)):
             for one in clients:
                 await one.talk()
-            await asyncio.sleep(1)  # thirty frames in ten seconds are allowed, and somebody reads them
+            await asyncio.sleep(1)  # keeps below thirty frames in ten seconds
 
     await asyncio.wait_for(all_talk(), test_chat_clients.PATIENCE)
     for one in clients:
         await one.socket.close()
         await one.reader
-    return everybody
+    return every_client
 
 
 async def _answered(one: Client) -> None:
-    """Wait until a client's frames were handled: they are, in order."""
+    """Wait until a client's frames are handled, which happens in order."""
     one.state = ""
     while not one.state:
         await one.say("status")
         try:
             await until(lambda: one.state, "a status", 2)
-        except AssertionError:  # its handler crashed, or the connection is taken for dead
-            assert not one.reader.done(), "a living client was thrown out"
+        except AssertionError:  # its handler crashed, or the connection is marked as gone
+            assert not one.reader.done(), "an open connection was closed"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ async def _answered(one: Client) -> None:
         *(pytest.param(one, marks=pytest.mark.long) for one in ("throttles", "silence", "crashes")),
     ],
 )
-def test_clients_talk_through_faults_and_all_have_a_partner_after_them(
+def test_clients_talk_during_faults_and_are_matched_after_them(
     table: EngineTable, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     seed = random.randrange(10**6)
@@ -234,11 +234,13 @@ def test_clients_talk_through_faults_and_all_have_a_partner_after_them(
     assert kind == "silence" or faults.count > 10
     met = pairs(history(table), may_meet_again=True)
     assert len(met) > COUNT
-    if kind != "crashes":  # a note that was sent and not taken off comes again
+    if kind != "crashes":  # after a crash a notice may be sent twice
         assert sum(one.told for one in clients) <= 2 * len(met)
     for one in clients:
         said: dict[str, list[int]] = {}
         for text in one.all_heard:
             sender, number = text.split()
             said.setdefault(sender, []).append(int(number))
-        assert all(numbers == sorted(set(numbers)) for numbers in said.values()), "twice, or out of order"
+        assert all(numbers == sorted(set(numbers)) for numbers in said.values()), (
+            "a message came twice, or out of order"
+        )

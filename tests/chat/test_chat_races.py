@@ -1,4 +1,4 @@
-"""Chat under threads, on the real engines: what always holds, checked in the history that a stream keeps."""
+"""Chat under threads on the real engines: invariants, checked in the history of the stream."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def chat(engine_table: EngineTable) -> Chat:
 
 
 def history(engine_table: EngineTable) -> list[Item]:
-    """Every state that every connection was in, each connection's in order."""
+    """Return every state of every connection, in order for each connection."""
     engine, _, stream_arn = engine_table
     return states(Reader(engine.client("dynamodbstreams"), stream_arn).read())
 
 
 def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """Let threads begin at the same moment."""
+    """Run work in threads that begin at the same moment."""
     ready = threading.Barrier(count)
 
     def run(number: int) -> Any:
@@ -51,8 +51,10 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("count", [2, 3, 16, 25])
-def test_of_n_who_come_at_once_at_most_one_is_left(engine_table: EngineTable, chat: Chat, count: int) -> None:
-    """No status and no sweep helps: whoever comes later sees whoever came before."""
+def test_at_most_one_of_n_simultaneous_connections_is_left_over(
+    engine_table: EngineTable, chat: Chat, count: int
+) -> None:
+    """Without a status frame or a sweep: each connection sees those that were there before it."""
     assert at_once(count, lambda i: chat.connect(f"c{i}")) == [200] * count
     states = [chat.state(f"c{i}") for i in range(count)]
     assert (states.count("matched"), states.count("waiting")) == (count - count % 2, count % 2)
@@ -63,21 +65,21 @@ def test_of_n_who_come_at_once_at_most_one_is_left(engine_table: EngineTable, ch
         assert chat.item(f"c{i}").get("untold", []) == []
 
 
-def test_of_n_who_come_at_once_at_most_one_is_left_though_transactions_conflict(
+def test_at_most_one_of_n_simultaneous_connections_is_left_over_despite_conflicts(
     engine_table: EngineTable, chat: Chat
 ) -> None:
-    """No local engine raises TransactionConflict: AWS's rule is held for them."""
+    """No local engine raises TransactionConflict, so the test does it by AWS's rule."""
     in_flight = InFlight(latency=0.002)
     with in_flight.attached(chat.table.client):
         at_once(12, lambda i: chat.connect(f"c{i}"))
         for i in range(12):
-            chat.say(f"c{i}", "status")  # a newcomer whose retries ran out looks again
+            chat.say(f"c{i}", "status")  # a connection that has used up its retries tries again
     assert in_flight.refused > 0
     assert [chat.state(f"c{i}") for i in range(12)] == ["matched"] * 12
     assert len(pairs(history(engine_table))) == 6
 
 
-def test_two_who_both_go_on_at_once_part_once(engine_table: EngineTable, chat: Chat) -> None:
+def test_simultaneous_nexts_of_two_partners_separate_them_once(engine_table: EngineTable, chat: Chat) -> None:
     for i in range(4):
         chat.connect(f"c{i}")
     at_once(4, lambda i: chat.say(f"c{i}", "next"))
@@ -86,27 +88,29 @@ def test_two_who_both_go_on_at_once_part_once(engine_table: EngineTable, chat: C
     assert all(partner is None or chat.partner(partner) == f"c{i}" for i, partner in enumerate(partners))
 
 
-def test_one_who_leaves_while_it_is_told_harms_nobody(engine_table: EngineTable, chat: Chat) -> None:
-    """b is being told that a has gone, and goes itself before that has been taken note of."""
-    went: list[str] = []
+def test_a_connection_that_leaves_during_a_delivery_affects_no_other(
+    engine_table: EngineTable, chat: Chat
+) -> None:
+    """b leaves while the notice that a has left is posted to it, before the notice is removed."""
+    left: list[str] = []
 
-    def go(id: str) -> None:
-        if id == "b" and not went:
-            went.append(id)
+    def leave(id: str) -> None:
+        if id == "b" and not left:
+            left.append(id)
             chat.disconnect("b")
-            chat.wire.open.add("b")  # the post was on its way
+            chat.wire.open.add("b")  # the post has been made already
 
     chat.connect("a")
     chat.connect("b")
     chat.say("b", "status")
-    chat.wire.before_post = go
+    chat.wire.before_post = leave
     chat.disconnect("a")
-    assert went == ["b"]
+    assert left == ["b"]
     assert (chat.state("a"), chat.state("b"), chat.pool()) == ("gone", "gone", [])
 
 
 class Client:
-    """One client of many that do what comes into their mind; counts what it said to whom."""
+    """A client that sends random actions, and numbers its messages."""
 
     def __init__(self, chat: Chat, seed: int, number: int) -> None:
         self.chat, self.random, self.number = chat, random.Random(seed * 1000 + number), number
@@ -144,7 +148,7 @@ class Client:
 @pytest.mark.parametrize(
     "faults", ["conflicts", *(pytest.param(one, marks=pytest.mark.long) for one in ("none", "throttles"))]
 )
-def test_whatever_many_do_at_once_nobody_is_in_two_chats(
+def test_no_connection_is_in_two_chats_under_concurrent_random_actions(
     engine_table: EngineTable, chat: Chat, faults: str
 ) -> None:
     seed = random.randrange(10**6)
@@ -175,7 +179,7 @@ def test_whatever_many_do_at_once_nobody_is_in_two_chats(
                 heard[sender].append(int(number))
         for numbers in heard.values():
             assert numbers == sorted(set(numbers)), "a message came twice, or out of order"
-    # In the end everybody says something more: nobody is left in a pair with a dead one, and all is told.
+    # At the end every client sends a frame: none is left with a dead partner, and every notice is delivered.
     chat.wire.before_post = lambda id: None
     chat.wait(60)
     alive = [client.id for client in clients if client.id]
@@ -196,14 +200,14 @@ def throttled() -> Exception:
     return ClientError({"Error": {"Code": "LimitExceededException", "Message": ""}}, "PostToConnection")
 
 
-def test_a_crash_after_any_call_is_healed_by_the_next_frame_or_the_sweep(
+def test_the_next_frame_or_the_sweep_recovers_from_a_crash_after_any_call(
     engine_table: EngineTable, chat: Chat
 ) -> None:
-    """The process of the one who comes dies after its 1st, 2nd, 3rd… call of the table or post."""
-    for place in range(12):
-        first, second = f"a{place}", f"b{place}"
-        chat.come(first, lobby=f"l{place}")
-        left = [place]
+    """The process that handles a new connection dies at its first, second, third… call or post."""
+    for number in range(12):
+        first, second = f"a{number}", f"b{number}"
+        chat.come(first, lobby=f"l{number}")
+        left = [number]
 
         def die(*_: Any, left: list[int] = left, **__: Any) -> None:
             left[0] -= 1
@@ -214,28 +218,30 @@ def test_a_crash_after_any_call_is_healed_by_the_next_frame_or_the_sweep(
         events.register("before-call.dynamodb", die)
         chat.wire.before_post = die
         try:
-            chat.come(second, lobby=f"l{place}")
+            chat.come(second, lobby=f"l{number}")
         except Killed:
             pass
         finally:
             events.unregister("before-call.dynamodb", die)
             chat.wire.before_post = lambda id: None
         chat.wire.open.add(second)
-        chat.wait(46)  # until the claim of one who died has run out
+        chat.wait(46)  # until the claim of the dead process has expired
         if chat.item(second):
             chat.say(second, "status")
             chat.say(first, "ping")
-            assert (chat.partner(first), chat.partner(second)) == (second, first), place
-            assert not chat.item(first).get("untold"), place
-            assert not chat.item(second).get("untold"), place
+            assert (chat.partner(first), chat.partner(second)) == (second, first), number
+            assert not chat.item(first).get("untold"), number
+            assert not chat.item(second).get("untold"), number
         else:
             assert chat.state(first) == "waiting"
     pairs(history(engine_table))
 
 
-def test_a_busy_table_is_told_and_the_connection_stays(engine_table: EngineTable, chat: Chat) -> None:
+def test_a_busy_table_is_reported_and_the_connection_stays_open(
+    engine_table: EngineTable, chat: Chat
+) -> None:
     def busy(*_: Any, **__: Any) -> None:
-        raise Busy("as told")
+        raise Busy("a planted failure")
 
     chat.come("a")
     chat.table.client.meta.events.register("before-call.dynamodb.UpdateItem", busy)
@@ -246,8 +252,8 @@ def test_a_busy_table_is_told_and_the_connection_stays(engine_table: EngineTable
     assert chat.say("a", "status")[0]["state"] == "waiting"
 
 
-def test_two_notes_that_wait_are_each_told_once(engine_table: EngineTable, chat: Chat) -> None:
-    """Also by an engine that takes the places of a list off one after the other, as ministack does."""
+def test_two_pending_notices_are_each_delivered_once(engine_table: EngineTable, chat: Chat) -> None:
+    """Also on an engine that removes the elements of a list one after the other, as ministack does."""
 
     def throttle(id: str) -> None:
         if id == "a":
@@ -266,8 +272,8 @@ def test_two_notes_that_wait_are_each_told_once(engine_table: EngineTable, chat:
 
 
 @contextmanager
-def taking_off(table: Table, seen: Callable[[Any], None]) -> Iterator[None]:
-    """Show each call that takes notes off, before it is made."""
+def watching_removals(table: Table, seen: Callable[[Any], None]) -> Iterator[None]:
+    """Call `seen` with each request that removes notices, before it is sent."""
 
     def show(params: Any, **_: Any) -> None:
         if params["UpdateExpression"].startswith("REMOVE telling"):
@@ -280,10 +286,10 @@ def taking_off(table: Table, seen: Callable[[Any], None]) -> Iterator[None]:
         table.client.meta.events.unregister("before-parameter-build.dynamodb.UpdateItem", show)
 
 
-def test_a_retry_of_taking_notes_off_does_not_take_off_what_came_since(
+def test_a_retried_removal_of_notices_does_not_remove_newer_ones(
     engine_table: EngineTable, chat: Chat
 ) -> None:
-    """The answer was lost, and the SDK sends the call again: in the same second somebody else is telling."""
+    """The SDK retries a call after a lost response, while another handler has a claim of the same second."""
     requests: list[Any] = []
 
     def again(id: str) -> None:
@@ -292,7 +298,7 @@ def test_a_retry_of_taking_notes_off_does_not_take_off_what_came_since(
                 chat.table.client.update_item(**requests[0])
             raise Killed
 
-    with taking_off(chat.table, requests.append):
+    with watching_removals(chat.table, requests.append):
         chat.come("a")
         chat.connect("b")
     assert requests[0]["Key"]["pk"] == {"S": "CONN#a"}
@@ -305,19 +311,19 @@ def test_a_retry_of_taking_notes_off_does_not_take_off_what_came_since(
     assert chat.say("a", "typing") == [NOT_MATCHED, DISCONNECTED]
 
 
-def test_what_came_while_the_answer_of_taking_notes_off_was_lost_is_told(
+def test_a_notice_that_comes_while_the_response_of_a_removal_is_lost_is_delivered(
     engine_table: EngineTable, chat: Chat
 ) -> None:
-    """The call is done, its answer is lost, its retry is refused: whoever told looks again."""
+    """The removal is done, its response is lost, and its retry is refused. The handler looks again."""
     left = [True]
 
     def lose(request: Any) -> None:
         if left and request["Key"]["pk"] == {"S": "CONN#a"}:
             left.clear()
-            chat.say("b", "next")  # finds a being told, and leaves it to whoever is at it
+            chat.say("b", "next")  # another handler has the claim on a, so the notice is left to it
             chat.table.client.update_item(**request)
 
     chat.come("a")
-    with taking_off(chat.table, lose):
+    with watching_removals(chat.table, lose):
         chat.connect("b")
     assert chat.wire.read("a") == [CONNECTED, DISCONNECTED]

@@ -1,4 +1,4 @@
-"""The socket's door: what a frame is answered, and the client that answers it."""
+"""The socket's protocol: handshakes, malformed frames, and the client that posts frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from botocore.loaders import create_loader
 from botocore.model import ServiceModel
 
 import app
-from chalicelib.chat import protocol
+from chalicelib.chat import handlers, handshake
 from chalicelib.settings import Settings
 from proof.gateway import context
 
@@ -23,12 +23,12 @@ from proof.gateway import context
         ("7", "bad_request"),
         ('{"action": 7}', "bad_request"),
         ('{"text": "hello"}', "bad_request"),
-        ('{"action": "message", "text": "' + "x" * protocol.FRAME + '"}', "too_long"),
+        ('{"action": "message", "text": "' + "x" * handlers.MAX_FRAME + '"}', "too_long"),
     ],
 )
-def test_a_frame_that_is_none_is_told_why(frame: str, code: str) -> None:
-    assert protocol.read(frame) == code
-    assert json.loads(protocol.error(code)) == {"type": "error", "code": code}
+def test_a_malformed_frame_gets_an_error_code(frame: str, code: str) -> None:
+    assert handlers.parse_frame(frame) == code
+    assert json.loads(handlers.error_frame(code)) == {"type": "error", "code": code}
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_a_frame_that_is_none_is_told_why(frame: str, code: str) -> None:
         ({"lobby": "café", "interests": " Music, chess ,music"}, "café", ("music", "chess")),
     ],
 )
-def test_who_comes_says_where_and_what_for(
+def test_a_handshake_has_a_lobby_and_interests(
     query: dict[str, str] | None, lobby: str, interests: tuple[str, ...]
 ) -> None:
     event = {"requestContext": context("c"), "queryStringParameters": query}
-    arrival = protocol.arrival(event)
-    assert (arrival.id, arrival.lobby, arrival.interests, arrival.resume) == ("c", lobby, interests, "")
-    assert arrival.at == "https://local.execute-api.us-east-1.amazonaws.com/local"
+    opening = handshake.parse(event)
+    assert (opening.id, opening.lobby, opening.interests, opening.resume_token) == ("c", lobby, interests, "")
+    assert opening.endpoint == "https://local.execute-api.us-east-1.amazonaws.com/local"
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_who_comes_says_where_and_what_for(
         {"interests": "x" * 33},
     ],
 )
-def test_who_says_it_wrongly_is_not_let_in(query: dict[str, str]) -> None:
+def test_a_malformed_handshake_names_the_parameter(query: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"^(lobby|interests): "):
-        protocol.arrival({"requestContext": context("c"), "queryStringParameters": query})
+        handshake.parse({"requestContext": context("c"), "queryStringParameters": query})
 
 
 HERE = ("https://www.example.org",)
@@ -76,7 +76,7 @@ HERE = ("https://www.example.org",)
         ("prod", HERE, "http://www.example.org", True),
         ("prod", HERE, "null", True),
         ("prod", HERE, "", True),
-        ("prod", HERE, None, False),  # no browser
+        ("prod", HERE, None, False),  # not a browser
         ("prod", ("*",), "https://evil.example", False),
         ("local", ("*",), "http://127.0.0.1:8000", False),
         ("local", ("*",), "http://localhost:5173", False),
@@ -90,23 +90,23 @@ HERE = ("https://www.example.org",)
     ],
 )
 @pytest.mark.parametrize("header", ["Origin", "origin"])
-def test_a_page_of_another_origin_is_foreign(
+def test_an_origin_that_the_stage_does_not_allow_is_foreign(
     stage: str, origins: tuple[str, ...], origin: str | None, is_foreign: bool, header: str
 ) -> None:
     event = {"requestContext": context("c"), "headers": {} if origin is None else {header: origin}}
-    assert protocol.is_foreign(event, Settings(stage=stage, origins=origins)) == is_foreign
+    assert handshake.is_foreign_origin(event, Settings(stage=stage, origins=origins)) == is_foreign
 
 
-def test_api_gateway_closes_a_connection_with_a_code_of_its_own_choice() -> None:
-    """So 4008 is sent as a frame there (docs/contract.md). Source: the API's model in botocore."""
+def test_api_gateway_accepts_no_close_code() -> None:
+    """So the code 4008 is sent in a frame (docs/contract.md). Source: the API's model in botocore."""
     service = create_loader().load_service_model("apigatewaymanagementapi", "service-2")
     shape = ServiceModel(service).operation_model("DeleteConnection").input_shape
     assert shape is not None
     assert list(shape.members) == ["ConnectionId"]
 
 
-def test_the_app_has_a_client_of_its_own_for_connections() -> None:
-    """Chalice makes none: without a session every frame that is sent would raise."""
+def test_the_app_builds_its_own_client_for_connections() -> None:
+    """Chalice builds none. Without a session every post would raise an error."""
     session: Any = app.app.websocket_api.session
     client = session.client(
         "apigatewaymanagementapi", endpoint_url="https://id.execute-api.us-east-1.amazonaws.com/api"

@@ -1,4 +1,4 @@
-"""Live topics: who listens is told of changes, a few times a second, and always of the last one."""
+"""Live topics: subscribers get changes a few times a second, and always the last one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOPIC = f"views:{PAGE}"
 
 
 class Site:
-    """A chat whose clients listen to views, on a stream that is delivered when a test says so."""
+    """A chat whose clients subscribe to views, on a stream that the test delivers."""
 
     def __init__(self, stream_arn: str) -> None:
         self.chat = Chat(connect(), sources=app.TOPICS)
@@ -47,14 +47,14 @@ class Site:
         events.write(self.chat.table, [seen], Settings(), BEGIN)
 
     def deliver(self) -> list[Any]:
-        """Hand one batch to the two consumers of the stream, as app.apply and app.push do."""
+        """Deliver one batch to the two consumers of the stream, as app.apply and app.push do."""
         records = self.stream.read()
         engine.apply(self.chat.table, app.CONTRIBUTIONS, records)
-        subscriptions.push(self.chat.table, self.chat.posts, app.TOPICS, records, self.chat.now)
+        subscriptions.push(self.chat.table, self.chat.gateway, app.TOPICS, records, self.chat.now)
         return records
 
     def settle(self) -> None:
-        """Deliver until nothing changes any more; the clock goes on, as it does on AWS."""
+        """Deliver until nothing changes any more. The clock advances, as it does on AWS."""
         while self.deliver():
             self.chat.wait(0.1)
 
@@ -71,7 +71,7 @@ def site(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterato
     connect.cache_clear()
 
 
-def test_who_listens_is_told_of_each_change_in_the_words_of_the_rest_call(site: Site) -> None:
+def test_a_push_has_the_value_that_the_rest_call_returns(site: Site) -> None:
     site.chat.come("a")
     assert site.chat.say("a", "subscribe", topic=TOPIC) == []
     site.view()
@@ -80,7 +80,7 @@ def test_who_listens_is_told_of_each_change_in_the_words_of_the_rest_call(site: 
     assert site.chat.wire.read("a")[-1] == update
 
 
-def test_a_topic_is_the_same_in_another_notation_and_answered_in_the_clients_own(site: Site) -> None:
+def test_a_topic_in_another_notation_is_the_same_and_pushed_in_the_clients_notation(site: Site) -> None:
     site.chat.come("a")
     site.chat.say("a", "subscribe", topic="views:HTTPS://EXAMPLE.org:443/x/../a#top")
     site.view()
@@ -90,7 +90,7 @@ def test_a_topic_is_the_same_in_another_notation_and_answered_in_the_clients_own
     assert update["value"]["url"] == PAGE
 
 
-def test_many_changes_in_a_moment_are_few_pushes_and_the_last_value_is_among_them(site: Site) -> None:
+def test_many_changes_at_once_are_few_pushes_with_the_last_value(site: Site) -> None:
     site.chat.come("a")
     site.chat.say("a", "subscribe", topic=TOPIC)
     for _ in range(12):
@@ -105,19 +105,19 @@ def test_many_changes_in_a_moment_are_few_pushes_and_the_last_value_is_among_the
     assert heard == sorted(heard)
 
 
-def test_the_same_records_again_do_no_harm(site: Site) -> None:
+def test_redelivered_records_are_harmless(site: Site) -> None:
     site.chat.come("a")
     site.chat.say("a", "subscribe", topic=TOPIC)
     site.view()
     site.deliver()
     records = site.stream.read()
     for _ in range(2):
-        subscriptions.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now)
+        subscriptions.push(site.chat.table, site.chat.gateway, app.TOPICS, records, site.chat.now)
         site.chat.wait(1)
     assert site.heard("a") == [1, 1]
 
 
-def test_other_pages_and_other_people_are_not_told(site: Site) -> None:
+def test_a_change_is_pushed_only_to_subscribers_of_its_page(site: Site) -> None:
     for id in "ab":
         site.chat.come(id)
     site.chat.say("a", "subscribe", topic=TOPIC)
@@ -127,7 +127,7 @@ def test_other_pages_and_other_people_are_not_told(site: Site) -> None:
     assert (site.heard("a"), site.heard("b")) == ([], [])
 
 
-def test_unsubscribe_is_the_end_of_it(site: Site) -> None:
+def test_unsubscribe_ends_the_pushes(site: Site) -> None:
     site.chat.come("a")
     site.chat.say("a", "subscribe", topic=TOPIC)
     site.chat.say("a", "unsubscribe", topic=TOPIC)
@@ -137,7 +137,7 @@ def test_unsubscribe_is_the_end_of_it(site: Site) -> None:
     assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []
 
 
-def test_with_the_connection_goes_what_it_listened_to(site: Site) -> None:
+def test_a_disconnect_removes_the_subscriptions(site: Site) -> None:
     site.chat.come("a")
     site.chat.say("a", "subscribe", topic=TOPIC)
     site.chat.disconnect("a")
@@ -146,7 +146,7 @@ def test_with_the_connection_goes_what_it_listened_to(site: Site) -> None:
     assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []
 
 
-def test_a_listener_that_died_in_silence_is_taken_away_and_holds_up_nobody(site: Site) -> None:
+def test_a_dead_listener_is_removed_and_delays_no_other(site: Site) -> None:
     for id in "ab":
         site.chat.come(id)
         site.chat.say(id, "subscribe", topic=TOPIC)
@@ -158,7 +158,7 @@ def test_a_listener_that_died_in_silence_is_taken_away_and_holds_up_nobody(site:
     assert sorted(left) == ["CONN#b", "HEAD"]
 
 
-def test_a_connection_listens_to_ten_topics_at_most(site: Site) -> None:
+def test_a_connection_subscribes_to_at_most_ten_topics(site: Site) -> None:
     site.chat.come("a")
     for number in range(10):
         assert site.chat.say("a", "subscribe", topic=f"{TOPIC}/{number}") == []
@@ -166,28 +166,29 @@ def test_a_connection_listens_to_ten_topics_at_most(site: Site) -> None:
     assert site.chat.say("a", "subscribe", topic=TOPIC) == [{"type": "error", "code": "bad_request"}]
 
 
-def test_a_change_that_nobody_listens_to_costs_one_read(site: Site) -> None:
+def test_a_change_without_subscribers_costs_one_read(site: Site) -> None:
     site.view()
     site.deliver()
     records = site.stream.read()
     with Meter(site.chat.table.client) as meter:
-        subscriptions.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now)
+        subscriptions.push(site.chat.table, site.chat.gateway, app.TOPICS, records, site.chat.now)
     assert (meter.write_units, meter.read_units) == (0, 1)
 
 
-def test_what_is_no_record_changes_no_topic() -> None:
-    assert subscriptions.changes(app.TOPICS, [None, {}, {"dynamodb": {"Keys": {"pk": {"S": "URL#x"}}}}]) == {}
+def test_a_malformed_record_changes_no_topic() -> None:
+    assert (
+        subscriptions.changed_topics(app.TOPICS, [None, {}, {"dynamodb": {"Keys": {"pk": {"S": "URL#x"}}}}])
+        == {}
+    )
 
 
-def test_a_source_that_fails_is_logged_and_counting_goes_on(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_source_does_not_stop_counting(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.chat.come("a")
     site.chat.say("a", "subscribe", topic=TOPIC)
     site.view()
 
     def fail(*_: Any) -> None:
-        raise LookupError("as told")
+        raise LookupError("a planted failure")
 
     monkeypatch.setitem(app.TOPICS, "views", app.TOPICS["views"]._replace(value=fail))
     site.settle()
@@ -197,8 +198,8 @@ def test_a_source_that_fails_is_logged_and_counting_goes_on(
 # -- pushes are not counting -----------------------------------------------------------------------------
 
 
-class Counted:
-    """What `topics.push` counts, in place of CloudWatch."""
+class Metrics:
+    """A replacement for CloudWatch that keeps the metrics of `subscriptions.push`."""
 
     def __init__(self) -> None:
         self.amounts: Counter[str] = Counter()
@@ -212,13 +213,13 @@ class Counted:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    counted = Counted()
-    monkeypatch.setattr(subscriptions, "metrics", counted)
-    return counted.amounts
+    metrics = Metrics()
+    monkeypatch.setattr(subscriptions, "metrics", metrics)
+    return metrics.amounts
 
 
 class Clock:
-    """A clock that goes forward by so much with each post."""
+    """A clock that advances by `each` seconds with each post."""
 
     def __init__(self, site: Site, each: float) -> None:
         self.now = 0.0
@@ -233,7 +234,7 @@ class Clock:
 
 
 def push(site: Site, records: list[Any], **options: Any) -> None:
-    subscriptions.push(site.chat.table, site.chat.posts, app.TOPICS, records, site.chat.now, **options)
+    subscriptions.push(site.chat.table, site.chat.gateway, app.TOPICS, records, site.chat.now, **options)
 
 
 PAGE_CHANGED = record(None, {"pk": f"URL#{PAGE}", "sk": "STATISTICS", "gsi1sk": 1})
@@ -249,15 +250,13 @@ def listeners(site: Site, count: int, name: str = "c") -> list[str]:
 
 
 def changed(site: Site, url: str = PAGE) -> list[Any]:
-    """Let a page change, and be counted; answer the records that say so."""
+    """Count a view of a page, and return the records of the change."""
     site.view(url)
     engine.apply(site.chat.table, app.CONTRIBUTIONS, site.stream.read())
     return [one for one in site.stream.read() if passes(one, "push")]
 
 
-def test_counting_asks_nothing_of_topics_and_posts_nothing(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counting_reads_no_topics_and_posts_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     listeners(site, 3)
     site.stream.read()
     site.view()
@@ -278,7 +277,7 @@ def test_counting_asks_nothing_of_topics_and_posts_nothing(
     assert site.chat.wire.posts == posts
 
 
-def test_a_gateway_that_fails_delays_nothing_and_the_next_change_brings_the_value(
+def test_after_a_gateway_failure_the_next_change_brings_the_value(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [id] = listeners(site, 1)
@@ -296,7 +295,7 @@ def test_a_gateway_that_fails_delays_nothing_and_the_next_change_brings_the_valu
     assert site.heard(id) == [2]
 
 
-def test_listeners_that_a_batch_has_no_time_for_get_the_value_of_the_next_change(
+def test_listeners_beyond_the_time_budget_get_the_value_of_the_next_change(
     site: Site, counted: Counter[str]
 ) -> None:
     ids = listeners(site, 5)
@@ -309,7 +308,7 @@ def test_listeners_that_a_batch_has_no_time_for_get_the_value_of_the_next_change
     assert [site.heard(id) for id in ids] == [[2]] * 5
 
 
-def test_a_topic_that_a_batch_has_no_time_for_comes_again_through_the_stream(
+def test_a_topic_beyond_the_time_budget_comes_again_through_the_stream(
     site: Site, counted: Counter[str]
 ) -> None:
     other = "https://example.org/b"
@@ -324,7 +323,7 @@ def test_a_topic_that_a_batch_has_no_time_for_comes_again_through_the_stream(
     assert [frame["topic"] for frame in site.chat.wire.read(id)] == [f"views:{other}"]
 
 
-def test_a_topic_takes_so_many_listeners_and_has_room_again_when_one_has_gone(site: Site) -> None:
+def test_a_full_topic_accepts_a_listener_after_another_has_left(site: Site) -> None:
     site.chat.settings = site.chat.settings._replace(topic_listeners=3)
     ids = listeners(site, 3)
     site.chat.come("late")
@@ -335,11 +334,11 @@ def test_a_topic_takes_so_many_listeners_and_has_room_again_when_one_has_gone(si
         return [one for one in frames if one["type"] == "error"]
 
     assert tries() == full
-    assert site.chat.say(ids[0], "subscribe", topic=TOPIC) == []  # it listens already
+    assert site.chat.say(ids[0], "subscribe", topic=TOPIC) == []  # a repeated subscription
 
     def dies() -> None:
         site.chat.die(ids[2])
-        push(site, [PAGE_CHANGED])  # which finds it out
+        push(site, [PAGE_CHANGED])  # which removes the dead listener
 
     for leave in (
         lambda: site.chat.say(ids[0], "unsubscribe", topic=TOPIC),
@@ -353,7 +352,7 @@ def test_a_topic_takes_so_many_listeners_and_has_room_again_when_one_has_gone(si
         listeners(site, 1, name=f"after-{leave.__code__.co_firstlineno}")
 
 
-def test_a_wrong_number_of_listeners_is_put_right_by_a_push(site: Site) -> None:
+def test_a_push_corrects_a_wrong_number_of_listeners(site: Site) -> None:
     listeners(site, 2)
     key, table = subscriptions.head_key(TOPIC), site.chat.table
     table.update(key, "SET listeners = :many", values={":many": 99})
@@ -375,7 +374,7 @@ def test_a_topic_with_many_listeners_is_pushed_less_often(site: Site) -> None:
     assert site.heard(id) == [3]
 
 
-def test_ten_topics_of_the_longest_names_leave_a_connections_item_small(site: Site) -> None:
+def test_ten_topics_with_the_longest_names_keep_a_connections_item_small(site: Site) -> None:
     site.chat.come("a")
     for number in range(10):
         url = f"https://example.org/{number}{'x' * 1479}"
@@ -395,7 +394,7 @@ def test_ten_topics_of_the_longest_names_leave_a_connections_item_small(site: Si
 
 
 class Listener:
-    """One who listens to a topic of the app, whose stream is applied by the app's own handler."""
+    """A subscriber to a topic of the app, whose own handler applies the stream."""
 
     def __init__(self, site: Clients, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chat, self.topic = Chat(site.table, sources=app.TOPICS), topic
@@ -406,13 +405,13 @@ class Listener:
         assert self.chat.wire.read("a") == []
 
     def last(self) -> Any:
-        """Answer the value that came last."""
+        """Return the last value that was pushed."""
         update = self.chat.wire.read("a")[-1]
         assert (update["type"], update["topic"]) == ("update", self.topic)
         return update["value"]
 
 
-def test_a_score_pushes_the_first_ten_and_the_number_of_players(
+def test_a_score_pushes_the_first_ten_entries_and_the_number_of_players(
     live_site: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, admin = live_site, live_site.admin()
@@ -439,7 +438,7 @@ def test_a_score_pushes_the_first_ten_and_the_number_of_players(
 
 
 def _board(site: Clients, players: int) -> dict[str, Any]:
-    """Answer what the board's GETs answer, in the form in which it is pushed."""
+    """Return the responses of the board's GET calls in the form of a push."""
     board, entries = (site.get(f"/leaderboards/points{path}") for path in ("", "/entries?limit=10"))
     assert board["players"] == players
     assert len(entries["items"]) == min(players, 10)
@@ -503,9 +502,9 @@ def test_a_comment_pushes_the_statistics_of_its_product(
         *("challenge:", "challenge:a#b", "product:", "product:\n", f"product:{'p' * 1000}", "nothing:points"),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused_and_leaves_nothing(site: Site, topic: str) -> None:
+def test_an_invalid_topic_is_refused_and_writes_nothing(site: Site, topic: str) -> None:
     site.chat.come("a")
     for action in ("subscribe", "unsubscribe"):
         assert site.chat.say("a", action, topic=topic) == [{"type": "error", "code": "bad_request"}]
-    assert "topics" not in site.chat.item("a")
+    assert "listens" not in site.chat.item("a")
     assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []

@@ -1,4 +1,4 @@
-"""How a page of comments is found: the cheaper way by expectation, and a bound whatever comes."""
+"""Plans of a page of comments: the least expected cost, and an upper bound in every case."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ ALL = frozenset(range(1, 6))
 
 
 def statistics(*votes: int, size: int = 500) -> Item:
-    """A statistics item with so many comments of each rating."""
+    """Build a statistics item from the number of comments with each rating."""
     counts = {f"count_{rating}": n for rating, n in enumerate(votes, 1)}
     return counts | {"count_total": sum(votes), "size": size * sum(votes)}
 
 
-def test_what_has_no_comments_is_not_asked_for() -> None:
+def test_ratings_and_languages_without_comments_are_not_queried() -> None:
     whole = statistics(0, 0, 10, 0, 1000)
     found = decide(whole, {"en": statistics(0, 0, 10, 0, 0), "de": whole}, frozenset({2, 3, 4}), 21)
     assert [(cell.language, cell.rating) for cell in found.cells] == [("de", 3), ("en", 3)]
@@ -46,7 +46,7 @@ def test_what_has_no_comments_is_not_asked_for() -> None:
     assert decide({}, {}, ALL, 21).way == "none"
 
 
-def test_a_filter_that_most_comments_pass_is_a_filter_and_a_rare_one_a_merge() -> None:
+def test_a_common_match_is_filtered_and_a_rare_one_merged() -> None:
     whole = statistics(100, 100, 200, 1000, 8600)
     assert decide(whole, {"en": whole}, frozenset({4, 5}), 21).way == "filter"
     assert decide(whole, {"en": whole}, ALL, 21).way == "filter"
@@ -54,7 +54,7 @@ def test_a_filter_that_most_comments_pass_is_a_filter_and_a_rare_one_a_merge() -
     assert decide(whole, {"en": whole}, frozenset({1, 2, 3}), 21).way == "merge"
 
 
-def test_many_languages_are_worth_a_merge_only_as_long_as_few_comments_match() -> None:
+def test_many_languages_are_merged_only_when_few_comments_match() -> None:
     each = statistics(1, 0, 0, 0, 1)
     few, many = {f"x-{i}": each for i in range(8)}, {f"x-{i}": each for i in range(60)}
     assert decide(statistics(8, 0, 0, 0, 100_000), few, frozenset({1}), 21).way == "merge"
@@ -65,7 +65,7 @@ def test_many_languages_are_worth_a_merge_only_as_long_as_few_comments_match() -
     assert (found.way, set(found.expected)) == ("filter", {"filter"})
 
 
-def test_where_there_is_no_merge_long_comments_cost_no_more_to_look_at_than_short_ones() -> None:
+def test_without_a_merge_the_cost_is_bounded_for_comments_of_any_length() -> None:
     many = {f"x-{i}": statistics(1, 0, 0, 0, 0) for i in range(60)}
     for size in (160, 1_000, 20_000):
         found = decide(statistics(60, 0, 0, 0, 10**6, size=size), many, frozenset({1}), 21)
@@ -73,7 +73,7 @@ def test_where_there_is_no_merge_long_comments_cost_no_more_to_look_at_than_shor
         assert found.reads * size < planner.MOST / 0.5 * 4096 + size
 
 
-def test_the_decision_is_for_the_least_expected_cost_whatever_the_counts() -> None:
+def test_the_plan_with_the_least_expected_cost_is_chosen_for_random_counts() -> None:
     chance = random.Random(1)
     for _ in range(500):
         languages = {
@@ -93,23 +93,23 @@ def test_the_decision_is_for_the_least_expected_cost_whatever_the_counts() -> No
         assert found.matching == sum(item[f"count_{r}"] for item in languages.values() for r in asked)
 
 
-# -- what it costs -------------------------------------------------------------------------------------
+# -- cost ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def table(engine: Engine) -> Iterator[Table]:
-    """A table on an engine that counts reads as AWS does."""
+    """Yield a table on an engine that counts reads as AWS does."""
     with table_on(engine) as made:
         yield Table(made.name, engine.client("dynamodb"))
 
 
 def product(table: Table, count: int, way: Callable[[int], tuple[int, str]]) -> None:
-    """Write comments, oldest first, and the sums that they add up to."""
+    """Write comments, oldest first, and their sums."""
     items = []
     for i in range(count):
         rating, language = way(i)
         body = CommentBody(rating=rating, language=language, text="x" * 340)
-        items.append(comments.made("p", ulids.new(START + timedelta(seconds=i)), f"a-{i}", body))
+        items.append(comments.build_item("p", ulids.new(START + timedelta(seconds=i)), f"a-{i}", body))
     table.batch_put(items)
     totals: dict[Any, Item] = {}
     for (key, name), amount in sums.recount([comments.contribution], items).items():
@@ -123,12 +123,12 @@ def cost(table: Table, rating: str = "", language: str = "", cursor: str | None 
         rating=rating or None, language=language or None, limit=20, cursor=cursor, explain=True
     )
     with Meter(table.client) as meter:
-        page = comment_pages.newest(table, "p", query, STAGE, ADMIN)
+        page = comment_pages.list_comments(table, "p", query, STAGE, ADMIN)
     return meter.read_units, page
 
 
 @pytest.mark.parametrize("count", [300, 3000])
-def test_a_page_costs_in_proportion_to_the_page_and_not_to_the_product(table: Table, count: int) -> None:
+def test_the_cost_of_a_page_does_not_grow_with_the_product(table: Table, count: int) -> None:
     chance = random.Random(1)
     ways = [(chance.choice([5] * 4 + [4, 4, 3, 2, 1]), chance.choice(["en", "de"])) for _ in range(count)]
     product(table, count, lambda i: ways[i])
@@ -145,7 +145,7 @@ def test_a_page_costs_in_proportion_to_the_page_and_not_to_the_product(table: Ta
         assert cost(table, *asked)[0] <= most, asked
 
 
-def test_bad_luck_costs_no_more_than_twice_the_merge(table: Table) -> None:
+def test_the_worst_case_costs_at_most_twice_the_merge(table: Table) -> None:
     """Half of the comments match, and all of them are older than the others."""
     product(table, 600, lambda i: (5, f"x-{i % 8}") if i < 300 else (4, "en"))
     units, page = cost(table, "5")
@@ -153,11 +153,11 @@ def test_bad_luck_costs_no_more_than_twice_the_merge(table: Table) -> None:
     assert [one.rating for one in page.items] == [5] * 20
     assert page.plan.expected["filter"] <= page.plan.expected["merge"]
     assert units <= 2 * page.plan.expected["merge"] + 1.5
-    assert units == page.plan.rru  # what the engine says is what the rules say
+    assert units == page.plan.rru  # the engine and the pricing rules agree
 
 
 @pytest.mark.parametrize("languages", [SUB_QUERIES + 20, comment_pages.LANGUAGES + 30])
-def test_where_there_is_no_merge_a_page_ends_early_and_its_cursor_goes_on(
+def test_without_a_merge_a_page_ends_early_with_a_cursor(
     table: Table, languages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planner, "MOST", 3.0)
@@ -172,7 +172,7 @@ def test_where_there_is_no_merge_a_page_ends_early_and_its_cursor_goes_on(
     assert most <= 2 + 3 + 1
 
 
-def test_every_combination_has_a_plan_that_brings_the_right_comments(table: Table) -> None:
+def test_every_combination_of_filters_returns_the_right_comments(table: Table) -> None:
     chance = random.Random(2)
     ways = [(chance.choice([5] * 20 + [1, 2, 3, 4]), chance.choice(["en"] * 9 + ["de"])) for _ in range(300)]
     product(table, 300, lambda i: ways[i])

@@ -1,4 +1,4 @@
-"""Comments against a naive twin, a list in memory: random operations, every filter, concurrent writers."""
+"""Comments compared with a list in memory: random operations, every filter, concurrent writers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from chalicelib.aggregates import engine
 from chalicelib.api.auth import Caller
-from chalicelib.comments import changes, comments, pages
+from chalicelib.comments import comments, pages
 from chalicelib.comments import statistics as ratings
 from chalicelib.comments.schemas import (
     Comment,
@@ -48,7 +48,7 @@ def live(engine_table: EngineTable) -> Live:
 
 
 class Filter(NamedTuple):
-    """What a list is asked for; no ratings and no language stand for all."""
+    """A filter of comments. Empty ratings and an empty language match all."""
 
     ratings: tuple[int, ...] = ()
     language: str = ""
@@ -62,7 +62,7 @@ FILTERS = [Filter(some, language) for some in ((), *COMBINATIONS) for language i
 
 
 class Twin:
-    """Comments as anybody would keep them who need not care what it costs: in a list."""
+    """The reference implementation: a list in memory."""
 
     def __init__(self) -> None:
         self.comments: list[Comment] = []
@@ -78,7 +78,7 @@ class Twin:
 
 
 def walk(table: Table, product: str, chosen: Filter, limit: int) -> list[Comment]:
-    """Read all pages; check that each is as full as it should be."""
+    """Read all pages, and check that none has more than `limit` comments."""
     found: list[Comment] = []
     cursor: str | None = None
     while True:
@@ -97,21 +97,23 @@ def page_of(table: Table, product: str, chosen: Filter, limit: int, cursor: str 
         limit=limit,
         cursor=cursor,
     )
-    return pages.newest(table, product, query, STAGE, Caller())
+    return pages.list_comments(table, product, query, STAGE, Caller())
 
 
 def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], limits: tuple[int, ...]) -> None:
-    """Compare lists and statistics."""
+    """Compare lists and statistics with the twin."""
     for chosen in filters:
         for limit in limits:
             assert walk(table, product, chosen, limit) == twin.newest(chosen), (chosen, limit)
     for language in ("", *LANGUAGES, "fr"):
         votes = Counter(one.rating for one in twin.newest(Filter((), language)))
-        found = ratings.statistics(table, product, StatisticsQuery(language=language or None))
+        found = ratings.get_statistics(table, product, StatisticsQuery(language=language or None))
         of = found.ratings
         assert [of.one, of.two, of.three, of.four, of.five] == [votes[r] for r in range(1, 6)], language
         assert found.total == sum(votes.values())
-        leaders = ratings.leaders(table, LeadersQuery(limit=100, language=language or None), Settings()).items
+        leaders = ratings.list_leaders(
+            table, LeadersQuery(limit=100, language=language or None), Settings()
+        ).items
         fives = {one.product: one.five_star for one in leaders}
         assert fives.get(product, 0) == votes[5]
 
@@ -119,11 +121,11 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(["post", "post", "post", "edit", "edit", "delete", "hide", "apply", "list", "turn"]),
-        st.integers(0, 9),  # whose
+        st.integers(0, 9),  # the author
         st.integers(1, 5),
         st.sampled_from(LANGUAGES),
         st.sampled_from(FILTERS),
-        st.integers(1, 5),  # comments a page
+        st.integers(1, 5),  # the limit of a page
     ),
     min_size=5,
     max_size=40,
@@ -131,7 +133,7 @@ OPERATIONS = st.lists(
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.long)], ids=["quick", "long"])
-def test_random_operations_leave_what_a_list_in_memory_would(live: Live, times: int) -> None:
+def test_random_operations_agree_with_a_list_in_memory(live: Live, times: int) -> None:
     chosen_seed = int(os.environ.get("HUBBUB_FUZZ_SEED") or random.randrange(2**32))
     numbers = count()
 
@@ -155,7 +157,7 @@ def test_random_operations_leave_what_a_list_in_memory_would(live: Live, times: 
 
 
 def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Filter, int]]) -> None:
-    """Do some operations here and there, and compare; a walk through pages goes on all the while."""
+    """Run operations on the table and on the twin, and compare. A listing goes on page by page meanwhile."""
     table, twin = live.table, Twin()
     walking, cursor = operations[0][4], None
     walked: list[str] = []
@@ -178,9 +180,9 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
             )
             if mine:
                 who = author if kind == "edit" else ADMIN
-                twin.put(changes.patch(table, product, mine.id, patch, who, None, now).body)
+                twin.put(comments.patch(table, product, mine.id, patch, who, None, now).body)
         elif kind == "delete" and mine:
-            changes.delete(table, product, mine.id, ADMIN)
+            comments.delete(table, product, mine.id, ADMIN)
             twin.comments.remove(mine)
         elif kind == "apply":
             live.drain()
@@ -203,8 +205,8 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
 
 
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_concurrent_writers_and_redelivery_leave_what_a_list_in_memory_would(live: Live, number: int) -> None:
-    """Four writers, each with authors of its own; meanwhile a reader walks through pages of what stays."""
+def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Live, number: int) -> None:
+    """Four writers have their own authors. A reader lists pages and checks the comments that stay."""
     table, product, chance = live.table, "hot", random.Random(number)
     twin, lock = Twin(), threading.Lock()
     stays = []
@@ -217,13 +219,13 @@ def test_concurrent_writers_and_redelivery_leave_what_a_list_in_memory_would(liv
     writers: list[Future[None]] = []
 
     def deliver(event: Any, _: object) -> None:
-        """Deliver a batch whole, in part and again, and fail now and then when all of it is applied."""
+        """Apply a part of a batch, then all of it, and sometimes fail after that, so that it comes again."""
         records = event["Records"]
         some = chance.sample(records, chance.randint(0, len(records)))
         engine.apply(table, FEATURES, some)
         engine.apply(table, FEATURES, records)
         if chance.random() < 0.2 and not all(writer.done() for writer in writers):
-            raise RuntimeError("the function ends here, and its batch comes again")
+            raise RuntimeError("a planted failure after the batch")
 
     def write(writer: int) -> None:
         dice, mine = random.Random(writer), Twin()
@@ -235,13 +237,13 @@ def test_concurrent_writers_and_redelivery_leave_what_a_list_in_memory_would(liv
                 body = CommentBody(rating=rating, language=language, text=f"no. {i}")
                 mine.put(comments.post(table, product, body, author, None, now).body)
             elif dice.random() < 0.3:
-                changes.delete(table, product, old.id, ADMIN if old.hidden else author)
+                comments.delete(table, product, old.id, ADMIN if old.hidden else author)
                 mine.comments.remove(old)
             else:
                 hides = dice.random() < 0.3
                 patch = CommentPatch(hidden=not old.hidden) if hides else CommentPatch(rating=rating)
                 who = ADMIN if hides else author
-                mine.put(changes.patch(table, product, old.id, patch, who, None, now).body)
+                mine.put(comments.patch(table, product, old.id, patch, who, None, now).body)
         with lock:
             twin.comments += mine.comments
 
@@ -264,7 +266,7 @@ def test_concurrent_writers_and_redelivery_leave_what_a_list_in_memory_would(liv
 
 
 def at_once(*calls: Any) -> list[Any]:
-    """Make calls at the same moment; answer what each returned or raised."""
+    """Run calls at the same moment. Return the result or the error of each."""
     ready = threading.Barrier(len(calls))
 
     def call(one: Any) -> Any:
@@ -278,7 +280,7 @@ def at_once(*calls: Any) -> list[Any]:
         return list(pool.map(call, calls))
 
 
-def test_of_posts_of_one_author_at_once_one_is_written(live: Live) -> None:
+def test_one_of_an_authors_simultaneous_posts_is_written(live: Live) -> None:
     me, now = Caller("me"), datetime.now(UTC)
     bodies = [CommentBody(rating=i % 5 + 1, language="en", text=str(i)) for i in range(8)]
     answers = at_once(
@@ -295,13 +297,13 @@ def test_of_posts_of_one_author_at_once_one_is_written(live: Live) -> None:
     assert drift(live.table, FEATURES) == {}
 
 
-def test_of_edits_at_once_each_is_made_and_under_if_match_one(live: Live) -> None:
+def test_every_simultaneous_edit_is_applied_and_under_if_match_only_one(live: Live) -> None:
     me, now = Caller("me"), datetime.now(UTC)
     made = comments.post(live.table, "p", CommentBody(rating=1, language="en", text=""), me, None, now).body
     parts = [CommentPatch(rating=5), CommentPatch(language="de"), CommentPatch(text="new")]
 
     def edit(part: CommentPatch, if_match: str | None) -> Any:
-        return lambda: changes.patch(live.table, "p", made.id, part, me, if_match, now)
+        return lambda: comments.patch(live.table, "p", made.id, part, me, if_match, now)
 
     answers = at_once(*(edit(part, None) for part in parts))
     assert not [answer for answer in answers if isinstance(answer, Exception)]
@@ -316,7 +318,7 @@ def test_of_edits_at_once_each_is_made_and_under_if_match_one(live: Live) -> Non
     assert walk(live.table, "p", Filter((5,), "de"), 100) == walk(live.table, "p", Filter(), 100)
 
 
-def test_edits_hides_and_deletes_at_once_leave_one_truth(live: Live) -> None:
+def test_simultaneous_edits_hides_and_deletes_leave_a_consistent_state(live: Live) -> None:
     me = Caller("me")
     for i in range(8):
         now, product = datetime.now(UTC), f"p-{i}"
@@ -324,16 +326,16 @@ def test_edits_hides_and_deletes_at_once_leave_one_truth(live: Live) -> None:
         id = comments.post(live.table, product, body, me, None, now).body.id
 
         def patch(part: CommentPatch, who: Caller, product: str = product, id: str = id) -> Any:
-            return lambda: changes.patch(live.table, product, id, part, who, None, datetime.now(UTC))
+            return lambda: comments.patch(live.table, product, id, part, who, None, datetime.now(UTC))
 
         calls = [patch(CommentPatch(rating=4), me), patch(CommentPatch(hidden=True), ADMIN)]
         if i % 2:
-            calls.append(lambda product=product, id=id: changes.delete(live.table, product, id, ADMIN))
+            calls.append(lambda product=product, id=id: comments.delete(live.table, product, id, ADMIN))
         at_once(*calls)
-        left = comments.stored(live.table, product, id)
+        left = comments.find_stored(live.table, product, id)
         author = live.table.get(comments.author_key(product, "me"), consistent=True)
         assert (left is None) == bool(i % 2) == (author is None)
         assert left is None or (left["rating"], comments.is_hidden(left)) == (4, True)
     live.drain()
     assert drift(live.table, FEATURES) == {}
-    assert ratings.leaders(live.table, LeadersQuery(), Settings()).items == []
+    assert ratings.list_leaders(live.table, LeadersQuery(), Settings()).items == []

@@ -1,4 +1,4 @@
-"""Comments and ratings over REST, from the request to the aggregate: the contract, on moto."""
+"""The contract of comments over REST, from the request to the aggregate, on moto."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RATINGS = [set(some) for n in range(1, 6) for some in combinations(range(1, 6), 
 
 
 class Shop:
-    """The app as a client sees it, with a stream that is applied when a test says so."""
+    """A client of the app, with a stream that the test applies."""
 
     def __init__(self, stream_arn: str, http: Any) -> None:
         self.table: Table = connect()
@@ -43,7 +43,7 @@ class Shop:
     def call(
         self, method: str, path: str, body: Any = None, who: str = "", **headers: str
     ) -> tuple[int, Any]:
-        """Call as somebody; `admin` is one, nobody sends no token."""
+        """Call the API as `who`. `admin` has an admin's token, and an empty name sends none."""
         sent = {"Content-Type": "application/json"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         if who:
@@ -71,7 +71,8 @@ class Shop:
         return [one["id"] for one in self.get(f"{product}/comments?{query}")["items"]]
 
     def settle(self) -> None:
-        while records := self.stream.again().read()[self.applied :]:  # a cancelled transaction resets moto's
+        """Apply the stream from its beginning, because a cancelled transaction resets moto's iterators."""
+        while records := self.stream.again().read()[self.applied :]:
             app.apply({"Records": records}, None)
             self.applied += len(records)
         assert drift(self.table, app.CONTRIBUTIONS) == {}
@@ -88,7 +89,7 @@ def shop(moto_table: template.Table) -> Iterator[Shop]:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def test_a_comment_is_answered_listed_and_counted(shop: Shop) -> None:
+def test_a_posted_comment_is_returned_listed_and_counted(shop: Shop) -> None:
     before = datetime.now(UTC) - timedelta(milliseconds=1)
     body = {"rating": 4, "language": "en", "text": "Fits."}
     status, made = shop.call("POST", f"{P}/comments", body, "me")
@@ -102,7 +103,7 @@ def test_a_comment_is_answered_listed_and_counted(shop: Shop) -> None:
     assert shop.get(f"{P}/comments?rating=4&language=en")["items"] == [made]
 
 
-def test_an_author_comments_once_on_a_product_and_is_told_which_comment_stands(shop: Shop) -> None:
+def test_a_second_comment_of_an_author_is_a_conflict_that_names_the_first(shop: Shop) -> None:
     first = shop.post("me")
     status, answer = shop.call("POST", f"{P}/comments", {"rating": 1, "language": "de", "text": ""}, "me")
     assert (status, answer["Code"]) == (409, "Conflict")
@@ -113,7 +114,7 @@ def test_an_author_comments_once_on_a_product_and_is_told_which_comment_stands(s
     assert shop.get(f"{P}/statistics")["total"] == 2
 
 
-def test_a_deleted_comment_frees_its_authors_place(shop: Shop) -> None:
+def test_an_author_may_comment_again_after_deleting_a_comment(shop: Shop) -> None:
     first = shop.post("me")
     assert shop.call("DELETE", f"{P}/comments/{first['id']}", who="me") == (204, None)
     assert shop.call("DELETE", f"{P}/comments/{first['id']}", who="me")[0] == 404
@@ -123,7 +124,7 @@ def test_a_deleted_comment_frees_its_authors_place(shop: Shop) -> None:
     assert shop.get(f"{P}/statistics")["ratings"] == {"1": 0, "2": 1, "3": 0, "4": 0, "5": 0}
 
 
-def test_the_same_post_again_with_its_idempotency_key_answers_what_it_has_written(shop: Shop) -> None:
+def test_a_repeated_post_with_its_idempotency_key_returns_the_written_comment(shop: Shop) -> None:
     body = {"rating": 5, "language": "en", "text": "Fits."}
     answers = [shop.call("POST", f"{P}/comments", body, "me", Idempotency_Key="k-1") for _ in range(3)]
     assert answers[0][0] == 201
@@ -136,8 +137,8 @@ def test_the_same_post_again_with_its_idempotency_key_answers_what_it_has_writte
     assert again[1]["id"] != answers[0][1]["id"]
 
 
-def test_a_post_whose_answer_was_lost_on_the_way_is_written_once(shop: Shop) -> None:
-    """The SDK sends it again under the same token."""
+def test_a_post_whose_response_was_lost_is_written_once(shop: Shop) -> None:
+    """The SDK retries it with the same token."""
     with instead(shop.table, "TransactWriteItems", cancelled("TransactionConflict", "None")) as calls:
         shop.post("me")
     assert len(calls) == 2
@@ -152,7 +153,7 @@ def test_an_id_that_is_taken_is_not_used(shop: Shop, monkeypatch: pytest.MonkeyP
     assert left == []
 
 
-def test_nobody_writes_without_a_token(shop: Shop) -> None:
+def test_every_write_needs_a_token(shop: Shop) -> None:
     one = shop.post("me")
     body = {"rating": 5, "language": "en", "text": ""}
     for method, path in (("POST", "comments"), ("PATCH", f"comments/{one['id']}")):
@@ -186,7 +187,7 @@ def test_a_malformed_comment_is_400_and_names_the_field(shop: Shop, field: str, 
             assert (status, answer["Message"].startswith("language: ")) == (400, True)
 
 
-def test_what_is_no_language_tag_is_told_what_one_looks_like(shop: Shop) -> None:
+def test_a_malformed_language_tag_is_answered_with_examples(shop: Shop) -> None:
     says = "language: 'en_US' is not a language tag such as en, pt-BR or zh-Hant"
     body = {"rating": 5, "language": "en_US", "text": ""}
     assert shop.call("POST", f"{P}/comments", body, "me")[1]["Message"] == says
@@ -196,7 +197,7 @@ def test_what_is_no_language_tag_is_told_what_one_looks_like(shop: Shop) -> None
         assert shop.call("GET", f"{path}?language=en_US")[1]["Message"] == says
 
 
-def test_a_text_and_a_language_are_kept_in_one_notation(shop: Shop) -> None:
+def test_texts_and_languages_are_stored_in_one_notation(shop: Shop) -> None:
     made = shop.post("me", language="ZH-hant-tw", text="  Cafe\u0301\r\nau lait\rtwo \U0001f600\t\n ")
     assert made["text"] == "Caf\u00e9\nau lait\ntwo \U0001f600"
     assert made["language"] == "zh-Hant-TW"
@@ -224,7 +225,7 @@ def test_a_text_and_a_language_are_kept_in_one_notation(shop: Shop) -> None:
         ("I-Default", "i-default"),
     ],
 )
-def test_a_language_tag_has_one_notation(given: str, tag: str) -> None:
+def test_a_language_tag_has_one_canonical_notation(given: str, tag: str) -> None:
     """Tags of RFC 5646, appendix A, and their recommended case."""
     assert languages.canonical(given) == languages.canonical(tag) == tag
 
@@ -233,12 +234,12 @@ def test_a_language_tag_has_one_notation(given: str, tag: str) -> None:
     ("given", "tag"),
     [("i-klingon", "tlh"), ("EN-gb-OED", "en-GB-oxendict"), ("sgn-BE-fr", "sfb"), ("I-LUX", "lb")],
 )
-def test_an_irregular_tag_becomes_the_one_that_has_replaced_it(given: str, tag: str) -> None:
+def test_an_irregular_tag_becomes_its_replacement(given: str, tag: str) -> None:
     """The preferred values of IANA's language subtag registry: RFC 5646, 2.2.8 and 4.5."""
     assert languages.canonical(given) == tag
 
 
-def test_each_of_the_17_irregular_tags_is_taken_at_the_door(shop: Shop) -> None:
+def test_the_api_accepts_each_of_the_17_irregular_tags(shop: Shop) -> None:
     assert len(languages.IRREGULAR) == 17
     for i, (given, kept) in enumerate(languages.IRREGULAR.items()):
         assert languages.canonical(kept) == kept
@@ -252,12 +253,12 @@ def test_each_of_the_17_irregular_tags_is_taken_at_the_door(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "odd", ["de-419-DE", "a-DE", "en-", "-en", "en--us", "i-klingons", "i-klingon-x-a", "x", "en-x", "en\n"]
 )
-def test_a_tag_that_is_not_well_formed_is_none(odd: str) -> None:
+def test_a_malformed_tag_raises_an_error(odd: str) -> None:
     with pytest.raises(ValueError, match="not a language tag"):
         languages.canonical(odd)
 
 
-def test_ids_have_the_order_of_time() -> None:
+def test_ids_sort_by_time() -> None:
     start = datetime(2026, 11, 21, tzinfo=UTC)
     times = [start + timedelta(milliseconds=7 * i) for i in range(500)]
     made = [ulids.new(time) for time in times]
@@ -276,7 +277,7 @@ def test_the_examples_in_the_docstrings_hold() -> None:
 # -- change --------------------------------------------------------------------------------------------
 
 
-def test_its_author_edits_a_comment_and_every_count_follows(shop: Shop) -> None:
+def test_an_edit_changes_every_count(shop: Shop) -> None:
     made = shop.post("me", 5, "en", "Fits.")
     shop.settle()
     status, edited = shop.call("PATCH", f"{P}/comments/{made['id']}", {"rating": 2, "language": "de"}, "me")
@@ -295,7 +296,7 @@ def test_its_author_edits_a_comment_and_every_count_follows(shop: Shop) -> None:
     )
 
 
-def test_only_its_author_edits_and_only_author_and_admin_delete(shop: Shop) -> None:
+def test_only_the_author_edits_and_only_the_author_or_an_admin_deletes(shop: Shop) -> None:
     one = f"{P}/comments/{shop.post('me')['id']}"
     for who in ("you", "admin"):
         assert shop.call("PATCH", one, {"rating": 1}, who)[1]["Code"] == "Forbidden"
@@ -312,7 +313,7 @@ def test_only_its_author_edits_and_only_author_and_admin_delete(shop: Shop) -> N
 @pytest.mark.parametrize(
     "body", [{}, {"txt": ""}, {"hidden": True, "rating": 1}, {"hidden": None}, [], {"id": "x"}]
 )
-def test_an_edit_that_says_nothing_or_too_much_is_400(shop: Shop, body: Any) -> None:
+def test_an_empty_or_mixed_edit_is_400(shop: Shop, body: Any) -> None:
     one = shop.post("admin")
     assert shop.call("PATCH", f"{P}/comments/{one['id']}", body, "admin")[0] == 400
 
@@ -324,7 +325,7 @@ def test_an_edit_that_changes_nothing_writes_nothing(shop: Shop) -> None:
     assert (answer, puts) == ((200, one), [])
 
 
-def test_if_match_guards_an_edit_against_one_that_came_before(shop: Shop) -> None:
+def test_if_match_prevents_a_lost_update(shop: Shop) -> None:
     one = f"{P}/comments/{shop.post('me')['id']}"
     shop.get(one)
     etag = shop.headers["ETag"]
@@ -341,7 +342,7 @@ def test_if_match_guards_an_edit_against_one_that_came_before(shop: Shop) -> Non
     assert shop.call("PATCH", one, {"rating": 1}, "me")[0] == 200
 
 
-def test_an_edit_whose_answer_was_lost_is_not_taken_for_somebody_elses(shop: Shop) -> None:
+def test_an_edit_whose_response_was_lost_succeeds_under_if_match(shop: Shop) -> None:
     one = f"{P}/comments/{shop.post('me')['id']}"
     shop.get(one)
     etag = shop.headers["ETag"]
@@ -351,7 +352,7 @@ def test_an_edit_whose_answer_was_lost_is_not_taken_for_somebody_elses(shop: Sho
     assert shop.headers["ETag"] == '"2"'
 
 
-def test_a_hidden_comment_is_out_of_sight_for_all_but_its_author_and_admins(shop: Shop) -> None:
+def test_only_its_author_and_admins_see_a_hidden_comment(shop: Shop) -> None:
     made, other = shop.post("me"), shop.post("you", 3)
     one = f"{P}/comments/{made['id']}"
     assert shop.call("PATCH", one, {"hidden": True}, "me")[1]["Code"] == "Forbidden"
@@ -376,7 +377,7 @@ def test_a_hidden_comment_is_out_of_sight_for_all_but_its_author_and_admins(shop
     assert shop.get(f"{P}/statistics")["total"] == 2
 
 
-def test_an_admin_lists_what_is_hidden_newest_first(shop: Shop) -> None:
+def test_an_admin_lists_hidden_comments_newest_first(shop: Shop) -> None:
     ids = [shop.post(f"author-{i}")["id"] for i in range(5)]
     for id in ids[:4]:
         shop.call("PATCH", f"{P}/comments/{id}", {"hidden": True}, "admin")
@@ -393,7 +394,7 @@ def test_an_admin_lists_what_is_hidden_newest_first(shop: Shop) -> None:
     assert shop.ids() == ids[4:]
 
 
-def test_who_was_hidden_does_not_come_back_by_deleting(shop: Shop) -> None:
+def test_an_author_who_deletes_a_hidden_comment_may_not_comment_again(shop: Shop) -> None:
     one = f"{P}/comments/{shop.post('me')['id']}"
     shop.call("PATCH", one, {"hidden": True}, "admin")
     assert shop.call("DELETE", one, who="me")[0] == 204
@@ -421,7 +422,7 @@ def fill(shop: Shop, languages: tuple[str, ...] = ("en", "de", "pt-BR"), each: i
 
 
 @pytest.mark.long
-def test_every_combination_of_ratings_and_languages_in_every_page_size(shop: Shop) -> None:
+def test_every_filter_returns_the_right_comments_with_every_page_size(shop: Shop) -> None:
     made = fill(shop, each=2)
     for ratings in RATINGS:
         for language in ("", "en", "de", "pt-BR", "fr"):
@@ -439,7 +440,7 @@ def test_every_combination_of_ratings_and_languages_in_every_page_size(shop: Sho
                 assert pages == max(1, -(-len(right) // limit)), (query, limit)
 
 
-def test_a_page_goes_on_where_the_last_one_ended_while_comments_come_and_go(shop: Shop) -> None:
+def test_pages_have_no_gaps_while_comments_are_added_and_deleted(shop: Shop) -> None:
     made = fill(shop)
     for query in ("", "rating=3,4,5&", "language=de&"):
         right = [
@@ -455,7 +456,7 @@ def test_a_page_goes_on_where_the_last_one_ended_while_comments_come_and_go(shop
         shop.settle()
         shop.call("DELETE", f"{P}/comments/{gone['id']}", who=f"gone-{len(query)}")
         last = found[-1]
-        shop.call("DELETE", f"{P}/comments/{last}", who="admin")  # the one that the cursor names
+        shop.call("DELETE", f"{P}/comments/{last}", who="admin")  # the comment that the cursor names
         shop.settle()
         while page["cursor"]:
             page = shop.get(f"{P}/comments?{query}limit=2&cursor={page['cursor']}")
@@ -466,7 +467,7 @@ def test_a_page_goes_on_where_the_last_one_ended_while_comments_come_and_go(shop
         made = [one for one in made if one.id != last]
 
 
-def test_a_cursor_is_good_for_its_own_filter_and_product_only(shop: Shop) -> None:
+def test_a_cursor_is_valid_only_for_its_filter_and_product(shop: Shop) -> None:
     fill(shop)
     cursor = shop.get(f"{P}/comments?rating=4,5&limit=1")["cursor"]
     assert shop.get(f"{P}/comments?rating=5,4&limit=3&cursor={cursor}")["items"]
@@ -487,7 +488,7 @@ def test_a_malformed_list_query_is_400(shop: Shop, query: str) -> None:
     assert shop.call("GET", f"{P}/comments?{query}")[0] == 400
 
 
-def test_a_product_that_nobody_rated_has_nothing(shop: Shop) -> None:
+def test_an_unrated_product_has_empty_statistics(shop: Shop) -> None:
     for query in ("", "?rating=5", "?language=en", "?rating=1,2&language=en"):
         assert shop.get(f"/products/nobody/comments{query}") == {"items": [], "cursor": None}
     assert shop.get("/products/nobody/statistics") == {
@@ -513,7 +514,7 @@ def test_statistics_are_counts_and_averages(shop: Shop) -> None:
     assert sum(part["total"] for part in parts) == 17
 
 
-def test_leaders_are_in_order_and_equals_by_name(shop: Shop) -> None:
+def test_leaders_are_sorted_by_count_and_then_by_name(shop: Shop) -> None:
     for product, fives in {"b": 2, "a": 2, "c": 3, "d": 1, "e": 1, "f": 0, "leaders": 1}.items():
         for i in range(fives):
             shop.post(f"author-{i}", 5, "en" if i else "de", product=f"/products/{product}")
@@ -538,7 +539,7 @@ def test_leaders_are_in_order_and_equals_by_name(shop: Shop) -> None:
     assert shop.get("/products/leaders/statistics")["total"] == 2
 
 
-def test_leaders_need_as_many_ratings_as_the_stage_says(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaders_need_the_stages_minimum_of_ratings(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     for product, fives in {"a": 3, "b": 2, "c": 1}.items():
         for i in range(fives):
             shop.post(f"author-{i}", product=f"/products/{product}")
@@ -547,7 +548,9 @@ def test_leaders_need_as_many_ratings_as_the_stage_says(shop: Shop, monkeypatch:
     assert [one["product"] for one in shop.get("/products/leaders")["items"]] == ["a", "b"]
 
 
-def test_leaders_are_only_products_that_the_stage_names(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaders_are_limited_to_the_products_that_the_stage_names(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for product, fives in {"a": 3, "bought": 4, "b": 2, "c": 1}.items():
         for i in range(fives):
             shop.post(f"author-{i}", language="en" if i else "de", product=f"/products/{product}")
@@ -564,7 +567,7 @@ def test_leaders_are_only_products_that_the_stage_names(shop: Shop, monkeypatch:
     assert leaders("?language=en") == [("a", 2)]
 
 
-def test_a_deployed_stage_lists_a_product_after_three_ratings_unless_it_says_otherwise() -> None:
+def test_the_default_minimum_of_a_deployed_stage_is_three_ratings() -> None:
     assert settings.read({}).leaders_min == 1
     assert settings.read({"HUBBUB_STAGE": "prod"}).leaders_min == 3
     assert settings.read({"HUBBUB_STAGE": "prod", "HUBBUB_LEADERS_MIN": "10"}).leaders_min == 10
@@ -574,10 +577,10 @@ def test_a_deployed_stage_lists_a_product_after_three_ratings_unless_it_says_oth
     ("product", "moves", "right"),
     [("a", -1, [("b", 3), ("a", 2), ("c", 2)]), ("c", 1, [("a", 3), ("b", 3), ("c", 2)])],
 )
-def test_a_product_that_moves_while_leaders_are_read_is_among_them_once(
+def test_a_product_whose_count_changes_while_leaders_are_read_is_listed_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, product: str, moves: int, right: list[tuple[str, int]]
 ) -> None:
-    """Those that tie for the last place are read again: one has come down to them, or has left them."""
+    """Products that tie for the last rank are read again. The product joins or leaves them meanwhile."""
     for name, fives in {"a": 3, "b": 3, "c": 2, "d": 1}.items():
         index = {"gsi1pk": comments.leaders_key(), "gsi1sk": fives}
         shop.table.put(comments.statistics_key(name)._asdict() | index)
@@ -594,7 +597,7 @@ def test_a_product_that_moves_while_leaders_are_read_is_among_them_once(
     assert [(one["product"], one["fiveStar"]) for one in found] == right
 
 
-def test_the_plan_is_shown_to_admins_alone(shop: Shop) -> None:
+def test_only_admins_see_the_plan(shop: Shop) -> None:
     fill(shop)
     for who in ("", "me"):
         assert shop.call("GET", f"{P}/comments?explain=true", who=who)[1]["Code"] == "Forbidden"
@@ -638,7 +641,7 @@ def test_each_call_costs_what_its_docstring_says(shop: Shop) -> None:
     assert cost("GET", f"{P}/comments?limit=2&rating=5&language=de") == (0, 1.5)
 
 
-def test_a_change_of_words_alone_moves_no_count(shop: Shop) -> None:
+def test_a_change_of_the_text_alone_changes_no_count(shop: Shop) -> None:
     made = shop.post("me", 5, text="same length a")
     shop.settle()
     shop.call("PATCH", f"{P}/comments/{made['id']}", {"text": "same length b"}, "me")
@@ -647,8 +650,8 @@ def test_a_change_of_words_alone_moves_no_count(shop: Shop) -> None:
     assert transactions == []
 
 
-def test_what_is_kept_of_a_comment(shop: Shop) -> None:
-    """The items that docs/table.md describes, and no other."""
+def test_a_comment_is_stored_as_two_items_with_these_attributes(shop: Shop) -> None:
+    """docs/table.md describes the same items."""
     shop.post("me", 5, "en")
     items: dict[str, Item] = {item["sk"].split("#")[0]: item for item in scan(shop.table)}
     assert {name: set(item) - {"pk", "sk"} for name, item in items.items()} == {

@@ -49,7 +49,7 @@ READ: list[Item] = [  # what is counted
 
 def is_used(change: Any, function: str) -> bool:
     if function == "push":
-        return bool(subscriptions.changes(app.TOPICS, [change]))
+        return bool(subscriptions.changed_topics(app.TOPICS, [change]))
     difference = engine.compute(app.CONTRIBUTIONS, change)
     return bool(difference.sums or difference.poison)
 

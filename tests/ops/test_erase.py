@@ -23,7 +23,7 @@ from chalicelib.aggregates import quarantine
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions, submissions
 from chalicelib.challenges.schemas import ChallengeBody
-from chalicelib.comments import changes, comments
+from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody, CommentPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table, connect
@@ -85,7 +85,7 @@ def write(table: Table, person: Person, id: str) -> None:
     for product in (f"shoe-{id}", f"hat-{id}"):
         made = comments.post(table, product, CommentBody(rating=5, language="en", text="x"), me, None, NOW)
     patch, admin = CommentPatch(hidden=True), Caller("a", admin=True)
-    changes.patch(table, f"hat-{id}", made.body.id, patch, admin, None, NOW)
+    comments.patch(table, f"hat-{id}", made.body.id, patch, admin, None, NOW)
 
 
 def erased(live: Live, person: Person, pause: Callable[[float], None] | None = None) -> Erased:

@@ -85,7 +85,7 @@ def test_totals_distribution_and_leaders_are_those_of_the_file(imported: Importe
         mine = [row for row in rows if language in ("", row["language"])]
         by_product = Counter((row["product"], row["rating"]) for row in mine)
         for product in {row["product"] for row in rows}:
-            found = statistics.statistics(table, product, StatisticsQuery(language=language or None))
+            found = statistics.get_statistics(table, product, StatisticsQuery(language=language or None))
             counts = [by_product[product, str(rating)] for rating in range(1, 6)]
             of = found.ratings
             assert [of.one, of.two, of.three, of.four, of.five] == counts
@@ -96,7 +96,7 @@ def test_totals_distribution_and_leaders_are_those_of_the_file(imported: Importe
         fives = Counter(row["product"] for row in mine if row["rating"] == "5")
         right = sorted(fives.items(), key=lambda entry: (-entry[1], entry[0]))
         for limit in (1, 7, 30, 100):
-            leaders = statistics.leaders(
+            leaders = statistics.list_leaders(
                 table, LeadersQuery(limit=limit, language=language or None), Settings()
             ).items
             assert [(one.product, one.five_star) for one in leaders] == right[:limit]
@@ -116,7 +116,7 @@ def test_the_reviews_of_a_product_are_listed_newest_last_row_first(imported: Imp
             query = CommentsQuery(
                 rating=chosen or None, language=language or None, limit=7, cursor=cursor or None
             )
-            page = pages.newest(table, "garment-1078", query, STAGE, Caller())
+            page = pages.list_comments(table, "garment-1078", query, STAGE, Caller())
             found += [(one.author, one.text) for one in page.items]
             cursor = page.cursor
             if cursor is None:

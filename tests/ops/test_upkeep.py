@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from chalicelib import ulids
 from chalicelib.api.auth import Caller
-from chalicelib.comments import changes, comments
+from chalicelib.comments import comments
 from chalicelib.comments import pages as comment_pages
 from chalicelib.comments.schemas import CommentBody, CommentPatch, CommentsQuery
 from chalicelib.dynamo.items import Item, Key
@@ -51,7 +51,7 @@ def older(number: int, **fields: Any) -> Item:
     """A comment as it was before there were sums: without a stamp, a place in gsi2, an author's item."""
     body = CommentBody(rating=number % 5 + 1, language=("en", "de")[number % 2], text=f"no. {number}")
     id = ulids.new(START + timedelta(seconds=number))
-    item = comments.made(PRODUCTS[number % 3], id, f"older-{number}", body)
+    item = comments.build_item(PRODUCTS[number % 3], id, f"older-{number}", body)
     return {
         name: value for name, value in item.items() if name not in ("counted", "gsi2pk", "revision")
     } | fields
@@ -62,7 +62,7 @@ class Traffic:
 
     def __init__(self, table: Table, older: list[Item], number: int, product: str = "") -> None:
         self._table, self._chance, self._product = table, random.Random(number), product
-        self._known = [(comments.product_of(item), comments.ident(item), item["author"]) for item in older]
+        self._known = [(comments.product_of(item), comments.id_of(item), item["author"]) for item in older]
         self._number = number
         self.done = 0
         self._stop = threading.Event()
@@ -100,14 +100,14 @@ class Traffic:
                 made = comments.post(self._table, product, body, Caller(author), None, now).body
                 self._known.append((product, made.id, author))
             elif what == "edit":
-                changes.patch(self._table, product, id, edit, Caller(author), None, now)
+                comments.patch(self._table, product, id, edit, Caller(author), None, now)
             elif what == "delete":
-                changes.delete(self._table, product, id, Caller(author))
+                comments.delete(self._table, product, id, Caller(author))
                 self._known.remove((product, id, author))
             else:
                 for hidden in (True, False):
                     body_ = CommentPatch(hidden=hidden)
-                    changes.patch(self._table, product, id, body_, Caller("a", admin=True), None, now)
+                    comments.patch(self._table, product, id, body_, Caller("a", admin=True), None, now)
         except (NotFound, Conflict):
             pass
 
@@ -188,13 +188,13 @@ def test_what_is_malformed_is_left_and_told_and_what_is_odd_is_mended(live: Live
     assert (done.touched, done.malformed) == (3, 5)
     live.drain()
     assert drift(live.table, FEATURES) == {}
-    page = comment_pages.newest(live.table, "a", CommentsQuery(), Settings(), Caller())
+    page = comment_pages.list_comments(live.table, "a", CommentsQuery(), Settings(), Caller())
     assert len(page.items) == 3  # one with a bad rating, and two good ones: what has no time is left out
     mended = live.table.get(Key(other["pk"], other["sk"]), consistent=True) or {}
     assert (mended["language"], mended["counted"]) == ("en-GB", 1)
     assert live.counted("a") == 2
     for item in twice:  # both are its author's, and one author's item stands for either
-        changes.delete(live.table, "a", comments.ident(item), Caller("older-6"))
+        comments.delete(live.table, "a", comments.id_of(item), Caller("older-6"))
     live.drain()
     assert live.counted("a") == 0
     assert live.table.get(comments.author_key("a", "older-6"), consistent=True) is None
@@ -204,7 +204,7 @@ def test_an_older_comment_that_is_edited_enters_the_sums_and_takes_its_authors_p
     item, me = older(3), Caller("older-3")
     live.table.batch_put([item])
     now, part = datetime.now(UTC), CommentPatch(rating=1)
-    changes.patch(live.table, "a", comments.ident(item), part, me, None, now)
+    comments.patch(live.table, "a", comments.id_of(item), part, me, None, now)
     with pytest.raises(Conflict):
         comments.post(live.table, "a", CommentBody(rating=5, language="en", text=""), me, None, now)
     assert backfill.run(live.table, 1, None, lambda _: None).touched == 0
@@ -244,7 +244,8 @@ def looked_at(
 def plant(live: Live) -> dict[tuple[Key, str], tuple[Any, Any]]:
     """Count some comments and views, then put some sums wrong; answer which."""
     with_stamp = [
-        older(i, **comments.stamp(PRODUCTS[i % 3], ("en", "de")[i % 2], i % 5 + 1)) for i in range(30)
+        older(i, **comments.counted_attributes(PRODUCTS[i % 3], ("en", "de")[i % 2], i % 5 + 1))
+        for i in range(30)
     ]
     live.table.batch_put(with_stamp)
     seen = [
@@ -300,7 +301,7 @@ def test_equal_differences_of_other_items_are_no_drift(live: Live) -> None:
 
     def post(_: float = 0) -> None:
         if seen:
-            changes.delete(live.table, "a", seen[-1], Caller("me"))
+            comments.delete(live.table, "a", seen[-1], Caller("me"))
         body = CommentBody(rating=5, language="en", text="")
         made = comments.post(live.table, "a", body, Caller("me"), None, datetime.now(UTC)).body
         seen.append(made.id)
@@ -320,7 +321,7 @@ def test_equal_differences_of_items_that_no_look_sees_are_no_drift(live: Live) -
         live.drain()
         made = comments.post(live.table, "a", body, me, None, datetime.now(UTC)).body
         live.drain()
-        changes.delete(live.table, "a", made.id, me)
+        comments.delete(live.table, "a", made.id, me)
 
     post()
     found = looked_at(live, mend=True, pause=post)
@@ -363,7 +364,7 @@ def test_empty_pages_hide_nothing_from_an_audit_and_a_repair_writes_no_wrong_dif
         live.drain()
         made = comments.post(live.table, "a", body, me, None, datetime.now(UTC)).body
         live.drain()
-        changes.delete(live.table, "a", made.id, me)
+        comments.delete(live.table, "a", made.id, me)
 
     post()
     follow = following(hiding, live.follow()._arn)
@@ -399,7 +400,7 @@ def test_a_difference_that_was_another_one_before_is_no_drift(live: Live) -> Non
 def test_a_sum_that_is_still_being_made_is_no_drift(live: Live) -> None:
     """The stream lags for longer than the audit waits; what it adds meanwhile tells."""
     live.table.batch_put(
-        older(i, **comments.stamp(PRODUCTS[0], ("en", "de")[i % 2], i % 5 + 1)) for i in range(4)
+        older(i, **comments.counted_attributes(PRODUCTS[0], ("en", "de")[i % 2], i % 5 + 1)) for i in range(4)
     )
     total = comments.statistics_key("a")
 
@@ -422,7 +423,7 @@ def test_a_repair_under_live_traffic_mends_what_is_quiet_and_harms_nothing(live:
             body = CommentBody(rating=1, language="en", text="")
             last = comments.post(live.table, "c", body, who, None, START).body
             until(lambda: live.counted("c") == 11, "the post is counted")
-            changes.delete(live.table, "c", last.id, who)
+            comments.delete(live.table, "c", last.id, who)
             until(lambda: live.counted("c") == 10, "the delete is counted")
 
         found = looked_at(live, mend=True, pause=pause)

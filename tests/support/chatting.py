@@ -1,4 +1,4 @@
-"""Chat for tests: connections that a test opens, kills and listens to, in place of API Gateway."""
+"""Chat for tests: connections that a test opens, closes and reads, in place of API Gateway."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from chalicelib import times
-from chalicelib.chat import connections, handlers, subscriptions
-from chalicelib.chat import matchmaker as lobby
-from chalicelib.chat.gateway import Posts
+from chalicelib.chat import connections, handlers, matchmaker, subscriptions
+from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -25,7 +24,7 @@ NOT_MATCHED = {"type": "error", "code": "not_matched"}
 
 
 class SeenWire(Gateway):
-    """Connections whose every call is seen, and held against the policy of the function that makes it."""
+    """A gateway that checks every call against the policy of the function that makes it."""
 
     def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
         self._see("PostToConnection", ConnectionId)
@@ -40,7 +39,7 @@ class SeenWire(Gateway):
         super().delete_connection(ConnectionId)
 
     def _before(self, id: str) -> None:
-        with run_as(""):  # what a test does is no function's
+        with run_as(""):  # the test's own calls have no policy
             super()._before(id)
 
     def _see(self, operation: str, id: str) -> None:
@@ -48,20 +47,20 @@ class SeenWire(Gateway):
 
 
 class Chat:
-    """The chat on a table, with a clock that a test moves; events go in as API Gateway sends them."""
+    """The chat on a table. The test advances its clock, and sends events as API Gateway does."""
 
     def __init__(
         self, table: Table, settings: Settings = SETTINGS, sources: subscriptions.Sources | None = None
     ):
         self.table, self.settings, self.sources = table, settings, sources or {}
         self.wire = SeenWire()
-        self.posts = Posts(lambda: self.wire, pause=lambda seconds: None)
-        self.refusals = connections.Refusals()
+        self.gateway = ConnectionGateway(lambda: self.wire, pause=lambda seconds: None)
+        self.refusals = connections.RefusalCache()
         self.now = BEGIN
         self._ticks = itertools.count(1)
 
     def tick(self) -> datetime:
-        """Let a millisecond pass: no two events are at the same time."""
+        """Return the time, a millisecond after the last event."""
         return self.now + timedelta(milliseconds=next(self._ticks))
 
     def connect(
@@ -71,32 +70,34 @@ class Chat:
         query: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
     ) -> int:
-        """Run `$connect`; answer the status of the handshake. The connection opens when it has returned."""
+        """Run `$connect`, and return the status of the handshake. The connection opens after that."""
         event = {"requestContext": context(id), "queryStringParameters": query, "headers": headers or {}}
         with run_as("websocket_connect"):
-            status = handlers.connect(self.table, self.posts, event, self.tick(), self.settings)["statusCode"]
+            response = handlers.connect(self.table, self.gateway, event, self.tick(), self.settings)
+        status = response["statusCode"]
         if status == 200 and opens:
             self.wire.open.add(id)
         return status
 
     def say(self, id: str, action: str, **fields: Any) -> list[Any]:
-        """Send a frame; answer what its sender was sent by then."""
+        """Send a frame. Return the frames that its sender has received since the last read."""
         self.raw(id, json.dumps({"action": action, **fields}))
         return self.wire.read(id)
 
     def say_quietly(self, id: str, action: str, **fields: Any) -> None:
-        """Send a frame, and leave what its sender is sent to be read later."""
+        """Send a frame, and leave the received frames for a later read."""
         self.raw(id, json.dumps({"action": action, **fields}))
 
     def raw(self, id: str, body: str, **more: Any) -> None:
+        """Send a frame with any body."""
         event = {"requestContext": context(id, **more), "body": body}
         with run_as("websocket_message"):
-            handlers.hear(
-                self.table, self.posts, self.sources, event, self.tick(), self.settings, self.refusals
+            handlers.receive_frame(
+                self.table, self.gateway, self.sources, event, self.tick(), self.settings, self.refusals
             )
 
     def come(self, id: str, **query: str) -> list[Any]:
-        """Connect and ask for the status, as a client does; answer what it was sent."""
+        """Connect and ask for the status, as a client does. Return the received frames."""
         assert self.connect(id, query=query) == 200
         return self.say(id, "status")
 
@@ -105,10 +106,10 @@ class Chat:
         self.wire.open.discard(id)
         event = {"requestContext": context(id, disconnectStatusCode=code)}
         with run_as("websocket_disconnect"):
-            handlers.disconnect(self.table, self.posts, event, self.tick(), self.settings)
+            handlers.disconnect(self.table, self.gateway, event, self.tick(), self.settings)
 
     def die(self, id: str) -> None:
-        """Let a connection vanish: no `$disconnect` comes."""
+        """Close a connection without `$disconnect`."""
         self.wire.open.discard(id)
 
     def sweep(self, seconds: float = 0) -> None:
@@ -116,7 +117,7 @@ class Chat:
             self.now += timedelta(seconds=length)
 
         with run_as("sweep"):
-            lobby.sweep(self.table, self.posts, self.settings, self.tick, seconds=seconds, pause=pause)
+            matchmaker.sweep(self.table, self.gateway, self.settings, self.tick, seconds=seconds, pause=pause)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
@@ -136,12 +137,13 @@ class Chat:
         return [entry["sk"].split("#")[1] for entry in entries]
 
 
-def text(said: str) -> dict[str, str]:
-    return {"type": "message", "text": said}
+def text(content: str) -> dict[str, str]:
+    """Build the frame of a message, without its time."""
+    return {"type": "message", "text": content}
 
 
 def without_time(frames: list[Any]) -> list[Any]:
-    """Leave out when messages were sent, having read it as an instant."""
+    """Return frames without the times of messages, which must be instants."""
     for frame in frames:
         if "time" in frame:
             times.instant(frame["time"])

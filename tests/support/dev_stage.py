@@ -1,7 +1,7 @@
-"""The dev stage on an engine that enforces the policies as they are in `.chalice`, every handler as itself.
+"""The dev stage on an engine that enforces the policies of `.chalice`. Each handler runs with its own policy.
 
-Nothing here is a substitute but the sockets: the engine says whether a function may post, ask or close, and
-answers that nobody is connected; a `Gateway` knows better.
+Only the sockets are simulated. The engine decides whether a function may post to a connection, describe it or
+close it, but it knows no connections. A `Gateway` has them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SNAKE = {
 
 
 class Connections(SeenWire):
-    """API Gateway's side of the connections, whose every call an engine has allowed before."""
+    """API Gateway's side of the connections. Every call is first checked by an engine."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()
@@ -51,13 +51,13 @@ class Connections(SeenWire):
         return self
 
     def _see(self, operation: str, id: str) -> None:
-        said = {"Data": b"{}"} if operation == "PostToConnection" else {}
+        data = {"Data": b"{}"} if operation == "PostToConnection" else {}
         with pytest.raises(self._real.exceptions.GoneException):
-            getattr(self._real, SNAKE[operation])(ConnectionId=id, **said)
+            getattr(self._real, SNAKE[operation])(ConnectionId=id, **data)
 
 
 class DevStage:
-    """The app of the dev stage; its clock goes on when a test says so."""
+    """The app of the dev stage. The test advances its clock."""
 
     def __init__(self, engine: Engine, settings: Settings, http: Any, pumps: list[Any]) -> None:
         self.engine, self.settings, self._http, self._pumps = engine, settings, http, pumps
@@ -67,15 +67,15 @@ class DevStage:
         self._later = timedelta(0)
 
     def now(self, _: object = UTC) -> datetime:
-        """Answer the time: no two events have the same."""
+        """Return the time, which differs for each event."""
         return datetime.now(UTC) + self._later + timedelta(milliseconds=next(self._ticks))
 
     def wait(self, seconds: float) -> None:
         self._later += timedelta(seconds=seconds)
 
     def call(self, method: str, path: str, body: Any = None, who: str = "", status: int = 200) -> Any:
-        """Call as somebody (`admin` is one), as a function that has just begun; answer what it answers."""
-        auth.parameter.cache_clear()  # each function is a process of its own
+        """Call the API as `who`, in a new process. Return the body of the response."""
+        auth.parameter.cache_clear()  # each function has its own process
         headers = {"Content-Type": "application/json", "User-Agent": "a browser"}
         if who:
             headers["Authorization"] = f"Bearer {self._token(who)}"
@@ -91,8 +91,8 @@ class DevStage:
         return auth.mint(self.settings._replace(secret=secret), who, scope=scope)
 
     def settle(self) -> None:
-        """Hand stream and queue to their handlers until nothing changes any more."""
-        while sum(pump.step() for pump in self._pumps):  # each, every time
+        """Deliver the stream and the queue to their handlers until nothing changes any more."""
+        while sum(pump.step() for pump in self._pumps):  # every pump, in each round
             self.wait(1)
 
     def open(self, id: str, **query: str) -> None:
@@ -103,19 +103,19 @@ class DevStage:
         self.wire.open.add(id)
 
     def say(self, id: str, action: str, **fields: Any) -> list[Any]:
-        """Send a frame; answer what its sender was sent by then."""
+        """Send a frame. Return the frames that its sender has received since the last read."""
         auth.parameter.cache_clear()
         event = {"requestContext": self._context(id), "body": json.dumps({"action": action, **fields})}
         app.socket_message(event, None)
         return self.wire.read(id)
 
     def close(self, id: str) -> None:
-        """Close a socket, as its client does that leaves for good."""
+        """Close a socket, as a client that leaves for good."""
         self.wire.open.discard(id)
         app.socket_disconnect({"requestContext": self._context(id, disconnectStatusCode=1000)}, None)
 
     def die(self, id: str) -> None:
-        """Let a socket vanish without a word."""
+        """Close a socket without `$disconnect`."""
         self.wire.open.discard(id)
 
     def sweep(self) -> None:
@@ -128,7 +128,7 @@ class DevStage:
 
 @contextmanager
 def dev_stage() -> Iterator[DevStage]:
-    """Start an engine, make the dev stage on it, and give each function its policy."""
+    """Start an engine, create the dev stage on it, and give each function its policy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTH", "true")
         patch.setenv("TTL_SWEEP_SECONDS", "86400")

@@ -94,7 +94,7 @@ def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
         assert not difference.sums, one
         assert not difference.poison, one
     left_out = [one for one in records if not filters.passes(one, "push")]
-    assert subscriptions.changes(app.TOPICS, left_out) == {}
+    assert subscriptions.changed_topics(app.TOPICS, left_out) == {}
 
 
 def scan(table: Table) -> list[Item]:

@@ -26,7 +26,7 @@ from chalicelib.api import auth
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import submissions
 from chalicelib.chat import handlers
-from chalicelib.comments import changes
+from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.leaderboards import boards, scores
@@ -54,14 +54,14 @@ def make(live: Live) -> None:
     submissions.submit(table, "hunt", "ben", "c", now)
     [shoe] = [item for item in scan(table) if item["pk"] == "PRODUCT#shoe-1" and item.get("author") == "ben"]
     patch = CommentPatch(rating=2, language="pt-BR", text="edited")
-    changes.patch(table, "shoe-1", shoe["sk"].split("#")[1], patch, Caller("ben"), None, now)
+    comments.patch(table, "shoe-1", shoe["sk"].split("#")[1], patch, Caller("ben"), None, now)
     us = OurChat(table)
     for id in ("a", "b", "c", "d", "e"):
         us.connect(id)
         us.say(id, '{"action": "status"}')
     us.say("a", '{"action": "message", "text": "hello"}')
     topic = json.dumps({"action": "subscribe", "topic": f"views:{PAGE}"})
-    handlers.hear(table, us.posts, app.TOPICS, _frame("b", topic), now, settings.current())
+    handlers.receive_frame(table, us.posts, app.TOPICS, _frame("b", topic), now, settings.current())
     us.say("c", '{"action": "report", "reason": "spam", "messages": [{"mine": true, "text": "no"}]}')
     table.put(quarantine.build_item(b"x" * 12, 1, quarantine.Poison({"pk": {"S": "PLAYER#x"}}, 1, "no"), 1))
     table.put(segments.Segment(0, 2, {"pk": "a", "sk": "b"}).item("BACKFILL#comments"))

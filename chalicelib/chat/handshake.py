@@ -1,0 +1,60 @@
+"""The handshake of a socket: its parameters, and the origin of the page that opens it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from chalicelib.api import codec
+from chalicelib.chat.connections import Handshake
+from chalicelib.chat.gateway import endpoint_of
+from chalicelib.settings import Settings
+
+LOBBY = "main"  # the default lobby
+NAME = re.compile(r"[^#\s\x00-\x1f\x7f]{1,64}")
+INTERESTS = 10  # of one connection, at most
+
+
+def parse(event: Mapping[str, Any]) -> Handshake:
+    """Parse the event of `$connect`.
+
+    `interests` are separated by commas. Case, order and duplicates do not matter.
+
+    Raises: ValueError, which names the parameter.
+    """
+    query = event.get("queryStringParameters") or {}
+    lobby = codec.normal(query.get("lobby", LOBBY), "lobby")
+    named = [
+        codec.normal(one, "interests").strip().casefold() for one in (query.get("interests") or "").split(",")
+    ]
+    interests = tuple(dict.fromkeys(one for one in named if one))
+    if not NAME.fullmatch(lobby):
+        raise ValueError("lobby: must be 1 to 64 characters without white space or #")
+    if len(interests) > INTERESTS or not all(len(one) <= 32 and one.isprintable() for one in interests):
+        raise ValueError(f"interests: must be at most {INTERESTS}, of 1 to 32 printable characters each")
+    context = event["requestContext"]
+    token = query.get("resume") or ""
+    return Handshake(context["connectionId"], endpoint_of(context), lobby, interests, token)
+
+
+def is_foreign_origin(event: Mapping[str, Any], settings: Settings) -> bool:
+    """Return whether a handshake comes from a page of an origin that the stage does not allow.
+
+    A browser always sends the origin of the page (RFC 6455, 4.1), and no script can change it. A handshake
+    without an origin comes from another program, which could send any origin, so it is not refused. In the
+    local stage `*` means the origins of this machine: no site that a developer visits may use the sockets.
+    """
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    origin = headers.get("origin")
+    if origin is None or origin in settings.origins:
+        return False
+    if "*" not in settings.origins:
+        return True
+    return settings.stage == "local" and not _is_of_this_machine(origin)
+
+
+def _is_of_this_machine(origin: str) -> bool:
+    try:
+        return urlsplit(origin).hostname in ("127.0.0.1", "localhost", "::1")
+    except ValueError:
+        return False
