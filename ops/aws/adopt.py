@@ -26,7 +26,7 @@ class Step(NamedTuple):
     imports: Sequence[Any] = ()
 
 
-def describe(dynamodb: DynamoDBClient, name: str) -> Live | None:
+def describe_table(dynamodb: DynamoDBClient, name: str) -> Live | None:
     """Describe a table as a template would, with the ARN of its stream; None when there is none.
 
     A stream that is off has an empty ARN.
@@ -60,16 +60,16 @@ def describe(dynamodb: DynamoDBClient, name: str) -> Live | None:
     return live
 
 
-def refuse_another(live: Live, wanted: Properties) -> None:
+def check_keys(live: Live, wanted: Properties) -> None:
     """Raise ClickException for a table that only a new one could bring to the template."""
-    if replaces(live, wanted):
+    if requires_replacement(live, wanted):
         raise click.ClickException(
             f"the table {live['TableName']} has other keys than Hubbub's, so it would be replaced: "
             f"nothing is changed. It belongs to something else, or to another version: docs/deployment.md"
         )
 
 
-def replaces(live: Live, wanted: Properties) -> bool:
+def requires_replacement(live: Live, wanted: Properties) -> bool:
     """Tell whether a table's keys, or the type of an attribute that it declares, would have to change."""
     types = {one["AttributeName"]: one["AttributeType"] for one in wanted["AttributeDefinitions"]}
     changed = [
@@ -84,7 +84,7 @@ def _keys(schema: Sequence[Any]) -> set[tuple[str, str]]:
     return {(one["KeyType"], one["AttributeName"]) for one in schema}
 
 
-def adoption(template: Template, stage: str, live: Live | None, sqs: SQSClient) -> Step | None:
+def plan_import(template: Template, stage: str, live: Live | None, sqs: SQSClient) -> Step | None:
     """Write the import of what an earlier stack has left; None when nothing is there.
 
     The table is described as it is, so that the update that follows knows what to change. An import may bring
@@ -98,7 +98,7 @@ def adoption(template: Template, stage: str, live: Live | None, sqs: SQSClient) 
             identifier = {"TableName": live["TableName"]}
             properties = {key: value for key, value in live.items() if key != "StreamArn"}
         elif resource["Type"] == "AWS::SQS::Queue":
-            url = queue_url(sqs, str(properties["QueueName"]["Fn::Sub"]).replace("${Stage}", stage))
+            url = find_queue_url(sqs, str(properties["QueueName"]["Fn::Sub"]).replace("${Stage}", stage))
             identifier = {"QueueUrl": url} if url else {}
         if identifier:
             resources[name] = {**resource, "Properties": properties}
@@ -115,7 +115,7 @@ def adoption(template: Template, stage: str, live: Live | None, sqs: SQSClient) 
     return Step("takes over what is there already", {**parts, "Resources": resources}, imports)
 
 
-def queue_url(sqs: SQSClient, name: str) -> str:
+def find_queue_url(sqs: SQSClient, name: str) -> str:
     """Find a queue's URL; empty when there is no such queue."""
     try:
         return sqs.get_queue_url(QueueName=name)["QueueUrl"]
@@ -123,7 +123,7 @@ def queue_url(sqs: SQSClient, name: str) -> str:
         return ""
 
 
-def index_steps(template: Template, live: Live | None, stage: str) -> Iterator[Step]:
+def plan_index_updates(template: Template, live: Live | None, stage: str) -> Iterator[Step]:
     """Lead to the template with no more than one index made or deleted at a time, as DynamoDB has it."""
     wanted = {one["IndexName"]: one for one in definition(stage).table.get("GlobalSecondaryIndexes", ())}
     if live:

@@ -77,7 +77,7 @@ def bundle(root: Path, stage: str) -> Path:
     Takes some ten seconds and the network where requirements or code are new. What Chalice has to say goes to
     standard error. Raises click.ClickException when the lock does not satisfy the requirements.
     """
-    made_from = lock.check(root).encode()
+    made_from = lock.check_lock(root).encode()
     for folder in (root / "chalicelib").rglob("__pycache__"):
         shutil.rmtree(folder)
     config = CLIFactory(str(root), environ=os.environ).create_config_obj(stage)
@@ -86,14 +86,14 @@ def bundle(root: Path, stage: str) -> Path:
     packager = LambdaDeploymentPackager(system, builder, UI(sys.stderr, sys.stderr), architecture)
     version = config.lambda_python_version
     former = Path(packager.deployment_package_filename(str(root), version))
-    if former.exists() and comment(former) != made_from:
+    if former.exists() and read_comment(former) != made_from:
         former.unlink()
     made = Path(packager.create_deployment_package(str(root), version))
     trim(made, made_from)
     return made
 
 
-def comment(package: Path) -> bytes:
+def read_comment(package: Path) -> bytes:
     """Return a zip's comment: the SHA-256 of the lock that its libraries are from."""
     with ZipFile(package) as zipped:
         return zipped.comment
@@ -128,7 +128,7 @@ def trim(package: Path, made_from: bytes = b"") -> None:
         finished.replace(package)
 
 
-def contents(package: Path) -> dict[str, int]:
+def list_contents(package: Path) -> dict[str, int]:
     """Say what a package holds at its top, in compressed bytes, largest first."""
     sizes: Counter[str] = Counter()
     with ZipFile(package) as zipped:

@@ -41,7 +41,7 @@ def read(root: Path) -> dict[str, Any]:
     return config
 
 
-def ensure(root: Path, stage: str) -> bool:
+def ensure_stage(root: Path, stage: str) -> bool:
     """Make a stage from dev's unless there is one, and its policies from dev's; tell whether it was made.
 
     A function that dev has and an older stage has not is added to it. The local stage is never deployed.
@@ -53,18 +53,18 @@ def ensure(root: Path, stage: str) -> bool:
     config = read(root)
     stages, pattern = config["stages"], config["stages"][PATTERN]
     is_new = stage not in stages
-    mine = stages.setdefault(stage, renamed(unrecorded(pattern), stage))
+    mine = stages.setdefault(stage, rename_stage(without_recorded(pattern), stage))
     functions = mine.setdefault("lambda_functions", {})
-    for name, settings in renamed(pattern["lambda_functions"], stage).items():
+    for name, settings in rename_stage(pattern["lambda_functions"], stage).items():
         functions.setdefault(name, settings)
-        functions[name]["iam_policy_file"] = own = policy_of(settings["iam_policy_file"], stage)
+        functions[name]["iam_policy_file"] = own = policy_file(settings["iam_policy_file"], stage)
         text = (root / ".chalice" / pattern["lambda_functions"][name]["iam_policy_file"]).read_text()
-        replace(root / ".chalice" / own, renamed(text, stage))
-    replace(root / CONFIG, written(config))
+        write_atomically(root / ".chalice" / own, rename_stage(text, stage))
+    write_atomically(root / CONFIG, format_config(config))
     return is_new
 
 
-def localize(root: Path, stage: str, partition: str) -> None:
+def localize_policies(root: Path, stage: str, partition: str) -> None:
     """Write a stage's policies for a partition: aws, aws-cn (China) or aws-us-gov (GovCloud).
 
     An ARN of another partition names nothing, and IAM refuses a policy that has one. The policies of dev are
@@ -73,10 +73,10 @@ def localize(root: Path, stage: str, partition: str) -> None:
     folder = root / ".chalice"
     for settings in read(root)["stages"][stage].get("lambda_functions", {}).values():
         path = folder / settings["iam_policy_file"]
-        replace(path, PARTITION.sub(f"arn:{partition}:", path.read_text(encoding="utf-8")))
+        write_atomically(path, PARTITION.sub(f"arn:{partition}:", path.read_text(encoding="utf-8")))
 
 
-def record(root: Path, stage: str, values: Mapping[str, str]) -> bool:
+def record_variables(root: Path, stage: str, values: Mapping[str, str]) -> bool:
     """Set variables in a stage's part, an empty one is taken out; tell whether anything changed."""
     config = read(root)
     variables = config["stages"][stage].setdefault("environment_variables", {})
@@ -88,11 +88,11 @@ def record(root: Path, stage: str, values: Mapping[str, str]) -> bool:
             variables.pop(name, None)
     if variables == before:
         return False
-    replace(root / CONFIG, written(config))
+    write_atomically(root / CONFIG, format_config(config))
     return True
 
 
-def unrecorded(part: dict[str, Any]) -> dict[str, Any]:
+def without_recorded(part: dict[str, Any]) -> dict[str, Any]:
     """Copy a stage's part without what belongs to its own account: its sites, its stream, its queue."""
     own = {*RECORDED, SOCKET}
     own = {*RECORDED, SOCKET}
@@ -100,16 +100,16 @@ def unrecorded(part: dict[str, Any]) -> dict[str, Any]:
     return {**part, "environment_variables": {**variables, "HUBBUB_SITES": ""}}
 
 
-def renamed(node: Any, stage: str) -> Any:
+def rename_stage(node: Any, stage: str) -> Any:
     """Copy JSON, or its text, with dev's names replaced by the stage's.
 
     >>> renamed({"HUBBUB_STAGE": "dev", "Resource": "arn:aws:sqs:*:*:hubbub-dev-views"}, "prod")
     {'HUBBUB_STAGE': 'prod', 'Resource': 'arn:aws:sqs:*:*:hubbub-prod-views'}
     """
     if isinstance(node, dict):
-        return {key: renamed(value, stage) for key, value in node.items()}
+        return {key: rename_stage(value, stage) for key, value in node.items()}
     if isinstance(node, list):
-        return [renamed(value, stage) for value in node]
+        return [rename_stage(value, stage) for value in node]
     if not isinstance(node, str):
         return node
     if node == PATTERN:
@@ -117,7 +117,7 @@ def renamed(node: Any, stage: str) -> Any:
     return node.replace(f"hubbub-{PATTERN}", f"hubbub-{stage}").replace(f"/{PATTERN}/", f"/{stage}/")
 
 
-def policy_of(file: str, stage: str) -> str:
+def policy_file(file: str, stage: str) -> str:
     """Name a stage's own copy of one of dev's policies.
 
     >>> policy_of("policy-api.json", "prod")
@@ -126,20 +126,20 @@ def policy_of(file: str, stage: str) -> str:
     return f"{file.removesuffix('.json').removesuffix(f'-{stage}')}-{stage}.json"
 
 
-def written(config: Mapping[str, Any]) -> str:
+def format_config(config: Mapping[str, Any]) -> str:
     """Write the configuration as it is kept: two blanks a level, a function's settings on one line."""
-    return _written(config, 0) + "\n"
+    return _format_node(config, 0) + "\n"
 
 
-def _written(node: Any, depth: int) -> str:
+def _format_node(node: Any, depth: int) -> str:
     if not isinstance(node, dict) or not node or depth == FLAT:
         return json.dumps(node, ensure_ascii=False)
     blanks = "  " * depth
-    lines = [f"{blanks}  {json.dumps(key)}: {_written(value, depth + 1)}" for key, value in node.items()]
+    lines = [f"{blanks}  {json.dumps(key)}: {_format_node(value, depth + 1)}" for key, value in node.items()]
     return "{\n" + ",\n".join(lines) + f"\n{blanks}}}"
 
 
-def replace(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Put a file in the place of another, whole or not at all; the same text is left as it stands."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return

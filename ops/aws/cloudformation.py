@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from botocore.exceptions import ClientError
 
-from ops.waiting import until
+from ops.waiting import wait_until
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Kind = Literal["CREATE", "UPDATE", "IMPORT"]
 Template = dict[str, Any]
 
-PATIENCE = 3600.0  # seconds: an index of a large table takes its time
+TIMEOUT = 3600.0  # seconds: an index of a large table takes its time
 PAUSE = 0.5
 NOTHING = ("didn't contain changes", "No updates are to be performed")
 """What CloudFormation gives as the reason why a change set without a change has failed."""
@@ -50,7 +50,7 @@ class ChangeSet:
     changes: tuple[Change, ...]
 
 
-def find(client: CloudFormationClient, name: str) -> dict[str, Any] | None:
+def find_stack(client: CloudFormationClient, name: str) -> dict[str, Any] | None:
     """Describe a stack; None when there is none, or none but the shell of a change set never executed.
 
     A stack that could not be created, and of which nothing is left but its name, is deleted first. Raises
@@ -75,7 +75,7 @@ def find(client: CloudFormationClient, name: str) -> dict[str, Any] | None:
     return dict(found)
 
 
-def resources(client: CloudFormationClient, name: str) -> dict[str, str]:
+def list_resources(client: CloudFormationClient, name: str) -> dict[str, str]:
     """Name the resources of a stack, each with its physical id."""
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
     return {
@@ -85,7 +85,7 @@ def resources(client: CloudFormationClient, name: str) -> dict[str, str]:
     }
 
 
-def propose(
+def create_change_set(
     client: CloudFormationClient,
     name: str,
     template: Template,
@@ -97,7 +97,7 @@ def propose(
     A parameter that is not given keeps the value that the stack has, or has its default. With `imports` the
     change set takes resources that exist into the stack.
     """
-    stack = find(client, name)
+    stack = find_stack(client, name)
     kind: Kind = "IMPORT" if imports else "UPDATE" if stack else "CREATE"
     before = {one["ParameterKey"] for one in (stack or {}).get("Parameters", ())}
     values: list[Any] = [
@@ -118,8 +118,8 @@ def propose(
         Parameters=values,
         **options,
     )["Id"]
-    found: dict[str, Any] = until(
-        lambda: _described(client, id) or {}, f"the change set of {name}", PATIENCE, PAUSE
+    found: dict[str, Any] = wait_until(
+        lambda: _described(client, id) or {}, f"the change set of {name}", TIMEOUT, PAUSE
     )
     if found["Status"] == "FAILED":
         client.delete_change_set(ChangeSetName=id)
@@ -158,8 +158,8 @@ def execute(client: CloudFormationClient, change_set: ChangeSet) -> None:
     """Execute a change set, and wait for its end; ClickException says what failed, and why."""
     begun = time.time()
     client.execute_change_set(ChangeSetName=change_set.id)
-    until(lambda: _is_executed(client, change_set), f"the stack {change_set.stack}", PATIENCE, PAUSE)
-    status = until(lambda: _settled(client, change_set.stack), change_set.stack, PATIENCE, PAUSE)
+    wait_until(lambda: _is_executed(client, change_set), f"the stack {change_set.stack}", TIMEOUT, PAUSE)
+    status = wait_until(lambda: _stable_status(client, change_set.stack), change_set.stack, TIMEOUT, PAUSE)
     if status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"):
         raise click.ClickException(
             f"{change_set.stack}: {status}{_failures(client, change_set.stack, begun)}"
@@ -169,7 +169,7 @@ def execute(client: CloudFormationClient, change_set: ChangeSet) -> None:
 def discard(client: CloudFormationClient, change_set: ChangeSet) -> None:
     """Delete a change set that will not be executed, and the empty stack that came with it."""
     client.delete_change_set(ChangeSetName=change_set.id)
-    if find(client, change_set.stack) is None:
+    if find_stack(client, change_set.stack) is None:
         delete(client, change_set.stack)
 
 
@@ -177,8 +177,8 @@ def delete(client: CloudFormationClient, name: str) -> None:
     """Delete a stack, and wait for its end; what the template retains stays. None there is no harm."""
     begun = time.time()
     client.delete_stack(StackName=name)
-    status = until(
-        lambda: (now := _settled(client, name)).startswith("DELETE_") and now, name, PATIENCE, PAUSE
+    status = wait_until(
+        lambda: (now := _stable_status(client, name)).startswith("DELETE_") and now, name, TIMEOUT, PAUSE
     )
     if status != "DELETE_COMPLETE":
         raise click.ClickException(f"{name}: {status}{_failures(client, name, begun)}")
@@ -193,7 +193,7 @@ def _is_executed(client: CloudFormationClient, change_set: ChangeSet) -> bool:
     return found["ExecutionStatus"] in ("EXECUTE_COMPLETE", "EXECUTE_FAILED", "OBSOLETE")
 
 
-def _settled(client: CloudFormationClient, name: str) -> str:
+def _stable_status(client: CloudFormationClient, name: str) -> str:
     """Answer the status of a stack that nothing changes any more; empty while something does."""
     try:
         status: str = client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]

@@ -18,7 +18,7 @@ from ops.aws import chalice_config
 
 CHALICE = (sys.executable, "-c", "from chalice.cli import main; main()")
 LOGS = "/aws/lambda/"
-ENOUGH = 100  # functions at once; a new account may have 10
+MIN_CONCURRENCY = 100  # functions at once; a new account may have 10
 
 
 class Urls(NamedTuple):
@@ -28,7 +28,7 @@ class Urls(NamedTuple):
     socket: str
 
 
-def chalice(root: Path, *arguments: str) -> None:
+def run_chalice(root: Path, *arguments: str) -> None:
     """Run a command of Chalice in the project; ClickException when it fails, which it has explained itself.
 
     It reads the stage's variables by itself: what this process has of them is of before.
@@ -41,27 +41,27 @@ def chalice(root: Path, *arguments: str) -> None:
         raise click.ClickException(f"chalice {' '.join(arguments)} failed: run it again when it is mended")
 
 
-def record_of(root: Path, stage: str) -> Path:
+def record_path(root: Path, stage: str) -> Path:
     """Name the file in which Chalice writes down what it has deployed."""
     return root / ".chalice" / "deployed" / f"{stage}.json"
 
 
-def deployed(root: Path, stage: str) -> list[dict[str, Any]]:
+def read_record(root: Path, stage: str) -> list[dict[str, Any]]:
     """Read what Chalice has deployed; nothing when it never has."""
-    path = record_of(root, stage)
+    path = record_path(root, stage)
     return list(json.loads(path.read_text(encoding="utf-8"))["resources"]) if path.exists() else []
 
 
-def forget(root: Path, stage: str, mapping: str) -> None:
+def forget_mapping(root: Path, stage: str, mapping: str) -> None:
     """Take a mapping that was deleted out of Chalice's record, so that the next deploy makes another."""
-    path = record_of(root, stage)
+    path = record_path(root, stage)
     if path.exists():
         record = json.loads(path.read_text(encoding="utf-8"))
         record["resources"] = [one for one in record["resources"] if one.get("event_uuid") != mapping]
-        chalice_config.replace(path, json.dumps(record, indent=2) + "\n")
+        chalice_config.write_atomically(path, json.dumps(record, indent=2) + "\n")
 
 
-def functions(root: Path, stage: str) -> list[str]:
+def list_functions(root: Path, stage: str) -> list[str]:
     """Name the functions of a stage, as Chalice does."""
     config = chalice_config.read(root)
     names = config["stages"][stage]["lambda_functions"]
@@ -74,25 +74,27 @@ def check_record(functions_of: Any, root: Path, stage: str) -> None:
 
     It would make a second API beside the first, and could delete neither.
     """
-    if deployed(root, stage):
+    if read_record(root, stage):
         return
-    for name in functions(root, stage):
+    for name in list_functions(root, stage):
         with contextlib.suppress(functions_of.exceptions.ResourceNotFoundException):
             functions_of.get_function_configuration(FunctionName=name)
             raise click.ClickException(
-                f"{name} is deployed, and not from here: bring {record_of(root, stage).name} from where it "
+                f"{name} is deployed, and not from here: bring {record_path(root, stage).name} from where it "
                 f"is to .chalice/deployed/ first"
             )
 
 
-def urls(root: Path, stage: str, endpoint: str = "") -> Urls:
+def find_urls(root: Path, stage: str, endpoint: str = "") -> Urls:
     """Say where the stage answers; on an engine at `endpoint`, by the paths that it has for it.
 
     ClickException when the stage is not deployed.
     """
-    found = {one["resource_type"]: one for one in deployed(root, stage)}
+    found = {one["resource_type"]: one for one in read_record(root, stage)}
     if not {"rest_api", "websocket_api"} <= set(found):
-        raise click.ClickException(f"{stage} is not deployed from here: there is no {record_of(root, stage)}")
+        raise click.ClickException(
+            f"{stage} is not deployed from here: there is no {record_path(root, stage)}"
+        )
     rest, socket = found["rest_api"], found["websocket_api"]
     if endpoint:
         base = f"{endpoint.rstrip('/')}/_aws/execute-api"
@@ -104,13 +106,13 @@ def urls(root: Path, stage: str, endpoint: str = "") -> Urls:
     return Urls(rest["rest_api_url"].rstrip("/"), socket["websocket_api_url"].rstrip("/"))
 
 
-def rest_stage(root: Path, stage: str) -> tuple[str, str]:
+def find_rest_stage(root: Path, stage: str) -> tuple[str, str]:
     """Return the id of a stage's REST API, and the name of the API's own stage."""
-    [api] = [one for one in deployed(root, stage) if one["resource_type"] == "rest_api"]
+    [api] = [one for one in read_record(root, stage) if one["resource_type"] == "rest_api"]
     return str(api["rest_api_id"]), str(api["rest_api_url"].rstrip("/").rpartition("/")[2])
 
 
-def concurrency_warning(functions_of: Any) -> str:
+def check_concurrency(functions_of: Any) -> str:
     """Say that an account may run too few functions at once; empty when it may run enough.
 
     A new account's quota may be 10 concurrent executions, shared by all its functions: one page view can use
@@ -121,15 +123,15 @@ def concurrency_warning(functions_of: Any) -> str:
         limit = int(functions_of.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
     except (ClientError, KeyError):
         return ""
-    if limit >= ENOUGH:
+    if limit >= MIN_CONCURRENCY:
         return ""
     return (
-        f"this account may run {limit} functions at once, fewer than {ENOUGH}: visitors will get 503 or 429. "
+        f"this account may run {limit} functions at once, fewer than {MIN_CONCURRENCY}: visitors will get 503 or 429. "
         "Ask for more in Service Quotas: AWS Lambda, Concurrent executions"
     )
 
 
-def keep_logs(logs: Any, names: list[str], days: int) -> Iterator[str]:
+def set_log_retention(logs: Any, names: list[str], days: int) -> Iterator[str]:
     """Let the functions' logs expire after so many days; name those for which that was not so.
 
     Chalice's own setting names the wrong log group for the REST function, and a group that Lambda makes by

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from ops.aws import provision
-from ops.waiting import until
+from ops.waiting import wait_until
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -26,11 +26,11 @@ GATEWAY = Path(__file__).parents[2] / ".chalice" / "gateway.yaml"
 SOURCES = {"apply": ("Apply", "Stream"), "push": ("Push", "Stream"), "write_views": ("WriteViews", "Queue")}
 """The functions that read a source: each with its name in the template, and the property of its source."""
 
-LEFT = "not its source any more"
-PATIENCE = 300.0  # seconds until a mapping that was just made or changed can be changed again
+STALE = "not its source any more"
+TIMEOUT = 300.0  # seconds until a mapping that was just made or changed can be changed again
 
 
-class Wanted(NamedTuple):
+class Mapping(NamedTuple):
     """A mapping as it should be."""
 
     function: str
@@ -46,15 +46,15 @@ class Drift(NamedTuple):
     problem: str
 
 
-def wanted(clients: provision.Clients, stage: str) -> list[Wanted]:
+def expect_mappings(clients: provision.Clients, stage: str) -> list[Mapping]:
     """Say which mappings a stage should have, on the stream and the queue that are there now."""
-    found = provision.find(clients, stage)
+    found = provision.find_resources(clients, stage)
     failures = clients.sqs.get_queue_url(QueueName=f"hubbub-{stage}-stream-failures")["QueueUrl"]
-    queue_arn, failures_arn = (arn(clients.sqs, url) for url in (found.queue_url, failures))
-    return expected(stage, found.stream_arn, queue_arn, failures_arn)
+    queue_arn, failures_arn = (find_queue_arn(clients.sqs, url) for url in (found.queue_url, failures))
+    return expect_mappings_on(stage, found.stream_arn, queue_arn, failures_arn)
 
 
-def expected(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> list[Wanted]:
+def expect_mappings_on(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> list[Mapping]:
     """Say which mappings a stage should have, on the sources that are given."""
     template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
     sources = {"Stream": stream_arn, "Queue": queue_arn}
@@ -66,22 +66,22 @@ def expected(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> 
         if "DestinationConfig" in settings:
             target = settings["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0]
             settings["DestinationConfig"] = {"OnFailure": {"Destination": arns[target]}}
-        mappings.append(Wanted(f"hubbub-{stage}-{function}", sources[source], settings))
+        mappings.append(Mapping(f"hubbub-{stage}-{function}", sources[source], settings))
     return mappings
 
 
-def arn(client: SQSClient, url: str) -> str:
+def find_queue_arn(client: SQSClient, url: str) -> str:
     """Look up a queue's ARN."""
     return client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
 
 
-def drift(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
+def find_drift(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
     """Compare what is there with what should be; empty when nothing is wrong. Changes nothing."""
     found = []
     for one in mappings:
-        there = _of(client, one.function)
+        there = _list_mappings(client, one.function)
         found += [
-            Drift(one.function, it["UUID"], f"it reads {it['EventSourceArn']}, {LEFT}")
+            Drift(one.function, it["UUID"], f"it reads {it['EventSourceArn']}, {STALE}")
             for it in there
             if it["EventSourceArn"] != one.source
         ]
@@ -91,40 +91,40 @@ def drift(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
         for it in own:
             found += [
                 Drift(one.function, it["UUID"], f"{name} is not as it should be")
-                for name in _off(it, one.settings)
+                for name in _differing_settings(it, one.settings)
             ]
             if it["State"] not in ("Enabled", "Creating", "Enabling", "Updating"):
                 found.append(Drift(one.function, it["UUID"], f"it is {it['State']}"))
     return found
 
 
-def release(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
+def delete_stale(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
     """Delete the mappings on sources that are no more, and name them."""
-    found = [one for one in drift(client, mappings) if one.problem.endswith(LEFT)]
+    found = [one for one in find_drift(client, mappings) if one.problem.endswith(STALE)]
     for one in found:
-        _settle(client, one.id)
+        _wait_until_stable(client, one.id)
         client.delete_event_source_mapping(UUID=one.id)
-        _settle(client, one.id)
+        _wait_until_stable(client, one.id)
     return found
 
 
-def tune(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
+def configure(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
     """Give each mapping its settings; name those that had others. Again is no harm."""
     changed = []
     for one in mappings:
-        for it in _of(client, one.function):
-            off = _off(it, one.settings) if it["EventSourceArn"] == one.source else []
+        for it in _list_mappings(client, one.function):
+            off = _differing_settings(it, one.settings) if it["EventSourceArn"] == one.source else []
             if off:
-                _settle(client, it["UUID"])
+                _wait_until_stable(client, it["UUID"])
                 client.update_event_source_mapping(
                     UUID=it["UUID"], **{name: one.settings[name] for name in off}
                 )
-                _settle(client, it["UUID"])
+                _wait_until_stable(client, it["UUID"])
                 changed.append(Drift(one.function, it["UUID"], ", ".join(off)))
     return changed
 
 
-def _of(client: LambdaClient, function: str) -> list[Any]:
+def _list_mappings(client: LambdaClient, function: str) -> list[Any]:
     """List a function's mappings; none for a function that is not there."""
     try:
         pages = client.get_paginator("list_event_source_mappings").paginate(FunctionName=function)
@@ -133,24 +133,26 @@ def _of(client: LambdaClient, function: str) -> list[Any]:
         return []
 
 
-def _off(mapping: Any, settings: dict[str, Any]) -> list[str]:
+def _differing_settings(mapping: Any, settings: dict[str, Any]) -> list[str]:
     """Name the settings in which a mapping differs."""
-    return [name for name, value in settings.items() if _plain(mapping.get(name)) != _plain(value)]
+    return [name for name, value in settings.items() if _normalized(mapping.get(name)) != _normalized(value)]
 
 
-def _plain(value: Any) -> Any:
+def _normalized(value: Any) -> Any:
     """Write a setting so that two notations of it are equal: a pattern as what it says, nothing as None."""
     if isinstance(value, dict):
         inner = {
-            key: json.loads(part) if key == "Pattern" else _plain(part) for key, part in value.items() if part
+            key: json.loads(part) if key == "Pattern" else _normalized(part)
+            for key, part in value.items()
+            if part
         }
         return inner or None
     if isinstance(value, list):
-        return [_plain(part) for part in value] or None
+        return [_normalized(part) for part in value] or None
     return value
 
 
-def _settle(client: LambdaClient, id: str) -> None:
+def _wait_until_stable(client: LambdaClient, id: str) -> None:
     """Wait until a mapping can be changed: Lambda refuses it while it is still busy with the last change."""
 
     def is_settled() -> bool:
@@ -159,4 +161,4 @@ def _settle(client: LambdaClient, id: str) -> None:
         except client.exceptions.ResourceNotFoundException:
             return True
 
-    until(is_settled, f"the mapping {id} is ready", PATIENCE)
+    wait_until(is_settled, f"the mapping {id} is ready", TIMEOUT)

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from ops.aws import cloudformation
-from ops.waiting import until
+from ops.waiting import wait_until
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
 
 KIND = "AWS::WAFv2::WebACL"
 OUTPUT = "AddressLimitsArn"
-PATIENCE = 120.0  # seconds until a web ACL or a stage that was just made can be associated
+TIMEOUT = 120.0  # seconds until a web ACL or a stage that was just made can be associated
 UNKNOWN = "WAFNonexistentItemException"
 NOT_YET = {UNKNOWN, "WAFUnavailableEntityException"}
 """What WAF answers about a web ACL or a resource that was made a moment ago."""
 
 
-def find(client: CloudFormationClient, stack: str) -> str:
+def find_acl(client: CloudFormationClient, stack: str) -> str:
     """Return the ARN of a stack's web ACL; empty when its limit is switched off or there is no stack."""
-    outputs = (cloudformation.find(client, stack) or {}).get("Outputs", ())
+    outputs = (cloudformation.find_stack(client, stack) or {}).get("Outputs", ())
     return next((str(one["OutputValue"]) for one in outputs if one["OutputKey"] == OUTPUT), "")
 
 
@@ -49,7 +49,7 @@ def attach(wafv2: Any, acl: str, resource: str) -> bool:
 
     Raises ClickException when WAF does not know either of them within two minutes.
     """
-    if _of(wafv2, resource) == acl:
+    if _find_association(wafv2, resource) == acl:
         return False
 
     def is_done() -> bool:
@@ -61,7 +61,7 @@ def attach(wafv2: Any, acl: str, resource: str) -> bool:
             return False
         return True
 
-    return until(is_done, f"WAF limits the requests to {resource}", PATIENCE, 2.0)
+    return wait_until(is_done, f"WAF limits the requests to {resource}", TIMEOUT, 2.0)
 
 
 def detach(wafv2: Any, acl: str) -> None:
@@ -78,7 +78,7 @@ def detach(wafv2: Any, acl: str) -> None:
         wafv2.disassociate_web_acl(ResourceArn=resource)
 
 
-def _of(wafv2: Any, resource: str) -> str:
+def _find_association(wafv2: Any, resource: str) -> str:
     """Return the ARN of the web ACL that a resource has; empty when it has none."""
     try:
         return str(wafv2.get_web_acl_for_resource(ResourceArn=resource).get("WebACL", {}).get("ARN", ""))

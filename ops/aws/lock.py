@@ -25,7 +25,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 NAME = "requirements.lock"
-WANTED = "requirements.txt"
+REQUIREMENTS = "requirements.txt"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = ("aarch64", "x86_64")
 GLIBC = {"3.11": 26}  # minor version of glibc 2 in the runtime (Amazon Linux 2)
@@ -54,13 +54,13 @@ def platforms(python: str, machine: str) -> list[str]:
     return [*names, f"manylinux2014_{machine}"]
 
 
-def options(python: str, machine: str) -> list[str]:
+def pip_options(python: str, machine: str) -> list[str]:
     """Return the options by which pip chooses wheels for Lambda, and nothing but wheels."""
     chosen = [part for name in platforms(python, machine) for part in ("--platform", name)]
     return ["--only-binary=:all:", "--implementation", "cp", "--python-version", python, *chosen]
 
 
-def pip(*arguments: str) -> None:
+def run_pip(*arguments: str) -> None:
     """Run pip. Raises ClickException with what it printed when it fails."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (our own arguments)
@@ -71,7 +71,7 @@ def pip(*arguments: str) -> None:
 def download(lock: Path, python: str, machine: str, folder: Path) -> None:
     """Download the wheels of a lock for one runtime, each checked against its hashes."""
     arguments = ("--require-hashes", "--no-deps", "--requirement", str(lock), "--dest", str(folder))
-    pip("download", "--quiet", *options(python, machine), *arguments)
+    run_pip("download", "--quiet", *pip_options(python, machine), *arguments)
 
 
 def resolve(requirements: Path) -> list[Locked]:
@@ -86,7 +86,7 @@ def resolve(requirements: Path) -> list[Locked]:
             for name, version, digest in _report(requirements, python, machine):
                 if versions.setdefault(name, version) != version:
                     raise click.ClickException(
-                        f"{name}: {versions[name]} and {version} for different runtimes; narrow {WANTED}"
+                        f"{name}: runtimes need {versions[name]} and {version}; narrow it in {REQUIREMENTS}"
                     )
                 hashes.setdefault(name, set()).add(digest)
     return [Locked(name, versions[name], frozenset(hashes[name])) for name in sorted(versions)]
@@ -97,7 +97,15 @@ def _report(requirements: Path, python: str, machine: str) -> Iterator[tuple[str
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.json"
         arguments = ("--ignore-installed", "--target", folder, "--requirement", str(requirements))
-        pip("install", "--quiet", "--dry-run", *options(python, machine), *arguments, "--report", str(file))
+        run_pip(
+            "install",
+            "--quiet",
+            "--dry-run",
+            *pip_options(python, machine),
+            *arguments,
+            "--report",
+            str(file),
+        )
         found: Any = json.loads(file.read_text(encoding="utf-8"))
     for one in found["install"]:
         archive = one["download_info"]["archive_info"]
@@ -107,7 +115,7 @@ def _report(requirements: Path, python: str, machine: str) -> Iterator[tuple[str
 
 def write(root: Path) -> list[Locked]:
     """Write a project's lock, and return what it has."""
-    found = resolve(root / WANTED)
+    found = resolve(root / REQUIREMENTS)
     parts = [
         " \\\n    ".join([f"{one.name}=={one.version}", *(f"--hash=sha256:{h}" for h in sorted(one.hashes))])
         for one in found
@@ -132,18 +140,18 @@ def read(root: Path) -> list[Locked]:
     return found
 
 
-def wanted(root: Path) -> list[Requirement]:
+def read_requirements(root: Path) -> list[Requirement]:
     """Read a project's requirements, without their comments."""
-    lines = (root / WANTED).read_text(encoding="utf-8").splitlines()
+    lines = (root / REQUIREMENTS).read_text(encoding="utf-8").splitlines()
     return [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
 
 
-def check(root: Path) -> str:
+def check_lock(root: Path) -> str:
     """Raise ClickException unless the lock satisfies the requirements; return the lock's SHA-256.
 
     Empty when a project requires nothing.
     """
-    requirements = wanted(root)
+    requirements = read_requirements(root)
     if not requirements:
         return ""
     locked = {one.name: one for one in read(root)}
@@ -153,6 +161,6 @@ def check(root: Path) -> str:
             raise click.ClickException(f"{NAME} lacks {name}: python -m ops lock")
         if not one.specifier.contains(Version(locked[name].version)):
             had = f"{name} {locked[name].version}"
-            wants = f"{WANTED} wants {one.specifier}"
+            wants = f"{REQUIREMENTS} wants {one.specifier}"
             raise click.ClickException(f"{NAME} has {had}, {wants}: python -m ops lock")
     return hashlib.sha256((root / NAME).read_bytes()).hexdigest()

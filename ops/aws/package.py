@@ -20,13 +20,13 @@ import yaml
 
 from chalicelib.settings import read
 from ops.aws import bundle, chalice_config, deploy
-from ops.stage import variables
+from ops.stage import read_variables
 
 PARTS = ("resources.yaml", "gateway.yaml")
 ALLOWED = "Access-Control-Allow-Origin"
 
 
-def merged(root: Path, stage: str) -> dict[str, Any]:
+def merge_templates(root: Path, stage: str) -> dict[str, Any]:
     """Put the templates together for one stage; its name is the parameter's only value.
 
     The functions are packaged for one stage, so that the stack cannot be deployed as another by mistake.
@@ -41,22 +41,22 @@ def merged(root: Path, stage: str) -> dict[str, Any]:
     api = whole["Resources"]["RestAPI"]["Properties"]
     for response in api["GatewayResponses"].values():
         headers = response["ResponseParameters"]["Headers"]
-        response["ResponseParameters"] = {"Headers": headers | {ALLOWED: f"'{origin(root, stage)}'"}}
+        response["ResponseParameters"] = {"Headers": headers | {ALLOWED: f"'{find_origin(root, stage)}'"}}
     if least := chalice_config.read(root).get("minimum_compression_size"):
         api["DefinitionBody"] = {"x-amazon-apigateway-minimum-compression-size": int(least)}
     return whole
 
 
-def origin(root: Path, stage: str) -> str:
+def find_origin(root: Path, stage: str) -> str:
     """Return the origin that may read API Gateway's own answers: a stage's only one, or any.
 
     API Gateway cannot choose by the request's origin. The app's preflight answers follow the same rule.
     """
-    origins = read(variables(stage, root)).origins
+    origins = read(read_variables(stage, root)).origins
     return origins[0] if len(origins) == 1 else "*"
 
 
-def partition() -> str:
+def find_partition() -> str:
     """Return the partition of the region that is deployed to, such as aws or aws-cn.
 
     Raises ClickException when no region is set.
@@ -69,15 +69,15 @@ def partition() -> str:
 
 def package(root: Path, stage: str, output: Path) -> None:
     """Write `sam.yaml` and `deployment.zip` into a folder. Raises ClickException when it cannot."""
-    partition()
+    find_partition()
     files = [output / name for name in ("sam.yaml", "deployment.zip")]
     for file in files:
         file.unlink(missing_ok=True)  # of an earlier run: Chalice may write nothing and exit with 0
     bundle.bundle(root, stage)
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder) / "merge.yaml"
-        template.write_text(yaml.safe_dump(merged(root, stage), sort_keys=False), encoding="utf-8")
+        template.write_text(yaml.safe_dump(merge_templates(root, stage), sort_keys=False), encoding="utf-8")
         merge = ("--pkg-format", "cloudformation", "--merge-template", str(template))
-        deploy.chalice(root, "package", "--stage", stage, *merge, str(output.resolve()))
+        deploy.run_chalice(root, "package", "--stage", stage, *merge, str(output.resolve()))
     if missing := [str(file) for file in files if not file.is_file()]:
         raise click.ClickException(f"chalice package has not written {', '.join(missing)}")

@@ -39,7 +39,7 @@ class Clients(NamedTuple):
     sqs: SQSClient
 
 
-class Provisioned(NamedTuple):
+class StageResources(NamedTuple):
     """What a stage has, as the configuration records it."""
 
     table: str
@@ -53,7 +53,7 @@ def stack_name(stage: str) -> str:
     return f"hubbub-{stage}-resources"
 
 
-def secret(ssm: SSMClient, name: str) -> bool:
+def create_secret(ssm: SSMClient, name: str) -> bool:
     """Make a random secret in SSM's Parameter Store, encrypted; False when there is one, which stays.
 
     CloudFormation cannot make a SecureString. Two runs at once make one: SSM itself refuses to overwrite. The
@@ -82,17 +82,21 @@ def provision(clients: Clients, stage: str, parameters: Mapping[str, str], appro
     client, name, shown = clients.cloudformation, stack_name(stage), 0
     template = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
     wanted = definition(stage).table
-    live = adopt.describe(clients.dynamodb, str(wanted["TableName"]))
+    live = adopt.describe_table(clients.dynamodb, str(wanted["TableName"]))
     if live:
-        adopt.refuse_another(live, wanted)
-    steps = list(adopt.index_steps(template, live, stage))
-    if stacks.find(client, name) is None:
-        if first := adopt.adoption(template, stage, live, clients.sqs):
+        adopt.check_keys(live, wanted)
+    steps = list(adopt.plan_index_updates(template, live, stage))
+    if stacks.find_stack(client, name) is None:
+        if first := adopt.plan_import(template, stage, live, clients.sqs):
             steps.insert(0, first)
     else:
-        _check_owner(name, str(wanted["TableName"]), "Table" in stacks.resources(client, name), bool(live))
+        _check_owner(
+            name, str(wanted["TableName"]), "Table" in stacks.list_resources(client, name), bool(live)
+        )
     for step in steps:
-        change = stacks.propose(client, name, step.template, {**parameters, "Stage": stage}, step.imports)
+        change = stacks.create_change_set(
+            client, name, step.template, {**parameters, "Stage": stage}, step.imports
+        )
         if change is None:
             continue
         shown += 1
@@ -108,21 +112,21 @@ def provision(clients: Clients, stage: str, parameters: Mapping[str, str], appro
     return shown
 
 
-def find(clients: Clients, stage: str) -> Provisioned:
+def find_resources(clients: Clients, stage: str) -> StageResources:
     """Look up what a stage has; ClickException when a part is missing.
 
     The stream is the one that the table has now: it is another one when it was switched off and on, or the
     table was restored, and no stack knows of that.
     """
     wanted = definition(stage)
-    live = adopt.describe(clients.dynamodb, str(wanted.table["TableName"]))
+    live = adopt.describe_table(clients.dynamodb, str(wanted.table["TableName"]))
     queue_name = str(wanted.views_queue["QueueName"])
-    queue_url = adopt.queue_url(clients.sqs, queue_name)
+    queue_url = adopt.find_queue_url(clients.sqs, queue_name)
     if not live or not live["StreamArn"] or not queue_url:
         raise click.ClickException(
             f"{stage} has no table with a stream, or no queue: python -m ops provision --stage {stage}"
         )
-    return Provisioned(live["TableName"], live["StreamArn"], queue_name, queue_url)
+    return StageResources(live["TableName"], live["StreamArn"], queue_name, queue_url)
 
 
 def _check_owner(stack: str, table: str, is_owned: bool, is_there: bool) -> None:

@@ -25,11 +25,11 @@ from ops.aws.deploy import Urls
 
 T = TypeVar("T")
 
-PATIENCE = 300.0  # seconds that a check may take
-TIMEOUT = 60.0  # seconds of one request: a cold start takes a few
-TOLD = 15.0  # seconds between two lines that say what is waited for
+TIMEOUT = 300.0  # seconds that a check may take
+REQUEST_TIMEOUT = 60.0  # seconds of one request: a cold start takes a few
+REPORT_INTERVAL = 15.0  # seconds between two lines that say what is waited for
 PAUSE = 1.0
-FRESH = {403, 500, 502, 503, 504}
+NOT_READY = {403, 500, 502, 503, 504}
 """What API Gateway may answer for a stage that was just made."""
 
 
@@ -45,7 +45,7 @@ class NotReady(Exception):
     """The stage answered as one does that was just made; the message is the answer."""
 
 
-class Waiting:
+class Retrier:
     """The time that one check may take, and what is printed meanwhile."""
 
     def __init__(self, seconds: float, tell: Callable[[str], None], pause: float = PAUSE) -> None:
@@ -69,7 +69,7 @@ class Waiting:
             now = time.monotonic()
             if now - self._begun >= self._seconds:
                 raise click.ClickException(f"{what}: {state}, after {self._seconds:.0f} s")
-            if now - self._told >= TOLD:
+            if now - self._told >= REPORT_INTERVAL:
                 self._told = now
                 self._tell(f"waiting, {now - self._begun:.0f} s of {self._seconds:.0f}: {what}: {state}")
             time.sleep(self._pause)
@@ -81,26 +81,26 @@ class Waiting:
             try:
                 return (_call(method, url, body, token),)
             except urllib.error.HTTPError as error:
-                if error.code in FRESH:
+                if error.code in NOT_READY:
                     raise NotReady(f"HTTP {error.code}") from error
                 raise
 
         return self.until(attempt, f"{method} {url.partition('?')[0]}")[0]
 
 
-def run(
+def run_checks(
     urls: Urls,
     settings: Settings,
     token: Callable[[], str],
     tell: Callable[[str], None] = lambda _: None,
-    seconds: float = PATIENCE,
+    seconds: float = TIMEOUT,
 ) -> Iterator[Check]:
     """Make each check in turn. Counts a view of `/.hubbub/smoke` on the stage's first site, each time.
 
     Each check may take `seconds`; once one has failed, the others are tried once. While a check waits, `tell`
     is given a line about every 15 s.
     """
-    checks: dict[str, Callable[[Waiting], str]] = {
+    checks: dict[str, Callable[[Retrier], str]] = {
         "REST answers": lambda waiting: _health(waiting, urls.rest, settings.stage),
         "a view is counted": lambda waiting: _count(waiting, urls.rest, settings),
         "an admin is known": lambda waiting: _admin(waiting, urls.rest, token()),
@@ -108,7 +108,7 @@ def run(
     }
     for name, check in checks.items():
         try:
-            said = check(Waiting(seconds, tell))
+            said = check(Retrier(seconds, tell))
         except (OSError, ValueError, LookupError, http.client.HTTPException, click.ClickException) as error:
             seconds = 0
             yield Check(name, False, getattr(error, "message", "") or repr(error))
@@ -116,7 +116,7 @@ def run(
             yield Check(name, None if said.startswith("not checked") else True, said)
 
 
-def _health(waiting: Waiting, url: str, stage: str) -> str:
+def _health(waiting: Retrier, url: str, stage: str) -> str:
     answer = waiting.call("GET", f"{url}/health")
     if answer.get("stage") != stage:
         raise ValueError(f"it is not the stage {stage}: {answer}")
@@ -132,7 +132,7 @@ def smoke_page(settings: Settings) -> str:
     return ""
 
 
-def _count(waiting: Waiting, url: str, settings: Settings) -> str:
+def _count(waiting: Retrier, url: str, settings: Settings) -> str:
     """Send one view, and wait until the stream has counted it; through the queue, where the stage has one."""
     page = smoke_page(settings)
     if not page:
@@ -150,7 +150,7 @@ def _count(waiting: Waiting, url: str, settings: Settings) -> str:
     return f"POST /views, {way}, GET /views"
 
 
-def _admin(waiting: Waiting, url: str, token: str) -> str:
+def _admin(waiting: Retrier, url: str, token: str) -> str:
     question = f"{url}/chat/reports?limit=1"
     if "items" not in waiting.call("GET", question, token=token):
         raise ValueError("GET /chat/reports answered no list")
@@ -163,7 +163,7 @@ def _admin(waiting: Waiting, url: str, token: str) -> str:
     raise ValueError("GET /chat/reports answers without a token")
 
 
-def _socket(waiting: Waiting, url: str) -> str:
+def _socket(waiting: Retrier, url: str) -> str:
     """Connect to a lobby of its own, where nobody else is, and ask for the status."""
     from websockets.exceptions import InvalidStatus, WebSocketException
     from websockets.sync.client import connect
@@ -171,11 +171,11 @@ def _socket(waiting: Waiting, url: str) -> str:
     def attempt() -> dict[str, Any]:
         address = f"{url}?lobby=smoke-{secrets.token_hex(4)}"
         try:
-            with connect(address, open_timeout=TIMEOUT, proxy=None) as socket:
+            with connect(address, open_timeout=REQUEST_TIMEOUT, proxy=None) as socket:
                 socket.send('{"action": "status"}')
-                return dict(json.loads(socket.recv(timeout=TIMEOUT)))
+                return dict(json.loads(socket.recv(timeout=REQUEST_TIMEOUT)))
         except InvalidStatus as refused:
-            if refused.response.status_code in FRESH:
+            if refused.response.status_code in NOT_READY:
                 raise NotReady(f"HTTP {refused.response.status_code}") from refused
             raise ValueError(f"the socket: {refused}") from refused
         except WebSocketException as error:
@@ -191,5 +191,5 @@ def _call(method: str, url: str, body: Any = None, token: str = "") -> dict[str,
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310 (the stage's own)
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT) as answer:  # noqa: S310
         return dict(json.load(answer))

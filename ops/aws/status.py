@@ -27,7 +27,7 @@ QUEUES = {"views": "", "deadViews": "-dead"}
 Client = Callable[[str], Any]
 
 
-def look(settings: Settings, client: Client, checkpoint: Path | None) -> dict[str, Any]:
+def read_status(settings: Settings, client: Client, checkpoint: Path | None) -> dict[str, Any]:
     """Answer what there is, and under `problems` what somebody should do something about, a line each.
 
     `client` makes a client of an AWS service; `checkpoint` is where a local run notes how far it is. Costs
@@ -38,20 +38,20 @@ def look(settings: Settings, client: Client, checkpoint: Path | None) -> dict[st
     stream = str(table.get("LatestStreamArn", ""))
     found: dict[str, Any] = {"stage": settings.stage, "table": _table(table, settings)}
     if checkpoint is not None:
-        found["lagSeconds"] = local_lag(client("dynamodbstreams"), stream, checkpoint)
+        found["lagSeconds"] = read_local_lag(client("dynamodbstreams"), stream, checkpoint)
         found["mappings"] = None
     else:
         found["lagSeconds"] = _lag(client("cloudwatch"), f"hubbub-{settings.stage}-apply")
-        found["mappings"] = list(_drift(client, settings, stream))
+        found["mappings"] = list(_mapping_drift(client, settings, stream))
     found["quarantine"] = sum(_count(dynamodb, settings.table, f"QUARANTINE#{n}") for n in range(PARTITIONS))
     names = {name: settings.queue_name + end for name, end in QUEUES.items()}
     names["streamFailures"] = f"hubbub-{settings.stage}-stream-failures"
     found["queues"] = {name: _depth(client("sqs"), queue) for name, queue in names.items()}
-    found["problems"] = list(problems(found, stream))
+    found["problems"] = list(find_problems(found, stream))
     return found
 
 
-def problems(found: dict[str, Any], stream: str) -> Iterator[str]:
+def find_problems(found: dict[str, Any], stream: str) -> Iterator[str]:
     """Say what is not as it should be."""
     for name in found["table"]["missing"]:
         yield f"the table has no index {name}, or not yet: docs/upgrading.md"
@@ -68,7 +68,7 @@ def problems(found: dict[str, Any], stream: str) -> Iterator[str]:
         yield f"{function}: {problem}: python -m ops deploy --stage {found['stage']}"
 
 
-def local_lag(streams: Any, stream: str, checkpoint: Path) -> float | None:
+def read_local_lag(streams: Any, stream: str, checkpoint: Path) -> float | None:
     """Say how old the oldest record is that a local run has not delivered; None where none has run."""
     try:
         last = json.loads(checkpoint.read_text(encoding="utf-8"))[stream]
@@ -117,12 +117,14 @@ def _table(table: Any, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _drift(client: Client, settings: Settings, stream: str) -> Iterator[tuple[str, str]]:
+def _mapping_drift(client: Client, settings: Settings, stream: str) -> Iterator[tuple[str, str]]:
     """Name each function whose event source mapping is not as it should be, and say what is wrong."""
     sqs = client("sqs")
     urls = (_url(sqs, name) for name in (settings.queue_name, f"hubbub-{settings.stage}-stream-failures"))
-    arns = [event_sources.arn(sqs, url) if url else "" for url in urls]
-    for one in event_sources.drift(client("lambda"), event_sources.expected(settings.stage, stream, *arns)):
+    arns = [event_sources.find_queue_arn(sqs, url) if url else "" for url in urls]
+    for one in event_sources.find_drift(
+        client("lambda"), event_sources.expect_mappings_on(settings.stage, stream, *arns)
+    ):
         yield one.function, one.problem
 
 

@@ -82,9 +82,9 @@ def redrive(
             try:
                 ready.append(Ready(key, _sums(contributions, entry)))
             except Exception as error:  # whatever a feature raises about an image, the others go on
-                pairs += _paired(waiting, entry, key, f"{type(error).__name__}: {error}"[:REASON])
+                pairs += _match_pair(waiting, entry, key, f"{type(error).__name__}: {error}"[:REASON])
         summary.entries += len(page)
-        for chunk in _chunks(ready):
+        for chunk in _transactions(ready):
             _apply(table, chunk, summary, dry_run)
         for i in range(0, len(pairs), TRANSACTION // 2):
             _cancel(table, pairs[i : i + TRANSACTION // 2], summary, dry_run)
@@ -114,7 +114,7 @@ def _sums(contributions: Sequence[Contribution], entry: Item) -> Sums:
     return sums
 
 
-def _paired(
+def _match_pair(
     waiting: dict[tuple[bytes, int], list[tuple[Key, str]]], entry: Item, key: Key, reason: str
 ) -> list[tuple[Key, Key]]:
     """Answer the pair that an entry makes with one before it, or else keep it waiting for one."""
@@ -131,7 +131,7 @@ def _paired(
     return []
 
 
-def _chunks(ready: Iterable[Ready]) -> Iterator[list[Ready]]:
+def _transactions(ready: Iterable[Ready]) -> Iterator[list[Ready]]:
     """Part entries into transactions: a deletion for each, an update for each aggregate of them all."""
     chunk: list[Ready] = []
     touched: set[Key] = set()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError, ParamValidationError
 
 from chalicelib.dynamo.retries import code
-from ops.maintenance.streams import between
+from ops.maintenance.streams import read_range
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -30,10 +30,10 @@ WAIT = 1  # seconds that a look waits for messages
 EMPTY = 3  # looks that find nothing: one alone may have asked the wrong ones of SQS's servers
 GONE = {"TrimmedDataAccessException", "ResourceNotFoundException"}
 
-Tick = Callable[[Counter[str]], None]
+Progress = Callable[[Counter[str]], None]
 
 
-def views(sqs: SQSClient, dead: str, queue: str, tick: Tick) -> Counter[str]:
+def replay_views(sqs: SQSClient, dead: str, queue: str, tick: Progress) -> Counter[str]:
     """Send every dead letter of one queue's URL to the other's; answer how many were `sent`."""
     done: Counter[str] = Counter()
     for messages in _pages(sqs, dead):
@@ -47,12 +47,12 @@ def views(sqs: SQSClient, dead: str, queue: str, tick: Tick) -> Counter[str]:
     return done
 
 
-def batches(
+def replay_batches(
     sqs: SQSClient,
     dead: str,
     streams: DynamoDBStreamsClient,
     apply: Callable[[list[dict[str, Any]]], None],
-    tick: Tick,
+    tick: Progress,
     *,
     discards: bool = False,
 ) -> Counter[str]:
@@ -72,7 +72,7 @@ def batches(
                 done["left"] += 1
                 continue
             try:
-                for records in between(streams, *at):
+                for records in read_range(streams, *at):
                     apply(records)
                     done["records"] += len(records)
             except ParamValidationError:

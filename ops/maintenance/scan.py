@@ -25,7 +25,7 @@ from chalicelib.dynamo.retries import attempt
 from chalicelib.dynamo.table import Table
 
 PAGE = 200  # items that are read at once where progress is noted, or where there is a pace
-OWN = {"pk", "sk", "of", "start", "over"}
+SEGMENT_FIELDS = {"pk", "sk", "of", "start", "over"}
 
 Work = Callable[[Item], str]
 """What is done to an item; answers the word that it is counted under, or nothing."""
@@ -48,7 +48,7 @@ class Segment:
         return note | start | dict(self.done)
 
 
-class Pace:
+class RateLimiter:
     """Lets through so many a second, of all threads together; with no rate all at once."""
 
     def __init__(self, rate: float | None) -> None:
@@ -71,13 +71,13 @@ def segment_key(place: str, number: int) -> Key:
     return Key(place, f"SEGMENT#{number:04}")
 
 
-def run(
+def process_table(
     table: Table,
     place: str,
     segments: int,
     work: Work,
     tick: Callable[[Counter[str]], None],
-    pace: Pace | None = None,
+    pace: RateLimiter | None = None,
 ) -> Counter[str]:
     """Work on every item of the table; answer how many were `read`, and what `work` says was done to them.
 
@@ -86,7 +86,7 @@ def run(
     is 1 MB, what DynamoDB reads at once; with notes or a pace it is 200 items. Costs 1 RCU per 4 KB of the
     table and 1 WCU for each page that is noted, beside the work.
     """
-    parts = (place and _noted(table, place)) or [Segment(i, segments) for i in range(segments)]
+    parts = (place and _load_segments(table, place)) or [Segment(i, segments) for i in range(segments)]
     if len(parts) < (count := parts[0].of):  # killed while it was noting that it begins
         known = {part.number for part in parts}
         parts += [Segment(i, count) for i in range(count) if i not in known]
@@ -96,7 +96,7 @@ def run(
 
     def visit(part: Segment) -> None:
         while not part.is_over and not stop.is_set():
-            page, last = read(table, part, limit)
+            page, last = read_page(table, part, limit)
             if pace:
                 pace.wait(len(page))
             before = part.done.copy()
@@ -109,13 +109,15 @@ def run(
                 table.put(part.item(place))
             tick(part.done - before)
 
-    at_once([lambda part=part: visit(part) for part in parts if not part.is_over], stop)  # type: ignore[misc]
+    run_in_threads([lambda part=part: visit(part) for part in parts if not part.is_over], stop)  # type: ignore[misc]
     for part in parts if place else ():
         table.delete(segment_key(place, part.number))
     return sum((part.done for part in parts), Counter())
 
 
-def read(table: Table, part: Segment, limit: int | None = None) -> tuple[list[Item], dict[str, str] | None]:
+def read_page(
+    table: Table, part: Segment, limit: int | None = None
+) -> tuple[list[Item], dict[str, str] | None]:
     """Read a segment's next page; answer its items, and where the one after it begins. 1 RCU per 4 KB."""
     asked: Any = {"TableName": table.name, "ConsistentRead": True}
     asked |= {"Segment": part.number, "TotalSegments": part.of}
@@ -128,7 +130,7 @@ def read(table: Table, part: Segment, limit: int | None = None) -> tuple[list[It
     return [unpack(item) for item in answer["Items"]], unpack(last) if last else None
 
 
-def at_once(calls: list[Callable[[], None]], stop: threading.Event) -> None:
+def run_in_threads(calls: list[Callable[[], None]], stop: threading.Event) -> None:
     """Run calls in threads; an error of one, or an interrupt, tells the others to stop."""
     with ThreadPoolExecutor(max(1, len(calls))) as pool:
         runs = [pool.submit(call) for call in calls]
@@ -140,14 +142,14 @@ def at_once(calls: list[Callable[[], None]], stop: threading.Event) -> None:
         one.result()
 
 
-def _noted(table: Table, place: str) -> list[Segment]:
+def _load_segments(table: Table, place: str) -> list[Segment]:
     """Read what a run before this one has noted."""
     return [
         Segment(
             int(item["sk"].split("#")[1]),
             item["of"],
             item.get("start"),
-            Counter({name: value for name, value in item.items() if name not in OWN}),
+            Counter({name: value for name, value in item.items() if name not in SEGMENT_FIELDS}),
             item["over"],
         )
         for item in table.query(place, limit=10_000, consistent=True).items

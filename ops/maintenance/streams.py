@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 PAGE = 100  # records that are handed over at a time
 EMPTY_PAGES, EMPTY_SECONDS = 8, 2.0  # empty pages in a row, and over what time, that are the tip of a shard
-YOUNGER = 2.0  # seconds: creation times and dates are whole seconds, and only nearly in order
+CLOCK_SLACK = 2.0  # seconds: creation times and dates are whole seconds, and only nearly in order
 POLL_SECONDS = 60.0
 
 
-def between(
+def read_range(
     streams: DynamoDBStreamsClient, stream_arn: str, shard: str, first: str, last: str
 ) -> Iterator[list[dict[str, Any]]]:
     """Read a shard's records from one sequence number to another, both included, a page at a time.
@@ -37,13 +37,13 @@ def between(
         answer = streams.get_records(ShardIterator=iterator, Limit=PAGE)
         numbers = [int(record["dynamodb"]["SequenceNumber"]) for record in answer["Records"]]
         records = zip(answer["Records"], numbers, strict=True)
-        yield [lambda_record(record, stream_arn) for record, number in records if number <= int(last)]
+        yield [to_lambda_record(record, stream_arn) for record, number in records if number <= int(last)]
         if numbers and numbers[-1] >= int(last):
             return
         iterator = answer.get("NextShardIterator")
 
 
-def shards(streams: DynamoDBStreamsClient, stream_arn: str) -> list[Any]:
+def list_shards(streams: DynamoDBStreamsClient, stream_arn: str) -> list[Any]:
     """List the shards of a stream."""
     pages: list[Any] = [streams.describe_stream(StreamArn=stream_arn)["StreamDescription"]]
     while last := pages[-1].get("LastEvaluatedShardId"):
@@ -52,7 +52,7 @@ def shards(streams: DynamoDBStreamsClient, stream_arn: str) -> list[Any]:
     return [shard for page in pages for shard in page["Shards"]]
 
 
-class Following:
+class StreamFollower:
     """Follows a stream from now on, beside the function that applies it: AWS lets two read a shard.
 
     An empty page is not the end of a shard: "Note that it might take multiple calls to get to a portion of
@@ -81,7 +81,7 @@ class Following:
         self._last: dict[str, str] = {}
         self._now = 0.0  # what AWS's clock showed last
         self._polled = clock()
-        for shard in shards(streams, stream_arn):
+        for shard in list_shards(streams, stream_arn):
             is_over = "EndingSequenceNumber" in shard["SequenceNumberRange"]
             self._iterators[shard["ShardId"]] = (
                 None if is_over else self._iterator(shard["ShardId"], "LATEST")
@@ -100,7 +100,7 @@ class Following:
             for name in sorted(behind):
                 found = self._page(name)
                 yield from found
-                until = self._now + YOUNGER if until is None else until
+                until = self._now + CLOCK_SLACK if until is None else until
                 if found:
                     is_quiet = False
                     empty.pop(name, None)
@@ -114,7 +114,7 @@ class Following:
             if behind and is_quiet:
                 self._pause(EMPTY_SECONDS / EMPTY_PAGES)
             if not behind:  # a shard that has ended has children, which may have ended too
-                names = [shard["ShardId"] for shard in shards(self._streams, self._arn)]
+                names = [shard["ShardId"] for shard in list_shards(self._streams, self._arn)]
                 behind = {name for name in names if name not in self._iterators}
                 self._iterators |= {name: self._iterator(name, "TRIM_HORIZON") for name in behind}
         self._polled = self._clock()
@@ -169,13 +169,13 @@ def _created(record: Any) -> float:
     return float(created.timestamp()) if created else 0.0
 
 
-def follow(table: Table, streams: DynamoDBStreamsClient) -> Following:
+def follow_stream(table: Table, streams: DynamoDBStreamsClient) -> StreamFollower:
     """Follow the stream of a table from now on."""
     found = table.client.describe_table(TableName=table.name)["Table"]
-    return Following(streams, found["LatestStreamArn"])
+    return StreamFollower(streams, found["LatestStreamArn"])
 
 
-def lambda_record(record: Any, stream_arn: str) -> dict[str, Any]:
+def to_lambda_record(record: Any, stream_arn: str) -> dict[str, Any]:
     """Write a record of GetRecords as Lambda hands it over: epoch seconds, binary as base64, its source."""
     plain: dict[str, Any] = json.loads(json.dumps(record, default=_as_lambda_writes))
     if who := plain.get("userIdentity"):

@@ -13,7 +13,7 @@ from bench import units
 from bench.operations import UNITS
 from local.engines.engine import Engine
 from ops import costs
-from ops.__main__ import main
+from ops.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 

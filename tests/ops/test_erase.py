@@ -35,8 +35,8 @@ from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.validation import View
 from local.engines.engine import ROOT
-from ops.__main__ import main
 from ops.aws import template
+from ops.cli.main import main
 from ops.maintenance import erase as work
 from ops.maintenance import redrive
 from ops.maintenance import scan as segments
@@ -96,12 +96,12 @@ def erased(live: Live, person: Person, pause: Callable[[float], None] | None = N
 
 
 def of(live: Live, person: Person) -> list[Item]:
-    return [item for item in scan(live.table) if work.kind(item, person)]
+    return [item for item in scan(live.table) if work.classify(item, person)]
 
 
 def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(live: Live) -> None:
     before = of(live, BEN)
-    found = work.find(live.table, ANNA, 2, None, lambda _: None)
+    found = work.count_items(live.table, ANNA, 2, None, lambda _: None)
     kinds = {"scores": 2, "activities": 2, "entries": 3, "paths": 6, "guesses": 2, "comments": 2}
     assert found - Counter(read=found["read"]) == kinds | {"authors": 2, "views": 2, "visitors": 2}
     done = erased(live, ANNA)
@@ -170,7 +170,7 @@ def test_who_goes_on_writing_is_told_as_left_and_the_sums_are_right_all_the_same
             stop.set()
             writer.join()
     assert done.left["scores"] == 1
-    assert done.looks == work.LOOKS
+    assert done.looks == work.MAX_PASSES
     assert drift(live.table, app.CONTRIBUTIONS) == {}
     done = erased(live, ANNA)
     assert (done.left, of(live, ANNA)) == ({}, [])
@@ -194,8 +194,8 @@ def test_images_in_quarantine_are_left_until_a_redrive_cancels_them(live: Live) 
 def test_a_name_is_not_a_part_of_another_name(live: Live) -> None:
     others = [Person("ann"), Person("anna2"), Person("PLAYER"), Person("anna", frozenset({"2", "phone"}))]
     for person in others[:3]:
-        assert work.find(live.table, person, 1, None, lambda _: None).total() == len(scan(live.table))
-    found = work.find(live.table, others[3], 1, None, lambda _: None)
+        assert work.count_items(live.table, person, 1, None, lambda _: None).total() == len(scan(live.table))
+    found = work.count_items(live.table, others[3], 1, None, lambda _: None)
     assert (found["views"], found["visitors"]) == (0, 0)
 
 

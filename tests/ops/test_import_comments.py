@@ -22,8 +22,8 @@ from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
-from ops.__main__ import main
 from ops.aws.template import create_table
+from ops.cli.main import main
 from ops.imports import comments as import_comments
 from ops.imports.comments import Skip, parse, read
 from tests.support.records import drift

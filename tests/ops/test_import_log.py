@@ -32,11 +32,11 @@ from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.validation import CLIENT, View
-from ops.__main__ import main
 from ops.aws import template
 from ops.cli import imports
+from ops.cli.main import main
 from ops.imports import access_log
-from ops.imports.access_log import LIFE, Request, Skip, client_key, is_counted, parse, read, wait
+from ops.imports.access_log import LIFE, Request, Skip, derive_client_key, is_counted, parse, read, wait
 from tests.support.records import scan
 
 LOG = Path(__file__).parents[1] / "data" / "access.log.gz"
@@ -301,7 +301,7 @@ def test_the_table_does_not_lead_back_to_an_address(table: Table, tmp_path: Path
         [guess] = read([text], SITE, key)
         assert isinstance(guess, View)
         assert guess.client != client
-    [known] = read([text], SITE, client_key(Settings(secret="s" * 32)))
+    [known] = read([text], SITE, derive_client_key(Settings(secret="s" * 32)))
     assert isinstance(known, View)
     assert known.client == client  # only with the stage's secret
 
@@ -524,7 +524,7 @@ def test_waiting_ends_when_all_is_counted_or_nothing_moves(
 ) -> None:
     run(log_file(tmp_path, line(), line("GET /b HTTP/1.1")))
     days = [(f"{SITE}/a", "2015-05-17"), (f"{SITE}/b", "2015-05-17")]
-    monkeypatch.setattr(access_log, "PATIENCE", 0.0)
+    monkeypatch.setattr(access_log, "TIMEOUT", 0.0)
     ticks: list[None] = []
     assert not wait(table, days, lambda: ticks.append(None))
     assert not ticks
@@ -536,7 +536,7 @@ def test_waiting_ends_when_all_is_counted_or_nothing_moves(
 def test_views_that_are_yet_to_be_counted_are_no_failure(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access_log, "PATIENCE", 0.0)
+    monkeypatch.setattr(access_log, "TIMEOUT", 0.0)
     file = log_file(tmp_path, line())
     done = CliRunner().invoke(main, ["import-log", file, "--site", SITE, "--stage", "dev", "--json"])
     assert (done.exit_code, json.loads(done.stdout)["counted"]) == (0, False)

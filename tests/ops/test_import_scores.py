@@ -30,11 +30,10 @@ from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
 from chalicelib.leaderboards.score_schemas import ScoreBody
 from chalicelib.leaderboards.scores import Submission
-from ops.__main__ import main
 from ops.aws import template
+from ops.cli.main import main
 from ops.imports import scores as import_scores
-from ops.imports.score_rows import Columns, Skip, read
-from ops.imports.scores import GROUP, Became, is_counted, wait, write, write_group
+from ops.imports.scores import GROUP, Columns, Outcome, Skip, is_counted, read, wait, write, write_group
 from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.support.faults import after, cancelled, instead
@@ -290,13 +289,13 @@ def test_a_row_that_the_transaction_refuses_holds_up_no_other(table: Table) -> N
     def late(actions: Any) -> tuple[int, ...]:
         if not calls:  # after the group has looked, somebody else brings the row of p7
             calls.append(1)
-            assert write_group(table, "points", [group[7]]) == {Became.NEW: 1, Became.KNOWN: 0}
+            assert write_group(table, "points", [group[7]]) == {Outcome.NEW: 1, Outcome.KNOWN: 0}
         return real(actions)
 
     with mock.patch.object(table, "transact", late):
         assert +write_group(table, "points", group) == {
-            Became.NEW: 19,
-            Became.KNOWN: 1,
+            Outcome.NEW: 19,
+            Outcome.KNOWN: 1,
             Skip.OFF_RANGE: 1,
         }
     assert scores(table) == {"full": most} | {f"p{i}": i for i in range(20)}
@@ -360,7 +359,7 @@ def test_waiting_ends_when_all_is_ranked_or_nothing_moves(
     imported(table, history(players=60, games=1))
     players = [*sums(60, 1), "nobody"]
     ticks: list[int] = []
-    monkeypatch.setattr(import_scores, "PATIENCE", 0.0)
+    monkeypatch.setattr(import_scores, "TIMEOUT", 0.0)
     assert not wait(table, board, players, ticks.append)
     settle(engine_table, table)
     assert wait(table, board, players, ticks.append)
@@ -472,7 +471,7 @@ def test_scores_that_are_yet_to_be_ranked_are_no_failure(
     stage: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     defined(stage)
-    monkeypatch.setattr(import_scores, "PATIENCE", 0.0)
+    monkeypatch.setattr(import_scores, "TIMEOUT", 0.0)
     done = run(file(tmp_path, GOOD), "--json", waits="--wait")
     assert (done.exit_code, json.loads(done.stdout)["counted"]) == (0, False)
     assert "the stream has yet to rank some of them" in done.stderr

@@ -21,8 +21,8 @@ from click.testing import CliRunner
 from chalicelib.api import auth
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
-from ops.__main__ import explanation, main
-from ops.stage import ROOT, ensure_secret, load, variables
+from ops.cli.main import explain, main
+from ops.stage import ROOT, ensure_secret, load, read_variables
 
 CONFIG = {
     "environment_variables": {"HUBBUB_VIEWS_WINDOW_DAYS": "3", "HUBBUB_GUARD_PAGES": "2"},
@@ -100,8 +100,8 @@ def test_a_malformed_setting_is_named(root: Path) -> None:
 
 
 def test_the_projects_own_configuration_has_a_local_stage() -> None:
-    assert variables("local")["HUBBUB_STAGE"] == "local"
-    assert variables("local")["HUBBUB_SECRET_FILE"] == ".local/secret"
+    assert read_variables("local")["HUBBUB_STAGE"] == "local"
+    assert read_variables("local")["HUBBUB_SECRET_FILE"] == ".local/secret"
 
 
 # -- the secret ----------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_what_aws_or_an_engine_says_becomes_one_line(error: Exception, endpoint:
 
 
 def test_a_mistake_of_ours_is_not_explained_away() -> None:
-    assert explanation(KeyError("x")) == ""
+    assert explain(KeyError("x")) == ""
 
 
 def test_an_interrupted_command_exits_with_130() -> None:

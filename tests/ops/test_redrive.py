@@ -21,7 +21,7 @@ from chalicelib.challenges import definitions
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
-from ops.__main__ import main
+from ops.cli.main import main
 from ops.maintenance.redrive import Summary, redrive
 from proof.world import Killed
 from tests.support.faults import after, instead, timed_out

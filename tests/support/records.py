@@ -14,8 +14,8 @@ from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
 from local import filters
-from ops.maintenance import recount
-from ops.maintenance.streams import lambda_record
+from ops.maintenance import audit
+from ops.maintenance.streams import to_lambda_record
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -61,7 +61,7 @@ class Reader:
             while True:
                 answer = self._streams.get_records(ShardIterator=iterator)
                 iterator = self._iterators[i] = answer.get("NextShardIterator", iterator)
-                found += [lambda_record(one, self._arn) for one in answer["Records"]]
+                found += [to_lambda_record(one, self._arn) for one in answer["Records"]]
                 if not answer["Records"]:
                     break
         assert_nothing_is_filtered_out(found)
@@ -82,9 +82,9 @@ def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
 
 def scan(table: Table) -> list[Item]:
     """Answer every item of a table."""
-    return recount.scan(table.client, table.name)
+    return audit.scan(table.client, table.name)
 
 
 def drift(table: Table, contributions: Sequence[Contribution]) -> dict[Any, Any]:
     """Compare every aggregate with a recount from the items; answer what differs (nothing, one hopes)."""
-    return recount.drift(contributions, scan(table))
+    return audit.find_drift(contributions, scan(table))

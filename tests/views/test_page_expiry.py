@@ -21,8 +21,8 @@ from chalicelib.views.schemas import PageQuery, TopQuery
 from chalicelib.views.validation import View
 from ops.aws import template
 from ops.maintenance import audit
-from ops.maintenance.recount import drift
-from ops.maintenance.streams import follow
+from ops.maintenance.audit import find_drift
+from ops.maintenance.streams import follow_stream
 from tests.support.records import Reader, record, scan
 
 PAGE = "https://example.org/a"
@@ -48,7 +48,7 @@ class Aging:
     def apply(self) -> None:
         while records := self.new():
             engine.apply(self.table, FEATURES, records, now=lambda: self.now.timestamp())
-        assert drift(FEATURES, scan(self.table)) == {} or self.has_expired
+        assert find_drift(FEATURES, scan(self.table)) == {} or self.has_expired
 
     def new(self) -> list[Any]:
         """Read what is new: a whole stream each time, for moto's iterators lose their place at its end."""
@@ -189,9 +189,9 @@ def test_a_redrive_of_an_old_image_lets_a_page_live_and_does_not_end_it(aging: A
 
 
 def test_an_audit_finds_no_drift_in_what_has_expired_and_mends_what_should_be_kept(aging: Aging) -> None:
-    following = follow(aging.table, boto3.client("dynamodbstreams"))
+    following = follow_stream(aging.table, boto3.client("dynamodbstreams"))
 
-    def look() -> audit.Audit:
+    def look() -> audit.AuditResult:
         return audit.audit(aging.table, FEATURES, following, 0, lambda _: None, lambda _: None)
 
     aging.view("a")
