@@ -1,9 +1,9 @@
-"""The event source mappings: what Lambda reads for which function, and what becomes of a failure.
+"""Configure the event source mappings: the stream and the queue that Lambda reads for each function.
 
-`chalice deploy` makes a mapping and sets its batch size. All else that a mapping needs stands in
-`.chalice/gateway.yaml`, where `ops package` has it from too; here it is given to the mappings that are there.
-Chalice keeps a mapping for as long as its own record names the same stream, so one that was left behind on an
-old stream is found here, and deleted before the next deploy makes its successor.
+`chalice deploy` creates a mapping and sets its batch size. All other settings are in `.chalice/gateway.yaml`,
+which `ops package` uses too. This module applies them to existing mappings. Chalice keeps a mapping as long
+as its own record has the same stream, so a mapping on a former stream is detected here and deleted before the
+next deploy creates a new one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 GATEWAY = Path(__file__).parents[2] / ".chalice" / "gateway.yaml"
 SOURCES = {"apply": ("Apply", "Stream"), "push": ("Push", "Stream"), "write_views": ("WriteViews", "Queue")}
-"""The functions that read a source: each with its name in the template, and the property of its source."""
+"""The functions with an event source: their names in the template and the property of the source."""
 
-STALE = "not its source any more"
-TIMEOUT = 300.0  # seconds until a mapping that was just made or changed can be changed again
+STALE = "which is no longer its source"
+TIMEOUT = 300.0  # seconds until a new or changed mapping can be changed again
 
 
 class Mapping(NamedTuple):
-    """A mapping as it should be."""
+    """The expected settings of a mapping."""
 
     function: str
     source: str
@@ -39,7 +39,7 @@ class Mapping(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """What is wrong with the mappings of a function; `id` is empty where one is missing."""
+    """A problem with a mapping of a function. `id` is empty for a missing mapping."""
 
     function: str
     id: str
@@ -47,7 +47,7 @@ class Drift(NamedTuple):
 
 
 def expect_mappings(clients: provision.Clients, stage: str) -> list[Mapping]:
-    """Say which mappings a stage should have, on the stream and the queue that are there now."""
+    """Return the expected mappings of a stage on its current stream and queue."""
     found = provision.find_resources(clients, stage)
     failures = clients.sqs.get_queue_url(QueueName=f"hubbub-{stage}-stream-failures")["QueueUrl"]
     queue_arn, failures_arn = (find_queue_arn(clients.sqs, url) for url in (found.queue_url, failures))
@@ -55,7 +55,7 @@ def expect_mappings(clients: provision.Clients, stage: str) -> list[Mapping]:
 
 
 def expect_mappings_on(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> list[Mapping]:
-    """Say which mappings a stage should have, on the sources that are given."""
+    """Return the expected mappings of a stage on the given sources."""
     template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
     sources = {"Stream": stream_arn, "Queue": queue_arn}
     arns = {"StreamFailures": failures_arn}
@@ -71,35 +71,35 @@ def expect_mappings_on(stage: str, stream_arn: str, queue_arn: str, failures_arn
 
 
 def find_queue_arn(client: SQSClient, url: str) -> str:
-    """Look up a queue's ARN."""
+    """Return a queue's ARN."""
     return client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
 
 
 def find_drift(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
-    """Compare what is there with what should be; empty when nothing is wrong. Changes nothing."""
+    """Return the differences between the existing and the expected mappings, without changes."""
     found = []
     for one in mappings:
         there = _list_mappings(client, one.function)
         found += [
-            Drift(one.function, it["UUID"], f"it reads {it['EventSourceArn']}, {STALE}")
+            Drift(one.function, it["UUID"], f"reads {it['EventSourceArn']}, {STALE}")
             for it in there
             if it["EventSourceArn"] != one.source
         ]
         own = [it for it in there if it["EventSourceArn"] == one.source]
         if not own:
-            found.append(Drift(one.function, "", f"it has no mapping on {one.source}"))
+            found.append(Drift(one.function, "", f"no mapping on {one.source}"))
         for it in own:
             found += [
-                Drift(one.function, it["UUID"], f"{name} is not as it should be")
+                Drift(one.function, it["UUID"], f"{name} is misconfigured")
                 for name in _differing_settings(it, one.settings)
             ]
             if it["State"] not in ("Enabled", "Creating", "Enabling", "Updating"):
-                found.append(Drift(one.function, it["UUID"], f"it is {it['State']}"))
+                found.append(Drift(one.function, it["UUID"], f"state {it['State']}"))
     return found
 
 
 def delete_stale(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
-    """Delete the mappings on sources that are no more, and name them."""
+    """Delete the mappings on former sources, and return them."""
     found = [one for one in find_drift(client, mappings) if one.problem.endswith(STALE)]
     for one in found:
         _wait_until_stable(client, one.id)
@@ -109,7 +109,7 @@ def delete_stale(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drif
 
 
 def configure(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
-    """Give each mapping its settings; name those that had others. Again is no harm."""
+    """Apply the settings of each mapping, and return the changed ones. Idempotent."""
     changed = []
     for one in mappings:
         for it in _list_mappings(client, one.function):
@@ -125,7 +125,7 @@ def configure(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
 
 
 def _list_mappings(client: LambdaClient, function: str) -> list[Any]:
-    """List a function's mappings; none for a function that is not there."""
+    """Return a function's mappings; none for a function that does not exist."""
     try:
         pages = client.get_paginator("list_event_source_mappings").paginate(FunctionName=function)
         return [one for page in pages for one in page["EventSourceMappings"] if one["State"] != "Deleting"]
@@ -134,12 +134,12 @@ def _list_mappings(client: LambdaClient, function: str) -> list[Any]:
 
 
 def _differing_settings(mapping: Any, settings: dict[str, Any]) -> list[str]:
-    """Name the settings in which a mapping differs."""
+    """Return the names of the settings in which a mapping differs."""
     return [name for name, value in settings.items() if _normalized(mapping.get(name)) != _normalized(value)]
 
 
 def _normalized(value: Any) -> Any:
-    """Write a setting so that two notations of it are equal: a pattern as what it says, nothing as None."""
+    """Normalize a setting: parse patterns, and replace empty values by None."""
     if isinstance(value, dict):
         inner = {
             key: json.loads(part) if key == "Pattern" else _normalized(part)
@@ -153,7 +153,7 @@ def _normalized(value: Any) -> Any:
 
 
 def _wait_until_stable(client: LambdaClient, id: str) -> None:
-    """Wait until a mapping can be changed: Lambda refuses it while it is still busy with the last change."""
+    """Wait until a mapping can be changed. Lambda refuses changes while one is in progress."""
 
     def is_settled() -> bool:
         try:

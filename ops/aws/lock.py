@@ -1,8 +1,8 @@
-"""Locks the libraries of a deployment: one version of each, with the hashes of its wheels.
+"""Lock the libraries of a deployment: one version of each, with the hashes of its wheels.
 
-`requirements.txt` says which versions may be used. `python -m ops lock` resolves it for every architecture
+`requirements.txt` has the accepted versions. `python -m ops lock` resolves it for every architecture
 and Python that Lambda runs, and writes `requirements.lock`. The bundler downloads the wheels with pip's
-`--require-hashes`, so a file that was replaced at the registry, or on the way, ends the deployment. Source
+`--require-hashes`, so a file that was replaced at the registry or in transit stops the deployment. Source
 distributions are never built.
 
 Invariant: the lock names no registry, so each machine takes the same files from its own.
@@ -45,9 +45,9 @@ class Locked(NamedTuple):
 
 
 def platforms(python: str, machine: str) -> list[str]:
-    """Name the wheel platforms that Lambda's runtime of a Python can load, newest first.
+    """Return the wheel platforms that Lambda's runtime of a Python can load, newest first.
 
-    pip takes `--platform` literally, so each glibc is named. `manylinux2014` covers the older names.
+    pip takes `--platform` literally, so each glibc version is listed. `manylinux2014` covers the older names.
     """
     newest = GLIBC.get(python, LATER)
     names = [f"manylinux_2_{minor}_{machine}" for minor in range(newest, 16, -1)]
@@ -55,13 +55,16 @@ def platforms(python: str, machine: str) -> list[str]:
 
 
 def pip_options(python: str, machine: str) -> list[str]:
-    """Return the options by which pip chooses wheels for Lambda, and nothing but wheels."""
+    """Return the options that make pip choose only wheels, and only those for Lambda."""
     chosen = [part for name in platforms(python, machine) for part in ("--platform", name)]
     return ["--only-binary=:all:", "--implementation", "cp", "--python-version", python, *chosen]
 
 
 def run_pip(*arguments: str) -> None:
-    """Run pip. Raises ClickException with what it printed when it fails."""
+    """Run pip.
+
+    Raises: ClickException with pip's output when it fails.
+    """
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (our own arguments)
     if done.returncode:
@@ -75,9 +78,11 @@ def download(lock: Path, python: str, machine: str, folder: Path) -> None:
 
 
 def resolve(requirements: Path) -> list[Locked]:
-    """Resolve requirements for every runtime. Raises ClickException when runtimes would differ in a version.
+    """Resolve requirements for every runtime, without installing anything.
 
-    Cost: one run of pip for each of the runtimes, some seconds each; nothing is installed.
+    Cost: one run of pip per runtime, a few seconds each.
+
+    Raises: ClickException when two runtimes need different versions.
     """
     versions: dict[str, str] = {}
     hashes: dict[str, set[str]] = {}
@@ -114,7 +119,7 @@ def _report(requirements: Path, python: str, machine: str) -> Iterator[tuple[str
 
 
 def write(root: Path) -> list[Locked]:
-    """Write a project's lock, and return what it has."""
+    """Write a project's lock, and return its libraries."""
     found = resolve(root / REQUIREMENTS)
     parts = [
         " \\\n    ".join([f"{one.name}=={one.version}", *(f"--hash=sha256:{h}" for h in sorted(one.hashes))])
@@ -125,7 +130,7 @@ def write(root: Path) -> list[Locked]:
 
 
 def read(root: Path) -> list[Locked]:
-    """Read a project's lock; empty when there is none."""
+    """Read a project's lock; empty if it does not exist."""
     path = root / NAME
     if not path.exists():
         return []
@@ -147,9 +152,9 @@ def read_requirements(root: Path) -> list[Requirement]:
 
 
 def check_lock(root: Path) -> str:
-    """Raise ClickException unless the lock satisfies the requirements; return the lock's SHA-256.
+    """Return the SHA-256 of the lock; empty for a project without requirements.
 
-    Empty when a project requires nothing.
+    Raises: ClickException unless the lock satisfies the requirements.
     """
     requirements = read_requirements(root)
     if not requirements:
@@ -158,9 +163,9 @@ def check_lock(root: Path) -> str:
     for one in requirements:
         name = canonicalize_name(one.name)
         if name not in locked:
-            raise click.ClickException(f"{NAME} lacks {name}: python -m ops lock")
+            raise click.ClickException(f"{NAME} lacks {name}; run python -m ops lock")
         if not one.specifier.contains(Version(locked[name].version)):
             had = f"{name} {locked[name].version}"
-            wants = f"{REQUIREMENTS} wants {one.specifier}"
-            raise click.ClickException(f"{NAME} has {had}, {wants}: python -m ops lock")
+            required = f"{REQUIREMENTS} requires {one.specifier}"
+            raise click.ClickException(f"{NAME} has {had}, but {required}; run python -m ops lock")
     return hashlib.sha256((root / NAME).read_bytes()).hexdigest()

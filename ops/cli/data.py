@@ -94,7 +94,7 @@ def erase(
 ) -> None:
     """Erase all data of a person: the player and author NAME, and the views of each --client.
 
-    Shows what it found and asks for confirmation. Aggregates follow through the stream. The last pass
+    Shows the number of items and asks for confirmation. Aggregates follow through the stream. The last pass
     over the whole table finds nothing. An interrupted run resumes when it is run again.
 
     Exit code 1: no data of this person exists. Exit code 3: something is left, because the person keeps
@@ -134,7 +134,7 @@ def erase(
         )
     with progress("erasing") as say:
         seen.clear()
-        done = work.erase(table, person, segments=segments, rate=rate, settle=settle, tick=tick)
+        done = work.erase(table, person, segments=segments, rate=rate, settle=settle, report=tick)
     _show({"erased": dict(done.erased), "left": dict(done.left), "looks": done.looks}, as_json)
     if done.left:
         raise click.exceptions.Exit(INCOMPLETE)
@@ -198,9 +198,9 @@ def forget_page(
 
         def tick(more: Counter[str]) -> None:
             seen.update(more)
-            say(", ".join(f"{count:,} {what}" for what, count in seen.items()))
+            say(", ".join(f"{count:,} {kind}" for kind, count in seen.items()))
 
-        done = work.forget(table, url, rate=rate, patience=patience, tick=tick)
+        done = work.forget(table, url, rate=rate, patience=patience, report=tick)
     fields: dict[str, object] = {"url": url, "removed": dict(done.removed), "left": dict(done.left)}
     _show(fields | {"late": done.is_late}, as_json)
     if done.is_late:

@@ -122,7 +122,7 @@ def smoke(stage: str, url: str | None, socket_url: str | None) -> None:
 def destroy(stage: str, yes: bool, delete_data: bool) -> None:
     """Delete a stage. Its table, dead letters, secret and logs are kept unless --delete-data is given.
 
-    The next provision adopts what was kept.
+    The next provision adopts the kept resources.
     """
     from ops.aws import chalice_config, cloudformation, firewall, provision
     from ops.aws import deploy as deploys
@@ -131,8 +131,8 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
 
     settings, clients = _prepared(stage)
     deploys.check_record(settings_client(settings)("lambda"), ROOT, stage)
-    what = f"{stage} and ALL ITS DATA" if delete_data else f"{stage}; its data is kept"
-    if not yes and click.prompt(f"This deletes {what}. Enter the stage's name to confirm") != stage:
+    scope = f"{stage} and ALL ITS DATA" if delete_data else f"{stage}; its data is kept"
+    if not yes and click.prompt(f"This deletes {scope}. Enter the stage's name to confirm") != stage:
         raise click.ClickException("the name does not match; nothing deleted")
     acl = firewall.find_acl(clients.cloudformation, provision.stack_name(stage))
     firewall.detach(settings_client(settings)("wafv2"), acl)

@@ -70,7 +70,7 @@ class Skip(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What happened to a valid row."""
+    """The outcome of a valid row."""
 
     NEW = "new"
     KNOWN = "known"  # a submission with this player and id exists

@@ -122,11 +122,11 @@ def audit(
     for number in range(MAX_PASSES):
         polled: set[Key] = set()
 
-        def ticked(items: int, polled: set[Key] = polled) -> None:
+        def on_progress(items: int, polled: set[Key] = polled) -> None:
             report(items)
             polled |= _touched_keys(contributions, follower.poll())
 
-        earlier, differs = differs, _recount(table, contributions, found, ticked)
+        earlier, differs = differs, _recount(table, contributions, found, on_progress)
         found.drifted, found.unsettled = {}, differs
         if not differs:
             break

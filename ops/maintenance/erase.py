@@ -3,13 +3,13 @@
 | data | items | how it is erased |
 |---|---|---|
 | scores, activities | `PLAYER#<player>` | deleted |
-| entries of rankings | `PLAYER#<player>`, `RANKED#…` | deleted once the stream has set them to 0 |
+| ranking entries | `PLAYER#<player>`, `RANKED#…` | deleted once the stream has set them to 0 |
 | found paths, guesses | `CHALLENGE#…#PLAYER#<player>` | withdrawn, as by an admin |
 | comments | `PRODUCT#…`, by `author` | deleted, as by an admin, with the author's items |
 | views, visitors | `URL#…`, by client id | deleted |
 | images of these | `QUARANTINE#…` | kept and reported; a redrive cancels them once the items are deleted |
 
-The stream processes each deletion like any other change, so every aggregate follows. The chat stores no names.
+The stream processes each deletion like any other change, so the aggregates follow. The chat stores no names.
 The command scans the whole table, because a person's items have many partition keys.
 
 Invariant: the last pass over the table finds nothing, so everything written before it is erased. Items of a
@@ -148,7 +148,7 @@ def erase(
             person.progress_pk,
             segments,
             lambda item: _erase_item(table, item, person),
-            tick,
+            report,
             scan.RateLimiter(rate),
         )
         found.passes += 1
@@ -174,7 +174,7 @@ def _erase_item(table: Table, item: Item, person: Person) -> str:
             return (
                 WAITING_FOR_STREAM
                 if table.delete(key, condition=at_zero, values={":none": 0}) is None
-                else what
+                else kind
             )
         case "paths":
             challenge = key.pk.partition("#PLAYER#")[0].removeprefix("CHALLENGE#")

@@ -1,8 +1,8 @@
 """Export a table's items, or one feature's, as JSON lines.
 
 A line is `{"Item": {...}}` in DynamoDB's typed JSON, the format of DynamoDB's own export and of its import
-from S3. The format is lossless. An export is not a snapshot: each item is exported as it was when its page was
-read, strongly consistent. Point-in-time recovery provides snapshots.
+from S3. The format is lossless. An export is not a snapshot: each item has the value of the moment when its
+page was read, strongly consistent. Point-in-time recovery provides snapshots.
 """
 
 from __future__ import annotations

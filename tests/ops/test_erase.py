@@ -91,7 +91,7 @@ def write(table: Table, person: Person, id: str) -> None:
 
 def erased(live: Live, person: Person, pause: Callable[[float], None] | None = None) -> Erased:
     return work.erase(
-        live.table, person, segments=3, rate=None, settle=1, tick=lambda _: None, pause=pause or live.drain
+        live.table, person, segments=3, rate=None, settle=1, report=lambda _: None, pause=pause or live.drain
     )
 
 
@@ -134,7 +134,7 @@ def test_one_that_is_killed_goes_on_and_ends_with_a_whole_look(
     ready: list[Any] = [None] * deletions
     with instead(live.table, "DeleteItem", *ready, Killed()), pytest.raises(Killed):
         work.erase(
-            live.table, ANNA, segments=1, rate=None, settle=0, tick=lambda _: None, pause=lambda _: None
+            live.table, ANNA, segments=1, rate=None, settle=0, report=lambda _: None, pause=lambda _: None
         )
     assert live.table.query(ANNA.place, consistent=True).items
     write(live.table, ANNA, f"after-{deletions}")  # perhaps where the first run has looked already
