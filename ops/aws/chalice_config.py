@@ -107,7 +107,7 @@ def without_recorded(part: dict[str, Any]) -> dict[str, Any]:
 def rename_stage(node: Any, stage: str) -> Any:
     """Copy JSON data or text, and replace dev's names by the stage's.
 
-    >>> renamed({"HUBBUB_STAGE": "dev", "Resource": "arn:aws:sqs:*:*:hubbub-dev-views"}, "prod")
+    >>> rename_stage({"HUBBUB_STAGE": "dev", "Resource": "arn:aws:sqs:*:*:hubbub-dev-views"}, "prod")
     {'HUBBUB_STAGE': 'prod', 'Resource': 'arn:aws:sqs:*:*:hubbub-prod-views'}
     """
     if isinstance(node, dict):
@@ -124,7 +124,7 @@ def rename_stage(node: Any, stage: str) -> Any:
 def policy_file(file: str, stage: str) -> str:
     """Return the file name of a stage's copy of a policy of dev.
 
-    >>> policy_of("policy-api.json", "prod")
+    >>> policy_file("policy-api.json", "prod")
     'policy-api-prod.json'
     """
     return f"{file.removesuffix('.json').removesuffix(f'-{stage}')}-{stage}.json"

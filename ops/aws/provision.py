@@ -157,5 +157,6 @@ def _refuse_loss(dynamodb: DynamoDBClient, table: str, change_set: ChangeSet) ->
             has_items = dynamodb.scan(TableName=table, Limit=1)["Count"]
             content = "has data" if has_items else "is empty"
             raise click.ClickException(
-                f"this would {verb} the table {table}, which {content}. Nothing changed: see docs/deployment.md"
+                f"this would {verb} the table {table}, which {content}; nothing changed. "
+                "See docs/deployment.md"
             )

@@ -135,7 +135,7 @@ def erase(
     with progress("erasing") as say:
         seen.clear()
         done = work.erase(table, person, segments=segments, rate=rate, settle=settle, report=tick)
-    _show({"erased": dict(done.erased), "left": dict(done.left), "looks": done.looks}, as_json)
+    _show({"erased": dict(done.erased), "left": dict(done.left), "looks": done.passes}, as_json)
     if done.left:
         raise click.exceptions.Exit(INCOMPLETE)
     if not done.erased and not done.is_resumed:

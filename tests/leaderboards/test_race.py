@@ -221,7 +221,7 @@ def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
     table = Table(name, engine.client("dynamodb"))
     boards.define(table, "race", RACE, NOW)
     given = submissions(boards.find(table, "race", NOW), 200)
-    assert write(table, "race", given).became.total() == 200
+    assert write(table, "race", given).outcomes.total() == 200
     monkeypatch.setattr(app, "connect", lambda: table)
     stream = Reader(engine.client("dynamodbstreams"), stream_arn)
     while records := stream.read():
@@ -248,7 +248,7 @@ def test_the_whole_race_is_imported_on_an_engine_and_every_rank_is_accounted_for
             pytest.raises(Killed),
         ):
             write(table, "race", given)
-    became = write(table, "race", given).became
+    became = write(table, "race", given).outcomes
     assert became[Outcome.KNOWN] > 200 * 49
     assert became[Outcome.KNOWN] + became[Outcome.NEW] == 22_690
     monkeypatch.setattr(app, "connect", lambda: table)

@@ -190,7 +190,7 @@ def test_dead_letters_of_views_are_written_in_the_end_and_count_once(
     assert page["gsi1sk"] == 20
     os.environ["HUBBUB_QUEUE_NAME"] = "no-such-queue"
     missing = run("replay", "views")
-    assert (missing.exit_code, missing.stderr) == (1, "Error: there is no queue no-such-queue-dead\n")
+    assert (missing.exit_code, missing.stderr) == (1, "Error: no queue named no-such-queue-dead\n")
 
 
 def given_up(live: Live, engine_table: EngineTable, size: int = 7) -> list[str]:

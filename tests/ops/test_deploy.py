@@ -116,7 +116,7 @@ class Lambda:
 
 def test_a_stage_that_was_deployed_from_elsewhere_is_left_alone(project: Path) -> None:
     deploy.check_record(Lambda(), project, "dev")
-    with pytest.raises(click.ClickException, match=r"hubbub-dev-sweep is deployed, and not from here"):
+    with pytest.raises(click.ClickException, match=r"hubbub-dev-sweep was deployed from another directory"):
         deploy.check_record(Lambda("hubbub-dev-sweep"), project, "dev")
     deploy.record_path(project, "dev").write_text(json.dumps(RECORD))
     deploy.check_record(Lambda("hubbub-dev-sweep"), project, "dev")
@@ -202,8 +202,8 @@ def test_a_stage_that_does_not_answer_fails_every_check_and_names_it() -> None:
     urls = Urls(f"http://127.0.0.1:{port}/api", f"ws://127.0.0.1:{port}/api")
     settings = Settings(stage="dev", sites=frozenset({"example.org"}))
     checks = list(smoke.run_checks(urls, settings, lambda: "token"))
-    assert [check.is_well for check in checks] == [False] * 4
-    assert all("refused" in check.said for check in checks)
+    assert [check.passed for check in checks] == [False] * 4
+    assert all("refused" in check.detail for check in checks)
 
 
 class Fresh:
@@ -265,8 +265,8 @@ class Silent(WSGIRequestHandler):
 def test_a_fresh_stage_is_waited_for_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with Fresh(waits=20) as stage:
         checks, told = stage.checks(monkeypatch, smoke.TIMEOUT)
-    for name in ("REST answers", "a view is counted", "an admin is known"):
-        assert checks[name].is_well, checks[name]
+    for name in ("REST responds", "a view is counted", "an admin is known"):
+        assert checks[name].passed, checks[name]
     assert stage.asked[:3] == ["/api/health"] * 3
     waits = [line for line in told if "the stream counts the view" in line]
     assert len(waits) > 5
@@ -276,8 +276,8 @@ def test_a_fresh_stage_is_waited_for_and_that_is_told(monkeypatch: pytest.Monkey
 def test_a_stage_that_stays_forbidden_fails_after_300_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     with Fresh(for_ever=403) as stage:
         checks, told = stage.checks(monkeypatch, smoke.TIMEOUT)
-    assert checks["REST answers"].is_well is False
-    assert checks["REST answers"].said.endswith("HTTP 403, after 300 s")
+    assert checks["REST responds"].passed is False
+    assert checks["REST responds"].detail.endswith("HTTP 403, after 300 s")
     assert len(told) > 10
     assert stage.asked.count("/api/health") > 20
     assert len([path for path in stage.asked if path != "/api/health"]) == 2, "the others are tried once"
@@ -302,5 +302,5 @@ def test_without_a_site_no_view_can_be_checked_and_that_is_said() -> None:
     [port] = free_ports(1)
     urls = Urls(f"http://127.0.0.1:{port}/api", f"ws://127.0.0.1:{port}/api")
     checks = {check.name: check for check in smoke.run_checks(urls, Settings(stage="dev"), lambda: "token")}
-    assert checks["a view is counted"].is_well is None
-    assert "HUBBUB_SITES is empty" in checks["a view is counted"].said
+    assert checks["a view is counted"].passed is None
+    assert "HUBBUB_SITES is empty" in checks["a view is counted"].detail

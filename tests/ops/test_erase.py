@@ -113,14 +113,14 @@ def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(
     page = live.table.get(events.page_key(PAGE), consistent=True) or {}
     assert (page["gsi1sk"], page["uniques"]) == (1, 1)
     assert live.counted("shoe-1") == 1
-    assert not live.table.query(ANNA.place).items
+    assert not live.table.query(ANNA.progress_pk).items
 
 
 def test_erasing_again_finds_nothing_and_writes_nothing(live: Live) -> None:
     erased(live, ANNA)
     before = scan(live.table)
     again = erased(live, ANNA)
-    assert (again.erased, again.left, again.looks) == ({}, {}, 1)
+    assert (again.erased, again.left, again.passes) == ({}, {}, 1)
     assert scan(live.table) == before
 
 
@@ -136,11 +136,11 @@ def test_one_that_is_killed_goes_on_and_ends_with_a_whole_look(
         work.erase(
             live.table, ANNA, segments=1, rate=None, settle=0, report=lambda _: None, pause=lambda _: None
         )
-    assert live.table.query(ANNA.place, consistent=True).items
+    assert live.table.query(ANNA.progress_pk, consistent=True).items
     write(live.table, ANNA, f"after-{deletions}")  # perhaps where the first run has looked already
     done = erased(live, ANNA)
     assert (done.left, of(live, ANNA)) == ({}, [])
-    assert done.looks >= 2
+    assert done.passes >= 2
     live.drain()
     assert drift(live.table, app.CONTRIBUTIONS) == {}
 
@@ -170,7 +170,7 @@ def test_who_goes_on_writing_is_told_as_left_and_the_sums_are_right_all_the_same
             stop.set()
             writer.join()
     assert done.left["scores"] == 1
-    assert done.looks == work.MAX_PASSES
+    assert done.passes == work.MAX_PASSES
     assert drift(live.table, app.CONTRIBUTIONS) == {}
     done = erased(live, ANNA)
     assert (done.left, of(live, ANNA)) == ({}, [])
@@ -257,8 +257,8 @@ def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
     for options in ("--dry-run",), ("--yes",), ("--dry-run", "--json"):
         nobody = run("Zoe", *options)
         assert nobody.exit_code == 1
-        assert "nothing of Zoe was found in dev, and nothing is erased" in nobody.stderr
-    assert "nothing of Zoe" in run("Zoe").stderr  # it does not ask whether to erase nothing
+        assert "no data of Zoe found in dev; nothing erased" in nobody.stderr
+    assert "no data of Zoe" in run("Zoe").stderr  # it does not ask whether to erase nothing
     done = run(decomposed, "--client", decomposed, "--yes", "--json")
     assert (done.exit_code, json.loads(done.stdout)["left"]) == (0, {})
     assert json.loads(done.stdout)["erased"] == {"scores": 1, "activities": 1, "views": 1}

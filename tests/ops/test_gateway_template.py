@@ -275,7 +275,7 @@ def test_packaging_that_writes_nothing_fails(tmp_path: Path, monkeypatch: pytest
         (tmp_path / "out" / name).write_text("old")
     monkeypatch.setattr(deploy, "run_chalice", lambda *_: None)
     monkeypatch.setattr(bundle, "bundle", lambda *_: None)
-    with pytest.raises(click.ClickException, match=r"has not written .*sam\.yaml"):
+    with pytest.raises(click.ClickException, match=r"did not write .*sam\.yaml"):
         packages.package(ROOT, "dev", tmp_path / "out")
 
 

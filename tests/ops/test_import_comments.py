@@ -168,8 +168,8 @@ def test_of_an_authors_rows_about_a_product_the_first_is_written(monkeypatch: py
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (b"", "no column product"),
-        (b"product,author,rating,text\n", "no column language"),
+        (b"", "no column 'product'"),
+        (b"product,author,rating,text\n", "no column 'language'"),
         (b'product,author,rating,language,text\np,a,5,en,"x', "unexpected end of data"),
         (gzip.compress(b"product", mtime=0)[:-3], "ended before"),
     ],

@@ -189,7 +189,7 @@ def settle(engine_table: EngineTable, table: Table) -> None:
 
 def imported(table: Table, file: list[bytes], board: str = "points") -> dict[str, int]:
     found = read(file, GAMES, boards.find(table, board, NOW), NOW)
-    return {str(what): count for what, count in write(table, board, found).became.items() if count}
+    return {str(what): count for what, count in write(table, board, found).outcomes.items() if count}
 
 
 def test_every_row_counts_once_however_often_the_file_is_imported(
@@ -444,9 +444,9 @@ def test_a_file_that_cannot_be_read_is_one_line(stage: Table, tmp_path: Path) ->
     assert failure(run(missing)) == f"Error: {missing}: No such file or directory\n"
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"".join(history(3, 1)))[:-9])
     assert "damaged" in failure(run(str(tmp_path / "cut.gz")))
-    assert "'player, points, game, time'" in failure(run(file(tmp_path, GOOD), "--player", "name"))
-    assert "no column 'player'" in failure(run("-", stdin=b""))
-    assert "most are bad_value" in failure(run(file(tmp_path, GOOD), "--value", "game"))
+    assert "it has: player, points, game, time" in failure(run(file(tmp_path, GOOD), "--player", "name"))
+    assert "needs one column 'player'" in failure(run("-", stdin=b""))
+    assert "the most frequent reason is bad_value" in failure(run(file(tmp_path, GOOD), "--value", "game"))
 
 
 def test_a_file_of_a_header_alone_is_imported(stage: Table, tmp_path: Path) -> None:
@@ -464,7 +464,7 @@ def test_an_interrupted_import_says_that_it_may_run_again(stage: Table, tmp_path
     with mock.patch.object(Table, "transact", side_effect=KeyboardInterrupt):
         done = run(file(tmp_path, GOOD))
     assert done.exit_code == 130
-    assert "it is safe to run this again" in done.stderr
+    assert "run it again" in done.stderr
 
 
 def test_scores_that_are_yet_to_be_ranked_are_no_failure(
@@ -474,4 +474,4 @@ def test_scores_that_are_yet_to_be_ranked_are_no_failure(
     monkeypatch.setattr(import_scores, "TIMEOUT", 0.0)
     done = run(file(tmp_path, GOOD), "--json", waits="--wait")
     assert (done.exit_code, json.loads(done.stdout)["counted"]) == (0, False)
-    assert "the stream has yet to rank some of them" in done.stderr
+    assert "the stream has not ranked all of them yet" in done.stderr

@@ -204,7 +204,7 @@ def test_another_programs_table_of_that_name_is_refused_and_left(
         BillingMode="PAY_PER_REQUEST",
         **options,
     )
-    with pytest.raises(click.ClickException, match="other keys than Hubbub's"):
+    with pytest.raises(click.ClickException, match=r"keys of table .* differ from Hubbub's"):
         run(clients, stage)
     assert cloudformation.find_stack(clients.cloudformation, provisioning.stack_name(stage)) is None
     assert clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]["KeySchema"] == schema
@@ -237,7 +237,7 @@ def test_a_change_set_that_would_lose_the_table_is_discarded_unseen(
     monkeypatch.setattr(cloudformation, "create_change_set", propose)
     verb = "remove" if change.action == "Remove" else "replace"
     with pytest.raises(
-        click.ClickException, match=f"would {verb} .* which {'holds data' if holds else 'is empty'}"
+        click.ClickException, match=f"would {verb} .* which {'has data' if holds else 'is empty'}"
     ):
         provision(clients, stage, {}, lambda *_: pytest.fail("it was shown"))
     left: Any = clients.cloudformation.list_change_sets(StackName=provisioning.stack_name(stage))
@@ -268,7 +268,7 @@ def test_a_stack_that_has_lost_its_table_is_not_touched(clients: Clients, stage:
     run(clients, stage)
     clients.dynamodb.update_table(TableName=f"hubbub-{stage}", DeletionProtectionEnabled=False)
     clients.dynamodb.delete_table(TableName=f"hubbub-{stage}")
-    with pytest.raises(click.ClickException, match="has lost its table"):
+    with pytest.raises(click.ClickException, match=r"table .* of the stack .* is missing"):
         run(clients, stage)
 
 
@@ -362,7 +362,7 @@ def test_the_local_stage_is_not_deployed(command: Command) -> None:
 def test_the_secret_is_made_once_and_never_printed() -> None:
     ask = ["provision", "--stage", "dev", "--only-secret"]
     first = CliRunner().invoke(main, ask)
-    assert (first.exit_code, first.output) == (0, f"{NAME}: made\n")
+    assert (first.exit_code, first.output) == (0, f"{NAME}: created\n")
     kept = boto3.client("ssm").get_parameter(Name=NAME, WithDecryption=True)["Parameter"]
     assert (len(kept["Value"]), kept["Type"]) == (64, "SecureString")
     again = CliRunner().invoke(main, ask)

@@ -341,4 +341,4 @@ def test_the_command_can_be_interrupted(stage: Table) -> None:
     spoil(stage, 1)
     with mock.patch("ops.maintenance.redrive.redrive", side_effect=KeyboardInterrupt):
         done = run()
-    assert (done.exit_code, "safe to run this again" in done.output) == (130, True)
+    assert (done.exit_code, "run it again" in done.output) == (130, True)

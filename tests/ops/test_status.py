@@ -125,9 +125,9 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
         settings = Settings(stage="deployed", table=made.name, queue_name=queue.name)
         problems = looked(settings, ministack, None)["problems"]
         assert [one.partition(" on ")[0] for one in problems] == [
-            "hubbub-deployed-apply: it has no mapping",
-            "hubbub-deployed-push: it has no mapping",
-            "hubbub-deployed-write_views: it has no mapping",
+            "hubbub-deployed-apply: no mapping",
+            "hubbub-deployed-push: no mapping",
+            "hubbub-deployed-write_views: no mapping",
         ]
         try:
             other = made.stream_arn.replace("stream/", "stream/1999-")
@@ -153,10 +153,10 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
     assert found["lagSeconds"] == 90
     late, *drifted = found["problems"]
     assert late.startswith("sums are 90 seconds behind")
-    assert drifted[0].startswith(f"hubbub-deployed-apply: it reads {other}, not its source any more")
-    assert drifted[1].startswith("hubbub-deployed-apply: it has no mapping on")
-    assert drifted[2].startswith("hubbub-deployed-push: it has no mapping on")
-    assert "hubbub-deployed-write_views: FunctionResponseTypes is not as it should be" in drifted[3]
+    assert drifted[0].startswith(f"hubbub-deployed-apply: reads {other}, which is no longer its source")
+    assert drifted[1].startswith("hubbub-deployed-apply: no mapping on")
+    assert drifted[2].startswith("hubbub-deployed-push: no mapping on")
+    assert "hubbub-deployed-write_views: FunctionResponseTypes is misconfigured" in drifted[3]
 
 
 def test_an_index_that_is_missing_is_told(ministack: Engine) -> None:

@@ -278,10 +278,10 @@ def test_an_audit_finds_drift_of_every_kind_and_a_repair_mends_it(live: Live) ->
     assert (found.drifted, found.unsettled) == (wrong, {})
     assert drift(live.table, FEATURES) == wrong  # nothing is mended unasked
     found = looked_at(live, mend=True)
-    assert (found.mended, found.drifted, found.unsettled) == (len(wrong), {}, {})
+    assert (found.corrected, found.drifted, found.unsettled) == (len(wrong), {}, {})
     live.drain()
     assert drift(live.table, FEATURES) == {}
-    assert looked_at(live, mend=True).mended == 0
+    assert looked_at(live, mend=True).corrected == 0
 
 
 def test_what_the_stream_has_yet_to_add_is_no_drift(live: Live) -> None:
@@ -290,7 +290,7 @@ def test_what_the_stream_has_yet_to_add_is_no_drift(live: Live) -> None:
     body = CommentBody(rating=5, language="en", text="new")
     comments.post(live.table, "a", body, Caller("late"), None, datetime.now(UTC))
     found = looked_at(live, mend=True)  # the second look comes when the stream has added it
-    assert (found.drifted, found.unsettled, found.mended) == ({}, {}, 0)
+    assert (found.drifted, found.unsettled, found.corrected) == ({}, {}, 0)
     assert drift(live.table, FEATURES) == {}
 
 
@@ -324,7 +324,7 @@ def test_equal_differences_of_items_that_no_look_sees_are_no_drift(live: Live) -
 
     post()
     found = looked_at(live, mend=True, pause=post)
-    assert (found.drifted, found.mended) == ({}, 0)
+    assert (found.drifted, found.corrected) == ({}, 0)
     assert (comments.statistics_key("a"), "count_5") in found.unsettled
     live.drain()
     assert drift(live.table, FEATURES) == {}
@@ -370,7 +370,7 @@ def test_empty_pages_hide_nothing_from_an_audit_and_a_repair_writes_no_wrong_dif
     found = audits.audit(live.table, FEATURES, follow, 1, lambda _: None, post)
     audits.repair(live.table, found)
     assert hiding.inserted > 3
-    assert (found.drifted, found.mended) == ({}, 0)
+    assert (found.drifted, found.corrected) == ({}, 0)
     assert (comments.statistics_key("a"), "count_5") in found.unsettled
     live.drain()
     assert drift(live.table, FEATURES) == {}
@@ -428,7 +428,7 @@ def test_a_repair_under_live_traffic_mends_what_is_quiet_and_harms_nothing(live:
         found = looked_at(live, mend=True, pause=pause)
     still = drift(live.table, FEATURES)
     assert still.keys() <= busy
-    assert found.mended >= len(wrong) - len(busy)
+    assert found.corrected >= len(wrong) - len(busy)
     assert {at: (is_ or 0) - (should or 0) for at, (is_, should) in still.items()} == {
         at: (wrong[at][0] or 0) - (wrong[at][1] or 0) for at in still
     }
@@ -442,7 +442,7 @@ def test_a_sum_that_changes_before_it_is_mended_is_left_alone(live: Live) -> Non
     live.table.update(comments.statistics_key("a"), "ADD count_total :n", values={":n": 1})
     audits.repair(live.table, found)
     assert {at[0] for at in found.unsettled} == {comments.statistics_key("a")}
-    assert found.mended == sum(at[0] != comments.statistics_key("a") for at in wrong)
+    assert found.corrected == sum(at[0] != comments.statistics_key("a") for at in wrong)
 
 
 def test_a_repair_that_is_killed_and_run_again_mends_once(live: Live) -> None:
@@ -494,6 +494,6 @@ def test_the_command_fails_until_what_has_drifted_is_mended(
     code, found = run("audit", "--repair")
     assert (code, len(found["drift"]), found["mended"]) == (0, 1, 1)
     said = CliRunner().invoke(main, ["audit", "--settle", "0"])
-    assert "0 sums have drifted" in said.stdout
+    assert "0 sums drifted" in said.stdout
     assert CliRunner().invoke(main, ["backfill", "views"]).exit_code == 2
     assert CliRunner().invoke(main, ["backfill", "comments", "--segments", "0"]).exit_code == 2
