@@ -1,30 +1,44 @@
 # Two commands do everything on a fresh machine: make run, make test.
 
-# What a deploy packages for is the Python that runs it: Lambda's newest that we know, where it is there.
+# A deployed function runs on the Python that packages it, so prefer the newest that Lambda has.
 PYTHON ?= $(shell python3.13 -c 'print("python3.13")' 2>/dev/null || echo python3)
 VENV   := .venv
+# The local run needs few packages; tests, lint, types, bench and proof need more. Each set has a stamp.
+LOCAL  := $(VENV)/.ready-local
 STAMP  := $(VENV)/.ready
 ARGS   ?=
 
-.PHONY: help setup run test test-all lint types openapi screenshots vendor bench proof soak bundle stage provision deploy \
-  destroy package rehearse clean
+# $(call install,FILE): make the environment unless it exists, and install a requirements file into it.
+define install
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+  { echo "Hubbub needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.13 $(MAKECMDGOALS)" >&2; exit 1; }
+@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+  { echo "$(PYTHON) has no venv module. On Debian: apt-get install python3-venv" >&2; exit 1; }
+@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+@echo "installing $(1) into $(VENV) (once, up to a minute)" >&2
+@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(1)
+endef
 
-help:  ## Say what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+.PHONY: help setup setup-local run test test-all lint types openapi screenshots vendor bench proof soak bundle stage \
+  provision deploy destroy package rehearse clean
 
-setup: $(STAMP)  ## Make the environment in .venv (quick when nothing changed)
+help:  ## List the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
 
-$(STAMP): requirements.txt requirements-dev.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
-	  { echo "Hubbub needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.13 $(MAKECMDGOALS)" >&2; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
-	  { echo "$(PYTHON) has no venv module; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (about a minute, once)" >&2
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	@touch $(STAMP)
+setup: $(STAMP)  ## Install everything for development into .venv (quick when nothing changed)
 
-run: setup  ## Run the whole product on this machine; options: make run ARGS="--port 9000"
+setup-local: $(LOCAL)  ## Install only what make run needs into .venv
+
+# The development packages include the local ones, so both stamps are set.
+$(STAMP): requirements.txt requirements-local.txt requirements-dev.txt
+	$(call install,requirements-dev.txt)
+	@touch $(LOCAL) $(STAMP)
+
+$(LOCAL): requirements.txt requirements-local.txt
+	$(call install,requirements-local.txt)
+	@touch $(LOCAL)
+
+run: setup-local  ## Run the whole product on this machine; options: make run ARGS="--port 9000"
 	@exec $(VENV)/bin/python -m local $(ARGS)
 
 lint: setup  ## Check style
@@ -34,49 +48,49 @@ lint: setup  ## Check style
 types: setup  ## Check types, strictly
 	@$(VENV)/bin/mypy
 
-test: setup lint types  ## Lint, types and every test but the long ones
+test: setup lint types  ## Check style and types, and run all tests but the long ones
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-test-all: setup lint types  ## The long ones too
+test-all: setup lint types  ## Check style and types, and run all tests, the long ones too
 	@$(VENV)/bin/python -m pytest -m '' $(ARGS)
 
-openapi: setup  ## Write docs/openapi.json from the code
+openapi: setup  ## Generate docs/openapi.json from the code
 	@$(VENV)/bin/python -m ops openapi --output docs/openapi.json
 
-screenshots: setup  ## Take the pictures of the page in docs
+screenshots: setup  ## Take the screenshots in docs
 	@$(VENV)/bin/python -m local.screenshots $(ARGS)
 
-vendor:  ## Make the page's libraries in web/vendor from their npm packages (needs Node)
+vendor:  ## Build the page's libraries in web/vendor from npm packages (needs Node)
 	@cd web/vendor && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
-bench: setup  ## Measure everything beside the published designs, and write bench/RESULTS.md (20 minutes)
+bench: setup  ## Measure everything against the published designs and write bench/RESULTS.md (20 minutes)
 	@$(VENV)/bin/python -m bench all $(ARGS)
 
-proof: setup  ## Run faulty histories and check every invariant; make proof ARGS="--histories 2000"
+proof: setup  ## Run histories with faults and check every invariant; make proof ARGS="--histories 2000"
 	@$(VENV)/bin/python -m proof histories $(ARGS)
 
-soak: setup  ## Run the product under load and kills for ten minutes, then audit it; make soak ARGS="--minutes 60"
+soak: setup  ## Run the product under load for ten minutes, kill it at random, then audit it; make soak ARGS="--minutes 60"
 	@$(VENV)/bin/python -m bench soak $(ARGS)
 
-bundle: setup  ## Make the package that the next deploy uploads, and list it; make bundle STAGE=dev
+bundle: setup  ## Build the package that the next deploy uploads, and list its contents; make bundle STAGE=dev
 	@PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m ops bundle --stage $(or $(STAGE),dev)
 
 stage:
-	@test -n "$(STAGE)" || { echo "which stage? as in: make $(firstword $(MAKECMDGOALS)) STAGE=dev" >&2; exit 2; }
+	@test -n "$(STAGE)" || { echo "STAGE is missing. Example: make $(firstword $(MAKECMDGOALS)) STAGE=dev" >&2; exit 2; }
 
-provision: setup stage  ## Make a stage's table and queues on AWS: make provision STAGE=dev
+provision: setup stage  ## Create or update a stage's table and queues on AWS: make provision STAGE=dev
 	@$(VENV)/bin/python -m ops provision --stage $(STAGE) $(ARGS)
 
-deploy: setup stage  ## Provision, deploy, tune and check a stage: make deploy STAGE=dev
+deploy: setup stage  ## Provision, deploy and check a stage: make deploy STAGE=dev
 	@$(VENV)/bin/python -m ops deploy --stage $(STAGE) $(ARGS)
 
-destroy: setup stage  ## Take a stage away; its data only with ARGS=--delete-data
+destroy: setup stage  ## Delete a stage; its data is kept unless ARGS=--delete-data
 	@$(VENV)/bin/python -m ops destroy --stage $(STAGE) $(ARGS)
 
-package: setup stage  ## Write a stage as one stack, for a pipeline, to out/
+package: setup stage  ## Write a stage as one CloudFormation stack to out/, for a pipeline
 	@$(VENV)/bin/python -m ops package --stage $(STAGE) $(ARGS)
 
-rehearse: setup  ## Deploy to an engine on this machine with Chalice's own CLI, use it, destroy it
+rehearse: setup  ## Deploy to a local engine with Chalice's own CLI, test the deployment, delete it
 	@$(VENV)/bin/python -m local.rehearsal $(ARGS)
 
 clean:  ## Remove the environment and all local data

@@ -77,6 +77,8 @@ TOPICS = {
     "leaderboard": subscriptions.Source(
         board_queries.topic, subscriptions.parse_identifier, board_queries.live
     ),
+        board_queries.topic, subscriptions.parse_identifier, board_queries.live
+    ),
     "challenge": subscriptions.Source(
         challenge_queries.topic, subscriptions.parse_identifier, challenge_queries.live
     ),

@@ -33,7 +33,7 @@ from chalicelib.views import events as views
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
-from ops.maintenance.recount import drift, scan
+from ops.maintenance.audit import find_drift, scan
 from proof.network import client_of
 
 CONTRIBUTIONS = (views.contribution, scores.contribution)
@@ -234,7 +234,7 @@ def applied(engine: Engine, scenario: Scenario, shards: int, changes: int, seed:
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, part, BATCH)
         while pump.step():
             clock.run([lambda log=log: worker(log) for log in logs])  # type: ignore[misc]
-        if wrong := drift(CONTRIBUTIONS, scan(made.client, made.name)):
+        if wrong := find_drift(CONTRIBUTIONS, scan(made.client, made.name)):
             raise Drifted(f"{scenario.name}, {shards} shards: {wrong}")
         counts = tally.counts
         return Outcome(

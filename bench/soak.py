@@ -24,8 +24,8 @@ from chalicelib.views import events as views
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from ops.maintenance import audit
-from ops.maintenance.recount import scan
-from ops.maintenance.streams import follow
+from ops.maintenance.audit import scan
+from ops.maintenance.streams import follow_stream
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -173,14 +173,14 @@ def _queued(engine: Engine) -> int:
 
 def _settle(
     table: Table, streams: DynamoDBStreamsClient, queued: Callable[[], int], tell: Callable[[str], None]
-) -> tuple[float, audit.Audit]:
+) -> tuple[float, audit.AuditResult]:
     """Wait until the queue is empty and every sum is right; return the seconds and the last audit."""
     from app import CONTRIBUTIONS
 
     begun = time.monotonic()
     while True:
         waiting = queued()
-        found = audit.audit(table, CONTRIBUTIONS, follow(table, streams), SETTLE, lambda _: None)
+        found = audit.audit(table, CONTRIBUTIONS, follow_stream(table, streams), SETTLE, lambda _: None)
         seconds, wrong = time.monotonic() - begun, len(found.drifted) + len(found.unsettled)
         if not (waiting or wrong) or seconds > SETTLED:
             return seconds, found

@@ -11,7 +11,7 @@ from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.aws.template import create_table
-from ops.maintenance.recount import drift, scan
+from ops.maintenance.audit import find_drift, scan
 
 
 class Drifted(Exception):
@@ -37,5 +37,5 @@ def drain(pump: StreamPump) -> None:
 
 def check(contributions: Any, table: Table, name: str = "") -> None:
     """Compare the aggregates with a recount. Raises Drifted."""
-    if wrong := drift(contributions, scan(table.client, table.name)):
+    if wrong := find_drift(contributions, scan(table.client, table.name)):
         raise Drifted(f"{name}: {dict(list(wrong.items())[:3])}")

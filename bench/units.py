@@ -18,7 +18,7 @@ from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import pack
 from local.engines.engine import Engine
 from local.filters import passes
-from ops.maintenance.recount import scan
+from ops.maintenance.audit import scan
 
 BATCHES = {1: 10, 10: 20, 100: 100}  # records in a batch: repetitions that are measured
 OVERHEAD = 100  # bytes that DynamoDB bills for each item and index entry beside its size

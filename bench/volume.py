@@ -20,7 +20,7 @@ from chalicelib.views import events as views
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
-from ops.maintenance.recount import scan
+from ops.maintenance.audit import scan
 
 VIEWS, FEW = 20_000, 1_000
 PAGES = 1_000

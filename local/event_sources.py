@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from ops.maintenance.streams import lambda_record, shards
+from ops.maintenance.streams import list_shards, to_lambda_record
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -151,12 +151,12 @@ class StreamPump(Pump):
         except ClientError:  # iterators expire after 15 minutes, and records are trimmed after 24 hours
             del self._open[name]
             raise
-        shard.batch = [lambda_record(record, self._arn) for record in answer["Records"]]
+        shard.batch = [to_lambda_record(record, self._arn) for record in answer["Records"]]
         shard.iterator = answer.get("NextShardIterator")
 
     def _find_shards(self) -> None:
         """Open every shard that is neither open nor read to its end, children after their parents."""
-        known = shards(self._streams, self._arn)
+        known = list_shards(self._streams, self._arn)
         unread = {shard["ShardId"] for shard in known} - self._closed
         for shard in known:
             name = shard["ShardId"]

@@ -1,1 +1,1 @@
-"""Operates Hubbub: provisions its resources, deploys it and looks after its aggregates."""
+"""Operate Hubbub: provision, deploy, import, check and correct."""

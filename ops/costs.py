@@ -1,9 +1,9 @@
-"""Reckons a month's bill: what each feature is used, what each use costs in units, what each unit costs.
+"""Estimate a monthly bill from the use of each feature, the units per use and the price per unit.
 
-Units are measured (`python -m bench units > ops/units.json`, held by a test), prices are those of AWS's
-public price list, each with its file and the day that was published (`ops/prices.json`). What cannot be
-measured without an account is an assumption, printed with the bill. Free tiers and data transfer are left
-out.
+Units are measured by `python -m bench units > ops/units.json`, and a test checks them. Prices come from AWS's
+public price list, each with its file and publication date (`ops/prices.json`). Values that cannot be measured
+without an account are assumptions, which are printed with the bill. Free tiers and data transfer are not
+included.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-MINUTES = 30 * 24 * 60  # of a month
+MINUTES = 30 * 24 * 60  # per month
 GB = 1_000_000_000
-LOGGED = 900  # bytes that an invocation logs: its line, its metrics, and the three of Lambda itself
-POLLS = 5 * 3 * MINUTES  # receives of an idle queue: Lambda's five pollers wait 20 s each (AWS Lambda, SQS)
-METRICS = 30  # of our own, that a stage in full use publishes
-FRAMES = {"two meet and part": 6, "message": 2}  # in and out: two statuses, two answers, two notes
-CONNECTS = {"two meet and part": 4}  # invocations for coming and going, beside those of frames
+LOG_BYTES = 900  # per invocation: its line, its metrics and Lambda's own three lines
+POLLS = 5 * 3 * MINUTES  # of an idle queue: five pollers of Lambda wait 20 s each (AWS Lambda, SQS)
+METRICS = 30  # custom metrics that a stage with all features in use publishes
+FRAMES = {"two meet and part": 6, "message": 2}  # in and out: two statuses, two replies, two notices
+CONNECTS = {"two meet and part": 4}  # invocations to connect and disconnect
 
 
 class Use(NamedTuple):
-    """How often something is done in a month, by whom it is asked for."""
+    """How often an operation happens per month, and the channel that it arrives by."""
 
     feature: str
     operation: str
     times: float
-    door: str = "rest"  # or "user" (with a token), "socket", "queue"
+    channel: str = "rest"  # or "user" (with a token), "socket", "queue"
 
 
 class Assumed(NamedTuple):
-    """What is not measured, for no account is reachable: milliseconds, memory, and the size of batches."""
+    """Assumed values that need an AWS account to measure: durations, memory and batch size."""
 
     batch: int = 1
     request_ms: float = 30
@@ -41,7 +41,7 @@ class Assumed(NamedTuple):
     memory: float = 0.5
     minutes: float = 10
     queue: bool = False
-    limits: bool = True  # WAF's limit of requests from one address
+    limits: bool = True  # the WAF rate limit per address
 
 
 class Line(NamedTuple):
@@ -54,14 +54,14 @@ class Line(NamedTuple):
     usd: float
 
 
-def bill(uses: list[Use], assumed: Assumed, alarms: int) -> list[Line]:
-    """Reckon a month's bill, by feature, then by what is paid for; what comes to nothing is left out."""
+def estimate_bill(uses: list[Use], assumed: Assumed, alarms: int) -> list[Line]:
+    """Estimate the bill of a month, by feature and price item. Items of zero are omitted."""
     units = json.loads((HERE / "units.json").read_text(encoding="utf-8"))
     amounts: dict[tuple[str, str], float] = {}
     for use in uses:
-        for what, amount in _amounts(use, units[use.operation], assumed):
+        for what, amount in _amounts_of(use, units[use.operation], assumed):
             amounts[use.feature, what] = amounts.get((use.feature, what), 0.0) + amount
-    sweep = MINUTES * 0.25 * 0.2  # GB and seconds of the sweep, when nobody waits for long
+    sweep = MINUTES * 0.25 * 0.2  # GB-seconds of an idle sweep
     amounts |= {("always", "invocation"): MINUTES, ("always", "second"): sweep}
     amounts |= {("always", "alarm"): alarms, ("always", "dashboard"): 1, ("always", "metric"): METRICS}
     amounts |= {("always", "message"): POLLS}
@@ -75,9 +75,9 @@ def bill(uses: list[Use], assumed: Assumed, alarms: int) -> list[Line]:
     ]
 
 
-def _amounts(use: Use, unit: Any, assumed: Assumed) -> Iterator[tuple[str, float]]:
-    """Say how much of what a use takes."""
-    # The units of the greatest batch that was measured and is not greater.
+def _amounts_of(use: Use, unit: Any, assumed: Assumed) -> Iterator[tuple[str, float]]:
+    """Yield the amount of each price item that a use consumes."""
+    # Use the units of the largest measured batch that is not larger than the assumed one.
     measured = max((size for size in map(int, unit["stream"]) if size <= assumed.batch), default=1)
     stream = unit["stream"][str(measured)]
     count = use.times
@@ -85,22 +85,22 @@ def _amounts(use: Use, unit: Any, assumed: Assumed) -> Iterator[tuple[str, float
     yield "read", count * (unit["read"] + stream["read"])
     yield "storage", count * unit["bytes"] / GB
     yield "recovery", count * unit["bytes"] / GB
-    # TTL removes what has expired, weeks later: that costs no write, and its record invokes `apply` again.
+    # TTL deletes expired items without a write, and each deletion's record invokes `apply` again.
     batches = count * (unit["records"] + unit["removals"]) / assumed.batch
     calls = count * (FRAMES.get(use.operation, 0) / 2 + CONNECTS.get(use.operation, 0) or 1)
-    if use.door == "socket":
+    if use.channel == "socket":
         yield "frame", count * FRAMES[use.operation]
         yield "minute", count * 2 * assumed.minutes if use.operation in CONNECTS else 0.0
     else:
         yield "request", count
         yield "inspected", count * assumed.limits
-    if use.door == "user":  # the authorizer; API Gateway keeps its answer for five minutes, so at most
+    if use.channel == "user":  # at most: API Gateway caches the authorizer's result for five minutes
         calls += count
-    if use.door == "queue":
-        yield "message", 3 * count  # sent, received, deleted: at most one each
+    if use.channel == "queue":
+        yield "message", 3 * count  # send, receive, delete: at most one each
         calls += count
     yield "invocation", calls + batches
-    yield "log", (calls + batches) * LOGGED / GB
+    yield "log", (calls + batches) * LOG_BYTES / GB
     yield "second", (calls * assumed.request_ms + batches * assumed.batch_ms) / 1000 * assumed.memory
 
 
@@ -109,19 +109,19 @@ def load_prices() -> Any:
     return json.loads((HERE / "prices.json").read_text(encoding="utf-8"))
 
 
-def assumptions(assumed: Assumed) -> list[str]:
-    """Say what the bill rests on."""
+def list_assumptions(assumed: Assumed) -> list[str]:
+    """Return the assumptions of a bill as sentences."""
     return [
-        f"{assumed.request_ms:g} ms a request and {assumed.batch_ms:g} ms a batch, at {assumed.memory:g} GB: "
-        "assumed, no account was measured",
-        f"{assumed.batch:,} records in a batch of the stream: a busier site has more, and pays less each",
-        f"{LOGGED} bytes of log an invocation, and logs kept for less than a month",
-        "a view is a request of its own; a site that sends several at once pays for fewer",
-        "each call with a token asks the authorizer (at most; API Gateway keeps its answer five minutes)",
-        f"two who chat stay {assumed.minutes:g} minutes each; the sweep finds nobody who waits for long",
-        "an expired view or visit is removed by TTL, and its record invokes a function as any other's does",
-        "a regional endpoint (the default); AWS's price of a request is the same with an edge-optimized one",
-        "an idle queue is polled 15 times a minute; a busy one is not polled beside its messages",
-        "all that is written is stored for the whole month; views are kept 22 days",
-        f"{METRICS} metrics of our own; free tiers, data transfer and DNS are left out",
+        f"a request takes {assumed.request_ms:g} ms and a batch {assumed.batch_ms:g} ms, "
+        f"at {assumed.memory:g} GB (not measured on AWS)",
+        f"a batch of the stream has {assumed.batch:,} records; a busier site has larger, cheaper batches",
+        f"an invocation logs {LOG_BYTES} bytes, and logs are kept for less than a month",
+        "each view is one request; a site that batches views pays for fewer requests",
+        "each request with a token invokes the authorizer; API Gateway's cache of five minutes reduces this",
+        f"each chat visitor stays {assumed.minutes:g} minutes, and the sweep finds no long waits",
+        "TTL deletes expired views and visits, and each deletion invokes a function",
+        "the endpoint is regional (the default); an edge-optimized one has the same price per request",
+        "an idle queue is polled 15 times per minute; a busy queue needs no extra polls",
+        "all items are stored for the whole month; views are kept for 22 days",
+        f"{METRICS} custom metrics; free tiers, data transfer and DNS are not included",
     ]

@@ -1,12 +1,12 @@
-"""Writes down the interface's description, the same that the app answers at `/openapi.json`."""
+"""Generate the OpenAPI document that the app returns at `/openapi.json`."""
 
 from __future__ import annotations
 
 import json
 
 
-def text() -> str:
-    """Describe every call as OpenAPI 3.1, in JSON to read and to compare."""
+def format_openapi() -> str:
+    """Return the OpenAPI 3.1 document of all routes as indented JSON."""
     import app
     from chalicelib.api.openapi import describe
 

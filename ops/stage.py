@@ -1,6 +1,6 @@
-"""Puts a stage's configuration in effect for a command, as Chalice does for the app.
+"""Load a stage's configuration for a command, as Chalice does for the app.
 
-The local stage has a secret of its own, in a file that is made when it is first needed.
+The local stage has its own secret in a file, which is created when it is first needed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ ROOT = Path(__file__).parents[1]
 
 
 def load(stage: str, root: Path = ROOT) -> Settings:
-    """Set the variables that `.chalice/config.json` has for a stage, and answer its settings.
+    """Export a stage's variables of `.chalice/config.json` and return its settings.
 
-    A stage's variables go over those of all stages. One that is exported already stays as it is, so that a
-    script can name another endpoint; but HUBBUB_STAGE is the stage that was asked for. A secret file's path
-    is taken from the project's root. An unknown stage is click.BadParameter, a malformed setting or
-    configuration click.ClickException.
+    A stage's own variables override those of all stages. A variable that is already exported is kept, so that
+    a script can set another endpoint. HUBBUB_STAGE is always set to `stage`. The path of a secret file is
+    relative to the project's root.
+
+    Raises: click.BadParameter for an unknown stage, click.ClickException for a malformed setting or
+    configuration.
     """
-    for name, value in variables(stage, root).items():
+    for name, value in read_variables(stage, root).items():
         os.environ.setdefault(name, value)
     os.environ["HUBBUB_STAGE"] = stage
     if os.environ.get("HUBBUB_SECRET_FILE"):
@@ -42,24 +44,24 @@ def load(stage: str, root: Path = ROOT) -> Settings:
         raise click.ClickException(str(error)) from None
 
 
-def variables(stage: str, root: Path = ROOT) -> dict[str, str]:
-    """Read a stage's environment variables from the configuration; changes nothing."""
+def read_variables(stage: str, root: Path = ROOT) -> dict[str, str]:
+    """Read a stage's environment variables from the configuration."""
     file = root / ".chalice" / "config.json"
     try:
         config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise click.ClickException(f"{file}: it cannot be read ({error})") from None
+        raise click.ClickException(f"{file}: cannot be read ({error})") from None
     stages = config.get("stages", {})
     if stage not in stages:
-        raise click.BadParameter(f"there is no stage {stage!r} in {file.name}: it has {', '.join(stages)}")
+        raise click.BadParameter(f"no stage named {stage!r} in {file.name}; stages: {', '.join(stages)}")
     return {**config.get("environment_variables", {}), **stages[stage].get("environment_variables", {})}
 
 
 def ensure_secret(path: Path) -> None:
-    """Make a file with a random secret that its owner alone can read, unless the file exists.
+    """Create a file with a random secret that only its owner can read, unless the file exists.
 
-    The file appears whole or not at all, and the first of several processes makes it: a link to a finished
-    file, unlike a rename, never replaces one.
+    The file is created atomically. The first of several processes creates it, because a hard link, unlike a
+    rename, never replaces a file.
     """
     if path.exists():
         return

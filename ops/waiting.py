@@ -1,4 +1,4 @@
-"""Waiting for a condition, and for the stream, with patience."""
+"""Wait for a condition, or for the stream, up to a time limit."""
 
 from __future__ import annotations
 
@@ -10,29 +10,32 @@ import click
 
 T = TypeVar("T")
 
-PATIENCE = 60.0  # seconds in which nothing more is counted
+TIMEOUT = 60.0  # seconds without progress
 PAUSE = 0.25
 
 
-def until(condition: Callable[[], T], what: str, patience: float, pause: float = PAUSE) -> T:
-    """Wait until a condition answers something, and return it; ClickException when it takes too long."""
-    deadline = time.monotonic() + patience
+def wait_until(condition: Callable[[], T], description: str, timeout: float, pause: float = PAUSE) -> T:
+    """Repeat a condition until it returns a true value, and return that value.
+
+    Raises: ClickException with the description when `timeout` seconds have passed.
+    """
+    deadline = time.monotonic() + timeout
     while not (found := condition()):
         if time.monotonic() > deadline:
-            raise click.ClickException(f"{what}: still not, after {patience:.0f} s")
+            raise click.ClickException(f"timed out after {timeout:.0f} s waiting for: {description}")
         time.sleep(pause)
     return found
 
 
-def until_counted(
-    parts: Iterable[T], is_counted: Callable[[T], bool], tick: Callable[[T], None], patience: float
+def wait_until_counted(
+    parts: Iterable[T], is_counted: Callable[[T], bool], report: Callable[[T], None], timeout: float
 ) -> bool:
-    """Wait until each part is counted, one after the other, a tick each; False when one takes too long."""
+    """Wait until each part is counted, in order, and report each. Return False when one times out."""
     for part in parts:
         last = time.monotonic()
         while not is_counted(part):
-            if time.monotonic() - last > patience:
+            if time.monotonic() - last > timeout:
                 return False
             time.sleep(PAUSE)
-        tick(part)
+        report(part)
     return True

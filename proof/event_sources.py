@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from chalicelib.errors import Busy
-from ops.maintenance.streams import lambda_record
+from ops.maintenance.streams import to_lambda_record
 from proof.world import BEGIN, Killed, World
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Stream:
             page = self._streams.get_records(ShardIterator=iterator)
             self._iterators[i] = page.get("NextShardIterator", iterator)
             for record in page["Records"]:
-                one = lambda_record(record, self._arn)
+                one = to_lambda_record(record, self._arn)
                 one["eventID"] = f"record-{len(self.records)}"
                 one["dynamodb"]["ApproximateCreationDateTime"] = float(int(self._world.now.timestamp()))
                 self.records.append(one)

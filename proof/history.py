@@ -31,7 +31,7 @@ from chalicelib.settings import Settings
 from chalicelib.views import queue
 from local.engines.engine import Engine
 from ops.aws.template import definition
-from ops.maintenance.recount import scan
+from ops.maintenance.audit import scan
 from proof.clients import Admin, Chatter, Known, Visitor
 from proof.event_sources import Queue, Stream, check_error
 from proof.gateway import FaultyGateway

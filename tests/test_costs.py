@@ -43,8 +43,8 @@ from ops.imports import access_log
 from ops.imports import comments as import_comments
 from ops.imports import scores as import_scores
 from ops.maintenance import audit, backfill, redrive
-from ops.maintenance.recount import drift, scan
-from ops.maintenance.streams import follow
+from ops.maintenance.audit import find_drift, scan
+from ops.maintenance.streams import follow_stream
 from tests.support.records import Reader
 
 pytestmark = pytest.mark.usefixtures("unwatched")
@@ -244,7 +244,7 @@ def test_the_dearest_anonymous_request_costs_no_more_than_this(
             for first in range(0, len(records), 100):
                 aggregates.apply(table, [views.contribution], records[first : first + 100])
     assert (meter.write_units, meter.read_units) == (all_units, 0)
-    assert drift([views.contribution], scan(table.client, table.name)) == {}
+    assert find_drift([views.contribution], scan(table.client, table.name)) == {}
     with pytest.raises(TooLarge):
         views.accept(table, ViewsBody(events=[*events, events[0]]), Caller(), "a browser", Settings(), now)
 
@@ -310,9 +310,9 @@ def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(
     applied: tuple[Table, Callable[[], None]],
 ) -> None:
     table, drain = applied
-    following = follow(table, engine.client("dynamodbstreams"))
+    following = follow_stream(table, engine.client("dynamodbstreams"))
 
-    def look() -> audit.Audit:
+    def look() -> audit.AuditResult:
         return audit.audit(table, OPERATOR, following, 0, lambda _: None, lambda _: None)
 
     views.write(table, [view(number) for number in range(100)], KEPT, NOW)
@@ -347,5 +347,5 @@ def test_a_backfill_costs_five_write_units_a_comment(applied: tuple[Table, Calla
     item = comments.build_item("lamp", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ann", body)
     older = {name: value for name, value in item.items() if name not in ("counted", "gsi2pk", "revision")}
     table.put(older)
-    written, read = units(table, lambda: backfill.run(table, 1, None, lambda _: None))
+    written, read = units(table, lambda: backfill.backfill(table, 1, None, lambda _: None))
     assert (written, read) == (5 + 3, 1 + 1)  # and the segment's own note: made, renewed, deleted

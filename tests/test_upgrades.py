@@ -135,7 +135,7 @@ def test_items_of_an_earlier_version_are_changed_and_the_sums_follow(older: Olde
 
 def test_every_shape_is_of_a_feature_that_an_export_knows() -> None:
     for path in SHAPES:
-        assert all(features.feature(item) for item in stored(path))
+        assert all(features.feature_of(item) for item in stored(path))
         assert scan.segment_key("BACKFILL#comments", 0).sk in path.read_text()
 
 

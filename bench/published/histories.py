@@ -21,7 +21,7 @@ from bench.published.chat import POOL, PublishedChat
 from chalicelib import times
 from chalicelib.dynamo.items import Item
 from local.engines.engine import Engine
-from ops.maintenance.recount import scan
+from ops.maintenance.audit import scan
 from proof import report, runner
 from proof.event_sources import Queue, Stream
 from proof.history import created_table

@@ -127,7 +127,7 @@ def walked(rehearsal: Rehearsal) -> walk.Stage:
     """Use every way into the stage once."""
     from ops.aws import deploy
 
-    urls = deploy.urls(rehearsal.root, STAGE, rehearsal.engine.endpoint)
+    urls = deploy.find_urls(rehearsal.root, STAGE, rehearsal.engine.endpoint)
     admin = rehearsal.token("admin-1", "--scope", "admin")
     stage = walk.Stage(*urls, SITE, rehearsal.token("player-1"), admin)
     check(True, walk.page(stage))

@@ -12,7 +12,7 @@ from urllib.parse import quote, urljoin
 
 from websockets.sync.client import connect
 
-from ops.waiting import until
+from ops.waiting import wait_until
 
 PATIENCE = 60.0
 
@@ -60,7 +60,7 @@ def rest(stage: Stage) -> str:
         found = stage.call("GET", path)
         return found if found.get("rank") else {}
 
-    found = until(standing, "the score has a rank", PATIENCE)
+    found = wait_until(standing, "the score has a rank", PATIENCE)
     return f"a score has rank {found['rank']} of {found['of']}"
 
 
@@ -116,5 +116,5 @@ def queue(stage: Stage, sqs: Any, url: str) -> str:
     before, view = stage.views("queued"), json.dumps(stage.view("queued", "producer"))
     for _ in range(2):
         sqs.send_message(QueueUrl=url, MessageBody=view)
-    until(lambda: stage.views("queued") > before, "the queue's view is counted", PATIENCE)
+    wait_until(lambda: stage.views("queued") > before, "the queue's view is counted", PATIENCE)
     return "a message in the queue is a view"

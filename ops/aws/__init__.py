@@ -1,1 +1,1 @@
-"""aws."""
+"""Provision, deploy and test a stage on AWS."""

@@ -1,4 +1,4 @@
-"""Compares the table that is there with the template, and says how it gets from one to the other."""
+"""Compare an existing table with the template, and plan the change sets from one to the other."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Live = dict[str, Any]
 
 
 class Step(NamedTuple):
-    """One change set on the way to the template."""
+    """A change set to create; `reason` is shown to the operator."""
 
-    why: str
+    reason: str
     template: Template
     imports: Sequence[Any] = ()
 
 
-def describe(dynamodb: DynamoDBClient, name: str) -> Live | None:
-    """Describe a table as a template would, with the ARN of its stream; None when there is none.
+def describe_table(dynamodb: DynamoDBClient, name: str) -> Live | None:
+    """Describe a table with the properties of a template and its `StreamArn`; None if it does not exist.
 
-    A stream that is off has an empty ARN.
+    The ARN is empty if the stream is disabled.
     """
     try:
         found: Any = dynamodb.describe_table(TableName=name)["Table"]
@@ -60,17 +60,17 @@ def describe(dynamodb: DynamoDBClient, name: str) -> Live | None:
     return live
 
 
-def refuse_another(live: Live, wanted: Properties) -> None:
-    """Raise ClickException for a table that only a new one could bring to the template."""
-    if replaces(live, wanted):
+def check_keys(live: Live, wanted: Properties) -> None:
+    """Raise ClickException for a table whose update would replace it."""
+    if requires_replacement(live, wanted):
         raise click.ClickException(
-            f"the table {live['TableName']} has other keys than Hubbub's, so it would be replaced: "
-            f"nothing is changed. It belongs to something else, or to another version: docs/deployment.md"
+            f"the keys of table {live['TableName']} differ from Hubbub's, so an update would replace it. "
+            "Nothing changed. The table belongs to another application or version: see docs/deployment.md"
         )
 
 
-def replaces(live: Live, wanted: Properties) -> bool:
-    """Tell whether a table's keys, or the type of an attribute that it declares, would have to change."""
+def requires_replacement(live: Live, wanted: Properties) -> bool:
+    """Return whether a table's keys, or the type of a declared attribute, would have to change."""
     types = {one["AttributeName"]: one["AttributeType"] for one in wanted["AttributeDefinitions"]}
     changed = [
         one["AttributeName"]
@@ -84,11 +84,11 @@ def _keys(schema: Sequence[Any]) -> set[tuple[str, str]]:
     return {(one["KeyType"], one["AttributeName"]) for one in schema}
 
 
-def adoption(template: Template, stage: str, live: Live | None, sqs: SQSClient) -> Step | None:
-    """Write the import of what an earlier stack has left; None when nothing is there.
+def plan_import(template: Template, stage: str, live: Live | None, sqs: SQSClient) -> Step | None:
+    """Return the import of resources that an earlier stack has left; None if there are none.
 
-    The table is described as it is, so that the update that follows knows what to change. An import may bring
-    no outputs.
+    The import describes the table as it is, so that the following update knows what to change. An import must
+    not have outputs.
     """
     kept = {name: one for name, one in template["Resources"].items() if one.get("DeletionPolicy") == "Retain"}
     resources, imports = {}, []
@@ -98,7 +98,7 @@ def adoption(template: Template, stage: str, live: Live | None, sqs: SQSClient) 
             identifier = {"TableName": live["TableName"]}
             properties = {key: value for key, value in live.items() if key != "StreamArn"}
         elif resource["Type"] == "AWS::SQS::Queue":
-            url = queue_url(sqs, str(properties["QueueName"]["Fn::Sub"]).replace("${Stage}", stage))
+            url = find_queue_url(sqs, str(properties["QueueName"]["Fn::Sub"]).replace("${Stage}", stage))
             identifier = {"QueueUrl": url} if url else {}
         if identifier:
             resources[name] = {**resource, "Properties": properties}
@@ -112,19 +112,19 @@ def adoption(template: Template, stage: str, live: Live | None, sqs: SQSClient) 
     if not imports:
         return None
     parts = {key: template[key] for key in ("AWSTemplateFormatVersion", "Parameters", "Conditions")}
-    return Step("takes over what is there already", {**parts, "Resources": resources}, imports)
+    return Step("adopt existing resources", {**parts, "Resources": resources}, imports)
 
 
-def queue_url(sqs: SQSClient, name: str) -> str:
-    """Find a queue's URL; empty when there is no such queue."""
+def find_queue_url(sqs: SQSClient, name: str) -> str:
+    """Return a queue's URL; empty if the queue does not exist."""
     try:
         return sqs.get_queue_url(QueueName=name)["QueueUrl"]
     except sqs.exceptions.QueueDoesNotExist:
         return ""
 
 
-def index_steps(template: Template, live: Live | None, stage: str) -> Iterator[Step]:
-    """Lead to the template with no more than one index made or deleted at a time, as DynamoDB has it."""
+def plan_index_updates(template: Template, live: Live | None, stage: str) -> Iterator[Step]:
+    """Yield the updates to the template. Each creates or deletes at most one index, as DynamoDB requires."""
     wanted = {one["IndexName"]: one for one in definition(stage).table.get("GlobalSecondaryIndexes", ())}
     if live:
         now = {one["IndexName"]: one for one in live.get("GlobalSecondaryIndexes", ())}
@@ -135,13 +135,13 @@ def index_steps(template: Template, live: Live | None, stage: str) -> Iterator[S
                 now[name] = wanted[name]
             else:
                 del now[name]
-            verb = "makes" if name in wanted else "deletes"
-            yield Step(f"{verb} the index {name}", with_indexes(template, list(now.values()), live))
-    yield Step("brings everything to the template", template)
+            verb = "create" if name in wanted else "delete"
+            yield Step(f"{verb} index {name}", with_indexes(template, list(now.values()), live))
+    yield Step("apply the template", template)
 
 
 def with_indexes(template: Template, indexes: list[Any], live: Live) -> Template:
-    """Copy a template with other indexes; only attributes of a key are declared, or DynamoDB refuses."""
+    """Copy a template with other indexes. It declares only key attributes, as DynamoDB requires."""
     found = copy.deepcopy(template)
     table = found["Resources"]["Table"]["Properties"]
     types = {

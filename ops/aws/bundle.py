@@ -1,16 +1,15 @@
-"""Makes the zip that a deploy uploads: what Chalice packages, without what no function needs, and compiled.
+"""Build the zip that a deploy uploads: Chalice's package without unused files and with bytecode.
 
-Chalice looks for a package of the same code and requirements before it makes one, so a deploy takes this
-one, as long as it runs with the same Python and leaves no bytecode in chalicelib/ (PYTHONDONTWRITEBYTECODE):
-Chalice would take that for code of ours. `ops deploy` and `ops package` both make the package here, so a
-stage has the same zip whichever way it is deployed.
+Chalice reuses an existing package of the same code and requirements, so a deploy uploads this one. The deploy
+must run with the same Python and must not write bytecode into chalicelib/ (PYTHONDONTWRITEBYTECODE), because
+Chalice would treat it as changed code. `ops deploy` and `ops package` both build the package here, so both
+deploy the same zip.
 
-The libraries are the wheels of requirements.lock, each checked by its hash (ops/aws/lock.py). The zip's
-comment names the lock that it was made from; a package of another lock, or of Chalice's own making, is made
-again.
+The libraries are the wheels of requirements.lock, each checked against its hash (ops/aws/lock.py). The zip's
+comment is the hash of the lock. A package of another lock, or one that Chalice built itself, is built again.
 
-Lambda cannot write bytecode beside the code, so without it every cold start compiles all that it imports. A
-deploy without this step works all the same, in a larger package that starts more slowly.
+Lambda cannot write bytecode, so without it every cold start compiles all imported modules. A deployment
+without this step works, but its package is larger and starts more slowly.
 """
 
 from __future__ import annotations
@@ -34,22 +33,22 @@ from chalice.utils import UI, OSUtils
 from ops.aws import lock, page_bundle
 
 RUNTIME = "python3.13"
-TASK = "/var/task"  # where Lambda unpacks it: what a traceback names
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files are the same zip
+TASK = "/var/task"  # where Lambda unpacks the package, as shown in tracebacks
+EPOCH = (1980, 1, 1, 0, 0, 0)  # a constant, so that the same files make the same zip
 UNUSED = re.compile(
     r"__pycache__/"
-    r"|^aws_lambda_powertools/event_handler/"  # a framework of its own, with its own Swagger UI: 1.9 MB
-    r"|^aws_lambda_powertools/utilities/(?!__init__\.py|jmespath_utils/)"  # the logger imports this one
-    r"|^crawleruseragents/(test_\w+\.py|package\S*\.json|crawler-user-agents\.d\.ts)$"  # its own development
+    r"|^aws_lambda_powertools/event_handler/"  # a web framework with a Swagger UI: 1.9 MB
+    r"|^aws_lambda_powertools/utilities/(?!__init__\.py|jmespath_utils/)"  # imported by the logger
+    r"|^crawleruseragents/(test_\w+\.py|package\S*\.json|crawler-user-agents\.d\.ts)$"  # development files
     r"|\.pyi$|/py\.typed$"
-    r"|^jmespath-[\d.]+\.data/"  # a command
-    r"|^web/vendor/(package\S*\.json|\w+\.entry\.js)$"  # what the page's libraries are made from
-    r"|^web/config\.json$"  # another host's: the app answers its own
+    r"|^jmespath-[\d.]+\.data/"  # a command-line program
+    r"|^web/vendor/(package\S*\.json|\w+\.entry\.js)$"  # sources of the page's libraries
+    r"|^web/config\.json$"  # the app generates its own
 )
 
 
 class LockedBuilder(DependencyBuilder):
-    """Unpacks the wheels of a lock, in place of resolving requirements and building source distributions."""
+    """Unpacks the wheels of a lock instead of resolving requirements and building source distributions."""
 
     def __init__(self, system: OSUtils, architecture: str, file: Path) -> None:
         super().__init__(system, architecture=architecture)
@@ -58,7 +57,7 @@ class LockedBuilder(DependencyBuilder):
     def build_site_packages(self, abi: str, requirements_filepath: str, target_directory: str) -> None:
         """Download the wheels for a Python such as cp313, check their hashes, and unpack them.
 
-        Raises click.ClickException for a wheel that Lambda's runtime could not load.
+        Raises: click.ClickException for a wheel that Lambda's runtime cannot load.
         """
         if not self._has_at_least_one_package(requirements_filepath):
             return
@@ -67,17 +66,20 @@ class LockedBuilder(DependencyBuilder):
             wheels, others = self._categorize_wheel_files(abi, folder)
             if others:
                 names = ", ".join(sorted(one.filename for one in others))
-                raise click.ClickException(f"Lambda cannot load {names}: python -m ops lock")
+                raise click.ClickException(f"Lambda cannot load {names}: run python -m ops lock")
             self._install_wheels(folder, target_directory, wheels)
 
 
 def bundle(root: Path, stage: str) -> Path:
-    """Make the package of a stage, for the Python that runs this; return its path.
+    """Build the package of a stage for the running Python, and return its path.
 
-    Takes some ten seconds and the network where requirements or code are new. What Chalice has to say goes to
-    standard error. Raises click.ClickException when the lock does not satisfy the requirements.
+    Chalice's output goes to standard error.
+
+    Cost: about ten seconds and network access if requirements or code have changed.
+
+    Raises: click.ClickException when the lock does not satisfy the requirements.
     """
-    made_from = lock.check(root).encode()
+    made_from = lock.check_lock(root).encode()
     for folder in (root / "chalicelib").rglob("__pycache__"):
         shutil.rmtree(folder)
     config = CLIFactory(str(root), environ=os.environ).create_config_obj(stage)
@@ -86,25 +88,23 @@ def bundle(root: Path, stage: str) -> Path:
     packager = LambdaDeploymentPackager(system, builder, UI(sys.stderr, sys.stderr), architecture)
     version = config.lambda_python_version
     former = Path(packager.deployment_package_filename(str(root), version))
-    if former.exists() and comment(former) != made_from:
+    if former.exists() and read_comment(former) != made_from:
         former.unlink()
     made = Path(packager.create_deployment_package(str(root), version))
     trim(made, made_from)
     return made
 
 
-def comment(package: Path) -> bytes:
-    """Return a zip's comment: the SHA-256 of the lock that its libraries are from."""
+def read_comment(package: Path) -> bytes:
+    """Return a zip's comment: the SHA-256 of the lock of its libraries."""
     with ZipFile(package) as zipped:
         return zipped.comment
 
 
 def trim(package: Path, made_from: bytes = b"") -> None:
-    """Leave out of a zip what is unused, bundle its pages, and put bytecode beside what is left.
+    """Remove unused files from a zip, bundle its pages and add bytecode. Idempotent.
 
-    Run again it changes nothing.
-
-    The bytecode is never checked against its source: nobody changes either in the package.
+    Python does not check the bytecode against the source, because neither changes inside a package.
     """
     with tempfile.TemporaryDirectory() as folder:
         with ZipFile(package) as whole:
@@ -128,8 +128,8 @@ def trim(package: Path, made_from: bytes = b"") -> None:
         finished.replace(package)
 
 
-def contents(package: Path) -> dict[str, int]:
-    """Say what a package holds at its top, in compressed bytes, largest first."""
+def list_contents(package: Path) -> dict[str, int]:
+    """Return the compressed size of each top-level name of a package, largest first."""
     sizes: Counter[str] = Counter()
     with ZipFile(package) as zipped:
         for info in zipped.infolist():

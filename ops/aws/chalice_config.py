@@ -1,8 +1,8 @@
-"""Writes what Chalice reads: a stage's part of `.chalice/config.json`, and the policies of its functions.
+"""Write the files that Chalice reads: a stage's part of `.chalice/config.json` and the functions' policies.
 
-The dev stage is the pattern of every other: a stage that is not there yet is a copy of it, and its policies
-(`policy-<function>-<stage>.json`) are copies of dev's, each time the stage is provisioned, with the stage's
-name in place of dev's. What else stands in a stage's part is its owner's.
+The stage dev is the template of all others. A new stage is created as a copy of dev. Its policies
+(`policy-<function>-<stage>.json`) are copied from dev each time the stage is provisioned, with the stage's
+name instead of dev's. Other values in a stage's part are never changed.
 """
 
 from __future__ import annotations
@@ -19,65 +19,70 @@ import click
 
 PATTERN = "dev"
 CONFIG = Path(".chalice") / "config.json"
-FLAT = 4  # levels down is what a function of a stage has
+FLAT = 4  # the depth at which a function's settings are written on one line
 RECORDED = {
     "HUBBUB_TABLE": "table",
     "HUBBUB_STREAM_ARN": "stream_arn",
     "HUBBUB_QUEUE_NAME": "queue_name",
     "HUBBUB_QUEUE_URL": "queue_url",
 }
-"""The variables that provisioning records, and the setting that each is."""
+"""The variables that provisioning records, and their settings."""
 PARTITION = re.compile(r"\barn:aws(?:-[a-z]+)*:")
 SOCKET = "HUBBUB_SOCKET"
-"""The variable that a deploy records: where the sockets are, which the page asks for."""
+"""The variable that a deploy records: the address of the WebSocket API, which the page needs."""
 
 
 def read(root: Path) -> dict[str, Any]:
-    """Read the configuration; ClickException for a file that is none."""
+    """Read the configuration.
+
+    Raises: ClickException when it cannot be read.
+    """
     try:
         config: dict[str, Any] = json.loads((root / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise click.ClickException(f"{root / CONFIG}: it cannot be read ({error})") from None
+        raise click.ClickException(f"{root / CONFIG}: cannot be read ({error})") from None
     return config
 
 
-def ensure(root: Path, stage: str) -> bool:
-    """Make a stage from dev's unless there is one, and its policies from dev's; tell whether it was made.
+def ensure_stage(root: Path, stage: str) -> bool:
+    """Create a stage as a copy of dev unless it exists, and copy dev's policies. Return whether it is new.
 
-    A function that dev has and an older stage has not is added to it. The local stage is never deployed.
+    A function that only dev has is added to an older stage.
+
+    Raises: ClickException for the local stage, which is never deployed.
     """
     if stage == "local":
-        raise click.ClickException("the local stage runs on one machine (make run): it is not deployed")
+        raise click.ClickException("the local stage cannot be deployed; start it with make run")
     if stage == PATTERN:
         return False
     config = read(root)
     stages, pattern = config["stages"], config["stages"][PATTERN]
     is_new = stage not in stages
-    mine = stages.setdefault(stage, renamed(unrecorded(pattern), stage))
+    mine = stages.setdefault(stage, rename_stage(without_recorded(pattern), stage))
     functions = mine.setdefault("lambda_functions", {})
-    for name, settings in renamed(pattern["lambda_functions"], stage).items():
+    for name, settings in rename_stage(pattern["lambda_functions"], stage).items():
         functions.setdefault(name, settings)
-        functions[name]["iam_policy_file"] = own = policy_of(settings["iam_policy_file"], stage)
+        functions[name]["iam_policy_file"] = own = policy_file(settings["iam_policy_file"], stage)
         text = (root / ".chalice" / pattern["lambda_functions"][name]["iam_policy_file"]).read_text()
-        replace(root / ".chalice" / own, renamed(text, stage))
-    replace(root / CONFIG, written(config))
+        write_atomically(root / ".chalice" / own, rename_stage(text, stage))
+    write_atomically(root / CONFIG, format_config(config))
     return is_new
 
 
-def localize(root: Path, stage: str, partition: str) -> None:
+def localize_policies(root: Path, stage: str, partition: str) -> None:
     """Write a stage's policies for a partition: aws, aws-cn (China) or aws-us-gov (GovCloud).
 
-    An ARN of another partition names nothing, and IAM refuses a policy that has one. The policies of dev are
-    the pattern of the others, so a stage that is made anew needs this after `ensure`.
+    IAM refuses a policy with an ARN of another partition. `ensure_stage` copies dev's policies, so this must
+    be called after it.
     """
     folder = root / ".chalice"
     for settings in read(root)["stages"][stage].get("lambda_functions", {}).values():
         path = folder / settings["iam_policy_file"]
-        replace(path, PARTITION.sub(f"arn:{partition}:", path.read_text(encoding="utf-8")))
+        write_atomically(path, PARTITION.sub(f"arn:{partition}:", path.read_text(encoding="utf-8")))
 
 
-def record(root: Path, stage: str, values: Mapping[str, str]) -> bool:
-    """Set variables in a stage's part, an empty one is taken out; tell whether anything changed."""
+def record_variables(root: Path, stage: str, values: Mapping[str, str]) -> bool:
+    """Set variables of a stage, and remove those with empty values. Return whether anything changed."""
     config = read(root)
     variables = config["stages"][stage].setdefault("environment_variables", {})
     before = dict(variables)
@@ -88,28 +93,27 @@ def record(root: Path, stage: str, values: Mapping[str, str]) -> bool:
             variables.pop(name, None)
     if variables == before:
         return False
-    replace(root / CONFIG, written(config))
+    write_atomically(root / CONFIG, format_config(config))
     return True
 
 
-def unrecorded(part: dict[str, Any]) -> dict[str, Any]:
-    """Copy a stage's part without what belongs to its own account: its sites, its stream, its queue."""
-    own = {*RECORDED, SOCKET}
+def without_recorded(part: dict[str, Any]) -> dict[str, Any]:
+    """Copy a stage's part without the values of its own account: sites, stream and queue."""
     own = {*RECORDED, SOCKET}
     variables = {n: value for n, value in part["environment_variables"].items() if n not in own}
     return {**part, "environment_variables": {**variables, "HUBBUB_SITES": ""}}
 
 
-def renamed(node: Any, stage: str) -> Any:
-    """Copy JSON, or its text, with dev's names replaced by the stage's.
+def rename_stage(node: Any, stage: str) -> Any:
+    """Copy JSON data or text, and replace dev's names by the stage's.
 
-    >>> renamed({"HUBBUB_STAGE": "dev", "Resource": "arn:aws:sqs:*:*:hubbub-dev-views"}, "prod")
+    >>> rename_stage({"HUBBUB_STAGE": "dev", "Resource": "arn:aws:sqs:*:*:hubbub-dev-views"}, "prod")
     {'HUBBUB_STAGE': 'prod', 'Resource': 'arn:aws:sqs:*:*:hubbub-prod-views'}
     """
     if isinstance(node, dict):
-        return {key: renamed(value, stage) for key, value in node.items()}
+        return {key: rename_stage(value, stage) for key, value in node.items()}
     if isinstance(node, list):
-        return [renamed(value, stage) for value in node]
+        return [rename_stage(value, stage) for value in node]
     if not isinstance(node, str):
         return node
     if node == PATTERN:
@@ -117,30 +121,30 @@ def renamed(node: Any, stage: str) -> Any:
     return node.replace(f"hubbub-{PATTERN}", f"hubbub-{stage}").replace(f"/{PATTERN}/", f"/{stage}/")
 
 
-def policy_of(file: str, stage: str) -> str:
-    """Name a stage's own copy of one of dev's policies.
+def policy_file(file: str, stage: str) -> str:
+    """Return the file name of a stage's copy of a policy of dev.
 
-    >>> policy_of("policy-api.json", "prod")
+    >>> policy_file("policy-api.json", "prod")
     'policy-api-prod.json'
     """
     return f"{file.removesuffix('.json').removesuffix(f'-{stage}')}-{stage}.json"
 
 
-def written(config: Mapping[str, Any]) -> str:
-    """Write the configuration as it is kept: two blanks a level, a function's settings on one line."""
-    return _written(config, 0) + "\n"
+def format_config(config: Mapping[str, Any]) -> str:
+    """Format the configuration with two spaces per level and a function's settings on one line."""
+    return _format_node(config, 0) + "\n"
 
 
-def _written(node: Any, depth: int) -> str:
+def _format_node(node: Any, depth: int) -> str:
     if not isinstance(node, dict) or not node or depth == FLAT:
         return json.dumps(node, ensure_ascii=False)
     blanks = "  " * depth
-    lines = [f"{blanks}  {json.dumps(key)}: {_written(value, depth + 1)}" for key, value in node.items()]
+    lines = [f"{blanks}  {json.dumps(key)}: {_format_node(value, depth + 1)}" for key, value in node.items()]
     return "{\n" + ",\n".join(lines) + f"\n{blanks}}}"
 
 
-def replace(path: Path, text: str) -> None:
-    """Put a file in the place of another, whole or not at all; the same text is left as it stands."""
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file atomically, unless it already has this text."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")

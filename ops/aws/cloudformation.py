@@ -1,4 +1,4 @@
-"""CloudFormation, a change set at a time: what would change is known before anything does."""
+"""Change stacks with CloudFormation change sets, which can be inspected before they are executed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from botocore.exceptions import ClientError
 
-from ops.waiting import until
+from ops.waiting import wait_until
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 Kind = Literal["CREATE", "UPDATE", "IMPORT"]
 Template = dict[str, Any]
 
-PATIENCE = 3600.0  # seconds: an index of a large table takes its time
+TIMEOUT = 3600.0  # seconds: creating an index of a large table takes long
 PAUSE = 0.5
 NOTHING = ("didn't contain changes", "No updates are to be performed")
-"""What CloudFormation gives as the reason why a change set without a change has failed."""
+"""The reasons that CloudFormation returns for a change set without changes."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a change set does to one resource.
+    """The change of one resource.
 
-    `replacement` is True, False or Conditional, as CloudFormation writes it; `causes` are the properties for
-    which it may be replaced.
+    `replacement` is CloudFormation's True, False or Conditional. `causes` are the properties that may cause a
+    replacement.
     """
 
     action: str
@@ -50,11 +50,12 @@ class ChangeSet:
     changes: tuple[Change, ...]
 
 
-def find(client: CloudFormationClient, name: str) -> dict[str, Any] | None:
-    """Describe a stack; None when there is none, or none but the shell of a change set never executed.
+def find_stack(client: CloudFormationClient, name: str) -> dict[str, Any] | None:
+    """Describe a stack; None if it does not exist or is only the shell of a change set never executed.
 
-    A stack that could not be created, and of which nothing is left but its name, is deleted first. Raises
-    ClickException for one that is being changed, or whose rollback failed.
+    A stack whose creation was rolled back has no resources and is deleted first.
+
+    Raises: ClickException for a stack that is being changed or whose rollback failed.
     """
     try:
         found: Any = client.describe_stacks(StackName=name)["Stacks"][0]
@@ -70,13 +71,13 @@ def find(client: CloudFormationClient, name: str) -> dict[str, Any] | None:
         return None
     if not status.endswith("_COMPLETE"):
         raise click.ClickException(
-            f"the stack {name} is {status}: wait for it, or mend it, and run this again"
+            f"the stack {name} is {status}; wait until it is stable or repair it, then run this again"
         )
     return dict(found)
 
 
-def resources(client: CloudFormationClient, name: str) -> dict[str, str]:
-    """Name the resources of a stack, each with its physical id."""
+def list_resources(client: CloudFormationClient, name: str) -> dict[str, str]:
+    """Return the physical id of each resource of a stack."""
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
     return {
         one["LogicalResourceId"]: one.get("PhysicalResourceId", "")
@@ -85,19 +86,19 @@ def resources(client: CloudFormationClient, name: str) -> dict[str, str]:
     }
 
 
-def propose(
+def create_change_set(
     client: CloudFormationClient,
     name: str,
     template: Template,
     parameters: Mapping[str, str],
     imports: Sequence[Any] = (),
 ) -> ChangeSet | None:
-    """Make a change set, and wait for it; None when it has no changes.
+    """Create a change set and wait until it can be executed; None if it has no changes.
 
-    A parameter that is not given keeps the value that the stack has, or has its default. With `imports` the
-    change set takes resources that exist into the stack.
+    A parameter that is not given keeps its value, or gets its default in a new stack. With `imports` the
+    change set imports existing resources into the stack.
     """
-    stack = find(client, name)
+    stack = find_stack(client, name)
     kind: Kind = "IMPORT" if imports else "UPDATE" if stack else "CREATE"
     before = {one["ParameterKey"] for one in (stack or {}).get("Parameters", ())}
     values: list[Any] = [
@@ -112,26 +113,24 @@ def propose(
         StackName=name,
         ChangeSetName=f"provision-{time.time_ns()}",
         ChangeSetType=kind,
-        TemplateBody=json.dumps(
-            template, separators=(",", ":")
-        ),  # without comments: 51,200 bytes is the limit
+        TemplateBody=json.dumps(template, separators=(",", ":")),  # compact: the limit is 51,200 bytes
         Parameters=values,
         **options,
     )["Id"]
-    found: dict[str, Any] = until(
-        lambda: _described(client, id) or {}, f"the change set of {name}", PATIENCE, PAUSE
+    found: dict[str, Any] = wait_until(
+        lambda: _described(client, id) or {}, f"the change set of {name}", TIMEOUT, PAUSE
     )
     if found["Status"] == "FAILED":
         client.delete_change_set(ChangeSetName=id)
-        reason = found.get("StatusReason", "it says no reason")
+        reason = found.get("StatusReason", "no reason given")
         if any(words in reason for words in NOTHING):
             return None
-        raise click.ClickException(f"CloudFormation refuses the change set of {name}: {reason}")
+        raise click.ClickException(f"CloudFormation refused the change set of {name}: {reason}")
     return ChangeSet(name, id, kind, tuple(_change(one["ResourceChange"]) for one in found["Changes"]))
 
 
 def _described(client: CloudFormationClient, id: str) -> dict[str, Any] | None:
-    """Describe a change set with all its changes; None while it is made."""
+    """Describe a change set with all its changes; None while it is being created."""
     found: Any = client.describe_change_set(ChangeSetName=id)
     if found["Status"] not in ("CREATE_COMPLETE", "FAILED"):
         return None
@@ -155,11 +154,14 @@ def _change(found: Mapping[str, Any]) -> Change:
 
 
 def execute(client: CloudFormationClient, change_set: ChangeSet) -> None:
-    """Execute a change set, and wait for its end; ClickException says what failed, and why."""
+    """Execute a change set and wait until the stack is stable.
+
+    Raises: ClickException with the failed resources and the reasons.
+    """
     begun = time.time()
     client.execute_change_set(ChangeSetName=change_set.id)
-    until(lambda: _is_executed(client, change_set), f"the stack {change_set.stack}", PATIENCE, PAUSE)
-    status = until(lambda: _settled(client, change_set.stack), change_set.stack, PATIENCE, PAUSE)
+    wait_until(lambda: _is_executed(client, change_set), f"the stack {change_set.stack}", TIMEOUT, PAUSE)
+    status = wait_until(lambda: _stable_status(client, change_set.stack), change_set.stack, TIMEOUT, PAUSE)
     if status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"):
         raise click.ClickException(
             f"{change_set.stack}: {status}{_failures(client, change_set.stack, begun)}"
@@ -167,25 +169,25 @@ def execute(client: CloudFormationClient, change_set: ChangeSet) -> None:
 
 
 def discard(client: CloudFormationClient, change_set: ChangeSet) -> None:
-    """Delete a change set that will not be executed, and the empty stack that came with it."""
+    """Delete a change set, and the empty stack that was created with it."""
     client.delete_change_set(ChangeSetName=change_set.id)
-    if find(client, change_set.stack) is None:
+    if find_stack(client, change_set.stack) is None:
         delete(client, change_set.stack)
 
 
 def delete(client: CloudFormationClient, name: str) -> None:
-    """Delete a stack, and wait for its end; what the template retains stays. None there is no harm."""
+    """Delete a stack, if it exists, and wait until it is deleted. Retained resources are kept."""
     begun = time.time()
     client.delete_stack(StackName=name)
-    status = until(
-        lambda: (now := _settled(client, name)).startswith("DELETE_") and now, name, PATIENCE, PAUSE
+    status = wait_until(
+        lambda: (now := _stable_status(client, name)).startswith("DELETE_") and now, name, TIMEOUT, PAUSE
     )
     if status != "DELETE_COMPLETE":
         raise click.ClickException(f"{name}: {status}{_failures(client, name, begun)}")
 
 
 def _is_executed(client: CloudFormationClient, change_set: ChangeSet) -> bool:
-    """Tell whether a change set has been executed: right after the call its stack may look as before."""
+    """Return whether a change set has been executed. Its stack may not show this right after the call."""
     try:
         found = client.describe_change_set(ChangeSetName=change_set.id)
     except client.exceptions.ChangeSetNotFoundException:
@@ -193,8 +195,8 @@ def _is_executed(client: CloudFormationClient, change_set: ChangeSet) -> bool:
     return found["ExecutionStatus"] in ("EXECUTE_COMPLETE", "EXECUTE_FAILED", "OBSOLETE")
 
 
-def _settled(client: CloudFormationClient, name: str) -> str:
-    """Answer the status of a stack that nothing changes any more; empty while something does."""
+def _stable_status(client: CloudFormationClient, name: str) -> str:
+    """Return the status of a stable stack; empty while the stack is changing."""
     try:
         status: str = client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
     except ClientError as error:
@@ -205,7 +207,7 @@ def _settled(client: CloudFormationClient, name: str) -> str:
 
 
 def _failures(client: CloudFormationClient, name: str, since: float) -> str:
-    """Say which resources failed since an instant, and why, first things first."""
+    """Return the resources that failed since a time and the reasons, oldest first."""
     events = client.describe_stack_events(StackName=name)["StackEvents"]
     reasons = [
         f"\n  {one['LogicalResourceId']}: {one.get('ResourceStatusReason', one['ResourceStatus'])}"

@@ -1,4 +1,4 @@
-"""Deploys a stage with the Chalice CLI, does what it leaves undone, and takes everything away again."""
+"""Deploy a stage with the Chalice CLI, configure what Chalice does not, and delete a stage."""
 
 from __future__ import annotations
 
@@ -18,51 +18,56 @@ from ops.aws import chalice_config
 
 CHALICE = (sys.executable, "-c", "from chalice.cli import main; main()")
 LOGS = "/aws/lambda/"
-ENOUGH = 100  # functions at once; a new account may have 10
+MIN_CONCURRENCY = 100  # concurrent executions; a new account may have 10
 
 
 class Urls(NamedTuple):
-    """Where a stage's calls and sockets go."""
+    """The URLs of a stage's REST API and WebSocket API."""
 
     rest: str
     socket: str
 
 
-def chalice(root: Path, *arguments: str) -> None:
-    """Run a command of Chalice in the project; ClickException when it fails, which it has explained itself.
+def run_chalice(root: Path, *arguments: str) -> None:
+    """Run a Chalice command in the project.
 
-    It reads the stage's variables by itself: what this process has of them is of before.
+    Chalice reads the stage's variables itself, so this process's variables, which may be outdated, are
+    removed.
+
+    Raises: ClickException when the command fails. Chalice has printed the reason.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # it would package the bytecode as code of ours
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Chalice would package bytecode as source
     sys.stdout.flush()
     done = subprocess.run([*CHALICE, *arguments], cwd=root, env=environment, check=False)  # noqa: S603 (our own arguments)
     if done.returncode:
-        raise click.ClickException(f"chalice {' '.join(arguments)} failed: run it again when it is mended")
+        raise click.ClickException(
+            f"chalice {' '.join(arguments)} failed; correct the cause and run this again"
+        )
 
 
-def record_of(root: Path, stage: str) -> Path:
-    """Name the file in which Chalice writes down what it has deployed."""
+def record_path(root: Path, stage: str) -> Path:
+    """Return the path of Chalice's record of deployed resources."""
     return root / ".chalice" / "deployed" / f"{stage}.json"
 
 
-def deployed(root: Path, stage: str) -> list[dict[str, Any]]:
-    """Read what Chalice has deployed; nothing when it never has."""
-    path = record_of(root, stage)
+def read_record(root: Path, stage: str) -> list[dict[str, Any]]:
+    """Read Chalice's record of deployed resources; empty if there is none."""
+    path = record_path(root, stage)
     return list(json.loads(path.read_text(encoding="utf-8"))["resources"]) if path.exists() else []
 
 
-def forget(root: Path, stage: str, mapping: str) -> None:
-    """Take a mapping that was deleted out of Chalice's record, so that the next deploy makes another."""
-    path = record_of(root, stage)
+def forget_mapping(root: Path, stage: str, mapping: str) -> None:
+    """Remove a deleted mapping from Chalice's record, so that the next deploy creates a new one."""
+    path = record_path(root, stage)
     if path.exists():
         record = json.loads(path.read_text(encoding="utf-8"))
         record["resources"] = [one for one in record["resources"] if one.get("event_uuid") != mapping]
-        chalice_config.replace(path, json.dumps(record, indent=2) + "\n")
+        chalice_config.write_atomically(path, json.dumps(record, indent=2) + "\n")
 
 
-def functions(root: Path, stage: str) -> list[str]:
-    """Name the functions of a stage, as Chalice does."""
+def list_functions(root: Path, stage: str) -> list[str]:
+    """Return the names that Chalice gives to the functions of a stage."""
     config = chalice_config.read(root)
     names = config["stages"][stage]["lambda_functions"]
     app = f"{config['app_name']}-{stage}"
@@ -70,29 +75,31 @@ def functions(root: Path, stage: str) -> list[str]:
 
 
 def check_record(functions_of: Any, root: Path, stage: str) -> None:
-    """Raise ClickException when the stage is deployed and Chalice has no record of it here.
+    """Raise ClickException when the stage is deployed but Chalice has no record of it here.
 
-    It would make a second API beside the first, and could delete neither.
+    Without the record, Chalice would create a second API and could delete neither.
     """
-    if deployed(root, stage):
+    if read_record(root, stage):
         return
-    for name in functions(root, stage):
+    for name in list_functions(root, stage):
         with contextlib.suppress(functions_of.exceptions.ResourceNotFoundException):
             functions_of.get_function_configuration(FunctionName=name)
             raise click.ClickException(
-                f"{name} is deployed, and not from here: bring {record_of(root, stage).name} from where it "
-                f"is to .chalice/deployed/ first"
+                f"{name} was deployed from another directory; copy its .chalice/deployed/"
+                f"{record_path(root, stage).name} here first"
             )
 
 
-def urls(root: Path, stage: str, endpoint: str = "") -> Urls:
-    """Say where the stage answers; on an engine at `endpoint`, by the paths that it has for it.
+def find_urls(root: Path, stage: str, endpoint: str = "") -> Urls:
+    """Return the URLs of a deployed stage, or those of an engine at `endpoint`.
 
-    ClickException when the stage is not deployed.
+    Raises: ClickException when the stage is not deployed.
     """
-    found = {one["resource_type"]: one for one in deployed(root, stage)}
+    found = {one["resource_type"]: one for one in read_record(root, stage)}
     if not {"rest_api", "websocket_api"} <= set(found):
-        raise click.ClickException(f"{stage} is not deployed from here: there is no {record_of(root, stage)}")
+        raise click.ClickException(
+            f"{stage} is not deployed from here: {record_path(root, stage)} does not exist"
+        )
     rest, socket = found["rest_api"], found["websocket_api"]
     if endpoint:
         base = f"{endpoint.rstrip('/')}/_aws/execute-api"
@@ -104,36 +111,35 @@ def urls(root: Path, stage: str, endpoint: str = "") -> Urls:
     return Urls(rest["rest_api_url"].rstrip("/"), socket["websocket_api_url"].rstrip("/"))
 
 
-def rest_stage(root: Path, stage: str) -> tuple[str, str]:
-    """Return the id of a stage's REST API, and the name of the API's own stage."""
-    [api] = [one for one in deployed(root, stage) if one["resource_type"] == "rest_api"]
+def find_rest_stage(root: Path, stage: str) -> tuple[str, str]:
+    """Return the id of a stage's REST API and the name of the API's own stage."""
+    [api] = [one for one in read_record(root, stage) if one["resource_type"] == "rest_api"]
     return str(api["rest_api_id"]), str(api["rest_api_url"].rstrip("/").rpartition("/")[2])
 
 
-def concurrency_warning(functions_of: Any) -> str:
-    """Say that an account may run too few functions at once; empty when it may run enough.
+def check_concurrency(functions_of: Any) -> str:
+    """Return a warning if the account's quota of concurrent executions is too low; empty otherwise.
 
-    A new account's quota may be 10 concurrent executions, shared by all its functions: one page view can use
-    them all. Source: AWS Lambda Developer Guide, Lambda quotas. An account that may not read its settings is
-    not warned.
+    The quota of a new account may be 10, shared by all its functions, and one page view can use them all.
+    Source: AWS Lambda Developer Guide, Lambda quotas. There is no warning without permission to read it.
     """
     try:
         limit = int(functions_of.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
     except (ClientError, KeyError):
         return ""
-    if limit >= ENOUGH:
+    if limit >= MIN_CONCURRENCY:
         return ""
     return (
-        f"this account may run {limit} functions at once, fewer than {ENOUGH}: visitors will get 503 or 429. "
-        "Ask for more in Service Quotas: AWS Lambda, Concurrent executions"
+        f"this account's quota is {limit} concurrent executions, less than {MIN_CONCURRENCY}; visitors will "
+        "get 503 or 429. Request an increase in Service Quotas: AWS Lambda, Concurrent executions"
     )
 
 
-def keep_logs(logs: Any, names: list[str], days: int) -> Iterator[str]:
-    """Let the functions' logs expire after so many days; name those for which that was not so.
+def set_log_retention(logs: Any, names: list[str], days: int) -> Iterator[str]:
+    """Set the retention of the functions' logs. Yield the functions whose retention has changed.
 
-    Chalice's own setting names the wrong log group for the REST function, and a group that Lambda makes by
-    itself keeps its lines for ever.
+    Chalice's own setting uses the wrong log group for the REST function, and a group that Lambda creates
+    keeps its lines for ever.
     """
     for name in names:
         group = LOGS + name
@@ -151,10 +157,9 @@ def keep_logs(logs: Any, names: list[str], days: int) -> Iterator[str]:
 def delete_data(
     client: Callable[[str], Any], table: str, queues: list[str], secret: str, names: list[str]
 ) -> None:
-    """Delete the table, the queues, the secret and the functions' logs of a stage. There is no undo.
+    """Delete the table, the queues, the secret and the functions' logs of a stage. This cannot be undone.
 
-    Of a table with point-in-time recovery DynamoDB itself keeps a backup for 35 days. What is not there is no
-    harm.
+    DynamoDB keeps a backup of a table with point-in-time recovery for 35 days. Missing resources are ignored.
     """
     dynamodb, sqs, ssm, logs = client("dynamodb"), client("sqs"), client("ssm"), client("logs")
     patience: Any = {"Delay": 2, "MaxAttempts": 90}

@@ -1,9 +1,9 @@
-"""The event source mappings: what Lambda reads for which function, and what becomes of a failure.
+"""Configure the event source mappings: the stream and the queue that Lambda reads for each function.
 
-`chalice deploy` makes a mapping and sets its batch size. All else that a mapping needs stands in
-`.chalice/gateway.yaml`, where `ops package` has it from too; here it is given to the mappings that are there.
-Chalice keeps a mapping for as long as its own record names the same stream, so one that was left behind on an
-old stream is found here, and deleted before the next deploy makes its successor.
+`chalice deploy` creates a mapping and sets its batch size. All other settings are in `.chalice/gateway.yaml`,
+which `ops package` uses too. This module applies them to existing mappings. Chalice keeps a mapping as long
+as its own record has the same stream, so a mapping on a former stream is detected here and deleted before the
+next deploy creates a new one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from ops.aws import provision
-from ops.waiting import until
+from ops.waiting import wait_until
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 GATEWAY = Path(__file__).parents[2] / ".chalice" / "gateway.yaml"
 SOURCES = {"apply": ("Apply", "Stream"), "push": ("Push", "Stream"), "write_views": ("WriteViews", "Queue")}
-"""The functions that read a source: each with its name in the template, and the property of its source."""
+"""The functions with an event source: their names in the template and the property of the source."""
 
-LEFT = "not its source any more"
-PATIENCE = 300.0  # seconds until a mapping that was just made or changed can be changed again
+STALE = "which is no longer its source"
+TIMEOUT = 300.0  # seconds until a new or changed mapping can be changed again
 
 
-class Wanted(NamedTuple):
-    """A mapping as it should be."""
+class Mapping(NamedTuple):
+    """The expected settings of a mapping."""
 
     function: str
     source: str
@@ -39,23 +39,23 @@ class Wanted(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """What is wrong with the mappings of a function; `id` is empty where one is missing."""
+    """A problem with a mapping of a function. `id` is empty for a missing mapping."""
 
     function: str
     id: str
     problem: str
 
 
-def wanted(clients: provision.Clients, stage: str) -> list[Wanted]:
-    """Say which mappings a stage should have, on the stream and the queue that are there now."""
-    found = provision.find(clients, stage)
+def expect_mappings(clients: provision.Clients, stage: str) -> list[Mapping]:
+    """Return the expected mappings of a stage on its current stream and queue."""
+    found = provision.find_resources(clients, stage)
     failures = clients.sqs.get_queue_url(QueueName=f"hubbub-{stage}-stream-failures")["QueueUrl"]
-    queue_arn, failures_arn = (arn(clients.sqs, url) for url in (found.queue_url, failures))
-    return expected(stage, found.stream_arn, queue_arn, failures_arn)
+    queue_arn, failures_arn = (find_queue_arn(clients.sqs, url) for url in (found.queue_url, failures))
+    return expect_mappings_on(stage, found.stream_arn, queue_arn, failures_arn)
 
 
-def expected(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> list[Wanted]:
-    """Say which mappings a stage should have, on the sources that are given."""
+def expect_mappings_on(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> list[Mapping]:
+    """Return the expected mappings of a stage on the given sources."""
     template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
     sources = {"Stream": stream_arn, "Queue": queue_arn}
     arns = {"StreamFailures": failures_arn}
@@ -66,66 +66,66 @@ def expected(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> 
         if "DestinationConfig" in settings:
             target = settings["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0]
             settings["DestinationConfig"] = {"OnFailure": {"Destination": arns[target]}}
-        mappings.append(Wanted(f"hubbub-{stage}-{function}", sources[source], settings))
+        mappings.append(Mapping(f"hubbub-{stage}-{function}", sources[source], settings))
     return mappings
 
 
-def arn(client: SQSClient, url: str) -> str:
-    """Look up a queue's ARN."""
+def find_queue_arn(client: SQSClient, url: str) -> str:
+    """Return a queue's ARN."""
     return client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
 
 
-def drift(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
-    """Compare what is there with what should be; empty when nothing is wrong. Changes nothing."""
+def find_drift(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
+    """Return the differences between the existing and the expected mappings, without changes."""
     found = []
     for one in mappings:
-        there = _of(client, one.function)
+        there = _list_mappings(client, one.function)
         found += [
-            Drift(one.function, it["UUID"], f"it reads {it['EventSourceArn']}, {LEFT}")
+            Drift(one.function, it["UUID"], f"reads {it['EventSourceArn']}, {STALE}")
             for it in there
             if it["EventSourceArn"] != one.source
         ]
         own = [it for it in there if it["EventSourceArn"] == one.source]
         if not own:
-            found.append(Drift(one.function, "", f"it has no mapping on {one.source}"))
+            found.append(Drift(one.function, "", f"no mapping on {one.source}"))
         for it in own:
             found += [
-                Drift(one.function, it["UUID"], f"{name} is not as it should be")
-                for name in _off(it, one.settings)
+                Drift(one.function, it["UUID"], f"{name} is misconfigured")
+                for name in _differing_settings(it, one.settings)
             ]
             if it["State"] not in ("Enabled", "Creating", "Enabling", "Updating"):
-                found.append(Drift(one.function, it["UUID"], f"it is {it['State']}"))
+                found.append(Drift(one.function, it["UUID"], f"state {it['State']}"))
     return found
 
 
-def release(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
-    """Delete the mappings on sources that are no more, and name them."""
-    found = [one for one in drift(client, mappings) if one.problem.endswith(LEFT)]
+def delete_stale(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
+    """Delete the mappings on former sources, and return them."""
+    found = [one for one in find_drift(client, mappings) if one.problem.endswith(STALE)]
     for one in found:
-        _settle(client, one.id)
+        _wait_until_stable(client, one.id)
         client.delete_event_source_mapping(UUID=one.id)
-        _settle(client, one.id)
+        _wait_until_stable(client, one.id)
     return found
 
 
-def tune(client: LambdaClient, mappings: Sequence[Wanted]) -> list[Drift]:
-    """Give each mapping its settings; name those that had others. Again is no harm."""
+def configure(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
+    """Apply the settings of each mapping, and return the changed ones. Idempotent."""
     changed = []
     for one in mappings:
-        for it in _of(client, one.function):
-            off = _off(it, one.settings) if it["EventSourceArn"] == one.source else []
+        for it in _list_mappings(client, one.function):
+            off = _differing_settings(it, one.settings) if it["EventSourceArn"] == one.source else []
             if off:
-                _settle(client, it["UUID"])
+                _wait_until_stable(client, it["UUID"])
                 client.update_event_source_mapping(
                     UUID=it["UUID"], **{name: one.settings[name] for name in off}
                 )
-                _settle(client, it["UUID"])
+                _wait_until_stable(client, it["UUID"])
                 changed.append(Drift(one.function, it["UUID"], ", ".join(off)))
     return changed
 
 
-def _of(client: LambdaClient, function: str) -> list[Any]:
-    """List a function's mappings; none for a function that is not there."""
+def _list_mappings(client: LambdaClient, function: str) -> list[Any]:
+    """Return a function's mappings; none for a function that does not exist."""
     try:
         pages = client.get_paginator("list_event_source_mappings").paginate(FunctionName=function)
         return [one for page in pages for one in page["EventSourceMappings"] if one["State"] != "Deleting"]
@@ -133,25 +133,27 @@ def _of(client: LambdaClient, function: str) -> list[Any]:
         return []
 
 
-def _off(mapping: Any, settings: dict[str, Any]) -> list[str]:
-    """Name the settings in which a mapping differs."""
-    return [name for name, value in settings.items() if _plain(mapping.get(name)) != _plain(value)]
+def _differing_settings(mapping: Any, settings: dict[str, Any]) -> list[str]:
+    """Return the names of the settings in which a mapping differs."""
+    return [name for name, value in settings.items() if _normalized(mapping.get(name)) != _normalized(value)]
 
 
-def _plain(value: Any) -> Any:
-    """Write a setting so that two notations of it are equal: a pattern as what it says, nothing as None."""
+def _normalized(value: Any) -> Any:
+    """Normalize a setting: parse patterns, and replace empty values by None."""
     if isinstance(value, dict):
         inner = {
-            key: json.loads(part) if key == "Pattern" else _plain(part) for key, part in value.items() if part
+            key: json.loads(part) if key == "Pattern" else _normalized(part)
+            for key, part in value.items()
+            if part
         }
         return inner or None
     if isinstance(value, list):
-        return [_plain(part) for part in value] or None
+        return [_normalized(part) for part in value] or None
     return value
 
 
-def _settle(client: LambdaClient, id: str) -> None:
-    """Wait until a mapping can be changed: Lambda refuses it while it is still busy with the last change."""
+def _wait_until_stable(client: LambdaClient, id: str) -> None:
+    """Wait until a mapping can be changed. Lambda refuses changes while one is in progress."""
 
     def is_settled() -> bool:
         try:
@@ -159,4 +161,4 @@ def _settle(client: LambdaClient, id: str) -> None:
         except client.exceptions.ResourceNotFoundException:
             return True
 
-    until(is_settled, f"the mapping {id} is ready", PATIENCE)
+    wait_until(is_settled, f"the mapping {id} is ready", TIMEOUT)

@@ -1,10 +1,11 @@
-"""The limit of requests from one address: a web ACL of AWS WAF, and the REST API that it is for.
+"""Associate the WAF web ACL that limits requests per address with the REST API.
 
-`.chalice/resources.yaml` makes the web ACL. The stack of `ops package` associates it with its API; `ops
-deploy` associates it here with the API that Chalice has made. WAF refuses to delete a web ACL that is still
-associated, so it is dissociated first.
+`.chalice/resources.yaml` creates the web ACL. The stack of `ops package` associates it with its API, and `ops
+deploy` uses this module to associate it with the API that Chalice has created. WAF refuses to delete an
+associated web ACL, so it is dissociated first.
 
-AWS WAF inspects REST APIs and not WebSocket APIs: AWS WAF Developer Guide, resources that can be protected.
+AWS WAF inspects REST APIs but not WebSocket APIs. Source: AWS WAF Developer Guide, resources that can be
+protected.
 """
 
 from __future__ import annotations
@@ -14,42 +15,42 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from ops.aws import cloudformation
-from ops.waiting import until
+from ops.waiting import wait_until
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
 
 KIND = "AWS::WAFv2::WebACL"
 OUTPUT = "AddressLimitsArn"
-PATIENCE = 120.0  # seconds until a web ACL or a stage that was just made can be associated
+TIMEOUT = 120.0  # seconds until a new web ACL or a new stage can be associated
 UNKNOWN = "WAFNonexistentItemException"
 NOT_YET = {UNKNOWN, "WAFUnavailableEntityException"}
-"""What WAF answers about a web ACL or a resource that was made a moment ago."""
+"""The errors of WAF for a web ACL or a resource that was just created."""
 
 
-def find(client: CloudFormationClient, stack: str) -> str:
-    """Return the ARN of a stack's web ACL; empty when its limit is switched off or there is no stack."""
-    outputs = (cloudformation.find(client, stack) or {}).get("Outputs", ())
+def find_acl(client: CloudFormationClient, stack: str) -> str:
+    """Return the ARN of a stack's web ACL; empty if the limit is disabled or the stack does not exist."""
+    outputs = (cloudformation.find_stack(client, stack) or {}).get("Outputs", ())
     return next((str(one["OutputValue"]) for one in outputs if one["OutputKey"] == OUTPUT), "")
 
 
 def removes(change: cloudformation.ChangeSet) -> bool:
-    """Tell whether a change set deletes the web ACL."""
+    """Return whether a change set deletes the web ACL."""
     return any(one.kind == KIND and one.action == "Remove" for one in change.changes)
 
 
 def stage_arn(wafv2: Any, api: str, stage: str) -> str:
-    """Return the ARN of a REST API's stage, as WAF takes it."""
+    """Return the ARN of a REST API's stage, in the form that WAF accepts."""
     region, partition = wafv2.meta.region_name, wafv2.meta.partition
     return f"arn:{partition}:apigateway:{region}::/restapis/{api}/stages/{stage}"
 
 
 def attach(wafv2: Any, acl: str, resource: str) -> bool:
-    """Associate a web ACL with a resource; return False when it was so already.
+    """Associate a web ACL with a resource; return False if it was associated before.
 
-    Raises ClickException when WAF does not know either of them within two minutes.
+    Raises: ClickException when WAF does not know one of them within two minutes.
     """
-    if _of(wafv2, resource) == acl:
+    if _find_association(wafv2, resource) == acl:
         return False
 
     def is_done() -> bool:
@@ -61,11 +62,11 @@ def attach(wafv2: Any, acl: str, resource: str) -> bool:
             return False
         return True
 
-    return until(is_done, f"WAF limits the requests to {resource}", PATIENCE, 2.0)
+    return wait_until(is_done, f"WAF to know {resource}", TIMEOUT, 2.0)
 
 
 def detach(wafv2: Any, acl: str) -> None:
-    """Dissociate a web ACL from every REST API, so that it can be deleted. Repeating this is harmless."""
+    """Dissociate a web ACL from every REST API, so that it can be deleted. Idempotent."""
     if not acl:
         return
     try:
@@ -78,7 +79,7 @@ def detach(wafv2: Any, acl: str) -> None:
         wafv2.disassociate_web_acl(ResourceArn=resource)
 
 
-def _of(wafv2: Any, resource: str) -> str:
+def _find_association(wafv2: Any, resource: str) -> str:
     """Return the ARN of the web ACL that a resource has; empty when it has none."""
     try:
         return str(wafv2.get_web_acl_for_resource(ResourceArn=resource).get("WebACL", {}).get("ARN", ""))

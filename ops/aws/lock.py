@@ -1,8 +1,8 @@
-"""Locks the libraries of a deployment: one version of each, with the hashes of its wheels.
+"""Lock the libraries of a deployment: one version of each, with the hashes of its wheels.
 
-`requirements.txt` says which versions may be used. `python -m ops lock` resolves it for every architecture
+`requirements.txt` has the accepted versions. `python -m ops lock` resolves it for every architecture
 and Python that Lambda runs, and writes `requirements.lock`. The bundler downloads the wheels with pip's
-`--require-hashes`, so a file that was replaced at the registry, or on the way, ends the deployment. Source
+`--require-hashes`, so a file that was replaced at the registry or in transit stops the deployment. Source
 distributions are never built.
 
 Invariant: the lock names no registry, so each machine takes the same files from its own.
@@ -25,7 +25,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 NAME = "requirements.lock"
-WANTED = "requirements.txt"
+REQUIREMENTS = "requirements.txt"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = ("aarch64", "x86_64")
 GLIBC = {"3.11": 26}  # minor version of glibc 2 in the runtime (Amazon Linux 2)
@@ -45,23 +45,26 @@ class Locked(NamedTuple):
 
 
 def platforms(python: str, machine: str) -> list[str]:
-    """Name the wheel platforms that Lambda's runtime of a Python can load, newest first.
+    """Return the wheel platforms that Lambda's runtime of a Python can load, newest first.
 
-    pip takes `--platform` literally, so each glibc is named. `manylinux2014` covers the older names.
+    pip takes `--platform` literally, so each glibc version is listed. `manylinux2014` covers the older names.
     """
     newest = GLIBC.get(python, LATER)
     names = [f"manylinux_2_{minor}_{machine}" for minor in range(newest, 16, -1)]
     return [*names, f"manylinux2014_{machine}"]
 
 
-def options(python: str, machine: str) -> list[str]:
-    """Return the options by which pip chooses wheels for Lambda, and nothing but wheels."""
+def pip_options(python: str, machine: str) -> list[str]:
+    """Return the options that make pip choose only wheels, and only those for Lambda."""
     chosen = [part for name in platforms(python, machine) for part in ("--platform", name)]
     return ["--only-binary=:all:", "--implementation", "cp", "--python-version", python, *chosen]
 
 
-def pip(*arguments: str) -> None:
-    """Run pip. Raises ClickException with what it printed when it fails."""
+def run_pip(*arguments: str) -> None:
+    """Run pip.
+
+    Raises: ClickException with pip's output when it fails.
+    """
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (our own arguments)
     if done.returncode:
@@ -71,13 +74,15 @@ def pip(*arguments: str) -> None:
 def download(lock: Path, python: str, machine: str, folder: Path) -> None:
     """Download the wheels of a lock for one runtime, each checked against its hashes."""
     arguments = ("--require-hashes", "--no-deps", "--requirement", str(lock), "--dest", str(folder))
-    pip("download", "--quiet", *options(python, machine), *arguments)
+    run_pip("download", "--quiet", *pip_options(python, machine), *arguments)
 
 
 def resolve(requirements: Path) -> list[Locked]:
-    """Resolve requirements for every runtime. Raises ClickException when runtimes would differ in a version.
+    """Resolve requirements for every runtime, without installing anything.
 
-    Cost: one run of pip for each of the runtimes, some seconds each; nothing is installed.
+    Cost: one run of pip per runtime, a few seconds each.
+
+    Raises: ClickException when two runtimes need different versions.
     """
     versions: dict[str, str] = {}
     hashes: dict[str, set[str]] = {}
@@ -86,7 +91,7 @@ def resolve(requirements: Path) -> list[Locked]:
             for name, version, digest in _report(requirements, python, machine):
                 if versions.setdefault(name, version) != version:
                     raise click.ClickException(
-                        f"{name}: {versions[name]} and {version} for different runtimes; narrow {WANTED}"
+                        f"{name}: runtimes need {versions[name]} and {version}; narrow it in {REQUIREMENTS}"
                     )
                 hashes.setdefault(name, set()).add(digest)
     return [Locked(name, versions[name], frozenset(hashes[name])) for name in sorted(versions)]
@@ -97,7 +102,15 @@ def _report(requirements: Path, python: str, machine: str) -> Iterator[tuple[str
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.json"
         arguments = ("--ignore-installed", "--target", folder, "--requirement", str(requirements))
-        pip("install", "--quiet", "--dry-run", *options(python, machine), *arguments, "--report", str(file))
+        run_pip(
+            "install",
+            "--quiet",
+            "--dry-run",
+            *pip_options(python, machine),
+            *arguments,
+            "--report",
+            str(file),
+        )
         found: Any = json.loads(file.read_text(encoding="utf-8"))
     for one in found["install"]:
         archive = one["download_info"]["archive_info"]
@@ -106,8 +119,8 @@ def _report(requirements: Path, python: str, machine: str) -> Iterator[tuple[str
 
 
 def write(root: Path) -> list[Locked]:
-    """Write a project's lock, and return what it has."""
-    found = resolve(root / WANTED)
+    """Write a project's lock, and return its libraries."""
+    found = resolve(root / REQUIREMENTS)
     parts = [
         " \\\n    ".join([f"{one.name}=={one.version}", *(f"--hash=sha256:{h}" for h in sorted(one.hashes))])
         for one in found
@@ -117,7 +130,7 @@ def write(root: Path) -> list[Locked]:
 
 
 def read(root: Path) -> list[Locked]:
-    """Read a project's lock; empty when there is none."""
+    """Read a project's lock; empty if it does not exist."""
     path = root / NAME
     if not path.exists():
         return []
@@ -132,27 +145,27 @@ def read(root: Path) -> list[Locked]:
     return found
 
 
-def wanted(root: Path) -> list[Requirement]:
+def read_requirements(root: Path) -> list[Requirement]:
     """Read a project's requirements, without their comments."""
-    lines = (root / WANTED).read_text(encoding="utf-8").splitlines()
+    lines = (root / REQUIREMENTS).read_text(encoding="utf-8").splitlines()
     return [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
 
 
-def check(root: Path) -> str:
-    """Raise ClickException unless the lock satisfies the requirements; return the lock's SHA-256.
+def check_lock(root: Path) -> str:
+    """Return the SHA-256 of the lock; empty for a project without requirements.
 
-    Empty when a project requires nothing.
+    Raises: ClickException unless the lock satisfies the requirements.
     """
-    requirements = wanted(root)
+    requirements = read_requirements(root)
     if not requirements:
         return ""
     locked = {one.name: one for one in read(root)}
     for one in requirements:
         name = canonicalize_name(one.name)
         if name not in locked:
-            raise click.ClickException(f"{NAME} lacks {name}: python -m ops lock")
+            raise click.ClickException(f"{NAME} lacks {name}; run python -m ops lock")
         if not one.specifier.contains(Version(locked[name].version)):
             had = f"{name} {locked[name].version}"
-            wants = f"{WANTED} wants {one.specifier}"
-            raise click.ClickException(f"{NAME} has {had}, {wants}: python -m ops lock")
+            required = f"{REQUIREMENTS} requires {one.specifier}"
+            raise click.ClickException(f"{NAME} has {had}, but {required}; run python -m ops lock")
     return hashlib.sha256((root / NAME).read_bytes()).hexdigest()

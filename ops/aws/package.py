@@ -1,11 +1,11 @@
-"""Packages a stage as one stack: what `chalice package` makes, with the resources and the gateway's part.
+"""Package a stage as one stack: the output of `chalice package` merged with the templates of `.chalice/`.
 
-Chalice takes one template to merge, so the two of `.chalice/` are put together first: no name is in both. The
-zip is the bundler's, as in `ops deploy`.
+Chalice merges one template, so the two templates are combined first. They have no names in common. The zip is
+the same as in `ops deploy`.
 
-API Gateway serves a deployment, a snapshot of the API. SAM makes a new one when the API's definition changes,
-by a hash of it, and not when a parameter does. So everything that is in the snapshot is written into the
-definition here: the origin in API Gateway's own answers, and the least size that is compressed.
+API Gateway serves a deployment, which is a snapshot of the API. SAM creates a new deployment when the hash of
+the API's definition changes, but not when a parameter changes. So every value of the snapshot is written into
+the definition: the origin in API Gateway's own responses, and the minimum size for compression.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import yaml
 
 from chalicelib.settings import read
 from ops.aws import bundle, chalice_config, deploy
-from ops.stage import variables
+from ops.stage import read_variables
 
 PARTS = ("resources.yaml", "gateway.yaml")
 ALLOWED = "Access-Control-Allow-Origin"
 
 
-def merged(root: Path, stage: str) -> dict[str, Any]:
-    """Put the templates together for one stage; its name is the parameter's only value.
+def merge_templates(root: Path, stage: str) -> dict[str, Any]:
+    """Combine the templates for one stage, whose name is the only allowed value of the parameter Stage.
 
-    The functions are packaged for one stage, so that the stack cannot be deployed as another by mistake.
+    The functions are packaged for one stage, so the stack must not be deployed as another.
     """
     whole: dict[str, Any] = {}
     for name in PARTS:
@@ -41,43 +41,46 @@ def merged(root: Path, stage: str) -> dict[str, Any]:
     api = whole["Resources"]["RestAPI"]["Properties"]
     for response in api["GatewayResponses"].values():
         headers = response["ResponseParameters"]["Headers"]
-        response["ResponseParameters"] = {"Headers": headers | {ALLOWED: f"'{origin(root, stage)}'"}}
+        response["ResponseParameters"] = {"Headers": headers | {ALLOWED: f"'{find_origin(root, stage)}'"}}
     if least := chalice_config.read(root).get("minimum_compression_size"):
         api["DefinitionBody"] = {"x-amazon-apigateway-minimum-compression-size": int(least)}
     return whole
 
 
-def origin(root: Path, stage: str) -> str:
-    """Return the origin that may read API Gateway's own answers: a stage's only one, or any.
+def find_origin(root: Path, stage: str) -> str:
+    """Return the origin that may read API Gateway's own responses: a stage's only origin, or any.
 
-    API Gateway cannot choose by the request's origin. The app's preflight answers follow the same rule.
+    API Gateway cannot choose by the request's origin. The app's preflight responses follow the same rule.
     """
-    origins = read(variables(stage, root)).origins
+    origins = read(read_variables(stage, root)).origins
     return origins[0] if len(origins) == 1 else "*"
 
 
-def partition() -> str:
-    """Return the partition of the region that is deployed to, such as aws or aws-cn.
+def find_partition() -> str:
+    """Return the partition of the configured region, such as aws or aws-cn.
 
-    Raises ClickException when no region is set.
+    Raises: ClickException when no region is set.
     """
     session = boto3.session.Session()
     if not session.region_name:
-        raise click.ClickException("no region: set AWS_DEFAULT_REGION, such as eu-central-1")
+        raise click.ClickException("no region; set AWS_DEFAULT_REGION, for example to eu-central-1")
     return session.get_partition_for_region(session.region_name)
 
 
 def package(root: Path, stage: str, output: Path) -> None:
-    """Write `sam.yaml` and `deployment.zip` into a folder. Raises ClickException when it cannot."""
-    partition()
+    """Write `sam.yaml` and `deployment.zip` into a folder.
+
+    Raises: ClickException when Chalice fails.
+    """
+    find_partition()
     files = [output / name for name in ("sam.yaml", "deployment.zip")]
     for file in files:
-        file.unlink(missing_ok=True)  # of an earlier run: Chalice may write nothing and exit with 0
+        file.unlink(missing_ok=True)  # files of an earlier run: Chalice may fail with exit code 0
     bundle.bundle(root, stage)
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder) / "merge.yaml"
-        template.write_text(yaml.safe_dump(merged(root, stage), sort_keys=False), encoding="utf-8")
+        template.write_text(yaml.safe_dump(merge_templates(root, stage), sort_keys=False), encoding="utf-8")
         merge = ("--pkg-format", "cloudformation", "--merge-template", str(template))
-        deploy.chalice(root, "package", "--stage", stage, *merge, str(output.resolve()))
+        deploy.run_chalice(root, "package", "--stage", stage, *merge, str(output.resolve()))
     if missing := [str(file) for file in files if not file.is_file()]:
-        raise click.ClickException(f"chalice package has not written {', '.join(missing)}")
+        raise click.ClickException(f"chalice package did not write {', '.join(missing)}")

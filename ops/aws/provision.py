@@ -1,9 +1,10 @@
-"""Makes and updates what a stage keeps its state in: a stack of `.chalice/resources.yaml`, and its secret.
+"""Create and update a stage's resources: the stack of `.chalice/resources.yaml` and the secret.
 
-Every change is a change set, shown before it is executed. The table is never replaced and never removed. One
-that is there without a stack (`ops destroy` leaves it) is adopted with its data, by an import that describes
-it as it is; an update then brings it to what the template says. DynamoDB makes or deletes one index at a
-time, so an older table takes as many updates as it lacks indexes.
+Every change is a change set that is shown before it is executed.
+
+Invariant: the table is never replaced and never removed. A table without a stack, as `ops destroy` leaves it,
+is imported with its data as it is, and an update then applies the template. DynamoDB creates or deletes one
+index at a time, so an older table needs one update per missing index.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ Approve = Callable[[ChangeSet, str], bool]
 
 
 class Clients(NamedTuple):
-    """Whom provisioning talks to."""
+    """The AWS clients that provisioning needs."""
 
     cloudformation: CloudFormationClient
     dynamodb: DynamoDBClient
     sqs: SQSClient
 
 
-class Provisioned(NamedTuple):
-    """What a stage has, as the configuration records it."""
+class StageResources(NamedTuple):
+    """The resources of a stage that the configuration records."""
 
     table: str
     stream_arn: str
@@ -49,15 +50,15 @@ class Provisioned(NamedTuple):
 
 
 def stack_name(stage: str) -> str:
-    """Name the stack of a stage's resources."""
+    """Return the name of the stack of a stage's resources."""
     return f"hubbub-{stage}-resources"
 
 
-def secret(ssm: SSMClient, name: str) -> bool:
-    """Make a random secret in SSM's Parameter Store, encrypted; False when there is one, which stays.
+def create_secret(ssm: SSMClient, name: str) -> bool:
+    """Create a random encrypted secret in SSM's Parameter Store; return False if it exists already.
 
-    CloudFormation cannot make a SecureString. Two runs at once make one: SSM itself refuses to overwrite. The
-    secret is never printed.
+    CloudFormation cannot create a SecureString. Two concurrent runs create one secret, because SSM refuses to
+    overwrite it. The secret is never printed.
     """
     try:
         ssm.put_parameter(
@@ -73,26 +74,31 @@ def secret(ssm: SSMClient, name: str) -> bool:
 
 
 def provision(clients: Clients, stage: str, parameters: Mapping[str, str], approve: Approve) -> int:
-    """Bring a stage's stack to the template; answer the number of change sets that were shown.
+    """Apply the template to a stage's stack, and return the number of change sets shown.
 
-    `approve` is asked about each change set, with what it is for, and answers whether to execute it; the
-    first that it declines ends the run. Again is no harm, also after an interruption at any point. Raises
-    ClickException for what would lose the table, and for what CloudFormation refuses.
+    `approve` gets each change set and its reason, and returns whether to execute it. The first one that it
+    declines ends the run. Idempotent, also after an interruption at any point.
+
+    Raises: ClickException for a change that would lose the table, and for one that CloudFormation refuses.
     """
     client, name, shown = clients.cloudformation, stack_name(stage), 0
     template = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
     wanted = definition(stage).table
-    live = adopt.describe(clients.dynamodb, str(wanted["TableName"]))
+    live = adopt.describe_table(clients.dynamodb, str(wanted["TableName"]))
     if live:
-        adopt.refuse_another(live, wanted)
-    steps = list(adopt.index_steps(template, live, stage))
-    if stacks.find(client, name) is None:
-        if first := adopt.adoption(template, stage, live, clients.sqs):
+        adopt.check_keys(live, wanted)
+    steps = list(adopt.plan_index_updates(template, live, stage))
+    if stacks.find_stack(client, name) is None:
+        if first := adopt.plan_import(template, stage, live, clients.sqs):
             steps.insert(0, first)
     else:
-        _check_owner(name, str(wanted["TableName"]), "Table" in stacks.resources(client, name), bool(live))
+        _check_owner(
+            name, str(wanted["TableName"]), "Table" in stacks.list_resources(client, name), bool(live)
+        )
     for step in steps:
-        change = stacks.propose(client, name, step.template, {**parameters, "Stage": stage}, step.imports)
+        change = stacks.create_change_set(
+            client, name, step.template, {**parameters, "Stage": stage}, step.imports
+        )
         if change is None:
             continue
         shown += 1
@@ -101,54 +107,56 @@ def provision(clients: Clients, stage: str, parameters: Mapping[str, str], appro
         except click.ClickException:
             stacks.discard(client, change)
             raise
-        if not approve(change, step.why):
+        if not approve(change, step.reason):
             stacks.discard(client, change)
             break
         stacks.execute(client, change)
     return shown
 
 
-def find(clients: Clients, stage: str) -> Provisioned:
-    """Look up what a stage has; ClickException when a part is missing.
+def find_resources(clients: Clients, stage: str) -> StageResources:
+    """Return a stage's resources.
 
-    The stream is the one that the table has now: it is another one when it was switched off and on, or the
-    table was restored, and no stack knows of that.
+    The stream is the table's current one. It changes without the stack's knowledge when it is disabled and
+    enabled, or when the table is restored.
+
+    Raises: ClickException when a resource is missing.
     """
     wanted = definition(stage)
-    live = adopt.describe(clients.dynamodb, str(wanted.table["TableName"]))
+    live = adopt.describe_table(clients.dynamodb, str(wanted.table["TableName"]))
     queue_name = str(wanted.views_queue["QueueName"])
-    queue_url = adopt.queue_url(clients.sqs, queue_name)
+    queue_url = adopt.find_queue_url(clients.sqs, queue_name)
     if not live or not live["StreamArn"] or not queue_url:
         raise click.ClickException(
-            f"{stage} has no table with a stream, or no queue: python -m ops provision --stage {stage}"
+            f"{stage} has no table with a stream, or no queue; run python -m ops provision --stage {stage}"
         )
-    return Provisioned(live["TableName"], live["StreamArn"], queue_name, queue_url)
+    return StageResources(live["TableName"], live["StreamArn"], queue_name, queue_url)
 
 
 def _check_owner(stack: str, table: str, is_owned: bool, is_there: bool) -> None:
-    """Raise ClickException when the table that is there is not the stack's, or the stack's is not there."""
+    """Raise ClickException when the existing table is not the stack's, or the stack's table is missing."""
     if is_there and not is_owned:
-        raise click.ClickException(f"there is a table {table}, and it is not the one of the stack {stack}")
+        raise click.ClickException(f"the table {table} exists but does not belong to the stack {stack}")
     if is_owned and not is_there:
         raise click.ClickException(
-            f"the stack {stack} has lost its table {table}: restore it under this name from a backup, or "
-            f"begin with an empty one: delete the stack and run this again"
+            f"the table {table} of the stack {stack} is missing. Restore a backup under the same name, "
+            "or delete the stack and run this again to create an empty table"
         )
 
 
 def _refuse_loss(dynamodb: DynamoDBClient, table: str, change_set: ChangeSet) -> None:
     """Raise ClickException for a change set that would replace or remove the table.
 
-    Conditional is what CloudFormation says of new attributes of a key as well: it replaces a table when the
-    type of one changes, and `adoption.refuse_another` has seen that none does.
+    CloudFormation also reports Conditional for new key attributes, because it replaces a table when the type
+    of an attribute changes. `adopt.check_keys` has excluded such a change.
     """
     for change in change_set.changes:
         may_lose = change.replacement == "Conditional" and not change.causes <= {"AttributeDefinitions"}
         if change.kind == TABLE and (change.action == "Remove" or change.replacement == "True" or may_lose):
             verb = "remove" if change.action == "Remove" else "replace"
-            holds = dynamodb.scan(TableName=table, Limit=1)["Count"]
-            what = "which holds data" if holds else "which is empty"
+            has_items = dynamodb.scan(TableName=table, Limit=1)["Count"]
+            content = "has data" if has_items else "is empty"
             raise click.ClickException(
-                f"this would {verb} the table {table}, {what}: nothing is changed. docs/deployment.md says "
-                f"what to do"
+                f"this would {verb} the table {table}, which {content}; nothing changed. "
+                "See docs/deployment.md"
             )

@@ -1,8 +1,7 @@
-"""Reads table and queue from `.chalice/resources.yaml`, and creates them where there is no CloudFormation.
+"""Read table and queue from `.chalice/resources.yaml`, and create them on engines without CloudFormation.
 
-The template is the only place that says what the table looks like. Deployment, the local run and the tests
-all create it from there: on AWS by CloudFormation, elsewhere through the DynamoDB and SQS APIs with the
-functions below.
+Invariant: the template is the only definition of the table. CloudFormation creates it on AWS. The local run
+and the tests create it from the template with the functions of this module.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ TEMPLATE = Path(__file__).parents[2] / ".chalice" / "resources.yaml"
 Properties = dict[str, Any]
 
 UNSUPPORTED = {"UnknownOperationException", "UnsupportedOperationException"}
-"""What an engine answers to an operation it does not have, such as point-in-time recovery."""
+"""The errors of an engine for a missing operation, such as point-in-time recovery."""
 
 
 @dataclass(frozen=True)
 class Definition:
     """The properties of each resource for one stage, as CloudFormation names them.
 
-    A reference to another resource (`Fn::GetAtt`) is left as it stands: its value is known once that resource
-    exists.
+    A reference to another resource (`Fn::GetAtt`) is not resolved, because its value is known only when that
+    resource exists.
     """
 
     table: Properties
@@ -43,7 +42,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that exists: its name, and the ARN of the stream it has now."""
+    """An existing table and the ARN of its current stream."""
 
     name: str
     stream_arn: str
@@ -51,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue that exists."""
+    """An existing queue."""
 
     name: str
     url: str
@@ -59,18 +58,20 @@ class Queue:
 
 
 def definition(stage: str) -> Definition:
-    """Return what the template says for `stage`, with parameters and conditions resolved."""
+    """Return the template's resources for a stage, with parameters and conditions resolved."""
     template = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
     resources, conditions = template["Resources"], template.get("Conditions", {})
-    kept = ("Table", "ViewsQueue", "ViewsDeadLetters")  # the rest watches them, and is CloudWatch's own
+    kept = ("Table", "ViewsQueue", "ViewsDeadLetters")  # the other resources are alarms and the dashboard
     return Definition(*(resolve(resources[name]["Properties"], stage, conditions) for name in kept))
 
 
 def resolve(node: Any, stage: str, conditions: dict[str, Any]) -> Any:
-    """Return a template's value with its intrinsics worked out.
+    """Resolve the intrinsic functions of a template's value.
 
-    Knows those the template uses: `Ref` and `Fn::Sub` of the parameter Stage, `Fn::If`, `Fn::Equals`,
-    `Fn::Not` and `Fn::Or`. `Fn::GetAtt` stays; any other raises ValueError.
+    Supports the functions that the template uses: `Ref` and `Fn::Sub` of the parameter Stage, `Fn::If`,
+    `Fn::Equals`, `Fn::Not` and `Fn::Or`. `Fn::GetAtt` is not resolved.
+
+    Raises: ValueError for any other function.
 
     >>> resolve({"Fn::Sub": "hubbub-${Stage}"}, "dev", {})
     'hubbub-dev'
@@ -99,16 +100,15 @@ def resolve(node: Any, stage: str, conditions: dict[str, Any]) -> Any:
         case [("Fn::GetAtt", _)]:
             return node
         case [(str(name), _)] if name == "Ref" or name.startswith("Fn::"):
-            raise ValueError(f"{TEMPLATE.name}: {node} is not an intrinsic this reader knows")
+            raise ValueError(f"{TEMPLATE.name}: unsupported intrinsic function {node}")
     return {key: resolve(value, stage, conditions) for key, value in node.items()}
 
 
 def create_table(dynamodb: DynamoDBClient, stage: str, name: str | None = None) -> Table:
-    """Create the stage's table, or one of another `name` like it, and return it once it is ACTIVE.
+    """Create the stage's table, optionally with another `name`, and return it once it is ACTIVE.
 
-    A table that exists is not changed, but for time to live and point-in-time recovery: these are calls of
-    their own on DynamoDB, so a run that stopped halfway is completed here. An engine without one of the two
-    is accepted.
+    An existing table does not change, except that time to live and point-in-time recovery are enabled. These
+    are separate calls, so an interrupted creation is completed. An engine without them is accepted.
     """
     properties = definition(stage).table
     name = name or str(properties["TableName"])
@@ -117,7 +117,7 @@ def create_table(dynamodb: DynamoDBClient, stage: str, name: str | None = None) 
         for key, value in properties.items()
         if key not in ("TimeToLiveSpecification", "PointInTimeRecoverySpecification")
     }
-    # A view type alone means a stream in CloudFormation; the API wants it said.
+    # In CloudFormation a view type enables the stream; the API needs StreamEnabled.
     request["StreamSpecification"] = {"StreamEnabled": True, **properties["StreamSpecification"]}
     with contextlib.suppress(dynamodb.exceptions.ResourceInUseException):
         dynamodb.create_table(**{**request, "TableName": name})
@@ -129,7 +129,7 @@ def create_table(dynamodb: DynamoDBClient, stage: str, name: str | None = None) 
 
 
 def _enable_time_to_live(dynamodb: DynamoDBClient, name: str, specification: Any) -> None:
-    """Enable time to live unless it is: DynamoDB refuses that, and any second change within an hour."""
+    """Enable time to live unless it is enabled. DynamoDB refuses a second change within an hour."""
     try:
         status = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]["TimeToLiveStatus"]
         if status not in ("ENABLED", "ENABLING"):
@@ -156,9 +156,9 @@ def _raise_unless_unsupported(error: ClientError) -> None:
 
 
 def create_queue(sqs: SQSClient, stage: str, name: str | None = None) -> Queue:
-    """Create the stage's queue, or one of another `name` like it, and its dead letters; return the queue.
+    """Create the stage's queue and its dead-letter queue, optionally with another `name`; return the queue.
 
-    The dead letters of another `name` are called `<name>-dead`. A queue that exists is left as it is.
+    The dead-letter queue of another `name` is `<name>-dead`. An existing queue does not change.
     """
     wanted = definition(stage)
     dead_name = f"{name}-dead" if name else str(wanted.views_dead_letters["QueueName"])
@@ -169,17 +169,17 @@ def create_queue(sqs: SQSClient, stage: str, name: str | None = None) -> Queue:
 
 
 def _create(sqs: SQSClient, name: str, properties: Properties) -> Queue:
-    """Create one queue, or find the one of that name."""
+    """Create a queue unless it exists, and return it."""
     attributes: Any = {key: _text(value) for key, value in properties.items() if key != "QueueName"}
     try:
         url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
     except sqs.exceptions.QueueNameExists:
-        # It exists with other attributes than these.
+        # It exists with other attributes.
         url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     return Queue(name, url, arn)
 
 
 def _text(value: Any) -> str:
-    """Write an attribute as SQS takes it: policies and booleans as JSON, numbers as digits."""
+    """Convert an attribute to SQS's format: policies and booleans as JSON, numbers as digits."""
     return value if isinstance(value, str) else json.dumps(value)

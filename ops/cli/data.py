@@ -1,4 +1,4 @@
-"""The commands about what a table holds: write it to a file, erase a person or remove a page from it."""
+"""The commands that export a table, erase a person and remove a page."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from typing import IO
 
 import click
 
+from ops.cli.options import INCOMPLETE, JSON, RATE, SEGMENTS, SETTLE, STAGE, YES
 from ops.maintenance.features import FEATURES
-
-LEFT = 3  # the exit code when something stays
 
 
 @click.command()
-@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
-@click.option("--feature", type=click.Choice([*FEATURES]), help="Only the items of one feature.")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A file, instead of stdout.")
-@click.option("--segments", type=click.IntRange(1, 1000), default=4, show_default=True, help="Read at once.")
-@click.option("--rate", type=click.FloatRange(1), help="At most so many items a second; else all it can.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, on standard error.")
+@STAGE
+@click.option("--feature", type=click.Choice([*FEATURES]), help="Export the items of one feature only.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
+@SEGMENTS
+@RATE
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON to standard error.")
 def export(
     stage: str, feature: str | None, output: Path | None, segments: int, rate: float | None, as_json: bool
 ) -> None:
-    """Write a table's items as JSON lines, in DynamoDB's own notation.
+    """Export a table's items as JSON lines in DynamoDB's typed JSON.
 
-    Traffic may go on. A file appears when it is whole; interrupted, there is none, and the export is begun
-    anew.
+    Safe while the stage serves traffic. The output file is created when the export is complete. An
+    interrupted export leaves no file and starts from the beginning.
     """
     from chalicelib.dynamo.table import connect
     from ops.cli.progress import progress
@@ -45,16 +44,16 @@ def export(
             seen.update(more)
             say(f"{seen['read']:,} items read, {seen['written']:,} written")
 
-        done = work.run(table, feature or "", file, segments, rate, tick)
+        done = work.export_items(table, feature or "", file, segments, rate, tick)
     if as_json:
         click.echo(json.dumps({"read": done["read"], "written": done["written"]}), err=True)
     else:
-        click.echo(f"{done['written']:,} of {done['read']:,} items written", err=True)
+        click.echo(f"wrote {done['written']:,} of {done['read']:,} items", err=True)
 
 
 @contextlib.contextmanager
 def _written(output: Path | None) -> Iterator[IO[str]]:
-    """Open what is written to; a file has its name only once it is whole."""
+    """Open the output. A file gets its name when it is complete."""
     if output is None:
         yield sys.stdout
         sys.stdout.flush()
@@ -72,20 +71,16 @@ def _written(output: Path | None) -> Iterator[IO[str]]:
 
 @click.command()
 @click.argument("name")
-@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
-@click.option("--client", "clients", multiple=True, help="A client's id in views; give as many as there are.")
-@click.option("--dry-run", is_flag=True, help="Say what there is, and erase nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--segments", type=click.IntRange(1, 1000), default=4, show_default=True, help="Read at once.")
-@click.option("--rate", type=click.FloatRange(1), help="At most so many items a second; else all it can.")
+@STAGE
 @click.option(
-    "--settle",
-    type=click.FloatRange(0, 3600),
-    default=10,
-    show_default=True,
-    help="Seconds between two looks: more than the stream lags.",
+    "--client", "clients", multiple=True, help="A client id of the person in views. May be repeated."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as one JSON object.")
+@click.option("--dry-run", is_flag=True, help="Count the items and erase nothing.")
+@YES
+@SEGMENTS
+@RATE
+@SETTLE
+@JSON
 def erase(
     name: str,
     stage: str,
@@ -97,12 +92,13 @@ def erase(
     settle: float,
     as_json: bool,
 ) -> None:
-    """Erase a person everywhere: the player and author NAME, and views by --client.
+    """Erase all data of a person: the player and author NAME, and the views of each --client.
 
-    Says first what there is, and asks. The sums follow. Ends with a look at the whole table that finds
-    nothing. Killed or interrupted, it goes on where it was when it is run again. Exit code 1: there is
-    nothing of this person. Exit code 3: something is left, for the person goes on writing, or there are
-    images in quarantine.
+    Shows the number of items and asks for confirmation. Aggregates follow through the stream. The last pass
+    over the whole table finds nothing. An interrupted run resumes when it is run again.
+
+    Exit code 1: no data of this person exists. Exit code 3: something is left, because the person keeps
+    writing or because item images are in quarantine.
     """
     from chalicelib.dynamo.table import connect
     from ops.cli.progress import progress
@@ -110,7 +106,7 @@ def erase(
     from ops.stage import load
 
     try:
-        person = work.read(name, clients)
+        person = work.parse_person(name, clients)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     table = connect(load(stage))
@@ -122,31 +118,33 @@ def erase(
             say(f"{seen['read']:,} items read, {seen.total() - seen['read']:,} of {name}")
 
         if dry_run or not yes:
-            found = work.find(table, person, segments, rate, tick)
+            found = work.count_items(table, person, segments, rate, tick)
             del found["read"]
     if dry_run:
         _show({"dryRun": True, "found": dict(found)}, as_json)
         if not found:
-            raise _nothing(name, stage)
+            raise _not_found(name, stage)
         return
     if not yes:
-        if not found and not work.is_begun(table, person):
-            raise _nothing(name, stage)
+        if not found and not work.is_started(table, person):
+            raise _not_found(name, stage)
         _show({"found": dict(found)}, as_json=False)
-        click.confirm(f"Erase {found.total():,} items of {name} in {stage}, for ever?", abort=True)
+        click.confirm(
+            f"Erase {found.total():,} items of {name} in {stage}? This cannot be undone.", abort=True
+        )
     with progress("erasing") as say:
         seen.clear()
-        done = work.erase(table, person, segments=segments, rate=rate, settle=settle, tick=tick)
-    _show({"erased": dict(done.erased), "left": dict(done.left), "looks": done.looks}, as_json)
+        done = work.erase(table, person, segments=segments, rate=rate, settle=settle, report=tick)
+    _show({"erased": dict(done.erased), "left": dict(done.left), "looks": done.passes}, as_json)
     if done.left:
-        raise click.exceptions.Exit(LEFT)
+        raise click.exceptions.Exit(INCOMPLETE)
     if not done.erased and not done.is_resumed:
-        raise _nothing(name, stage)
+        raise _not_found(name, stage)
 
 
-def _nothing(name: str, stage: str) -> click.ClickException:
-    """Explain that nothing is erased: a name that is spelled wrongly must not look like success."""
-    return click.ClickException(f"nothing of {name} was found in {stage}, and nothing is erased")
+def _not_found(name: str, stage: str) -> click.ClickException:
+    """Build the error for a person without data, so that a misspelled name does not look like success."""
+    return click.ClickException(f"no data of {name} found in {stage}; nothing erased")
 
 
 def _page(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
@@ -160,26 +158,26 @@ def _page(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 
 @click.command()
 @click.argument("url", callback=_page)
-@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
-@click.option("--dry-run", is_flag=True, help="Print what there is, and remove nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--rate", type=click.FloatRange(1), help="At most so many deletions a second; else all it can.")
+@STAGE
+@click.option("--dry-run", is_flag=True, help="Count the items and remove nothing.")
+@YES
+@click.option("--rate", type=click.FloatRange(1), help="Maximum deletions per second.  [default: unlimited]")
 @click.option(
     "--patience",
     type=click.FloatRange(1, 86_400),
     default=300,
     show_default=True,
-    help="Seconds to wait for the stream: more than it lags.",
+    help="Seconds to wait for the stream. Must be more than its lag.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as one JSON object.")
+@JSON
 def forget_page(
     url: str, stage: str, dry_run: bool, yes: bool, rate: float | None, patience: float, as_json: bool
 ) -> None:
-    """Remove the page URL: its views, visitors, days, total and place among the top pages.
+    """Remove the page URL: its views, visitors, days, total and rank among the top pages.
 
-    Leave the page out of HUBBUB_SITES first, or the next view of it makes it anew. Other pages keep their
-    numbers. May be killed and run again. Exit code 3: something is left, because the page is still viewed or
-    the stream was too late.
+    Exclude the page from HUBBUB_SITES first, otherwise its next view creates it again. Other pages are not
+    affected. Safe to interrupt and run again. Exit code 3: something is left, because the page still gets
+    views or the stream lags too much.
     """
     from chalicelib.dynamo.table import connect
     from ops.cli.progress import progress
@@ -188,31 +186,31 @@ def forget_page(
 
     table = connect(load(stage))
     if dry_run or not yes:
-        found = work.find(table, url)
+        found = work.count_items(table, url)
     if dry_run:
         _show({"dryRun": True, "url": url, "found": dict(found)}, as_json)
         return
     if not yes:
         _show({"found": dict(found)}, as_json=False)
-        click.confirm(f"Remove the page {url} from {stage}, for ever?", abort=True)
+        click.confirm(f"Remove the page {url} from {stage}? This cannot be undone.", abort=True)
     seen: Counter[str] = Counter()
     with progress("removing") as say:
 
         def tick(more: Counter[str]) -> None:
             seen.update(more)
-            say(", ".join(f"{count:,} {what}" for what, count in seen.items()))
+            say(", ".join(f"{count:,} {kind}" for kind, count in seen.items()))
 
-        done = work.forget(table, url, rate=rate, patience=patience, tick=tick)
+        done = work.forget(table, url, rate=rate, patience=patience, report=tick)
     fields: dict[str, object] = {"url": url, "removed": dict(done.removed), "left": dict(done.left)}
     _show(fields | {"late": done.is_late}, as_json)
     if done.is_late:
-        click.echo(f"the stream did not come so far in {patience:.0f} s: run this again", err=True)
+        click.echo(f"the stream lags more than {patience:.0f} s: run this again", err=True)
     if done.left or done.is_late:
-        raise click.exceptions.Exit(LEFT)
+        raise click.exceptions.Exit(INCOMPLETE)
 
 
 def _show(fields: dict[str, object], as_json: bool) -> None:
-    """Print what was found, erased and left."""
+    """Print the counts of items found, erased, removed and left."""
     if as_json:
         click.echo(json.dumps(fields))
         return
@@ -220,3 +218,6 @@ def _show(fields: dict[str, object], as_json: bool) -> None:
         kinds = fields.get(word)
         if isinstance(kinds, dict):
             click.echo(f"{word}: " + (", ".join(f"{n:,} {kind}" for kind, n in kinds.items()) or "nothing"))
+
+
+COMMANDS = (export, erase, forget_page)

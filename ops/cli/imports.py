@@ -1,4 +1,4 @@
-"""The commands that bring a history in from a file, with progress."""
+"""The commands that import data from a file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
+from ops.cli.options import INTERRUPTED, JSON, STAGE
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-LONGEST = 65_536  # bytes of a line; what is longer is several lines, none of them a view or a row
+MAX_LINE = 65_536  # bytes; a longer line is read as several malformed lines
 
 
 def _site(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
@@ -29,44 +31,54 @@ def _site(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     except ValueError as error:
         raise click.BadParameter(f"{error}") from None
     if url != f"{url.partition(':')[0]}://{url.split('/')[2]}/":
-        raise click.BadParameter("it must be scheme and host alone, such as https://www.example.com")
+        raise click.BadParameter("must be a scheme and a host, such as https://www.example.com")
     return url.removesuffix("/")
 
 
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.option("--site", required=True, callback=_site, help="Whose log it is: https://www.example.com")
-@click.option("--stage", default="local", show_default=True, help="The stage that counts them.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
-@click.option("--wait/--no-wait", "waits", default=True, help="Wait until all is counted.  [default: wait]")
-@click.option("--discard-key", is_flag=True, help="Delete the key that version 0.1.0 kept in the table.")
+@click.option(
+    "--site", required=True, callback=_site, help="The site of the log, such as https://www.example.com"
+)
+@STAGE
+@JSON
+@click.option(
+    "--wait/--no-wait",
+    "waits",
+    default=True,
+    help="Wait until the aggregates include the import.  [default: wait]",
+)
+@click.option(
+    "--discard-key", is_flag=True, help="Delete the client key that version 0.1.0 stored in the table."
+)
 def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, discard_key: bool) -> None:
-    """Count the page views of an access log: FILE in Apache's combined format, also gzip'ed; - is stdin.
+    """Import page views from an access log.
 
-    Feeds, files that are no page, errors and crawlers are left out. Importing a log again counts nothing
-    twice. After 29 days the days of the log are left out: their views have expired. Needs to read and write
-    the stage's table, and to read its secret.
+    FILE is in Apache's combined format, optionally compressed with gzip; - is stdin. Feeds, assets, errors
+    and crawlers are skipped. Importing a log again counts nothing twice. A day that was imported 29 days ago
+    or earlier is skipped, because its views have expired. Needs read and write access to the stage's table
+    and read access to its secret.
     """
     from rich.console import Console
     from rich.progress import Progress
 
     from chalicelib import urls
     from chalicelib.dynamo import table
-    from ops.imports.access_log import OLD_KEY, Skip, client_key, read, wait, write
+    from ops.imports.access_log import OLD_KEY, Skip, derive_client_key, read, wait, write
     from ops.stage import load
 
     settings, counted = load(stage), None
     if not settings.allows(urls.host(site)):
-        raise click.BadParameter(f"{site} is none of the stage's sites (HUBBUB_SITES)", param_hint="--site")
+        raise click.BadParameter(f"{site} is not a site of the stage (HUBBUB_SITES)", param_hint="--site")
     console = Console(stderr=True)
-    with _explained(file):
-        key = client_key(settings)
+    with _explain_errors(file):
+        key = derive_client_key(settings)
         if discard_key:
             table.connect(settings).delete(OLD_KEY)
         elif table.connect(settings).get(OLD_KEY, consistent=True):
             raise click.ClickException(
-                "version 0.1.0 has imported logs here, and left the key of their clients in the table; "
-                "run this with --discard-key to delete it, and import no log of that time again"
+                "version 0.1.0 imported logs into this table and stored the key of their clients in it. "
+                "Run this with --discard-key to delete the key, and do not import those logs again"
             )
         with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
             found = read(_lines(file, progress), site, key)
@@ -78,11 +90,11 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, dis
     if summary.lines and summary.skipped[Skip.MALFORMED] == summary.lines:
         raise click.ClickException(f"{file}: no line is in Apache's combined format")
     if counted is False:
-        click.echo("the views are written; the stream has yet to count some of them", err=True)
-    if left_out := summary.skipped[Skip.IMPORTED_ALREADY]:
+        click.echo("all views are written; the stream has not counted all of them yet", err=True)
+    if already_imported := summary.skipped[Skip.IMPORTED_ALREADY]:
         click.echo(
-            f"{left_out:,} views are left out: their days were imported before, 29 days ago or more, "
-            "or under another secret",
+            f"skipped {already_imported:,} views: their days were imported 29 days ago or earlier, "
+            "or with another secret",
             err=True,
         )
     pages = len({url for url, _ in summary.days})
@@ -106,14 +118,19 @@ def _identifier(ctx: click.Context, parameter: click.Parameter, text: str) -> st
 
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.option("--board", required=True, callback=_identifier, help="The leaderboard, which must be there.")
-@click.option("--player", required=True, metavar="COLUMN", help="The column that says whose a value is.")
+@click.option("--board", required=True, callback=_identifier, help="An existing leaderboard.")
+@click.option("--player", required=True, metavar="COLUMN", help="The column with the player.")
 @click.option("--value", required=True, metavar="COLUMN", help="The column with the value.")
 @click.option("--id", metavar="COLUMN", help="The column with the submission's id.  [default: the player]")
-@click.option("--time", metavar="COLUMN", help="The column with its time, ISO 8601.  [default: now]")
-@click.option("--stage", default="local", show_default=True, help="The stage that counts them.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
-@click.option("--wait/--no-wait", "waits", default=True, help="Wait until all is ranked.  [default: wait]")
+@click.option("--time", metavar="COLUMN", help="The column with the ISO 8601 time.  [default: now]")
+@STAGE
+@JSON
+@click.option(
+    "--wait/--no-wait",
+    "waits",
+    default=True,
+    help="Wait until the ranking includes the import.  [default: wait]",
+)
 def import_scores(
     file: str,
     board: str,
@@ -125,10 +142,11 @@ def import_scores(
     as_json: bool,
     waits: bool,
 ) -> None:
-    """Submit the rows of a file to a leaderboard: FILE is CSV with a header, also gzip'ed; - is stdin.
+    """Import scores from a CSV file into a leaderboard.
 
-    The same player and id count once, however often the file is imported. A file with several rows of a
-    player needs a column that tells them apart. Needs to read and write the stage's table.
+    FILE has a header line and may be compressed with gzip; - is stdin. A submission with the same player and
+    id counts once, however often the file is imported. A file with several rows per player needs an id
+    column. Needs read and write access to the stage's table.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -136,18 +154,17 @@ def import_scores(
     from chalicelib.dynamo import table
     from chalicelib.errors import NotFound
     from chalicelib.leaderboards import boards
-    from ops.imports.score_rows import Columns, Skip, read
-    from ops.imports.scores import Became, wait, write
+    from ops.imports.scores import Columns, Outcome, Skip, read, wait, write
     from ops.stage import load
 
     store, now, counted = table.connect(load(stage)), datetime.now(UTC), None
     try:
         defined = boards.find(store, board, now)
     except NotFound as error:
-        raise click.ClickException(f"{error}; PUT /leaderboards/{board} makes it (see /docs)") from None
+        raise click.ClickException(f"{error}; create it with PUT /leaderboards/{board} (see /docs)") from None
     console = Console(stderr=True)
     progress = Progress(console=console, transient=True, disable=not console.is_terminal)
-    with _explained(file), progress:
+    with _explain_errors(file), progress:
         found = read(_lines(file, progress), Columns(player, value, id, time), defined, now)
         summary = write(store, board, found)
         if waits:
@@ -155,25 +172,27 @@ def import_scores(
             players = list(summary.players)
             counted = wait(store, defined, players, lambda done: progress.advance(task, done))
     if summary.rows and not summary.players:
-        [(reason, _)] = summary.became.most_common(1)
-        raise click.ClickException(f"{file}: no row is a submission; most are {reason}")
+        [(reason, _)] = summary.outcomes.most_common(1)
+        raise click.ClickException(
+            f"{file}: no row is a valid submission; the most frequent reason is {reason}"
+        )
     if counted is False:
-        click.echo("the scores are written; the stream has yet to rank some of them", err=True)
-    fields = {"rows": summary.rows, **{one.value: summary.became[one] for one in Became}}
-    skipped = {reason.value: summary.became[reason] for reason in Skip}
+        click.echo("all scores are written; the stream has not ranked all of them yet", err=True)
+    fields = {"rows": summary.rows, **{one.value: summary.outcomes[one] for one in Outcome}}
+    skipped = {reason.value: summary.outcomes[reason] for reason in Skip}
     _show(fields | {"players": len(summary.players)}, skipped, counted, as_json)
 
 
 @contextlib.contextmanager
-def _explained(file: str) -> Iterator[None]:
-    """Say in one line what ended an import before its file did."""
+def _explain_errors(file: str) -> Iterator[None]:
+    """Convert an error that ends an import early to one line."""
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("interrupted: it is safe to run this again, nothing counts twice", err=True)
-        raise click.exceptions.Exit(130) from None
+        click.echo("interrupted: run it again; nothing counts twice", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
     except (EOFError, zlib.error) as error:
-        again = "mend it and run this again, nothing counts twice"
+        again = "repair the file and run this again; nothing counts twice"
         raise click.ClickException(f"{file}: damaged ({error}); {again}") from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or file}: {error.strerror or error}") from None
@@ -190,17 +209,26 @@ def _languages(ctx: click.Context, parameter: click.Parameter, text: str) -> lis
 
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.option("--stage", default="local", show_default=True, help="The stage that keeps them.")
+@STAGE
 @click.option(
-    "--languages", default="", callback=_languages, help="As en,de,fr: the rows in turn, row by row."
+    "--languages",
+    default="",
+    callback=_languages,
+    help="Such as en,de,fr: assign these languages to the rows in rotation.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
-@click.option("--wait/--no-wait", "waits", default=True, help="Wait until all is counted.  [default: wait]")
+@JSON
+@click.option(
+    "--wait/--no-wait",
+    "waits",
+    default=True,
+    help="Wait until the aggregates include the import.  [default: wait]",
+)
 def import_comments(file: str, stage: str, languages: list[str], as_json: bool, waits: bool) -> None:
-    """Import comments: FILE in CSV with product, author, rating, language, text; gzip'ed too; - is stdin.
+    """Import comments from a CSV file.
 
-    Who has commented on a product is left out, so importing a file again writes nothing twice. Needs to read
-    and write the stage's table.
+    FILE has the columns product, author, rating, language and text and may be compressed with gzip; - is
+    stdin. A row is skipped when its author has already commented on the product, so importing a file again
+    writes nothing. Needs read and write access to the stage's table.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -213,34 +241,34 @@ def import_comments(file: str, stage: str, languages: list[str], as_json: bool, 
     console = Console(stderr=True)
     progress = Progress(console=console, transient=True, disable=not console.is_terminal)
     try:
-        with _explained(file), progress:
+        with _explain_errors(file), progress:
             lines = (line.decode("utf-8-sig", "backslashreplace") for line in _lines(file, progress))
             summary = write(store, read(lines, languages), datetime.now(UTC))
             if waits:
                 task = progress.add_task("counting", total=len(summary.products))
                 counted = wait(store, sorted(summary.products), lambda: progress.advance(task))
     except NotComments as error:
-        raise click.ClickException(f"{file}: {error}; what came before is written") from None
+        raise click.ClickException(f"{file}: {error}; the rows before it were written") from None
     if counted is False:
-        click.echo("the comments are written; the stream has yet to count some of them", err=True)
+        click.echo("all comments are written; the stream has not counted all of them yet", err=True)
     fields = {"rows": summary.rows, "written": summary.written, "products": len(summary.products)}
     _show(fields, {reason.value: summary.skipped[reason] for reason in Skip}, counted, as_json)
 
 
 def _lines(file: str, progress: Progress) -> Iterator[bytes]:
-    """Read the lines of a file, or of standard input (`-`), gzip'ed or not."""
+    """Read the lines of a file or of standard input (`-`), and decompress gzip."""
     size = 0 if file == "-" else Path(file).stat().st_size
     with click.open_file(file, "rb") as raw:
         opened = cast(BinaryIO, raw)
         source = progress.wrap_file(opened, total=size, description="reading") if size else opened
         plain = io.BufferedReader(cast(io.RawIOBase, source))
         text = gzip.GzipFile(fileobj=plain) if plain.peek(2)[:2] == b"\x1f\x8b" else plain
-        while line := text.readline(LONGEST):
+        while line := text.readline(MAX_LINE):
             yield line
 
 
 def _show(fields: dict[str, int], skipped: dict[str, int], counted: bool | None, as_json: bool) -> None:
-    """Print what became of a file's lines or rows."""
+    """Print the counts of an import."""
     from rich.console import Console
     from rich.table import Table
 
@@ -255,3 +283,6 @@ def _show(fields: dict[str, int], skipped: dict[str, int], counted: bool | None,
     for name, number in skipped.items():
         grid.add_row(f"skipped: {name.replace('_', ' ')}", f"{number:,}")
     Console().print(grid)
+
+
+COMMANDS = (import_log, import_scores, import_comments)

@@ -1,4 +1,4 @@
-"""The commands that tell how a stage is, and what it costs."""
+"""The commands that report the status of a stage and estimate its cost."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ops.cli.options import INCOMPLETE, JSON, STAGE
+
 if TYPE_CHECKING:
     from ops.costs import Line
 
-LEFT = 3  # the exit code when somebody should do something
-
 
 @click.command()
-@click.option("--stage", default="local", show_default=True, help="The stage to look at.")
+@STAGE
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     default=".local",
     show_default=True,
-    help="Where a local run keeps its data: how far its stream is read stands there.",
+    help="The data directory of the local run, which has its stream position.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
+@JSON
 def status(stage: str, data: Path, as_json: bool) -> None:
-    """Say how a stage is: lag of the sums, quarantine, queues, mappings.
+    """Show the status of a stage: lag of the aggregates, quarantine, queues, event source mappings.
 
-    Exit code 3: somebody should do something, and the output says what.
+    Exit code 3: there is a problem, which the output describes.
     """
     import boto3
 
-    from ops.aws.status import look
+    from ops.aws.status import read_status
     from ops.stage import load
 
     settings = load(stage)
@@ -41,22 +41,22 @@ def status(stage: str, data: Path, as_json: bool) -> None:
     def client(service: str) -> Any:
         return session.client(service, **settings.client_options())  # type: ignore[call-overload]
 
-    found = look(settings, client, data / "stream.json" if settings.endpoint else None)
+    found = read_status(settings, client, data / "stream.json" if settings.endpoint else None)
     if as_json:
         click.echo(json.dumps(found))
     else:
         _show(found)
     if found["problems"]:
-        raise click.exceptions.Exit(LEFT)
+        raise click.exceptions.Exit(INCOMPLETE)
 
 
 class Amount(click.ParamType[float]):
-    """A number as people write it: 1M, 50k, 2.5M."""
+    """A number with an optional suffix: 500, 50k, 2.5M."""
 
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it."""
+        """Parse the number."""
         match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([kKmMbB]?)", str(value))
         if not match:
             self.fail(f"{value!r} is not a number such as 500, 50k or 1.5M", param, ctx)
@@ -67,29 +67,41 @@ AMOUNT = Amount()
 
 
 @click.command()
-@click.option("--views", type=AMOUNT, default="0", help="Views that are counted.")
-@click.option("--returning", type=click.FloatRange(0, 100), default=50, help="Percent seen that day before.")
-@click.option("--counts", type=AMOUNT, help="Reads of a page's count; else one a view.")
-@click.option("--players", type=AMOUNT, default="0", help="Players of leaderboards.")
-@click.option("--scores", type=AMOUNT, help="Submissions; else 20 a player.")
-@click.option("--ranks", type=AMOUNT, help="Reads of a rank; else two a submission.")
-@click.option("--paths", type=AMOUNT, default="0", help="Paths of challenges that are found.")
-@click.option("--guesses", type=AMOUNT, help="Wrong ones; else as many.")
-@click.option("--comments", type=AMOUNT, default="0", help="Comments that are written.")
-@click.option("--pages", type=AMOUNT, help="Pages of comments that are read; else 50 a comment.")
-@click.option("--chats", type=AMOUNT, default="0", help="Pairs that meet in the chat.")
-@click.option("--messages", type=AMOUNT, help="Messages; else 20 a pair.")
-@click.option("--minutes", type=AMOUNT, default="10", help="That one of a pair stays.")
-@click.option("--batch", type=click.IntRange(1, 100), default=1, help="Records in a batch of the stream.")
-@click.option("--queue", is_flag=True, help="Views go through the queue.")
+@click.option("--views", type=AMOUNT, default="0", help="Counted views.")
 @click.option(
-    "--address-limit/--no-address-limit", default=True, show_default=True, help="WAF limits each address."
+    "--returning",
+    type=click.FloatRange(0, 100),
+    default=50,
+    help="Percent of views by visitors seen earlier that day.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
+@click.option("--counts", type=AMOUNT, help="Reads of a page's count.  [default: one per view]")
+@click.option("--players", type=AMOUNT, default="0", help="Players of leaderboards.")
+@click.option("--scores", type=AMOUNT, help="Score submissions.  [default: 20 per player]")
+@click.option("--ranks", type=AMOUNT, help="Reads of a rank.  [default: two per submission]")
+@click.option("--paths", type=AMOUNT, default="0", help="Challenge paths found.")
+@click.option("--guesses", type=AMOUNT, help="Wrong guesses.  [default: one per path]")
+@click.option("--comments", type=AMOUNT, default="0", help="Comments written.")
+@click.option("--pages", type=AMOUNT, help="Pages of comments read.  [default: 50 per comment]")
+@click.option("--chats", type=AMOUNT, default="0", help="Pairs matched in the chat.")
+@click.option("--messages", type=AMOUNT, help="Chat messages.  [default: 20 per pair]")
+@click.option(
+    "--minutes", type=AMOUNT, default="10", show_default=True, help="Minutes each visitor stays connected."
+)
+@click.option(
+    "--batch", type=click.IntRange(1, 100), default=1, show_default=True, help="Stream records per batch."
+)
+@click.option("--queue", is_flag=True, help="Send views through the queue.")
+@click.option(
+    "--address-limit/--no-address-limit",
+    default=True,
+    show_default=True,
+    help="Include the WAF rate limit per address.",
+)
+@JSON
 def cost(as_json: bool, **used: Any) -> None:
-    """Reckon a month's bill by feature, from measured units and dated list prices.
+    """Estimate a monthly bill per feature from measured units and dated list prices.
 
-    Numbers are a month's, and may be written as 50k or 1.5M.
+    All numbers are per month and may be written as 50k or 1.5M.
     """
     import yaml
 
@@ -101,10 +113,10 @@ def cost(as_json: bool, **used: Any) -> None:
 
     views, back = used["views"], used["returning"] / 100
     scores = given("scores", 20 * used["players"])
-    door = "queue" if used["queue"] else "rest"
+    channel = "queue" if used["queue"] else "rest"
     uses = [
-        costs.Use("views", "view, new visitor", views * (1 - back), door),
-        costs.Use("views", "view, returning visitor", views * back, door),
+        costs.Use("views", "view, new visitor", views * (1 - back), channel),
+        costs.Use("views", "view, returning visitor", views * back, channel),
         costs.Use("views", "count of a page", given("counts", views)),
         costs.Use("leaderboards", "score", scores, "user"),
         costs.Use("leaderboards", "rank", given("ranks", 2 * scores)),
@@ -119,11 +131,16 @@ def cost(as_json: bool, **used: Any) -> None:
     assumed = assumed._replace(limits=used["address_limit"])
     resources = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))["Resources"].values()
     alarms = sum(one["Type"] == "AWS::CloudWatch::Alarm" for one in resources)
-    _show_bill(costs.bill(uses, assumed, alarms), costs.assumptions(assumed), costs.load_prices(), as_json)
+    _show_bill(
+        costs.estimate_bill(uses, assumed, alarms),
+        costs.list_assumptions(assumed),
+        costs.load_prices(),
+        as_json,
+    )
 
 
 def _show_bill(lines: list[Line], assumptions: list[str], prices: Any, as_json: bool) -> None:
-    """Print a bill: each feature's lines, its sum, all of it, and what it rests on."""
+    """Print a bill: the lines and the sum of each feature, the total, assumptions and prices."""
     features = dict.fromkeys(line.feature for line in lines)
     sums = {name: sum(line.usd for line in lines if line.feature == name) for name in features}
     if as_json:
@@ -136,7 +153,7 @@ def _show_bill(lines: list[Line], assumptions: list[str], prices: Any, as_json: 
         for line in lines:
             if line.feature == name:
                 click.echo(f"  {line.usd:>10,.2f}  {line.amount:>16,.1f}  {line.unit}")
-    click.echo(f"{'USD a month':14} {sum(sums.values()):>12,.2f}  in {prices['region']}")
+    click.echo(f"{'USD per month':14} {sum(sums.values()):>12,.2f}  in {prices['region']}")
     for text in assumptions:
         click.echo(f"- {text}")
     for price in prices["prices"].values():
@@ -147,23 +164,26 @@ def _show_bill(lines: list[Line], assumptions: list[str], prices: Any, as_json: 
 
 
 def _show(found: dict[str, Any]) -> None:
-    """Print how a stage is, a line each, and then what is not as it should be."""
+    """Print the status of a stage, then its problems."""
     table, lag = found["table"], found["lagSeconds"]
     queues = {name: "(no queue)" if n is None else f"{n:,}" for name, n in found["queues"].items()}
     lines = {
         "stage": found["stage"],
         "table": f"{table['name']}, {table['state'].lower()}, about {table['items']:,} items",
-        "lag": "not known: nothing has come through the stream lately" if lag is None else f"{lag:.1f} s",
+        "lag": "unknown: no recent records in the stream" if lag is None else f"{lag:.1f} s",
         "quarantine": f"{found['quarantine']:,} images",
-        "views": f"{queues['views']} messages wait, {queues['deadViews']} are dead letters",
-        "batches": f"{queues['streamFailures']} of the stream were given up",
-        "mappings": "none on this machine: pumps bring the stream and the queue"
+        "views": f"{queues['views']} messages waiting, {queues['deadViews']} dead letters",
+        "batches": f"{queues['streamFailures']} stream batches failed for good",
+        "mappings": "none (local engine)"
         if found["mappings"] is None
-        else f"{len(found['mappings'])} not as they should be"
+        else f"{len(found['mappings'])} misconfigured"
         if found["mappings"]
-        else "as they should be",
+        else "configured",
     }
     for name, text in lines.items():
         click.echo(f"{name:10} {text}")
     for problem in found["problems"]:
         click.echo(f"{'!':10} {problem}")
+
+
+COMMANDS = (status, cost)

@@ -1,152 +1,145 @@
-"""The commands that look after the sums: bring older items into them, compare and mend them."""
+"""The commands that check and correct aggregates."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from ops.maintenance.audit import Audit
-    from ops.maintenance.backfill import Done
-    from ops.maintenance.recount import Drift
+from ops.cli.options import INCOMPLETE, INTERRUPTED, JSON, SEGMENTS, SETTLE, STAGE
 
-SHOWN = 50  # rows of drift that a person reads
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+    from ops.maintenance.audit import AuditResult, Drift
+    from ops.maintenance.backfill import Summary as Backfilled
+    from ops.maintenance.redrive import Summary as Redriven
+
+MAX_REASONS = 10  # the most frequent reasons that redrive prints
+MAX_ROWS = 50  # rows of drift that audit prints
 
 
 @click.command()
 @click.argument("feature", type=click.Choice(["comments"]))
-@click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
-@click.option("--segments", type=click.IntRange(1, 1000), default=4, show_default=True, help="Read at once.")
-@click.option(
-    "--rate", type=click.FloatRange(0.1), help="At most so many comments a second; else all it can."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as one JSON object.")
+@STAGE
+@SEGMENTS
+@click.option("--rate", type=click.FloatRange(0.1), help="Maximum comments per second.  [default: unlimited]")
+@JSON
 def backfill(feature: str, stage: str, segments: int, rate: float | None, as_json: bool) -> None:
-    """Count what was written before there were sums, while traffic goes on.
+    """Add comments that are older than the aggregates to the aggregates.
 
-    Killed or interrupted, it goes on where it was when it is run again. Fails when an item is malformed: such
-    a one is left as it is.
+    Safe while the stage serves traffic. An interrupted run resumes when it is run again. Exit code 1: some
+    comments are malformed; they are not changed.
     """
     from chalicelib.dynamo.table import connect
     from ops.cli.progress import progress
-    from ops.maintenance.backfill import run
+    from ops.maintenance.backfill import backfill
     from ops.stage import load
 
     table = connect(load(stage))
     with progress("reading") as say:
         read, touched = 0, 0
 
-        def tick(done: Done) -> None:
+        def tick(done: Backfilled) -> None:
             nonlocal read, touched
             read, touched = read + done.read, touched + done.touched
-            say(f"{read:,} items read, {touched:,} comments touched")
+            say(f"{read:,} items read, {touched:,} comments stamped")
 
         try:
-            done = run(table, segments, rate, tick)
+            done = backfill(table, segments, rate, tick)
         except KeyboardInterrupt:
-            click.echo("interrupted: run it again, and it goes on", err=True)
-            raise click.exceptions.Exit(130) from None
+            click.echo("interrupted: run it again to resume", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
     fields = {"read": done.read, "touched": done.touched, "malformed": done.malformed}
     if as_json:
         click.echo(json.dumps(fields))
     else:
-        click.echo(f"{done.touched:,} comments touched among {done.read:,} items; the stream counts them")
+        click.echo(f"stamped {done.touched:,} comments of {done.read:,} items; the stream adds them")
     if done.malformed:
-        raise click.ClickException(f"{done.malformed:,} comments are malformed, and left as they are")
-
-
-settle = click.option(
-    "--settle",
-    type=click.FloatRange(0, 3600),
-    default=10,
-    show_default=True,
-    help="Seconds between two looks: more than the stream lags.",
-)
-
-
-stage = click.option("--stage", default="local", show_default=True, help="The stage whose table it is.")
-prints_json = click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
+        raise click.ClickException(f"{done.malformed:,} comments are malformed and were not changed")
 
 
 @click.command()
-@stage
-@settle
-@click.option("--repair", "mends", is_flag=True, help="Mend what has drifted, as `repair` does.")
-@prints_json
-def audit(stage: str, settle: float, mends: bool, as_json: bool) -> None:
-    """Recount every aggregate of the table and compare; report drift.
+@STAGE
+@SETTLE
+@click.option("--repair", "repairs", is_flag=True, help="Correct the drift, as `repair` does.")
+@JSON
+def audit(stage: str, settle: float, repairs: bool, as_json: bool) -> None:
+    """Recount every aggregate of the table and report differences (drift).
 
-    Traffic may go on. Fails when something has drifted and is not mended, and when something changed each
-    time it was looked at: then it cannot be told.
+    Safe while the stage serves traffic. Exit code 1: an aggregate has drifted and was not corrected, or it
+    changed during every pass and could not be checked.
     """
-    _look(stage, settle, as_json, mends=mends)
+    _recount(stage, settle, as_json, repairs=repairs)
 
 
 @click.command()
-@stage
-@settle
-@prints_json
+@STAGE
+@SETTLE
+@JSON
 def repair(stage: str, settle: float, as_json: bool) -> None:
-    """Recount every aggregate of the table, and mend what has drifted: `audit --repair`.
+    """Recount every aggregate of the table and correct drift, as `audit --repair` does.
 
-    Traffic may go on. Fails when something changed each time it was looked at, and is left. May be killed and
-    run again.
+    Safe while the stage serves traffic, and safe to interrupt and run again. Exit code 1: an aggregate
+    changed during every pass and was not corrected.
     """
-    _look(stage, settle, as_json, mends=True)
+    _recount(stage, settle, as_json, repairs=True)
 
 
-def _look(stage: str, settle: float, as_json: bool, *, mends: bool) -> None:
-    """Find what has drifted, mend it or not, and print it."""
+def _recount(stage: str, settle: float, as_json: bool, *, repairs: bool) -> None:
+    """Find drift, optionally correct it, and print the result."""
     import boto3
 
     from chalicelib.dynamo.table import connect
     from ops.cli.progress import progress
     from ops.maintenance import audit as audits
-    from ops.maintenance.streams import follow
+    from ops.maintenance.streams import follow_stream
     from ops.stage import load
 
     settings = load(stage)
-    from app import CONTRIBUTIONS  # reads the stage that load has put in effect
+    from app import CONTRIBUTIONS  # imported after load: app.py reads the settings
 
     table = connect(settings)
-    following = follow(table, boto3.client("dynamodbstreams", **settings.client_options()))
+    following = follow_stream(table, boto3.client("dynamodbstreams", **settings.client_options()))
     with progress("reading") as say:
         found = audits.audit(
             table, CONTRIBUTIONS, following, settle, lambda items: say(f"{items:,} items read")
         )
         drifted = found.drifted
-        if mends:
-            say("mending")
+        if repairs:
+            say("correcting")
             audits.repair(table, found)
-    _show(found, drifted, as_json)
+    _show_audit(found, drifted, as_json)
     if found.drifted or found.unsettled:
         raise click.exceptions.Exit(1)
 
 
-def _show(found: Audit, drifted: Drift, as_json: bool) -> None:
-    """Print what was found; `drifted` is what it was before anything was mended."""
+def _show_audit(found: AuditResult, drifted: Drift, as_json: bool) -> None:
+    """Print the result. `drifted` is the drift before any correction."""
     if as_json:
         fields: dict[str, Any] = {"items": found.items, "malformed": found.malformed}
-        fields |= {"drift": _rows(drifted), "mended": found.mended, "unsettled": _rows(found.unsettled)}
+        fields |= {"drift": _rows(drifted), "mended": found.corrected, "unsettled": _rows(found.unsettled)}
         click.echo(json.dumps(fields, default=str))
         return
     click.echo(
-        f"{found.items:,} items: {len(drifted):,} sums have drifted, {found.mended:,} of them are mended, "
-        f"{len(found.unsettled):,} kept changing"
+        f"{found.items:,} items: {len(drifted):,} sums drifted, {found.corrected:,} corrected, "
+        f"{len(found.unsettled):,} not checked because they kept changing"
     )
     if found.malformed:
-        click.echo(f"{found.malformed:,} items are malformed: they are in quarantine, and count for nothing")
-    for word, drift in (("drifted", drifted), ("kept changing", found.unsettled)):
-        for row in _rows(drift)[:SHOWN]:
-            click.echo(f"{word}: {row['pk']} {row['sk']} {row['attribute']}: {row['is']} for {row['should']}")
-        if len(drift) > SHOWN:
-            click.echo(f"and {len(drift) - SHOWN:,} more; --json has all")
+        click.echo(f"{found.malformed:,} malformed items are in quarantine and not counted")
+    for word, drift in (("drifted", drifted), ("not checked", found.unsettled)):
+        for row in _rows(drift)[:MAX_ROWS]:
+            click.echo(
+                f"{word}: {row['pk']} {row['sk']} {row['attribute']}: {row['is']}, expected {row['should']}"
+            )
+        if len(drift) > MAX_ROWS:
+            click.echo(f"and {len(drift) - MAX_ROWS:,} more; --json lists all")
 
 
 def _rows(drift: Drift) -> list[dict[str, Any]]:
-    """Write drift as rows, in the order of the keys."""
+    """Convert drift to rows, ordered by key."""
     return [
         {"pk": key.pk, "sk": key.sk, "attribute": name, "is": _plain(is_), "should": _plain(should)}
         for (key, name), (is_, should) in sorted(drift.items(), key=lambda entry: entry[0])
@@ -155,3 +148,119 @@ def _rows(drift: Drift) -> list[dict[str, Any]]:
 
 def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, set | frozenset) else value
+
+
+@click.command()
+@STAGE
+@click.option("--dry-run", is_flag=True, help="Show what would be done and write nothing.")
+@JSON
+def redrive(stage: str, dry_run: bool, as_json: bool) -> None:
+    """Apply quarantined entries whose contribution can be computed now, each exactly once.
+
+    First deploy a version that can read the images, or correct the items. Safe to interrupt, to repeat and to
+    run twice at the same time. Exit code 3: some entries remain in quarantine.
+    """
+    from chalicelib.dynamo import table
+    from ops.cli.progress import progress
+    from ops.maintenance import redrive as work
+    from ops.stage import load
+
+    settings = load(stage)
+    import app  # imported after load: app.py reads the settings
+
+    seen = 0
+    try:
+        with progress("redriving") as say:
+
+            def advance(entries: int) -> None:
+                nonlocal seen
+                seen += entries
+                say(f"{seen:,} entries")
+
+            summary = work.redrive(
+                table.connect(settings),
+                app.CONTRIBUTIONS,
+                dry_run=dry_run,
+                advance=advance,
+            )
+    except KeyboardInterrupt:
+        click.echo("interrupted: run it again; no entry is applied twice", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    _show_redriven(summary, dry_run, as_json)
+    if summary.left:
+        raise click.exceptions.Exit(INCOMPLETE)
+
+
+@click.command()
+@click.argument("source", type=click.Choice(["views", "stream"]))
+@STAGE
+@click.option("--discard", is_flag=True, help="Also discard batches whose records have left the stream.")
+@JSON
+def replay(source: str, stage: str, discard: bool, as_json: bool) -> None:
+    """Retry what Lambda has given up: dead letters of views, or failed batches of the stream.
+
+    Remove the cause first, otherwise the retry fails too. Safe to interrupt and to repeat. Exit code 3:
+    something is left. For a lost batch run `repair`, then `replay stream --discard`.
+    """
+    import boto3
+
+    from chalicelib.aggregates import engine
+    from chalicelib.dynamo import table
+    from ops.cli.progress import progress
+    from ops.maintenance import replay as work
+    from ops.stage import load
+
+    settings = load(stage)
+    import app  # imported after load: app.py reads the settings
+
+    session, options = boto3.session.Session(), settings.client_options()
+    sqs, streams = session.client("sqs", **options), session.client("dynamodbstreams", **options)
+    queue = settings.queue_name
+
+    def apply(records: list[Any]) -> None:
+        engine.apply(table.connect(settings), app.CONTRIBUTIONS, records, guard_pages=settings.guard_pages)
+
+    with progress("reading") as say:
+
+        def tick(done: Counter[str]) -> None:
+            say(", ".join(f"{number:,} {word}" for word, number in done.items()))
+
+        if source == "views":
+            done = work.replay_views(sqs, _queue_url(sqs, f"{queue}-dead"), _queue_url(sqs, queue), tick)
+        else:
+            failures = _queue_url(sqs, f"hubbub-{settings.stage}-stream-failures")
+            done = work.replay_batches(sqs, failures, streams, apply, tick, discards=discard)
+    words = ("sent", "left") if source == "views" else ("batches", "records", "lost", "left")
+    fields = {word: done[word] for word in words}
+    click.echo(
+        json.dumps(fields) if as_json else ", ".join(f"{number:,} {word}" for word, number in fields.items())
+    )
+    if done["left"] or (done["lost"] and not discard):
+        raise click.exceptions.Exit(INCOMPLETE)
+
+
+def _queue_url(sqs: SQSClient, name: str) -> str:
+    """Return a queue's URL. Raises ClickException when it does not exist."""
+    try:
+        return sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    except sqs.exceptions.QueueDoesNotExist:
+        raise click.ClickException(f"no queue named {name}") from None
+
+
+def _show_redriven(summary: Redriven, dry_run: bool, as_json: bool) -> None:
+    """Print the result of a redrive."""
+    left = dict(summary.left.most_common())
+    fields = {"entries": summary.entries, "applied": summary.applied, "cancelled": summary.cancelled}
+    fields |= {"gone": summary.gone, "left": sum(left.values())}
+    if as_json:
+        click.echo(json.dumps({"dryRun": dry_run, **fields, "reasons": left}))
+        return
+    for name, number in fields.items():
+        click.echo(f"{name:10} {number:>10,}")
+    for reason, number in list(left.items())[:MAX_REASONS]:
+        click.echo(f"{number:>10,} {reason}")
+    if dry_run:
+        click.echo("dry run: nothing was written")
+
+
+COMMANDS = (audit, repair, backfill, redrive, replay)

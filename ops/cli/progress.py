@@ -1,4 +1,4 @@
-"""How far a command is, on a terminal: one line that is replaced, on standard error."""
+"""A progress line on standard error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(first: str) -> Iterator[Callable[[str], None]]:
-    """Show what is being done while it goes on; where nobody looks (no terminal), show nothing."""
+    """Show a progress line that the yielded function updates. Show nothing unless stderr is a terminal."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

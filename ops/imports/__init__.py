@@ -1,1 +1,1 @@
-"""imports."""
+"""Import data from files."""

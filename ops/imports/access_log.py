@@ -1,25 +1,26 @@
-"""Counts a site's history from an access log in Apache's combined format.
+"""Import page views from an access log in Apache's combined format.
 
-A view is a GET that a page answered with 200 or 304. No page is a file with an extension of ASSETS, or a feed
-(an extension of FEEDS, a last path segment such as `/feed`, a parameter such as `flav=rss20`); every other
-address is one. A crawler's request is no view, nor is that of an HTTP library or a test browser, or of a
-program that does not name itself.
+A view is a GET request for a page with status 200 or 304. A URL is a page unless it is an asset (an extension
+in ASSETS) or a feed (an extension in FEEDS, a last path segment such as `/feed`, a parameter such as
+`flav=rss20`). Requests of crawlers, HTTP libraries, test browsers and clients without a User-Agent are not
+views.
 
-A log's times are whole seconds, so several requests of one client for one page in the same second are one
-view. A view that the app took itself at the time has another client, so import only what came before the app
-counted.
+A log has a resolution of one second, so several requests of one client for one page within a second are one
+view. The app identifies clients differently, so a view that is both in the log and counted by the app counts
+twice. Import only the time before the app counted.
 
-**Clients.** A client is an address with a User-Agent, on one UTC day of one site, under a hash whose key is
-derived from the stage's secret. The table, a backup or an export alone does not lead back to an address, and
-two days of a client cannot be linked.
+**Clients.** A client is an address with a User-Agent on one UTC day of one site. It is stored as a hash whose
+key is derived from the stage's secret. An address cannot be recovered from the table, a backup or an export
+alone, and two days of a client cannot be linked.
 
 | item | pk | sk | holds |
 |---|---|---|---|
 | imported day | `IMPORT#<host>` | `<date>` | `expires`, and `key`, a fingerprint of the key |
 
-**Once.** Imported views expire 30 days after their day was first imported, and the day's item says when.
-Until a day before that, importing a log again writes the same items, which counts nothing. After that, or
-under another secret, the day is left out (`imported_already`): its views may be gone, or have other clients.
+Invariant: an imported view counts once. Imported views expire 30 days after the first import of their day,
+and the day's item stores the time. Until one day before, importing a log again writes the same items, which
+counts nothing. Later, or with another secret, the day is skipped (`imported_already`), because its views may
+have expired or have other client hashes.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.events import View
-from ops.waiting import PATIENCE, until_counted
+from ops.waiting import TIMEOUT, wait_until_counted
 
 LINE = re.compile(
     r"(?P<address>\S+) \S+ .+? \[(?P<time>[^\]]{20,40})\]"
     r' "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3}) \S+'
-    r' "(?:[^"\\]|\\.)*" "(?P<agent>(?:[^"\\]|\\.)*)"(?: .*)?'  # a log may go on after the format's fields
+    r' "(?:[^"\\]|\\.)*" "(?P<agent>(?:[^"\\]|\\.)*)"(?: .*)?'  # a line may have further fields
 )
 TIME = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)", re.ASCII)
 MONTHS = {name: i for i, name in enumerate(re.findall("...", "JanFebMarAprMayJunJulAugSepOctNovDec"), 1)}
@@ -63,20 +64,20 @@ ASSETS = frozenset(
     zip gz tgz bz2 tbz xz txz zst 7z rar tar jar war deb rpm apk gem whl exe msi dmg pkg iso img bin
     pdf ps doc docx xls xlsx ppt pptx odt ods odp rtf epub mobi csv
     txt log json jsonld webmanifest wsdl pcap torrent md5 sha1 sha256 sig asc
-    """.split()  # noqa: SIM905 (a list of 90 is no easier to read); robots.txt is among them
+    """.split()  # noqa: SIM905 (a list of 90 is no easier to read); txt covers robots.txt
 )
 FEEDS = frozenset({"rss", "atom", "rdf", "xml"})
 FEED_NAMES = frozenset({"feed", "rss", "rss2", "atom", "rdf"})
 FEED_QUERY = re.compile(r"(^|[&;])(feed=|(flav|format|type|output)=(rss|atom|rdf|feed))")
 GROUP = 500
-LIFE = timedelta(days=30)  # of an imported view's item, from the first import of its day
-MARGIN = timedelta(days=1)  # before its end: an import takes hours, and TTL begins
-OLD_KEY = Key("IMPORT", "CLIENT-KEY")  # where version 0.1.0 kept the key, beside what it hashed
-ALL = 2**31 - 1  # the most items that a query can be asked for
+LIFE = timedelta(days=30)  # of an imported view, from the first import of its day
+MARGIN = timedelta(days=1)  # an import may take hours, so it must begin well before the expiry
+OLD_KEY = Key("IMPORT", "CLIENT-KEY")  # where version 0.1.0 stored the hash key
+ALL = 2**31 - 1  # a query without a limit
 
 
 class Skip(StrEnum):
-    """Why a line is no view; the first reason that holds is the one that is counted."""
+    """Why a line is not a view. A line counts under the first reason that applies."""
 
     MALFORMED = "malformed"
     NOT_A_GET = "not_a_get"
@@ -85,11 +86,11 @@ class Skip(StrEnum):
     ASSET = "asset"
     FEED = "feed"
     CRAWLER = "crawler"
-    IMPORTED_ALREADY = "imported_already"  # its day was, and may have expired since
+    IMPORTED_ALREADY = "imported_already"  # its views may have expired since
 
 
 class Request(NamedTuple):
-    """A request that is a view."""
+    """A parsed request that is a view."""
 
     url: str
     time: datetime
@@ -101,15 +102,15 @@ class Request(NamedTuple):
 
 
 def read(lines: Iterable[bytes], site: str, key: bytes) -> Iterator[View | Skip]:
-    """Read the lines of a log, each as a view or a reason; `key` hashes the clients, each day anew.
+    """Yield a view or a skip reason for each line of a log. `key` hashes the clients, separately per day.
 
-    A byte that is not UTF-8 becomes what Apache itself writes for it, `\\xff`.
+    A byte that is not UTF-8 becomes `\\xff`, as Apache itself writes it.
     """
     for line in lines:
         found = parse(line.decode("utf-8", "backslashreplace").rstrip("\r\n"), site)
         if isinstance(found, Request):
-            whose = f"{urls.host(found.url)} {found.time.date()} {found.address} {found.agent}"
-            client = hmac.digest(key, whose.encode(), "sha256").hex()[:24]
+            identity = f"{urls.host(found.url)} {found.time.date()} {found.address} {found.agent}"
+            client = hmac.digest(key, identity.encode(), "sha256").hex()[:24]
             yield View(found.url, found.time, client)
         else:
             yield found
@@ -118,18 +119,21 @@ def read(lines: Iterable[bytes], site: str, key: bytes) -> Iterator[View | Skip]
 # -- parse ---------------------------------------------------------------------------------------------
 
 
-def client_key(settings: Settings) -> bytes:
-    """Derive the key that hashes a log's clients. Raises OSError when the secret cannot be read."""
+def derive_client_key(settings: Settings) -> bytes:
+    """Derive the key that hashes clients.
+
+    Raises: OSError when the secret cannot be read.
+    """
     return auth.derived(settings, "import-log")
 
 
 def day_key(host: str, day: str) -> Key:
-    """Key a day of a site that was imported."""
+    """Build the key of an imported day of a site."""
     return Key(f"IMPORT#{host}", day)
 
 
 def parse(line: str, site: str) -> Request | Skip:
-    """Read one line of the log of a site (`https://www.example.com`): a view, or why it is none.
+    """Parse a line of the log of a site (`https://www.example.com`) into a request or a skip reason.
 
     >>> agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     >>> seen = parse(f'::1 - - [17/May/2015:12:05:03 +0200] "GET /a HTTP/1.1" 200 9 "-" "{agent}"', "http://b")
@@ -149,15 +153,15 @@ def parse(line: str, site: str) -> Request | Skip:
         url = _url(re.sub(r" HTTP/\d(\.\d)?$", "", target), site)
     except ValueError:
         return Skip.BAD_URL
-    if not_a_page := _kind(url):
-        return not_a_page
+    if reason := _skip_reason(url):
+        return reason
     if fields["agent"] in ("", "-") or _is_crawler(fields["agent"]):
         return Skip.CRAWLER
     return Request(url, moment, fields["address"], fields["agent"])
 
 
 def _time(text: str) -> datetime | None:
-    """Read `17/May/2015:10:05:03 +0000`, whatever the locale calls its months; None for what is no time."""
+    """Parse `17/May/2015:10:05:03 +0000` in any locale; None for a malformed time."""
     match = TIME.fullmatch(text)
     if not match:
         return None
@@ -171,20 +175,23 @@ def _time(text: str) -> datetime | None:
 
 
 def _url(target: str, site: str) -> str:
-    """Make the address of a request's target; ValueError for what is none, or another host's."""
+    """Build the URL of a request target.
+
+    Raises: ValueError for a malformed target, or one of another host.
+    """
     if not target or " " in target:
-        raise ValueError("it is no request target")
+        raise ValueError("not a request target")
     target = re.sub(r"\\(?:x([0-9a-fA-F]{2})|(.))", lambda m: f"%{m[1]}" if m[1] else quote(m[2]), target)
     if not re.match("/|https?://", target, re.IGNORECASE):
-        raise ValueError("it is neither a path nor an address with its scheme")
+        raise ValueError("neither a path nor an absolute URL")
     url = urls.canonical(site + target if target.startswith("/") else target)
     if urls.host(url) != urls.host(site):
-        raise ValueError("it is another host's")
+        raise ValueError("the URL of another host")
     return url
 
 
-def _kind(url: str) -> Skip | None:
-    """Tell whether an address is a feed's or an asset's; None for a page's."""
+def _skip_reason(url: str) -> Skip | None:
+    """Return the reason to skip a URL that is a feed or an asset; None for a page."""
     parts = urlsplit(url.lower())
     name = parts.path.rstrip("/").rpartition("/")[2]
     extension = "" if parts.path.endswith("/") else name.rpartition(".")[2] if "." in name else ""
@@ -193,7 +200,7 @@ def _kind(url: str) -> Skip | None:
     return Skip.ASSET if extension in ASSETS else None
 
 
-_is_crawler = lru_cache(100_000)(partial(is_crawler, tools=True))  # half a millisecond each
+_is_crawler = lru_cache(100_000)(partial(is_crawler, tools=True))  # cached: a check takes half a millisecond
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -201,7 +208,7 @@ _is_crawler = lru_cache(100_000)(partial(is_crawler, tools=True))  # half a mill
 
 @dataclass
 class Summary:
-    """What became of a log's lines, and the pages and days that got views."""
+    """Counts of a log's lines, and the pages and days that have views."""
 
     lines: int = 0
     views: int = 0
@@ -213,14 +220,16 @@ class Summary:
 def write(
     table: Table, found: Iterable[View | Skip], settings: Settings, now: datetime, key: bytes
 ) -> Summary:
-    """Write the views among what was found, each distinct one once, in groups of 500; count everything.
+    """Write the distinct views in groups of 500, and return the counts.
 
-    `key` is the one that hashed the clients. Costs 1 WCU a distinct view and a day, and 1 RCU for a day that
-    was imported before. Remembers 16 bytes of each view (about 100 MB for a million).
+    `key` is the key that hashed the clients.
+
+    Cost: 1 WCU per distinct view and per day, and 1 RCU for a day that was imported before. Memory: 16 bytes
+    per view, about 100 MB with overhead for a million.
     """
     summary = Summary()
     seen: set[bytes] = set()
-    days: dict[Key, int | None] = {}  # when their views expire; None: nothing is written of them
+    days: dict[Key, int | None] = {}  # expiry of the views of a day; None for a skipped day
 
     def expires(view: View) -> int | None:
         place = day_key(urls.host(view.url), view.time.date().isoformat())
@@ -228,7 +237,7 @@ def write(
             days[place] = _expires(table, place, now, key)
         return days[place]
 
-    def expiry(view: View) -> int:  # one life for all views of a day: a visitor's TTL follows from it
+    def expiry(view: View) -> int:  # the same life for all views of a day, which determines a visitor's TTL
         midnight = times.floor(view.time, times.DAY)
         return (expires(view) or 0) + times.epoch(view.time) - times.epoch(midnight)
 
@@ -251,7 +260,7 @@ def write(
 
 
 def _expires(table: Table, place: Key, now: datetime, key: bytes) -> int | None:
-    """Return when a day's views expire, and note it where the day is new; None if it was imported before."""
+    """Return when a day's views expire, and record it for a new day; None for a day to skip."""
     fingerprint = hmac.digest(key, b"fingerprint", "sha256")[:8]
     made = {**place._asdict(), "expires": times.epoch(now + LIFE), "key": fingerprint}
     if table.put(made, condition="attribute_not_exists(pk)"):
@@ -264,16 +273,17 @@ def _expires(table: Table, place: Key, now: datetime, key: bytes) -> int | None:
 # -- wait ----------------------------------------------------------------------------------------------
 
 
-def wait(table: Table, days: Iterable[tuple[str, str]], tick: Callable[[], None]) -> bool:
-    """Wait until these pages' days are counted, a tick each; False after 60 s in which none was."""
-    return until_counted(days, lambda day: is_counted(table, *day), lambda _: tick(), PATIENCE)
+def wait(table: Table, days: Iterable[tuple[str, str]], report: Callable[[], None]) -> bool:
+    """Wait until these days of pages are counted, and report each. False after 60 s without progress."""
+    return wait_until_counted(days, lambda day: is_counted(table, *day), lambda _: report(), TIMEOUT)
 
 
 def is_counted(table: Table, url: str, day: str) -> bool:
-    """Tell whether all views and visitors that a page has on a day are in its aggregates.
+    """Return whether a page's aggregates include all its views and visitors of a day.
 
-    Adds them up and looks whether the aggregates hold as much; more is right too, for TTL may have removed
-    what was counted. Costs 1 RCU per 4 KB (about 25 views), and 2.
+    The aggregates may be larger than the sum over the items, because TTL may have deleted counted items.
+
+    Cost: 1 RCU per 4 KB (about 25 views), and 2.
     """
     facts = [
         item
@@ -281,9 +291,12 @@ def is_counted(table: Table, url: str, day: str) -> bool:
         for item in table.query(f"URL#{url}", (sk, f"{sk}~"), limit=ALL, consistent=True).items
     ]
     aggregates = table.get_many([views.page_key(url), views.day_key(url, day)], consistent=True)
-    aggregates |= {Key(item["pk"], item["sk"]): item for item in facts}  # a visitor is both
+    aggregates |= {
+        Key(item["pk"], item["sk"]): item for item in facts
+    }  # a visitor is a fact and an aggregate
     return all(
-        attribute in aggregates.get(key, {}) and aggregates[key][attribute] >= amount  # a set: holds it
+        attribute in aggregates.get(key, {})
+        and aggregates[key][attribute] >= amount  # for sets: is a superset
         for (key, attribute), amount in sums.recount([views.contribution], facts).items()
         if not isinstance(amount, sums.Constant)
     )

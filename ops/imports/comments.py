@@ -1,8 +1,8 @@
-"""Imports comments from a CSV file with the columns product, author, rating, language and text.
+"""Import comments from a CSV file with the columns product, author, rating, language and text.
 
-A row is written as its author would post it: checked as at the door, once an author and product. So importing
-a file again writes nothing twice, and a row whose author has commented on the product is left out. A later
-row is a newer comment.
+Invariant: an author has at most one comment per product. A row is validated and written like a comment posted
+through the API. A row whose author has already commented on the product is skipped, so importing a file again
+writes nothing. A later row becomes a newer comment.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Conflict
-from ops.maintenance.recount import drift
-from ops.waiting import PATIENCE, until_counted
+from ops.maintenance.audit import find_drift
+from ops.waiting import TIMEOUT, wait_until_counted
 
 COLUMNS = ("product", "author", "rating", "language", "text")
 WRITERS = 8
 GROUP = 200
-ALL = 2**31 - 1  # the most items that a query can be asked for
+ALL = 2**31 - 1  # a query without a limit
 
 
 class Skip(StrEnum):
-    """Why a row is no comment, or is not written."""
+    """Why a row is not written. A row counts under the first reason that applies."""
 
     BAD_PRODUCT = "bad_product"
     BAD_AUTHOR = "bad_author"
@@ -48,7 +48,7 @@ class Skip(StrEnum):
 
 
 class Row(NamedTuple):
-    """A row that is a comment."""
+    """A valid row."""
 
     product: str
     author: str
@@ -56,12 +56,12 @@ class Row(NamedTuple):
 
 
 class NotComments(Exception):
-    """The file is no CSV file, or lacks a column."""
+    """The file is not CSV, or a column is missing."""
 
 
 @dataclass
 class Summary:
-    """What became of a file's rows, and the products that they are about."""
+    """Counts of a file's rows, and the products of the comments."""
 
     rows: int = 0
     written: int = 0
@@ -73,15 +73,16 @@ class Summary:
 
 
 def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | Skip]:
-    """Read the rows of a file, each as a comment or a reason. Raises NotComments.
+    """Yield a comment or a skip reason for each row of a file.
 
-    With `languages` the first row is in the first of them, the next in the next, and so on round, whatever
-    the file says.
+    With `languages`, rows get these languages in rotation instead of the file's.
+
+    Raises: NotComments.
     """
     try:
         rows = csv.DictReader(lines, strict=True)
         if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-            raise NotComments(f"there is no column {missing[0]}: it needs {', '.join(COLUMNS)}")
+            raise NotComments(f"no column {missing[0]!r}; required columns: {', '.join(COLUMNS)}")
         for i, fields in enumerate(rows):
             language = {"language": languages[i % len(languages)]} if languages else {}
             yield parse({name: fields[name] or "" for name in COLUMNS} | language)
@@ -90,7 +91,7 @@ def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | 
 
 
 def parse(fields: dict[str, str]) -> Row | Skip:
-    """Read one row: a comment, or why it is none; the first reason that holds."""
+    """Parse a row into a comment or the first skip reason that applies."""
     try:
         fields = {name: codec.normal(text, name) for name, text in fields.items()}
         product, author, rating, language, text = (fields[name] for name in COLUMNS)
@@ -112,9 +113,11 @@ def parse(fields: dict[str, str]) -> Row | Skip:
 
 
 def write(table: Table, found: Iterable[Row | Skip], now: datetime) -> Summary:
-    """Post the comments among what was found, 8 at a time; count everything.
+    """Write the comments, 8 in parallel, and return the counts.
 
-    Of an author's rows about a product the first is written. Costs 6 WCU a comment of 1 KB.
+    Of several rows with the same author and product the first is written.
+
+    Cost: 6 WCU per comment of 1 KB.
     """
     summary = Summary()
     rest = iter(found)
@@ -145,12 +148,15 @@ def _post(table: Table, row: Row, time: datetime) -> bool:
 # -- wait ----------------------------------------------------------------------------------------------
 
 
-def wait(table: Table, products: Iterable[str], tick: Callable[[], None]) -> bool:
-    """Wait until these products' comments are counted, a tick each; False after 60 s in which none was."""
-    return until_counted(products, partial(is_counted, table), lambda _: tick(), PATIENCE)
+def wait(table: Table, products: Iterable[str], report: Callable[[], None]) -> bool:
+    """Wait until these products are counted, and report each. False after 60 s without progress."""
+    return wait_until_counted(products, partial(is_counted, table), lambda _: report(), TIMEOUT)
 
 
 def is_counted(table: Table, product: str) -> bool:
-    """Tell whether a product's statistics are the sums over its comments. Costs 1 RCU per 4 KB of them."""
+    """Return whether a product's statistics are the sums over its comments.
+
+    Cost: 1 RCU per 4 KB of comments.
+    """
     pk = comments.statistics_key(product).pk
-    return not drift([comments.contribution], table.query(pk, limit=ALL, consistent=True).items)
+    return not find_drift([comments.contribution], table.query(pk, limit=ALL, consistent=True).items)

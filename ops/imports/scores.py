@@ -1,49 +1,163 @@
-"""Brings the scores of a leaderboard in from a file: one submission for each row of a CSV file with a header.
+"""Import scores into a leaderboard from a CSV file with a header, one submission per row.
 
-A row is what `POST /leaderboards/{board}/scores` takes: the same player and id count once for ever, here and
-there. So a file can be imported again after whatever ended the import before: what is there is found, and
-nothing is added twice.
+Invariant: a player and id count once, as with `POST /leaderboards/{board}/scores`. An interrupted import can
+be run again, because existing submissions are found and not added twice.
 
-Up to 49 rows of different players are one transaction, which holds each of them to what holds for it alone.
-When it is refused nothing of it is written: the rows that are to blame then go one by one, the others
-together again. A player's rows are written in the order of the file, so that of two with the same time
-the later one is the one that is `set`.
+Up to 49 rows of different players form one transaction with the conditions of each row. When a transaction is
+refused, nothing of it is written. The rows whose conditions failed are then written one at a time, and the
+others together again. A player's rows are written in the order of the file, so of two rows with the same time
+the operator `set` keeps the later one.
 """
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import re
 import time
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import StrEnum
 from functools import partial
+from typing import NamedTuple
 
+import click
+
+from chalicelib.api import codec
 from chalicelib.api.auth import Caller
+from chalicelib.api.schemas import IDENTIFIER
 from chalicelib.dynamo.items import Key, groups
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import Busy, Unprocessable
+from chalicelib.errors import Busy, HubbubError, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import ScoreBody
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.ranking import ranking
-from ops.imports.score_rows import Skip
-from ops.waiting import PATIENCE, until_counted
+from ops.waiting import TIMEOUT, wait_until_counted
 
-GROUP = 49  # rows: their scores, their submissions and the board are read by one batch of 100
+GROUP = 49  # rows per transaction: their scores, submissions and the board are one batch read of 100 items
 THREADS = 4
 IMPORTER = Caller(sub="import-scores", admin=True, problem="")
+VALUE = re.compile(r"[+-]?\d{1,20}(\.\d{1,18})?", re.ASCII)
 
 
-class Became(StrEnum):
-    """What a row became."""
+class Columns(NamedTuple):
+    """The columns of player, value, id (default: the player) and time (default: now)."""
+
+    player: str
+    value: str
+    id: str | None = None
+    time: str | None = None
+
+
+class Skip(StrEnum):
+    """Why a row is not a submission. A row counts under the first reason that applies."""
+
+    MALFORMED = "malformed"  # the number of fields differs from the header
+    BAD_PLAYER = "bad_player"
+    BAD_ID = "bad_id"
+    BAD_VALUE = "bad_value"  # not a decimal number
+    BAD_TIME = "bad_time"  # not an ISO 8601 time with an offset, or in the future
+    OFF_RANGE = "off_range"  # outside the board's range, or too many decimals; or the player's sum would be
+    REPEATED = "repeated"  # an earlier row has the same player and id
+
+
+class Outcome(StrEnum):
+    """The outcome of a valid row."""
 
     NEW = "new"
-    KNOWN = "known"  # it was there: the same player and id
+    KNOWN = "known"  # a submission with this player and id exists
+
+
+# -- read -----------------------------------------------------------------------------------------------
+
+
+def read(
+    lines: Iterable[bytes], columns: Columns, board: Board, now: datetime
+) -> Iterator[Submission | Skip]:
+    """Yield a submission or a skip reason for each row of a file. Empty lines are ignored.
+
+    Memory: 16 bytes per row, about 100 MB with overhead for a million.
+
+    Raises: ClickException for a header without these columns.
+    """
+    rows = _rows(csv.reader(line.removeprefix(BOM_UTF8).decode("utf-8", "surrogateescape") for line in lines))
+    first = next(rows, Skip.MALFORMED)
+    header = [] if isinstance(first, Skip) else [name.strip() for name in first]
+    for column in filter(None, columns):
+        if header.count(column) != 1:
+            columns_found = ", ".join(header)[:200]
+            raise click.ClickException(f"the header needs one column {column!r}; it has: {columns_found}")
+    return _found(rows, header, columns, board, now)
+
+
+def _found(
+    rows: Iterable[list[str] | Skip], header: list[str], columns: Columns, board: Board, now: datetime
+) -> Iterator[Submission | Skip]:
+    seen: set[bytes] = set()
+    for row in rows:
+        if isinstance(row, Skip) or len(row) != len(header):
+            yield Skip.MALFORMED
+            continue
+        found = parse(dict(zip(header, row, strict=True)), columns, board, now)
+        if isinstance(found, Submission):
+            digest = hashlib.blake2b(f"{found.player}\n{found.id}".encode(), digest_size=16).digest()
+            if digest in seen:
+                yield Skip.REPEATED
+                continue
+            seen.add(digest)
+        yield found
+
+
+def _rows(rows: Iterator[list[str]]) -> Iterator[list[str] | Skip]:
+    """Yield the rows, and a skip reason for a malformed one. The reader continues with the next line."""
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error:  # a field longer than 131,072 characters: a quote without its end
+            yield Skip.MALFORMED
+        else:
+            if row:
+                yield row
+
+
+def parse(row: dict[str, str], columns: Columns, board: Board, now: datetime) -> Submission | Skip:
+    """Parse a row into a submission that the board accepts, or a skip reason."""
+    player = _identifier(row[columns.player])
+    if player is None:
+        return Skip.BAD_PLAYER
+    id = _identifier(row[columns.id]) if columns.id else player
+    if id is None:
+        return Skip.BAD_ID
+    value = row[columns.value].strip()
+    if not VALUE.fullmatch(value):
+        return Skip.BAD_VALUE
+    try:
+        moment = leaderboards.parse_time(row[columns.time].strip() if columns.time else None, now)
+    except HubbubError:
+        return Skip.BAD_TIME
+    try:
+        return Submission(player, id, leaderboards.validate_value(board, Decimal(value)), moment)
+    except Unprocessable:
+        return Skip.OFF_RANGE
+
+
+def _identifier(text: str) -> str | None:
+    """Normalize an identifier as the API does; None for an invalid one."""
+    try:
+        name = codec.normal(text.strip(), "name")
+    except ValueError:
+        return None
+    return name if IDENTIFIER.match(name) else None
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -51,62 +165,63 @@ class Became(StrEnum):
 
 @dataclass
 class Summary:
-    """What became of a file's rows, and the players that they are about, in the order of the file."""
+    """Counts of a file's rows, and the players in the order of the file."""
 
-    became: Counter[Became | Skip] = field(default_factory=Counter)
+    outcomes: Counter[Outcome | Skip] = field(default_factory=Counter)
     players: dict[str, None] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
         """Count all rows."""
-        return self.became.total()
+        return self.outcomes.total()
 
 
 def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summary:
-    """Write the submissions among what was found, in groups, several at a time; count everything.
+    """Write the submissions in parallel groups, and return the counts.
 
-    Costs 4 WCU a row, and 2 RCU; a row that is known costs 2 RCU. Raises NotFound, and Busy when the table
-    is busy for a minute; then as after any end, the file can be imported again.
+    Cost: 4 WCU and 2 RCU per new row, 2 RCU per known row.
+
+    Raises: NotFound, and Busy when the table is throttled for a minute. The import can be run again.
     """
     summary = Summary()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as pool:
-        for wave in _waves(found, summary):
-            for became in pool.map(partial(_patiently, table, board), groups(wave, GROUP)):
-                summary.became += became
-            summary.players |= dict.fromkeys(one.player for one in wave)
+        for batch in _batches(found, summary):
+            for outcomes in pool.map(partial(_write_group_retrying, table, board), groups(batch, GROUP)):
+                summary.outcomes += outcomes
+            summary.players |= dict.fromkeys(one.player for one in batch)
     return summary
 
 
-def _waves(found: Iterable[Submission | Skip], summary: Summary) -> Iterator[list[Submission]]:
-    """Part submissions, in order, into as many as are written at a time: each of another player."""
-    wave: dict[str, Submission] = {}
+def _batches(found: Iterable[Submission | Skip], summary: Summary) -> Iterator[list[Submission]]:
+    """Split submissions, in order, into batches that are written in parallel, with one row per player."""
+    batch: dict[str, Submission] = {}
     for one in found:
         if isinstance(one, Skip):
-            summary.became[one] += 1
+            summary.outcomes[one] += 1
             continue
-        if one.player in wave or len(wave) == THREADS * GROUP:
-            yield list(wave.values())
-            wave = {}
-        wave[one.player] = one
-    if wave:
-        yield list(wave.values())
+        if one.player in batch or len(batch) == THREADS * GROUP:
+            yield list(batch.values())
+            batch = {}
+        batch[one.player] = one
+    if batch:
+        yield list(batch.values())
 
 
-def _patiently(table: Table, board: str, group: list[Submission]) -> Counter[Became | Skip]:
-    """Write a group; as a whole again while the table is busy, for what was written is found."""
+def _write_group_retrying(table: Table, board: str, group: list[Submission]) -> Counter[Outcome | Skip]:
+    """Write a group, and retry the whole group while the table is throttled. Existing rows are found."""
     last = time.monotonic()
     while True:
         try:
             return write_group(table, board, group)
         except Busy:
-            if time.monotonic() - last > PATIENCE:
+            if time.monotonic() - last > TIMEOUT:
                 raise
 
 
-def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Became | Skip]:
-    """Write up to 49 submissions of different players; answer how many became what.
+def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Outcome | Skip]:
+    """Write up to 49 submissions of different players, and return the number of each outcome.
 
-    Costs 4 WCU and 2 RCU each and 1 RCU, in two round trips; a refused row once more, and what `submit` does.
+    Cost: 4 WCU and 2 RCU per row and 1 RCU, in two round trips. A refused row costs this twice, and `submit`.
     """
     now = datetime.now(UTC)
 
@@ -117,46 +232,52 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Bec
     board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
     scores = {one.player: items.get(key) for one, key in zip(group, keys(board), strict=False)}
     rest = [one for one in group if leaderboards.activity_key(name, one.player, one.id) not in items]
-    became: Counter[Became | Skip] = Counter({Became.KNOWN: len(group) - len(rest)})
+    outcomes: Counter[Outcome | Skip] = Counter({Outcome.KNOWN: len(group) - len(rest)})
     while rest:
         each = [leaderboards.build_actions(board, one, scores[one.player], now) for one in rest]
         refused = table.transact([action for actions in each for action in actions])
-        alone = {place // len(each[0]) for place in refused}
-        if not alone:
-            became[Became.NEW] += len(rest)
+        failed = {place // len(each[0]) for place in refused}
+        if not failed:
+            outcomes[Outcome.NEW] += len(rest)
             break
-        for place in alone:
-            became[_submit(table, name, rest[place], now)] += 1
-        rest = [one for place, one in enumerate(rest) if place not in alone]
-    return became
+        for place in failed:
+            outcomes[_write_alone(table, name, rest[place], now)] += 1
+        rest = [one for place, one in enumerate(rest) if place not in failed]
+    return outcomes
 
 
-def _submit(table: Table, name: str, one: Submission, now: datetime) -> Became | Skip:
-    """Write one submission by itself: others of the player came in between, or the sum leaves the range."""
+def _write_alone(table: Table, name: str, one: Submission, now: datetime) -> Outcome | Skip:
+    """Write one submission whose condition failed: the score changed, or the sum leaves the range."""
     body = ScoreBody(id=one.id, value=one.value, time=one.time, player=one.player)
     try:
-        answer = leaderboards.submit(table, name, body, IMPORTER, now)
+        result = leaderboards.submit(table, name, body, IMPORTER, now)
     except Unprocessable:
         return Skip.OFF_RANGE
-    return Became.NEW if answer.status == 201 else Became.KNOWN
+    return Outcome.NEW if result.status == 201 else Outcome.KNOWN
 
 
 # -- wait ----------------------------------------------------------------------------------------------
 
 
-def wait(table: Table, board: Board, players: Sequence[str], tick: Callable[[int], None]) -> bool:
-    """Wait until these players' scores are in the ranking, group by group, a tick each.
+def wait(table: Table, board: Board, players: Sequence[str], report: Callable[[int], None]) -> bool:
+    """Wait until these players' scores are in the ranking, and report each group.
 
-    False after 60 s in which no further group was: give them in the order in which they were written.
+    Pass the players in the order in which they were written. Return False after 60 s without progress.
     """
     parts = groups(players, GROUP)
-    return until_counted(parts, partial(is_counted, table, board), lambda part: tick(len(part)), PATIENCE)
+    return wait_until_counted(
+        parts, partial(is_counted, table, board), lambda part: report(len(part)), TIMEOUT
+    )
 
 
 def is_counted(table: Table, board: Board, players: Iterable[str]) -> bool:
-    """Tell whether the ranking has the scores of these players as they are; one without a score is left out.
+    """Return whether the ranking has the current scores of these players.
 
-    The tree has what the entry has, for the stream writes both in one transaction. Costs 2 RCU a player.
+    Players without a score are ignored.
+
+    The tree always agrees with the entries, because the stream writes both in one transaction.
+
+    Cost: 2 RCU per player.
     """
     keys = {
         player: (

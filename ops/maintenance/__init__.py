@@ -1,1 +1,1 @@
-"""maintenance."""
+"""Check, correct, export and erase the data of a table."""

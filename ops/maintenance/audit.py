@@ -1,82 +1,139 @@
-"""Compares every aggregate with a recount of the items, while traffic goes on, and mends what has drifted.
+"""Compare every aggregate with a recount of the items, and correct drift, while the stage serves traffic.
 
-A scan is no picture of one moment, and sums lag behind their items. So a difference is a drift only where
-nothing moved: the audit follows the stream, looks, and looks again some seconds later. What was written
-before has been applied by then, and the stream tells of everything that was written since: of the items, so
-the recount is exact, and of the sum itself. A sum that either may have changed is named, and left alone. So
-is a difference that was not the same at the look before: should the stream have been read too little
-(streams.py says when it is taken for read), the sum or its items tell it all the same.
+A scan is not a snapshot, and aggregates lag behind their items. A difference counts as drift only when it is
+the same in two consecutive passes, and when the stream shows no change to the aggregate or to its items
+meanwhile. The audit follows the stream from before the first pass (`streams.StreamFollower` defines when a
+shard has been read). A difference that fails one of these conditions is reported as unsettled and is not
+corrected.
 
-A repair adds the difference, on condition that the sum is still what was seen. What is written meanwhile the
-stream adds on top, for additions commute. So a repair is exact as long as the stream lags less than those
-seconds (the metric `Lag` says how much it does).
+A repair adds the difference, on condition that the aggregate still has the value that was read. Changes that
+the stream applies meanwhile are added on top, because additions commute. So a repair is exact if the stream
+lags less than the time between two passes. The metric `Lag` shows the lag.
 
-Views expire: their sums count what is no longer there. So of a page's sums only what is less than the
-recount is a drift. Sums that expire change nothing about that: their events have expired before them. An
-imported history is kept for ever, and so are its sums: one that lacks `kept` is a drift.
+Views expire, and their sums keep counting them. So a page's sum has drifted only if it is less than the
+recount. Sums that expire follow the same rule, because their events have expired before. An imported history
+never expires, so a sum of it without `kept` has drifted.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from chalicelib.aggregates import sums
 from chalicelib.aggregates.engine import compute
-from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Contribution
+from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Constant, Contribution, Lifetime
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
-from ops.maintenance.recount import Drift, drift, read
-from ops.maintenance.streams import Following
+from ops.maintenance.streams import StreamFollower
 
-LOOKS = 4  # at most; a table without drift needs one
-EXPIRING = "URL#"  # the aggregates of facts that TTL removes
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+MAX_PASSES = 4  # a table without drift needs one
+EXPIRING = "URL#"  # aggregates of items that TTL deletes
+AGGREGATE = re.compile("STATISTICS|DAY#.*|VISITOR#.*|NODE|RANKED#.*|S|S#.*|COUNTED")
+CONSTANTS = {"gsi1pk", "ttl", "series", KEPT}  # these stay when the sums of their item become zero
+
+Drift = dict[tuple[Key, str], tuple[Any, Any]]
+
+
+# -- recount --------------------------------------------------------------------------------------------
+
+
+def read_items(client: DynamoDBClient, table_name: str) -> Iterator[Item]:
+    """Yield every item of a table, strongly consistent, one page at a time.
+
+    Cost: 1 RCU per 4 KB.
+    """
+    pages = client.get_paginator("scan").paginate(TableName=table_name, ConsistentRead=True)
+    return (unpack(item) for page in pages for item in page["Items"])
+
+
+def scan(client: DynamoDBClient, table_name: str) -> list[Item]:
+    """Return every item of a table, strongly consistent.
+
+    Cost: 1 RCU per 4 KB.
+    """
+    return list(read_items(client, table_name))
+
+
+def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> Drift:
+    """Return the (actual, expected) values of every aggregate attribute that differs from a recount.
+
+    An item is an aggregate if its key is one of an aggregate. All its attributes come from contributions. A
+    value of zero equals a missing value. Only aggregates are kept in memory.
+    """
+    recounted: sums.Sums = {}
+    stored: dict[tuple[Key, str], Any] = {}
+    for item in items:
+        sums.merge(recounted, sums.sum_contributions(contributions, item))
+        if AGGREGATE.fullmatch(item["sk"]):
+            key = Key(item["pk"], item["sk"])
+            stored |= {(key, name): value for name, value in item.items() if name not in ("pk", "sk")}
+    wanted = {
+        at: amount.value if isinstance(amount, Constant) else amount
+        for at, amount in recounted.items()
+        if not isinstance(amount, Lifetime)
+    }
+    return {
+        at: (stored.get(at), wanted.get(at))
+        for at in stored.keys() | wanted.keys()
+        if (stored.get(at) or 0) != (wanted.get(at) or 0) and (at in wanted or at[1] not in CONSTANTS)
+    }
+
+
+# -- audit ----------------------------------------------------------------------------------------------
 
 
 @dataclass
-class Audit:
-    """What was found: certain drift, what keeps moving, and how much was looked at."""
+class AuditResult:
+    """The result of an audit: drift, differences that could not be checked, and counts."""
 
     items: int = 0
     malformed: int = 0
     drifted: Drift = field(default_factory=dict)
     unsettled: Drift = field(default_factory=dict)
-    mended: int = 0
+    corrected: int = 0
 
 
 def audit(
     table: Table,
     contributions: Sequence[Contribution],
-    following: Following,
+    follower: StreamFollower,
     settle: float,
-    tick: Callable[[int], None],
+    report: Callable[[int], None],
     pause: Callable[[float], None] = time.sleep,
-) -> Audit:
-    """Look at the table until what differs is certain, at most four times, `settle` seconds apart.
+) -> AuditResult:
+    """Recount the table until every difference is confirmed or dismissed, in at most four passes.
 
-    `following` is the table's stream, from before this is called. `tick` hears how many items of a look are
-    read. Costs 1 RCU per 4 KB of the table for each look, and reads of the stream.
+    `follower` follows the table's stream since before this call. `report` gets the number of items read in a
+    pass. Two passes are `settle` seconds apart.
+
+    Cost: 1 RCU per 4 KB of the table and pass, and reads of the stream.
     """
-    found = Audit()
+    found = AuditResult()
     now: set[Key] = set()
     differs: Drift = {}
-    for number in range(LOOKS):
+    for number in range(MAX_PASSES):
         polled: set[Key] = set()
 
-        def ticked(items: int, polled: set[Key] = polled) -> None:
-            tick(items)
-            polled |= _moved(contributions, following.poll())
+        def on_progress(items: int, polled: set[Key] = polled) -> None:
+            report(items)
+            polled |= _touched_keys(contributions, follower.poll())
 
-        earlier, differs = differs, _look(table, contributions, found, ticked)
+        earlier, differs = differs, _recount(table, contributions, found, on_progress)
         found.drifted, found.unsettled = {}, differs
         if not differs:
             break
         pause(settle)
-        before, now = now, polled | _moved(contributions, following.records())
-        if number:  # what was written before the first look may be on its way to the sums
-            moved = before | now  # from a pause before this look to a pause after it
+        before, now = now, polled | _touched_keys(contributions, follower.records())
+        if number:  # the stream may not have applied changes from before the first pass
+            moved = before | now  # from the pause before this pass to the pause after it
             certain = {
                 at: pair for at, pair in differs.items() if at[0] not in moved and earlier.get(at) == pair
             }
@@ -87,26 +144,28 @@ def audit(
     return found
 
 
-def repair(table: Table, found: Audit) -> None:
-    """Mend what has drifted; what has changed since the looks is unsettled instead.
+def repair(table: Table, found: AuditResult) -> None:
+    """Correct drift. An aggregate that changed since the last pass becomes unsettled instead.
 
-    May be killed and run again: what is mended is found mended. Costs 2 WCU per KB and aggregate, and index.
+    Idempotent: safe to interrupt and run again.
+
+    Cost: 2 WCU per KB of aggregate and index.
     """
     by_key: dict[Key, dict[str, tuple[Any, Any]]] = {}
     for (key, name), pair in found.drifted.items():
         by_key.setdefault(key, {})[name] = pair
     for key, pairs in by_key.items():
-        if table.transact([_mended(key, pairs)]):
+        if table.transact([_correction(key, pairs)]):
             found.unsettled |= {(key, name): pair for name, pair in pairs.items()}
         else:
-            found.mended += len(pairs)
+            found.corrected += len(pairs)
     found.drifted = {}
 
 
-def _look(
-    table: Table, contributions: Sequence[Contribution], found: Audit, tick: Callable[[int], None]
+def _recount(
+    table: Table, contributions: Sequence[Contribution], found: AuditResult, report: Callable[[int], None]
 ) -> Drift:
-    """Recount once. An item that cannot be computed is in quarantine, and counts for nothing."""
+    """Recount once. An item whose contribution fails is in quarantine and is not counted."""
     found.items = found.malformed = 0
 
     def tolerant(item: Item) -> Mapping[tuple[Key, str], Amount]:
@@ -114,24 +173,24 @@ def _look(
         try:
             for contribution in contributions:
                 amounts |= contribution(item)
-        except Exception:  # whatever a feature raises about an item, as in aggregates.compute
+        except Exception:  # a contribution may raise anything, as in aggregates.engine.compute
             found.malformed += 1
             return {}
         return amounts
 
     def counted() -> Any:
-        for item in read(table.client, table.name):
+        for item in read_items(table.client, table.name):
             found.items += 1
             if not found.items % 1000:
-                tick(found.items)
+                report(found.items)
             yield item
 
-    differs = drift([tolerant], counted())
-    return {at: pair for at, pair in differs.items() if not _is_expiry(*at, *pair)}
+    differs = find_drift([tolerant], counted())
+    return {at: pair for at, pair in differs.items() if not _may_be_expiry(*at, *pair)}
 
 
-def _moved(contributions: Sequence[Contribution], records: Iterable[Any]) -> set[Key]:
-    """Name every aggregate that records change or are about to change, and every item that they are of."""
+def _touched_keys(contributions: Sequence[Contribution], records: Iterable[Any]) -> set[Key]:
+    """Return the keys of the changed items and of all aggregates that these changes affect."""
     moved: set[Key] = set()
     for record in records:
         keys = unpack(record["dynamodb"]["Keys"])
@@ -139,11 +198,11 @@ def _moved(contributions: Sequence[Contribution], records: Iterable[Any]) -> set
     return moved
 
 
-def _is_expiry(key: Key, name: str, is_: Any, should: Any) -> bool:
-    """Tell whether a sum may be right because facts that it counts have expired."""
+def _may_be_expiry(key: Key, name: str, is_: Any, should: Any) -> bool:
+    """Return whether a difference may come from items that have expired."""
     if not key.pk.startswith(EXPIRING):
         return False
-    if name in ("ttl", KEPT):  # of these only "for ever" is certain
+    if name in ("ttl", KEPT):  # only "for ever" can be checked
         return bool(should != FOREVER.value)
     if should is None or not is_:
         return should is None
@@ -152,8 +211,8 @@ def _is_expiry(key: Key, name: str, is_: Any, should: Any) -> bool:
     return not isinstance(should, str) and is_ >= should
 
 
-def _mended(key: Key, pairs: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
-    """Write down the update that turns what is into what should be, if it still is."""
+def _correction(key: Key, pairs: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Build the update from the actual to the expected values, on condition that they are still actual."""
     parts: dict[str, list[str]] = {"ADD": [], "SET": [], "REMOVE": []}
     values: dict[str, Any] = {}
     conditions = []
@@ -165,7 +224,7 @@ def _mended(key: Key, pairs: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
             values[f":is{i}"] = is_
         if _is_number(is_) and _is_number(should):
             verb, values[f":{i}"] = "ADD", (should or 0) - (is_ or 0)
-        elif isinstance(should, frozenset) and isinstance(is_, set | None):  # a set only ever grows
+        elif isinstance(should, frozenset) and isinstance(is_, set | None):  # sets only grow
             verb, values[f":{i}"] = "SET", set(should) | (is_ or set())
         elif should is None:
             verb = "REMOVE"
@@ -185,5 +244,5 @@ def _mended(key: Key, pairs: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
 
 
 def _is_number(value: Any) -> bool:
-    """Tell whether a value is one that additions make; nothing is as good as 0."""
+    """Return whether a value is a number or missing."""
     return isinstance(value, int | Decimal | None) and not isinstance(value, bool)

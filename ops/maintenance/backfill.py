@@ -1,13 +1,14 @@
-"""Brings the comments that were written before there were sums into them, while traffic goes on.
+"""Add comments that are older than the aggregates to the aggregates, while the stage serves traffic.
 
-A comment counts from the moment that it has its stamp (`counted`). The backfill reads the whole table in
-parallel segments and touches each comment without a stamp, on condition that it still has none and is what
-was read. The touch goes through the stream like any other change, so each comment enters once, whatever is
-written, edited or deleted meanwhile: an edit stamps a comment too, and what is deleted has never counted.
-With the stamp a comment gets its place in gsi2, and its author's item unless the author has another one.
+A comment counts once it has a stamp, the attribute `counted`. The backfill scans the table and stamps each
+comment without one, on condition that the comment has not changed since it was read. The stream processes the
+stamp like any other change.
 
-How a run is parted, noted and gone on with after it was killed is in segments.py: what it had touched of a
-page is not touched again.
+Invariant: each comment is added once, whatever is edited or deleted meanwhile. An edit stamps a comment too,
+and a deleted comment without a stamp has never counted.
+
+The stamp also adds the comment to gsi2, and writes its author's item unless the author has another one.
+`scan.py` divides the scan into segments and resumes it.
 """
 
 from __future__ import annotations
@@ -20,39 +21,43 @@ from chalicelib.comments import comments
 from chalicelib.comments.comments import COMMENT
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
-from ops.maintenance import scan as parts
-from ops.maintenance.scan import Pace
+from ops.maintenance import scan
+from ops.maintenance.scan import RateLimiter
 
-PLACE = "BACKFILL#comments"
+PROGRESS_PK = "BACKFILL#comments"
 
 
 @dataclass
-class Done:
-    """What was done: items read, comments touched, and those that cannot be."""
+class Summary:
+    """Counts of items read, comments stamped, and malformed comments."""
 
     read: int = 0
     touched: int = 0
     malformed: int = 0
 
 
-def run(table: Table, segments: int, rate: float | None, tick: Callable[[Done], None]) -> Done:
-    """Touch every comment without a stamp; answer what was done, by the runs before this one too.
+def backfill(table: Table, segments: int, rate: float | None, report: Callable[[Summary], None]) -> Summary:
+    """Stamp every comment without a stamp, and return the counts, including those of interrupted runs.
 
-    `tick` hears of each page. At most `rate` comments a second. Interrupted, it stops after the page. Costs
-    1 RCU per 4 KB of the table, 1 WCU for each page of 200 items, and for each comment of 1 KB 2 WCU, 2 of
+    `report` gets the counts of each page. `rate` limits the comments per second. An interrupt stops the run
+    after the current page.
+
+    Cost: 1 RCU per 4 KB of the table, 1 WCU per page of 200 items, and per comment of 1 KB 2 WCU, 2 for the
     index and 2 for its author's item.
     """
-    pace = Pace(rate)
+    limiter = RateLimiter(rate)
 
     def touch(item: Item) -> str:
         if not (item["pk"].startswith("PRODUCT#") and item["sk"].startswith(COMMENT)) or "counted" in item:
             return ""
-        pace.wait()
+        limiter.wait()
         touched = comments.add_to_sums(table, item)
         return "malformed" if touched is None else "touched" if touched else ""
 
-    return _done(parts.run(table, PLACE, segments, touch, lambda counts: tick(_done(counts))))
+    return _summary(
+        scan.process_table(table, PROGRESS_PK, segments, touch, lambda counts: report(_summary(counts)))
+    )
 
 
-def _done(counts: Counter[str]) -> Done:
-    return Done(counts["read"], counts["touched"], counts["malformed"])
+def _summary(counts: Counter[str]) -> Summary:
+    return Summary(counts["read"], counts["touched"], counts["malformed"])

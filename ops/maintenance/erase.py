@@ -1,20 +1,20 @@
-"""Erases a person everywhere: what was found, submitted, written, counted under a name or a client's id.
+"""Erase all data of a person: everything stored under a player's or author's name or under client ids.
 
-| what | where it is | how it goes |
+| data | items | how it is erased |
 |---|---|---|
-| scores, activities | `PLAYER#<player>` | deleted, each |
-| entries of rankings | `PLAYER#<player>`, `RANKED#…` | once the stream has brought them to 0 |
-| found paths, guesses | `CHALLENGE#…#PLAYER#<player>` | withdrawn, as an admin does |
-| comments | `PRODUCT#…`, by `author` | deleted, as an admin does, and their authors' items |
-| views, visitors | `URL#…`, by the client's id | deleted, each |
-| images of these | `QUARANTINE#…` | left, and told: a redrive cancels them, once the items are gone |
+| scores, activities | `PLAYER#<player>` | deleted |
+| ranking entries | `PLAYER#<player>`, `RANKED#…` | deleted once the stream has set them to 0 |
+| found paths, guesses | `CHALLENGE#…#PLAYER#<player>` | withdrawn, as by an admin |
+| comments | `PRODUCT#…`, by `author` | deleted, as by an admin, with the author's items |
+| views, visitors | `URL#…`, by client id | deleted |
+| images of these | `QUARANTINE#…` | kept and reported; a redrive cancels them once the items are deleted |
 
-Each deletion comes through the stream like any other change, so every sum follows. The chat keeps nobody's
-name. The whole table is read: a person's items lie under other things' keys.
+The stream processes each deletion like any other change, so the aggregates follow. The chat stores no names.
+The command scans the whole table, because a person's items have many partition keys.
 
-A look reads the table and erases what it finds. The command ends with a look that finds nothing; so whatever
-was written before that look is gone. Who may go on writing (whose token is still valid) is found again, and
-told as left. It may be killed and run again: it goes on where it was. Two runs at once do no harm.
+Invariant: the last pass over the table finds nothing, so everything written before it is erased. Items of a
+person whose token is still valid and who keeps writing are reported as left. An interrupted run resumes. Two
+concurrent runs are safe.
 """
 
 from __future__ import annotations
@@ -36,45 +36,48 @@ from chalicelib.comments import comments
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
-from ops.maintenance import scan as parts
+from ops.maintenance import scan
 
-LOOKS = 6  # at most; two are enough where nobody writes and the stream does not lag
-STAYS, WAITS = "quarantine", "entries that wait for the stream"
+MAX_PASSES = 6  # two are enough without new writes and without lag
+QUARANTINED, WAITING_FOR_STREAM = "quarantine", "entries that wait for the stream"
 
 
 class Person(NamedTuple):
-    """Who is erased: a player's and author's name, and ids that the site gave to the person's clients.
+    """The name of a player and author, and the ids of the person's clients.
 
-    Both as the table has them, in NFC: `read` makes one of what somebody typed.
+    Both are in NFC, as stored in the table. `parse_person` normalizes user input.
     """
 
     name: str
     clients: frozenset[str] = frozenset()
 
     @property
-    def place(self) -> str:
-        """Where the progress is noted, under no name."""
+    def progress_pk(self) -> str:
+        """The partition key of the progress items. It does not contain the name."""
         text = "\n".join([self.name, *sorted(self.clients)])
         return f"ERASE#{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}"
 
 
 @dataclass
 class Erased:
-    """What was erased, by kind; what the last look still found, by kind; how many looks there were."""
+    """Erased items by kind, items found by the last pass by kind, and the number of passes."""
 
     erased: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
-    looks: int = 0
+    passes: int = 0
     is_resumed: bool = False
 
 
-def read(name: str, clients: Iterable[str]) -> Person:
-    """Read a person's name and client ids as the door reads them, in NFC. Raises ValueError."""
+def parse_person(name: str, clients: Iterable[str]) -> Person:
+    """Normalize a name and client ids as the API does.
+
+    Raises: ValueError.
+    """
     return Person(codec.normal(name, "name"), frozenset(codec.normal(client, "client") for client in clients))
 
 
-def kind(item: Item, person: Person) -> str:
-    """Say what an item is to a person; empty when it has nothing to do with the person."""
+def classify(item: Item, person: Person) -> str:
+    """Return the kind of a person's item; empty for any other item."""
     pk, sk = str(item["pk"]), str(item["sk"])
     feature, _, rest = pk.partition("#")
     if feature == "PLAYER" and rest == person.name:
@@ -89,26 +92,34 @@ def kind(item: Item, person: Person) -> str:
         return "views" if sk.partition("#CID#")[2] in person.clients else ""
     if feature == "URL" and sk.startswith("VISITOR#"):
         return "visitors" if sk.split("#", 2)[2] in person.clients else ""
-    return STAYS if feature == "QUARANTINE" and _is_about(item, person) else ""
+    return QUARANTINED if feature == "QUARANTINE" and _is_about(item, person) else ""
 
 
 def _is_about(entry: Item, person: Person) -> bool:
-    """Tell whether an entry of the quarantine holds an image of an item of a person."""
-    with contextlib.suppress(Exception):  # whatever an image is that could not be computed
-        return bool(kind(unpack(quarantine.read_image(entry)), person))
+    """Return whether a quarantine entry contains an image of a person's item."""
+    with contextlib.suppress(Exception):  # the image may be malformed in any way
+        return bool(classify(unpack(quarantine.read_image(entry)), person))
     return False
 
 
-def find(
-    table: Table, person: Person, segments: int, rate: float | None, tick: Callable[[Counter[str]], None]
+def count_items(
+    table: Table, person: Person, segments: int, rate: float | None, report: Callable[[Counter[str]], None]
 ) -> Counter[str]:
-    """Count what there is of a person, by kind, and write nothing. Costs 1 RCU per 4 KB of the table."""
-    return parts.run(table, "", segments, lambda item: kind(item, person), tick, parts.Pace(rate))
+    """Count a person's items by kind, without changes.
+
+    Cost: 1 RCU per 4 KB of the table.
+    """
+    return scan.process_table(
+        table, "", segments, lambda item: classify(item, person), report, scan.RateLimiter(rate)
+    )
 
 
-def is_begun(table: Table, person: Person) -> bool:
-    """Return whether an erasure of this person was begun, and has not come to its end. Costs 1 RCU."""
-    return bool(table.query(person.place, limit=1, consistent=True).items)
+def is_started(table: Table, person: Person) -> bool:
+    """Return whether an erasure of this person was interrupted.
+
+    Cost: 1 RCU.
+    """
+    return bool(table.query(person.progress_pk, limit=1, consistent=True).items)
 
 
 def erase(
@@ -118,39 +129,53 @@ def erase(
     segments: int,
     rate: float | None,
     settle: float,
-    tick: Callable[[Counter[str]], None],
+    report: Callable[[Counter[str]], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> Erased:
-    """Look at the table and erase, until a look finds nothing, at most six times, `settle` seconds apart.
+    """Scan the table and erase, until a pass finds nothing, in at most six passes `settle` seconds apart.
 
-    At most `rate` items are read a second. Costs 1 RCU per 4 KB of the table for each look, and what the
-    deletions cost.
+    `rate` limits the items read per second.
+
+    Cost: 1 RCU per 4 KB of the table and pass, and the deletions.
     """
     found = Erased()
-    found.is_resumed = is_begun(table, person)
-    for number in range(LOOKS):
+    found.is_resumed = is_started(table, person)
+    for number in range(MAX_PASSES):
         if number:
             pause(settle)
-        look = parts.run(
-            table, person.place, segments, lambda item: _go(table, item, person), tick, parts.Pace(rate)
+        counts = scan.process_table(
+            table,
+            person.progress_pk,
+            segments,
+            lambda item: _erase_item(table, item, person),
+            report,
+            scan.RateLimiter(rate),
         )
-        found.looks += 1
-        found.left = Counter({name: count for name, count in look.items() if name != "read"})
+        found.passes += 1
+        found.left = Counter({name: count for name, count in counts.items() if name != "read"})
         found.erased += Counter(
-            {name: count for name, count in found.left.items() if name not in (STAYS, WAITS)}
+            {
+                name: count
+                for name, count in found.left.items()
+                if name not in (QUARANTINED, WAITING_FOR_STREAM)
+            }
         )
-        if not set(found.left) - {STAYS} and not (found.is_resumed and number == 0):
+        if not set(found.left) - {QUARANTINED} and not (found.is_resumed and number == 0):
             break
     return found
 
 
-def _go(table: Table, item: Item, person: Person) -> str:
-    """Erase an item that is a person's; answer what it was. What is gone already is as good."""
-    what, key = kind(item, person), Key(item["pk"], item["sk"])
-    match what:
-        case "entries":  # an aggregate: at 0 it is as good as none
+def _erase_item(table: Table, item: Item, person: Person) -> str:
+    """Erase an item if it is a person's, and return its kind. A missing item is not an error."""
+    kind, key = classify(item, person), Key(item["pk"], item["sk"])
+    match kind:
+        case "entries":  # an aggregate, which may be deleted when it is 0
             at_zero = "gsi1sk = :none OR attribute_not_exists(gsi1sk)"
-            return WAITS if table.delete(key, condition=at_zero, values={":none": 0}) is None else what
+            return (
+                WAITING_FOR_STREAM
+                if table.delete(key, condition=at_zero, values={":none": 0}) is None
+                else kind
+            )
         case "paths":
             challenge = key.pk.partition("#PLAYER#")[0].removeprefix("CHALLENGE#")
             _withdraw(table, challenge, person.name, key)
@@ -163,11 +188,11 @@ def _go(table: Table, item: Item, person: Person) -> str:
             pass
         case _:
             table.delete(key)
-    return what
+    return kind
 
 
 def _withdraw(table: Table, challenge: str, player: str, key: Key) -> None:
-    """Take back all paths of a player at the first that is met; the others are gone then."""
+    """Withdraw all paths of a player when the first one is found. The others no longer exist then."""
     if table.get(key, consistent=True) is None:
         return
     with contextlib.suppress(NotFound):
@@ -175,7 +200,7 @@ def _withdraw(table: Table, challenge: str, player: str, key: Key) -> None:
 
 
 def _delete_comment(table: Table, person: Person, product: str, id: str) -> None:
-    """Delete a comment, if it is there and the person's; its author's place is freed with it."""
+    """Delete a comment and its author's item, if the comment exists and is the person's."""
     there = comments.find_stored(table, product, id)
     if there and there.get("author") == person.name:
         with contextlib.suppress(NotFound):

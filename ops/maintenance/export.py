@@ -1,8 +1,8 @@
-"""Writes a table's items as JSON lines, all of them or one feature's.
+"""Export a table's items, or one feature's, as JSON lines.
 
-A line is `{"Item": {...}}` in DynamoDB's typed JSON: what its own export writes, and its import from S3
-reads. Nothing is lost on the way. An export is no picture of one moment: an item that changes meanwhile is
-written as it was when its page was read, each page strongly consistent. Point-in-time recovery has a picture.
+A line is `{"Item": {...}}` in DynamoDB's typed JSON, the format of DynamoDB's own export and of its import
+from S3. The format is lossless. An export is not a snapshot: each item has the value of the moment when its
+page was read, strongly consistent. Point-in-time recovery provides snapshots.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ from typing import IO, Any
 
 from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
-from ops.maintenance import scan as parts
-from ops.maintenance.features import feature
+from ops.maintenance import scan
+from ops.maintenance.features import feature_of
 
 
-def run(
+def export_items(
     table: Table,
     wanted: str,
     file: IO[str],
     segments: int,
     rate: float | None,
-    tick: Callable[[Counter[str]], None],
+    report: Callable[[Counter[str]], None],
 ) -> Counter[str]:
-    """Write every item of a feature (empty: of all); answer how many were `read` and `written`.
+    """Write every item of a feature, or of all if `wanted` is empty. Return the numbers `read` and `written`.
 
-    It keeps no notes: killed, it is begun anew. At most `rate` items are read a second. Costs 1 RCU per 4 KB
-    of the table, also for one feature.
+    An interrupted export starts from the beginning. `rate` limits the items read per second.
+
+    Cost: 1 RCU per 4 KB of the whole table, also for one feature.
     """
     writing = Lock()
 
     def write(item: Item) -> str:
-        if wanted and feature(item) != wanted:
+        if wanted and feature_of(item) != wanted:
             return ""
-        text = line(item)
+        text = format_line(item)
         with writing:
             file.write(text)
         return "written"
 
-    return parts.run(table, "", segments, write, tick, parts.Pace(rate))
+    return scan.process_table(table, "", segments, write, report, scan.RateLimiter(rate))
 
 
-def line(item: Item) -> str:
-    """Write one item as a line."""
+def format_line(item: Item) -> str:
+    """Return an item as a line."""
     return json.dumps({"Item": pack(item)}, default=_binary, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Which feature an item is of, by its keys."""
+"""Map items to features by their keys."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FEATURES = {
 }
 
 
-def feature(item: Item) -> str:
-    """Say which feature an item is of; empty for what is none of ours."""
+def feature_of(item: Item) -> str:
+    """Return the feature of an item; empty for an unknown item."""
     if item["pk"].startswith("PLAYER#") and item["sk"].startswith("RANKED#CHALLENGE#"):
         return "challenges"
     return next((name for name, starts in FEATURES.items() if item["pk"].startswith(starts)), "")

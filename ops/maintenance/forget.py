@@ -1,20 +1,22 @@
-"""Removes a page from a table: its events, visitors, days, total and place among the top pages.
+"""Remove a page from a table: its events, visitors, days, total and rank among the top pages.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| marker | `URL#<url>` | `SENT` | `token` of one round of this command, `ttl` |
-| echo | `URL#<url>` | `COUNTED` | `seen`: the tokens that the stream has handed over, `ttl` |
+| marker | `URL#<url>` | `SENT` | `token` of a round of this command, `ttl` |
+| echo | `URL#<url>` | `COUNTED` | `seen`: the tokens that the stream has delivered, `ttl` |
 
-The order of the steps makes the result exact. Events and visitors are deleted first, each by an ordinary
-deletion, which the stream subtracts once, however often it is delivered. Then a marker is written beside
-them, and the command waits until the stream has brought it to its echo: DynamoDB keeps the changes of a
-partition key in order, so every change before the marker is in the sums by then, whatever the lag. Only now
-the sums are emptied: what is left in them is of events that expired before. They are emptied on condition
-that they are what was read. The emptied items are not deleted, for a version of the engine may keep in them
-which records it has counted; TTL removes them after three days, longer than a stream keeps its records.
+Invariant: the result is exact, because of the order of the steps.
 
-A round that finds nothing ends the command. So it may be killed and run again, and two runs do no harm. A
-view that comes meanwhile is removed with the rest, or, after the last round, is the first view of a new page.
+1. Events and visitors are deleted. The stream subtracts each deletion once, however often it is delivered.
+2. A marker is written to the same partition, and the command waits until the stream has copied its token to
+   the echo. DynamoDB keeps the changes of a partition key in order, so the sums then include every change
+   before the marker, whatever the lag.
+3. The sums now count only events that had expired. They are removed on condition that they have not changed.
+   The emptied items remain, because an engine version may store in them which records it has counted. TTL
+   deletes them after three days, longer than a stream keeps its records.
+
+The command ends with a round that finds nothing. It can be interrupted and run again, and two concurrent runs
+are safe. A view that arrives meanwhile is removed too. A view after the last round creates the page again.
 """
 
 from __future__ import annotations
@@ -32,25 +34,25 @@ from chalicelib.concurrency import at_once
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.views import events
-from ops.maintenance.scan import Pace
+from ops.maintenance.scan import RateLimiter
 
-ROUNDS = 6  # at most; three or four are enough where nobody views the page
-PAUSE = 0.2  # seconds between two looks at the echo
-SHELL = 3 * 86_400  # seconds that an emptied item stays
+MAX_ROUNDS = 6  # three or four are enough without new views
+PAUSE = 0.2  # seconds between two reads of the echo
+EMPTY_ITEM_TTL = 3 * 86_400  # seconds
 SUM = re.compile("gsi1pk|gsi1sk|views|uniques|kept|[vu][0-9]{2}")
 
 
 @dataclass
 class Forgotten:
-    """What was removed, by kind; what the last round still found; whether the stream was too late."""
+    """Removed items by kind, items found by the last round, and whether the stream was late."""
 
     removed: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
     is_late: bool = False
 
 
-def kind(item: Item) -> str:
-    """Name what an item of a page is; empty for one that holds nothing of it any more."""
+def classify(item: Item) -> str:
+    """Return the kind of a page's item; empty for an item without data."""
     sk = item["sk"]
     if sk.startswith("T#"):
         return "views"
@@ -61,9 +63,12 @@ def kind(item: Item) -> str:
     return "days" if sk.startswith("DAY#") else "total" if sk == "STATISTICS" else ""
 
 
-def find(table: Table, url: str) -> Counter[str]:
-    """Count what there is of a page, by kind, and write nothing. Cost: 1 RCU per 4 KB of the page."""
-    return Counter(what for item in _items(table, url) if (what := kind(item)))
+def count_items(table: Table, url: str) -> Counter[str]:
+    """Count a page's items by kind, without changes.
+
+    Cost: 1 RCU per 4 KB of the page.
+    """
+    return Counter(kind for item in _items(table, url) if (kind := classify(item)))
 
 
 def forget(
@@ -72,31 +77,35 @@ def forget(
     *,
     rate: float | None,
     patience: float,
-    tick: Callable[[Counter[str]], None],
+    report: Callable[[Counter[str]], None],
     pause: Callable[[float], None] = time.sleep,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Forgotten:
-    """Remove a page; `url` is in its normal form. At most `rate` items are deleted a second.
+    """Remove a page by its canonical URL.
 
-    `tick` hears what is removed. Stops, with `is_late`, when the stream takes longer than `patience` seconds
-    to bring a marker. Cost: 1 RCU per 4 KB of the page and round, 1 WCU for each event and visitor and what
-    their deletions cost in the stream, 1 WCU for each day and 3 for the total, 1 WCU a marker.
+    `rate` limits the deletions per second. `report` gets the counts of removed items. The command stops and
+    sets `is_late` when the stream takes longer than `patience` seconds to deliver a marker.
+
+    Cost: 1 RCU per 4 KB of the page and round, 1 WCU per event and visitor plus the stream's work for each
+    deletion, 1 WCU per day, 3 for the total, and 1 per marker.
     """
-    done, pace = Forgotten(), Pace(rate)
-    for _ in range(ROUNDS):
-        facts = _delete_facts(table, url, pace, tick)
+    done, limiter = Forgotten(), RateLimiter(rate)
+    for _ in range(MAX_ROUNDS):
+        facts = _delete_facts(table, url, limiter, report)
         done.removed += facts
         if not _is_counted(table, url, patience, pause, now()):
-            done.left, done.is_late = find(table, url), True
+            done.left, done.is_late = count_items(table, url), True
             return done
         rest = list(_items(table, url))
-        done.left = Counter(what for item in rest if (what := kind(item)))
+        done.left = Counter(kind for item in rest if (kind := classify(item)))
         if not done.left:
             break
         if not facts and not {"views", "visitors"} & set(done.left):
-            emptied = Counter(kind(item) for item in rest if kind(item) and _empty(table, item, now()))
+            emptied = Counter(
+                classify(item) for item in rest if classify(item) and _remove_sums(table, item, now())
+            )
             done.removed += emptied
-            tick(emptied)
+            report(emptied)
     if not done.left:
         for key in (events.marker_key(url), events.applied_marker_key(url)):
             table.delete(key)
@@ -104,7 +113,7 @@ def forget(
 
 
 def _items(table: Table, url: str) -> Iterator[Item]:
-    """Read everything that has a page's partition key, strongly consistent."""
+    """Yield all items of a page's partition, strongly consistent."""
     start: Item | None = None
     while True:
         page = table.query(events.page_key(url).pk, limit=500, start=start, consistent=True)
@@ -113,21 +122,23 @@ def _items(table: Table, url: str) -> Iterator[Item]:
             return
 
 
-def _delete_facts(table: Table, url: str, pace: Pace, tick: Callable[[Counter[str]], None]) -> Counter[str]:
-    """Delete the events and visitors of a page; return how many there were."""
+def _delete_facts(
+    table: Table, url: str, limiter: RateLimiter, report: Callable[[Counter[str]], None]
+) -> Counter[str]:
+    """Delete the events and visitors of a page, and return their counts."""
     found: Counter[str] = Counter()
     group: list[Key] = []
 
     def delete() -> None:
-        pace.wait(len(group))
+        limiter.wait(len(group))
         at_once(table.delete, group)
         group.clear()
 
     for item in _items(table, url):
-        if (what := kind(item)) in ("views", "visitors"):
-            found[what] += 1
+        if (kind := classify(item)) in ("views", "visitors"):
+            found[kind] += 1
             group.append(Key(item["pk"], item["sk"]))
-            tick(Counter([what]))
+            report(Counter([kind]))
         if len(group) == 100:
             delete()
     delete()
@@ -137,7 +148,7 @@ def _delete_facts(table: Table, url: str, pace: Pace, tick: Callable[[Counter[st
 def _is_counted(
     table: Table, url: str, patience: float, pause: Callable[[float], None], now: datetime
 ) -> bool:
-    """Write a marker, and wait until the stream has brought it; False when that takes too long."""
+    """Write a marker and wait until the stream has delivered it; False on timeout."""
     token = secrets.token_hex(8)
     table.put(
         {**events.marker_key(url)._asdict(), "token": token, "ttl": times.epoch(now) + events.MARKER_LIFETIME}
@@ -150,8 +161,8 @@ def _is_counted(
     return True
 
 
-def _empty(table: Table, item: Item, now: datetime) -> bool:
-    """Take the sums out of a day or a total, if they are still what was read."""
+def _remove_sums(table: Table, item: Item, now: datetime) -> bool:
+    """Remove the sums of a day or a total, on condition that they have not changed."""
     names = {f"#{i}": name for i, name in enumerate(name for name in item if SUM.fullmatch(name))}
     values = {f":{place[1:]}": item[name] for place, name in names.items()}
     updated = table.update(
@@ -159,6 +170,6 @@ def _empty(table: Table, item: Item, now: datetime) -> bool:
         f"REMOVE {', '.join(names)} SET #ttl = :ttl",
         condition=" AND ".join(f"{place} = :{place[1:]}" for place in names),
         names={**names, "#ttl": "ttl"},
-        values={**values, ":ttl": times.epoch(now) + SHELL},
+        values={**values, ":ttl": times.epoch(now) + EMPTY_ITEM_TTL},
     )
     return updated is not None

@@ -1,25 +1,27 @@
-"""Adds what waits in quarantine to the aggregates, as soon as it can be computed: each entry exactly once.
+"""Apply quarantined item images to the aggregates once their contribution can be computed.
 
-An entry holds an image that counted for nothing, and its sign: 1 where the image was to be added, -1 where
-it was to be taken away. An entry that can be computed is deleted in the transaction that adds its amounts,
-on condition that it is still there. So a run may be killed, repeated, or run beside another one.
+An entry has an image whose contribution failed, and a sign: 1 if the image was to be added, -1 if it was to
+be subtracted.
 
-**Repaired by code.** A version that reads the image is deployed, then redriven. What an item counts is the
-sum over its changes; the entries fill in just those that counted for nothing, in any order. An entry of an
-image that the item has left since has its counterpart, -1, in quarantine too: both are added, and cancel.
+Invariant: each entry is applied exactly once. It is deleted in the transaction that adds its amounts, on
+condition that it still exists. So a run can be interrupted, repeated, and run concurrently with another one.
 
-**Repaired by mending the item.** Write it anew, as it should be. The stream adds the new image in full, for
-the old one had counted for nothing, and puts the old one into quarantine a second time, with -1. There is
-nothing left to add: two entries of one image and of opposite signs cancel whatever the image is worth, so a
-redrive deletes the pair, unread. The item counts once.
+**Correction by code.** Deploy a version that can read the image, then redrive. An item counts the sum over
+its changes. The entries supply the changes that failed, in any order. If the item has changed since, a
+counterpart of the entry with sign -1 is in quarantine too, and the two cancel.
 
-**Repaired by mending the entry.** For an item that nobody should write again, replace the `image` of its
-entry (typed JSON as text will do). It is added as it stands from then on, while the item itself still holds
-what cannot be computed. Should the item change later, its old image arrives in quarantine with -1, and that
-entry needs the same image: then the two cancel, and the item counts once. Never mend both item and entry:
-with the entry mended and the -1 left as it is, the item counts twice.
+**Correction of the item.** Write the item again with correct values. The stream adds the new image in full,
+because the old image was not counted, and puts the old image into quarantine again with sign -1. Two entries
+with the same image and opposite signs cancel whatever the image is worth, so a redrive deletes the pair
+without computing it. The item counts once.
 
-An entry that was too large to keep has no image; delete it when its item is mended.
+**Correction of the entry.** For an item that must not be written again, replace the `image` of its entry
+(typed JSON as text is accepted). A redrive then adds this image, while the item itself stays malformed. If
+the item changes later, its old image arrives in quarantine with sign -1, and that entry must get the same
+image: then the two cancel, and the item counts once. Never correct both the item and the entry. If the entry
+is corrected and the entry with -1 is not, the item counts twice.
+
+An entry that was too large to store has no image. Delete it after its item has been corrected.
 """
 
 from __future__ import annotations
@@ -38,12 +40,12 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Rejected
 
-PAGE = 100  # entries read at a time
-REASON = 120  # letters
+PAGE = 100  # entries per query
+MAX_REASON = 120  # characters
 
 
 class Ready(NamedTuple):
-    """An entry that can be computed, and what it adds."""
+    """An entry that can be computed, and its contribution."""
 
     key: Key
     sums: Sums
@@ -51,7 +53,7 @@ class Ready(NamedTuple):
 
 @dataclass
 class Summary:
-    """What became of the entries; `gone` were taken by another run, `left` stay, by reason."""
+    """Counts of entries. `gone` were taken by a concurrent run; `left` remain, by reason."""
 
     entries: int = 0
     applied: int = 0
@@ -67,11 +69,14 @@ def redrive(
     dry_run: bool = False,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Summary:
-    """Apply every entry that can be computed, and delete pairs that cancel; the others stay as they are.
+    """Apply every entry that can be computed, and delete pairs that cancel. Other entries do not change.
 
-    Reads a page of entries at a time, and remembers some 100 bytes of each that stays. Costs 1 RCU per 4 KB
-    of quarantine, at least 16, and for each entry that goes 2 WCU per KB; the aggregates' writes are shared
-    by up to 99 entries. A dry run writes nothing. Raises Busy; what is done by then stays done.
+    A dry run writes nothing. Memory: about 100 bytes per remaining entry.
+
+    Cost: 1 RCU per 4 KB of quarantine, at least 16, and 2 WCU per KB of each removed entry. Up to 99 entries
+    share the writes of their aggregates.
+
+    Raises: Busy. Entries applied before stay applied.
     """
     summary = Summary()
     waiting: dict[tuple[bytes, int], list[tuple[Key, str]]] = {}
@@ -81,10 +86,10 @@ def redrive(
             key = Key(entry["pk"], entry["sk"])
             try:
                 ready.append(Ready(key, _sums(contributions, entry)))
-            except Exception as error:  # whatever a feature raises about an image, the others go on
-                pairs += _paired(waiting, entry, key, f"{type(error).__name__}: {error}"[:REASON])
+            except Exception as error:  # a contribution may raise anything; continue with the others
+                pairs += _match_pair(waiting, entry, key, f"{type(error).__name__}: {error}"[:MAX_REASON])
         summary.entries += len(page)
-        for chunk in _chunks(ready):
+        for chunk in _transactions(ready):
             _apply(table, chunk, summary, dry_run)
         for i in range(0, len(pairs), TRANSACTION // 2):
             _cancel(table, pairs[i : i + TRANSACTION // 2], summary, dry_run)
@@ -106,18 +111,21 @@ def _pages(table: Table) -> Iterator[list[Item]]:
 
 
 def _sums(contributions: Sequence[Contribution], entry: Item) -> Sums:
-    """Compute what an entry adds. Raises what a feature raises, ValueError for what is no entry."""
+    """Compute the contribution of an entry.
+
+    Raises: ValueError for a malformed entry, and anything that a contribution raises.
+    """
     if entry.get("sign") not in (1, -1):
-        raise ValueError("the entry has no sign: 1 or -1")
+        raise ValueError("sign: must be 1 or -1")
     sums: Sums = {}
     merge(sums, computed(contributions, quarantine.read_image(entry)), entry["sign"])
     return sums
 
 
-def _paired(
+def _match_pair(
     waiting: dict[tuple[bytes, int], list[tuple[Key, str]]], entry: Item, key: Key, reason: str
 ) -> list[tuple[Key, Key]]:
-    """Answer the pair that an entry makes with one before it, or else keep it waiting for one."""
+    """Return the pair of an entry and an earlier counterpart, or remember the entry."""
     sign = entry.get("sign")
     try:
         image = quarantine.serialize(quarantine.read_image(entry)).encode(errors="surrogatepass")
@@ -131,8 +139,8 @@ def _paired(
     return []
 
 
-def _chunks(ready: Iterable[Ready]) -> Iterator[list[Ready]]:
-    """Part entries into transactions: a deletion for each, an update for each aggregate of them all."""
+def _transactions(ready: Iterable[Ready]) -> Iterator[list[Ready]]:
+    """Split entries into transactions with one deletion per entry and one update per aggregate."""
     chunk: list[Ready] = []
     touched: set[Key] = set()
     for one in ready:
@@ -147,7 +155,10 @@ def _chunks(ready: Iterable[Ready]) -> Iterator[list[Ready]]:
 
 
 def _apply(table: Table, chunk: list[Ready], summary: Summary, dry_run: bool) -> None:
-    """Add a chunk and delete its entries; what is gone is dropped, what DynamoDB rejects is singled out."""
+    """Apply the entries of a transaction and delete them.
+
+    Entries that no longer exist are dropped. A transaction that DynamoDB rejects is split to find the cause.
+    """
     while chunk and not dry_run:
         try:
             sums: Sums = {}
@@ -158,7 +169,7 @@ def _apply(table: Table, chunk: list[Ready], summary: Summary, dry_run: bool) ->
             )
         except (Rejected, ArithmeticError, TypeError, ValueError) as error:
             if len(chunk) == 1:
-                summary.left[f"{type(error).__name__}: {error}"[:REASON]] += 1
+                summary.left[f"{type(error).__name__}: {error}"[:MAX_REASON]] += 1
                 return
             middle = len(chunk) // 2
             _apply(table, chunk[:middle], summary, dry_run)
@@ -166,20 +177,20 @@ def _apply(table: Table, chunk: list[Ready], summary: Summary, dry_run: bool) ->
             return
         if not refused:
             break
-        summary.gone += len(refused)  # additions have no condition
+        summary.gone += len(refused)  # only deletions have a condition
         chunk = [one for place, one in enumerate(chunk) if place not in refused]
     summary.applied += len(chunk)
 
 
 def _cancel(table: Table, pairs: list[tuple[Key, Key]], summary: Summary, dry_run: bool) -> None:
-    """Delete pairs that cancel, each whole; one of which a half is gone is left to the next run."""
+    """Delete both entries of each pair. A pair with a missing entry is left to the next run."""
     while pairs and not dry_run:
         refused = table.transact([_deletion(key) for pair in pairs for key in pair])
         if not refused:
             break
         broken = {place // 2 for place in refused}
         summary.gone += len(refused)
-        summary.left["its counterpart is gone: run it again"] += 2 * len(broken) - len(refused)
+        summary.left["the counterpart no longer exists: run redrive again"] += 2 * len(broken) - len(refused)
         pairs = [pair for place, pair in enumerate(pairs) if place not in broken]
     summary.cancelled += 2 * len(pairs)
 

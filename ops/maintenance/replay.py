@@ -1,12 +1,11 @@
-"""Brings back what Lambda has given up: messages of views, and batches of the stream.
+"""Retry what Lambda has given up: messages of views, and batches of the stream.
 
-**Views.** A message that could not be written five times lies among the dead letters, for 14 days. It is sent
-to the queue again, then deleted: killed in between it is there twice, and a view counts once all the same.
+**Views.** A message that failed five times is a dead letter for 14 days. It is sent to the queue again, then
+deleted. If the command is interrupted in between, the message exists twice and its views still count once.
 
-**Batches of the stream.** Of a batch that could not be applied, Lambda sends the position to a queue; its
-records stay in the stream for 24 hours. They are read from there and applied again; the guard pages know what
-is in the sums already. Of a batch that is older its records are gone: it is lost for the sums, and a repair
-finds what it would have added.
+**Batches of the stream.** Lambda sends the position of a failed batch to a queue, and the stream keeps the
+records for 24 hours. The records are read from the stream and applied again. Guard pages make this
+idempotent. An older batch is lost: its records have left the stream, and a repair corrects the aggregates.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError, ParamValidationError
 
 from chalicelib.dynamo.retries import code
-from ops.maintenance.streams import between
+from ops.maintenance.streams import read_range
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
     from mypy_boto3_sqs import SQSClient
 
-PAGE = 10  # messages that SQS hands over at most
-WAIT = 1  # seconds that a look waits for messages
-EMPTY = 3  # looks that find nothing: one alone may have asked the wrong ones of SQS's servers
+PAGE = 10  # the maximum messages per receive
+WAIT = 1  # seconds of long polling
+EMPTY = 3  # consecutive empty receives that end the run: one receive may not ask all of SQS's servers
 GONE = {"TrimmedDataAccessException", "ResourceNotFoundException"}
 
-Tick = Callable[[Counter[str]], None]
+Progress = Callable[[Counter[str]], None]
 
 
-def views(sqs: SQSClient, dead: str, queue: str, tick: Tick) -> Counter[str]:
-    """Send every dead letter of one queue's URL to the other's; answer how many were `sent`."""
+def replay_views(sqs: SQSClient, dead: str, queue: str, report: Progress) -> Counter[str]:
+    """Send every dead letter to a queue, both given as URLs. Return the numbers `sent` and `left`."""
     done: Counter[str] = Counter()
     for messages in _pages(sqs, dead):
         entries: Any = [{"Id": str(i), "MessageBody": one["Body"]} for i, one in enumerate(messages)]
@@ -43,23 +42,23 @@ def views(sqs: SQSClient, dead: str, queue: str, tick: Tick) -> Counter[str]:
         sent = [one for i, one in enumerate(messages) if i not in refused]
         _delete(sqs, dead, sent)
         done.update(sent=len(sent), left=len(refused))
-        tick(done)
+        report(done)
     return done
 
 
-def batches(
+def replay_batches(
     sqs: SQSClient,
     dead: str,
     streams: DynamoDBStreamsClient,
     apply: Callable[[list[dict[str, Any]]], None],
-    tick: Tick,
+    report: Progress,
     *,
     discards: bool = False,
 ) -> Counter[str]:
-    """Apply the records of every batch whose position lies in a queue; answer `batches`, `records`, `lost`.
+    """Apply the records of every failed batch whose position is in a queue, and return the counts.
 
-    A batch whose records the stream has no more is `lost`; its message stays, unless `discards`. What is no
-    position is `left`.
+    A batch whose records have left the stream is `lost`. Its message is kept unless `discards` is set. A
+    malformed message is `left`.
     """
     done: Counter[str] = Counter()
     for messages in _pages(sqs, dead):
@@ -72,7 +71,7 @@ def batches(
                 done["left"] += 1
                 continue
             try:
-                for records in between(streams, *at):
+                for records in read_range(streams, *at):
                     apply(records)
                     done["records"] += len(records)
             except ParamValidationError:
@@ -87,18 +86,18 @@ def batches(
             else:
                 done["batches"] += 1
             _delete(sqs, dead, [message])
-        tick(done)
+        report(done)
     return done
 
 
 def _pages(sqs: SQSClient, queue: str) -> Iterator[list[Any]]:
-    """Receive messages until several looks find none that this run has not met."""
-    met: set[str] = set()
+    """Receive messages until several receives return none that are new to this run."""
+    seen: set[str] = set()
     empty = 0
     while empty < EMPTY:
-        answer = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=PAGE, WaitTimeSeconds=WAIT)
-        messages = [one for one in answer.get("Messages", []) if one["MessageId"] not in met]
-        met |= {one["MessageId"] for one in messages}
+        response = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=PAGE, WaitTimeSeconds=WAIT)
+        messages = [one for one in response.get("Messages", []) if one["MessageId"] not in seen]
+        seen |= {one["MessageId"] for one in messages}
         empty = 0 if messages else empty + 1
         if messages:
             yield messages

@@ -1,12 +1,12 @@
-"""Reads a whole table in parallel segments, at a pace, and notes how far each is: a run may be killed.
+"""Process a whole table in parallel segments, with a rate limit and with progress that survives interruption.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| segment | the work's own, `BACKFILL#comments` | `SEGMENT#<n>` | `of`, `start`, `over`, what was done |
+| segment | the caller's, such as `BACKFILL#comments` | `SEGMENT#<n>` | `of`, `start`, `over`, counts |
 
-Each page of a segment is noted when all of it is worked on. A run that was killed is gone on with there, in
-as many segments as it had: the work on a page may be done twice, and has to bear it. After the last segment
-the notes are deleted.
+Invariant: every item is processed at least once. Progress is saved after each page of a segment. An
+interrupted run resumes there with the same number of segments, so the items of a page may be processed twice,
+and the work must be idempotent. The progress items are deleted after the last segment.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from chalicelib.dynamo.items import Item, Key, pack, unpack
 from chalicelib.dynamo.retries import attempt
 from chalicelib.dynamo.table import Table
 
-PAGE = 200  # items that are read at once where progress is noted, or where there is a pace
-OWN = {"pk", "sk", "of", "start", "over"}
+PAGE = 200  # items per page of a scan with progress or with a rate limit
+SEGMENT_FIELDS = {"pk", "sk", "of", "start", "over"}
 
 Work = Callable[[Item], str]
-"""What is done to an item; answers the word that it is counted under, or nothing."""
+"""Processes an item and returns the name of the count to increment, or an empty string."""
 
 
 @dataclass
 class Segment:
-    """A part of the table: how far it is read, and what was done, by the runs before this one too."""
+    """A part of the table, its position and its counts, including those of interrupted runs."""
 
     number: int
     of: int
@@ -41,15 +41,15 @@ class Segment:
     done: Counter[str] = field(default_factory=Counter)
     is_over: bool = False
 
-    def item(self, place: str) -> Item:
-        """Make the item that notes it."""
+    def item(self, progress_pk: str) -> Item:
+        """Build the item that saves the progress."""
         start = {"start": self.start} if self.start else {}
-        note = segment_key(place, self.number)._asdict() | {"of": self.of, "over": self.is_over}
-        return note | start | dict(self.done)
+        saved = segment_key(progress_pk, self.number)._asdict() | {"of": self.of, "over": self.is_over}
+        return saved | start | dict(self.done)
 
 
-class Pace:
-    """Lets through so many a second, of all threads together; with no rate all at once."""
+class RateLimiter:
+    """Limits the rate of all threads together; None means no limit."""
 
     def __init__(self, rate: float | None) -> None:
         self.is_slow = rate is not None
@@ -58,7 +58,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self, count: int = 1) -> None:
-        """Wait for one's turn, or for that of several things at once."""
+        """Wait until `count` more operations are allowed."""
         if self._gap:
             with self._lock:
                 self._next = max(self._next, time.monotonic()) + self._gap * count
@@ -66,70 +66,78 @@ class Pace:
             time.sleep(max(0.0, pause))
 
 
-def segment_key(place: str, number: int) -> Key:
-    """Key a segment's progress."""
-    return Key(place, f"SEGMENT#{number:04}")
+def segment_key(progress_pk: str, number: int) -> Key:
+    """Build the key of a segment's progress."""
+    return Key(progress_pk, f"SEGMENT#{number:04}")
 
 
-def run(
+def process_table(
     table: Table,
-    place: str,
+    progress_pk: str,
     segments: int,
     work: Work,
-    tick: Callable[[Counter[str]], None],
-    pace: Pace | None = None,
+    report: Callable[[Counter[str]], None],
+    limiter: RateLimiter | None = None,
 ) -> Counter[str]:
-    """Work on every item of the table; answer how many were `read`, and what `work` says was done to them.
+    """Process every item of a table. Return the number `read` and the counts that `work` names.
 
-    A run that was killed is gone on with, in as many segments as it had; without a `place` nothing is noted.
-    `tick` hears of each page, `pace` of each item that is read. Interrupted, it stops after the page. A page
-    is 1 MB, what DynamoDB reads at once; with notes or a pace it is 200 items. Costs 1 RCU per 4 KB of the
-    table and 1 WCU for each page that is noted, beside the work.
+    An interrupted run resumes with its number of segments. Progress is not saved if `progress_pk` is empty.
+    `report` gets the counts of each page, and `limiter` limits the items read. An interrupt stops the run
+    after the current page. A page has 1 MB, or 200 items with progress or a rate limit.
+
+    Cost: 1 RCU per 4 KB of the table, 1 WCU per saved page, and the work.
     """
-    parts = (place and _noted(table, place)) or [Segment(i, segments) for i in range(segments)]
-    if len(parts) < (count := parts[0].of):  # killed while it was noting that it begins
+    parts = (progress_pk and _load_segments(table, progress_pk)) or [
+        Segment(i, segments) for i in range(segments)
+    ]
+    if len(parts) < (count := parts[0].of):  # interrupted while it saved the new segments
         known = {part.number for part in parts}
         parts += [Segment(i, count) for i in range(count) if i not in known]
-    table.batch_put(part.item(place) for part in parts if place)
+    table.batch_put(part.item(progress_pk) for part in parts if progress_pk)
     stop = threading.Event()
-    limit = PAGE if place or (pace and pace.is_slow) else None
+    limit = PAGE if progress_pk or (limiter and limiter.is_slow) else None
 
     def visit(part: Segment) -> None:
         while not part.is_over and not stop.is_set():
-            page, last = read(table, part, limit)
-            if pace:
-                pace.wait(len(page))
+            page, last = read_page(table, part, limit)
+            if limiter:
+                limiter.wait(len(page))
             before = part.done.copy()
             for item in page:
                 part.done["read"] += 1
                 if word := work(item):
                     part.done[word] += 1
             part.start, part.is_over = last, last is None
-            if place:
-                table.put(part.item(place))
-            tick(part.done - before)
+            if progress_pk:
+                table.put(part.item(progress_pk))
+            report(part.done - before)
 
-    at_once([lambda part=part: visit(part) for part in parts if not part.is_over], stop)  # type: ignore[misc]
-    for part in parts if place else ():
-        table.delete(segment_key(place, part.number))
+    run_in_threads([lambda part=part: visit(part) for part in parts if not part.is_over], stop)  # type: ignore[misc]
+    for part in parts if progress_pk else ():
+        table.delete(segment_key(progress_pk, part.number))
     return sum((part.done for part in parts), Counter())
 
 
-def read(table: Table, part: Segment, limit: int | None = None) -> tuple[list[Item], dict[str, str] | None]:
-    """Read a segment's next page; answer its items, and where the one after it begins. 1 RCU per 4 KB."""
-    asked: Any = {"TableName": table.name, "ConsistentRead": True}
-    asked |= {"Segment": part.number, "TotalSegments": part.of}
+def read_page(
+    table: Table, part: Segment, limit: int | None = None
+) -> tuple[list[Item], dict[str, str] | None]:
+    """Read a segment's next page. Return its items and the start of the following page.
+
+    Cost: 1 RCU per 4 KB.
+    """
+    request: Any = {"TableName": table.name, "ConsistentRead": True}
+    request |= {"Segment": part.number, "TotalSegments": part.of}
     if limit:
-        asked["Limit"] = limit
+        request["Limit"] = limit
     if part.start:
-        asked["ExclusiveStartKey"] = pack(part.start)
-    answer = attempt(lambda: table.client.scan(**asked), time.sleep)
-    last = answer.get("LastEvaluatedKey")
-    return [unpack(item) for item in answer["Items"]], unpack(last) if last else None
+        request["ExclusiveStartKey"] = pack(part.start)
+    response = attempt(lambda: table.client.scan(**request), time.sleep)
+    last = response.get("LastEvaluatedKey")
+    return [unpack(item) for item in response["Items"]], unpack(last) if last else None
 
 
-def at_once(calls: list[Callable[[], None]], stop: threading.Event) -> None:
-    """Run calls in threads; an error of one, or an interrupt, tells the others to stop."""
+def run_in_threads(calls: list[Callable[[], None]], stop: threading.Event) -> None:
+    """Run calls in threads. An error or an interrupt sets `stop` for the others."""
     with ThreadPoolExecutor(max(1, len(calls))) as pool:
         runs = [pool.submit(call) for call in calls]
         try:
@@ -140,15 +148,15 @@ def at_once(calls: list[Callable[[], None]], stop: threading.Event) -> None:
         one.result()
 
 
-def _noted(table: Table, place: str) -> list[Segment]:
-    """Read what a run before this one has noted."""
+def _load_segments(table: Table, progress_pk: str) -> list[Segment]:
+    """Read the progress of an interrupted run."""
     return [
         Segment(
             int(item["sk"].split("#")[1]),
             item["of"],
             item.get("start"),
-            Counter({name: value for name, value in item.items() if name not in OWN}),
+            Counter({name: value for name, value in item.items() if name not in SEGMENT_FIELDS}),
             item["over"],
         )
-        for item in table.query(place, limit=10_000, consistent=True).items
+        for item in table.query(progress_pk, limit=10_000, consistent=True).items
     ]

@@ -1,4 +1,4 @@
-"""Records of a table's stream: read again as Lambda hands them over, or followed as they are written."""
+"""Read a table's stream: a range of records as Lambda delivers them, or new records as they are written."""
 
 from __future__ import annotations
 
@@ -17,34 +17,39 @@ if TYPE_CHECKING:
 
     from chalicelib.dynamo.table import Table
 
-PAGE = 100  # records that are handed over at a time
-EMPTY_PAGES, EMPTY_SECONDS = 8, 2.0  # empty pages in a row, and over what time, that are the tip of a shard
-YOUNGER = 2.0  # seconds: creation times and dates are whole seconds, and only nearly in order
+PAGE = 100  # records per read
+EMPTY_PAGES, EMPTY_SECONDS = (
+    8,
+    2.0,
+)  # consecutive empty pages, and their minimum duration, that mean the end of a shard
+CLOCK_SLACK = (
+    2.0  # seconds: creation times and dates have a resolution of one second and only approximate order
+)
 POLL_SECONDS = 60.0
 
 
-def between(
+def read_range(
     streams: DynamoDBStreamsClient, stream_arn: str, shard: str, first: str, last: str
 ) -> Iterator[list[dict[str, Any]]]:
-    """Read a shard's records from one sequence number to another, both included, a page at a time.
+    """Yield pages of a shard's records between two sequence numbers, both included.
 
-    A stream keeps its records for 24 hours: TrimmedDataAccessException when the first is gone.
+    Raises: TrimmedDataAccessException when the first record is older than the 24 hours that a stream keeps.
     """
     iterator: str | None = streams.get_shard_iterator(
         StreamArn=stream_arn, ShardId=shard, ShardIteratorType="AT_SEQUENCE_NUMBER", SequenceNumber=first
     )["ShardIterator"]
     while iterator:
-        answer = streams.get_records(ShardIterator=iterator, Limit=PAGE)
-        numbers = [int(record["dynamodb"]["SequenceNumber"]) for record in answer["Records"]]
-        records = zip(answer["Records"], numbers, strict=True)
-        yield [lambda_record(record, stream_arn) for record, number in records if number <= int(last)]
+        response = streams.get_records(ShardIterator=iterator, Limit=PAGE)
+        numbers = [int(record["dynamodb"]["SequenceNumber"]) for record in response["Records"]]
+        records = zip(response["Records"], numbers, strict=True)
+        yield [to_lambda_record(record, stream_arn) for record, number in records if number <= int(last)]
         if numbers and numbers[-1] >= int(last):
             return
-        iterator = answer.get("NextShardIterator")
+        iterator = response.get("NextShardIterator")
 
 
-def shards(streams: DynamoDBStreamsClient, stream_arn: str) -> list[Any]:
-    """List the shards of a stream."""
+def list_shards(streams: DynamoDBStreamsClient, stream_arn: str) -> list[Any]:
+    """Return all shards of a stream."""
     pages: list[Any] = [streams.describe_stream(StreamArn=stream_arn)["StreamDescription"]]
     while last := pages[-1].get("LastEvaluatedShardId"):
         page = streams.describe_stream(StreamArn=stream_arn, ExclusiveStartShardId=last)
@@ -52,20 +57,23 @@ def shards(streams: DynamoDBStreamsClient, stream_arn: str) -> list[Any]:
     return [shard for page in pages for shard in page["Shards"]]
 
 
-class Following:
-    """Follows a stream from now on, beside the function that applies it: AWS lets two read a shard.
+class StreamFollower:
+    """Reads the records that are written to a stream from now on.
 
-    An empty page is not the end of a shard: "Note that it might take multiple calls to get to a portion of
-    the shard that contains stream records" (GetRecords, DynamoDB Streams API Reference). A shard has been
-    read up to the moment of a call when
+    AWS allows two readers per shard: this one and the function `apply`.
 
-    - it is closed, and has no next iterator; or
-    - a record was read that is younger than the call, by AWS's own clock: a shard is in order; or
-    - at least EMPTY_PAGES pages in a row, over at least EMPTY_SECONDS, were empty.
+    An empty page does not mean the end of a shard: "Note that it might take multiple calls to get to a
+    portion of the shard that contains stream records" (GetRecords, DynamoDB Streams API Reference). A shard
+    has been read up to the moment of a call when
 
-    An iterator that has expired, after 15 minutes, is replaced by one behind the last record that was read.
-    Where there is none, the shard is read from its beginning: older records may come too, none is missing.
-    `poll` keeps iterators from expiring.
+    - it is closed and has no next iterator, or
+    - a record was read that is newer than the call by AWS's own clock (the records of a shard are ordered),
+    or
+    - at least EMPTY_PAGES consecutive pages over at least EMPTY_SECONDS were empty.
+
+    An iterator expires after 15 minutes and is replaced by one after the last record that was read. If no
+    record was read, the shard is read from its beginning: older records may be included, none is missing.
+    Calling `poll` regularly keeps iterators from expiring.
     """
 
     def __init__(
@@ -77,30 +85,33 @@ class Following:
     ) -> None:
         self._streams, self._arn = streams, stream_arn
         self._pause, self._clock = pause, clock
-        self._iterators: dict[str, str | None] = {}  # by shard; None: it has been read to its end
+        self._iterators: dict[str, str | None] = {}  # by shard; None: read to its end
         self._last: dict[str, str] = {}
-        self._now = 0.0  # what AWS's clock showed last
+        self._now = 0.0  # AWS's time of the last response
         self._polled = clock()
-        for shard in shards(streams, stream_arn):
+        for shard in list_shards(streams, stream_arn):
             is_over = "EndingSequenceNumber" in shard["SequenceNumberRange"]
             self._iterators[shard["ShardId"]] = (
                 None if is_over else self._iterator(shard["ShardId"], "LATEST")
             )
 
     def records(self) -> Iterator[Any]:
-        """Yield what was written between the last call and this one, in no order, as GetRecords has it.
+        """Yield the records written since the last call, in no order, as GetRecords returns them.
 
-        Records that are written meanwhile may come too. Takes at least EMPTY_SECONDS while a shard is quiet.
+        Records written during the call may be included. Takes at least EMPTY_SECONDS if a shard has no new
+        records.
         """
         until: float | None = None
-        empty: dict[str, tuple[int, float]] = {}  # pages in a row, and when the first of them came
+        empty: dict[
+            str, tuple[int, float]
+        ] = {}  # number of consecutive empty pages, and the time of the first
         behind = {name for name, iterator in self._iterators.items() if iterator}
         while behind:
             is_quiet = True
             for name in sorted(behind):
                 found = self._page(name)
                 yield from found
-                until = self._now + YOUNGER if until is None else until
+                until = self._now + CLOCK_SLACK if until is None else until
                 if found:
                     is_quiet = False
                     empty.pop(name, None)
@@ -113,14 +124,14 @@ class Following:
                     behind.remove(name)
             if behind and is_quiet:
                 self._pause(EMPTY_SECONDS / EMPTY_PAGES)
-            if not behind:  # a shard that has ended has children, which may have ended too
-                names = [shard["ShardId"] for shard in shards(self._streams, self._arn)]
+            if not behind:  # a closed shard has children, which may be closed too
+                names = [shard["ShardId"] for shard in list_shards(self._streams, self._arn)]
                 behind = {name for name in names if name not in self._iterators}
                 self._iterators |= {name: self._iterator(name, "TRIM_HORIZON") for name in behind}
         self._polled = self._clock()
 
     def poll(self) -> Iterator[Any]:
-        """Yield what has come, if the last look is a minute ago: so no iterator expires in a long time."""
+        """Yield new records if the last read was a minute ago, so that no iterator expires."""
         if self._clock() - self._polled < POLL_SECONDS:
             return
         self._polled = self._clock()
@@ -133,15 +144,15 @@ class Following:
         while iterator := self._iterators[name]:
             get = partial(self._streams.get_records, ShardIterator=iterator)
             try:
-                answer = attempt(get, time.sleep)
+                response = attempt(get, time.sleep)
             except self._streams.exceptions.ExpiredIteratorException:
                 self._iterators[name] = self._behind_last(name)
                 continue
-            self._now = _date(answer) or self._clock()
-            self._iterators[name] = answer.get("NextShardIterator")
-            if answer["Records"]:
-                self._last[name] = answer["Records"][-1]["dynamodb"]["SequenceNumber"]
-            return list(answer["Records"])
+            self._now = _date(response) or self._clock()
+            self._iterators[name] = response.get("NextShardIterator")
+            if response["Records"]:
+                self._last[name] = response["Records"][-1]["dynamodb"]["SequenceNumber"]
+            return list(response["Records"])
         return []
 
     def _behind_last(self, name: str) -> str:
@@ -150,13 +161,13 @@ class Following:
         return self._iterator(name, "TRIM_HORIZON")
 
     def _iterator(self, name: str, kind: str, **position: str) -> str:
-        asked: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
-        return self._streams.get_shard_iterator(**asked)["ShardIterator"]
+        request: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
+        return self._streams.get_shard_iterator(**request)["ShardIterator"]
 
 
-def _date(answer: Any) -> float | None:
-    """Read when AWS answered, in seconds, from the Date header; None where an engine sends none."""
-    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+def _date(response: Any) -> float | None:
+    """Return the time of a response from its Date header; None for an engine without one."""
+    headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     try:
         return parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
@@ -164,22 +175,22 @@ def _date(answer: Any) -> float | None:
 
 
 def _created(record: Any) -> float:
-    """Read the second in which a record was made; 0 for a record without it."""
+    """Return the creation time of a record in seconds; 0 if it has none."""
     created = record["dynamodb"].get("ApproximateCreationDateTime")
     return float(created.timestamp()) if created else 0.0
 
 
-def follow(table: Table, streams: DynamoDBStreamsClient) -> Following:
-    """Follow the stream of a table from now on."""
+def follow_stream(table: Table, streams: DynamoDBStreamsClient) -> StreamFollower:
+    """Return a follower of a table's stream that starts now."""
     found = table.client.describe_table(TableName=table.name)["Table"]
-    return Following(streams, found["LatestStreamArn"])
+    return StreamFollower(streams, found["LatestStreamArn"])
 
 
-def lambda_record(record: Any, stream_arn: str) -> dict[str, Any]:
-    """Write a record of GetRecords as Lambda hands it over: epoch seconds, binary as base64, its source."""
+def to_lambda_record(record: Any, stream_arn: str) -> dict[str, Any]:
+    """Convert a record of GetRecords to Lambda's format: epoch seconds, base64 binary, and the source."""
     plain: dict[str, Any] = json.loads(json.dumps(record, default=_as_lambda_writes))
-    if who := plain.get("userIdentity"):
-        plain["userIdentity"] = {key[0].lower() + key[1:]: value for key, value in who.items()}
+    if identity := plain.get("userIdentity"):
+        plain["userIdentity"] = {key[0].lower() + key[1:]: value for key, value in identity.items()}
     return plain | {"eventSourceARN": stream_arn}
 
 

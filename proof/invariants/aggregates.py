@@ -13,7 +13,7 @@ from chalicelib.aggregates import quarantine
 from chalicelib.challenges import progress as challenge_progress
 from chalicelib.comments import comments as comments_of
 from chalicelib.dynamo.items import Item, Key, unpack
-from ops.maintenance import recount
+from ops.maintenance import audit
 from proof.clients import ODD, PLANTED
 from proof.scenario import LIMIT, PATHS, PRODUCTS
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def recounts(history: History) -> Iterator[str]:
     """Compare every aggregate with a recount of the items, the expired views included."""
     items = [item for item in history.items if PLANTED not in item]
-    yield from map(str, recount.drift(app.CONTRIBUTIONS, [*items, *history.expired]).items())
+    yield from map(str, audit.find_drift(app.CONTRIBUTIONS, [*items, *history.expired]).items())
 
 
 def views(history: History) -> Iterator[str]:

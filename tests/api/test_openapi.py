@@ -19,7 +19,7 @@ import app
 from chalicelib import errors
 from chalicelib.api.openapi import describe
 from local.engines.engine import ROOT
-from ops.__main__ import main
+from ops.cli.main import main
 
 DESCRIPTION = describe(app.door.calls, app.VERSION)
 CONTRACT = (ROOT / "docs" / "contract.md").read_text()

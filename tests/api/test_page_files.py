@@ -65,7 +65,7 @@ def test_the_page_without_its_last_slash_is_redirected_to_it(path: str) -> None:
 def test_the_address_that_a_deploy_prints_has_its_last_slash(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(smoke, "run", lambda *_: [smoke.Check("REST answers", True, "GET /health")])
+    monkeypatch.setattr(smoke, "run_checks", lambda *_: [smoke.Check("REST responds", True, "GET /health")])
     deploy._smoke(Settings(stage="dev"), Urls("https://a.example/api", "wss://b.example/api"))
     assert capsys.readouterr().out.splitlines()[-1] == "dev: https://a.example/api/ wss://b.example/api"
 

@@ -28,7 +28,7 @@ from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.engine import ROOT, Engine
 from ops.aws.template import Table
-from ops.maintenance.recount import drift, scan
+from ops.maintenance.audit import find_drift, scan
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -251,12 +251,12 @@ def test_a_recount_finds_an_aggregate_that_is_wrong_missing_or_too_much(hubbub: 
     )
     page = events.page_key("https://a.org/")
     contributions = bench.CONTRIBUTIONS
-    assert drift(contributions, scan(dynamodb, hubbub)) == {
+    assert find_drift(contributions, scan(dynamodb, hubbub)) == {
         (page, "gsi1sk"): (None, 2),
         (page, "gsi1pk"): (None, "SITE#a.org"),
     }
     table.put({**page._asdict(), "gsi1sk": 3, "gsi1pk": "SITE#a.org", "uniques": 1})
-    assert drift(contributions, scan(dynamodb, hubbub)) == {
+    assert find_drift(contributions, scan(dynamodb, hubbub)) == {
         (page, "gsi1sk"): (3, 2),
         (page, "uniques"): (1, None),
     }

@@ -31,8 +31,7 @@ from chalicelib.leaderboards.scores import Submission
 from chalicelib.ranking import ranking
 from local.engines.engine import Engine
 from ops.aws.template import create_table
-from ops.imports.score_rows import Columns, read
-from ops.imports.scores import Became, wait, write
+from ops.imports.scores import Columns, Outcome, read, wait, write
 from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.support.faults import instead
@@ -220,7 +219,7 @@ def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
     table = Table(name, engine.client("dynamodb"))
     boards.define(table, "race", RACE, NOW)
     given = read_submissions(boards.find(table, "race", NOW), 200)
-    assert write(table, "race", given).became.total() == 200
+    assert write(table, "race", given).outcomes.total() == 200
     monkeypatch.setattr(app, "connect", lambda: table)
     stream = Reader(engine.client("dynamodbstreams"), stream_arn)
     while records := stream.read():
@@ -247,9 +246,9 @@ def test_the_whole_race_is_imported_on_an_engine_and_every_rank_is_accounted_for
             pytest.raises(Killed),
         ):
             write(table, "race", given)
-    became = write(table, "race", given).became
-    assert became[Became.KNOWN] > 200 * 49
-    assert became[Became.KNOWN] + became[Became.NEW] == 22_690
+    became = write(table, "race", given).outcomes
+    assert became[Outcome.KNOWN] > 200 * 49
+    assert became[Outcome.KNOWN] + became[Outcome.NEW] == 22_690
     monkeypatch.setattr(app, "connect", lambda: table)
     stream = Reader(engine.client("dynamodbstreams"), made.stream_arn)
     while records := stream.read():

@@ -86,7 +86,7 @@ def test_every_way_into_the_stage_was_used(rehearsed: list[str]) -> None:
 def test_a_mapping_on_a_stream_that_is_no_more_is_mended_by_the_next_deploy() -> None:
     lines = rehearse("--loses-stream")
     assert "  ✓ the new stream has the one mapping" in lines
-    [drift] = [line for line in lines if line.endswith("not its source any more: the mapping is deleted")]
+    [drift] = [line for line in lines if line.endswith("which is no longer its source: mapping deleted")]
     place = lines.index(drift)
     assert [line for line in lines[place:] if line.startswith("Subscribing hubbub-dev-apply to")]
-    assert [line for line in lines[place:] if line.startswith("well    a view is counted")]
+    assert [line for line in lines[place:] if line.startswith("ok      a view is counted")]

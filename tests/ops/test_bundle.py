@@ -139,7 +139,7 @@ def test_its_libraries_are_those_of_the_lock(made: Made) -> None:
     names = {name.removesuffix(".dist-info").rpartition("-")[::2] for name in found}
     versions = {canonicalize_name(name): version for name, version in names}
     assert versions == {one.name: one.version for one in lock.read(made.root)}
-    assert bundle.comment(made.package).decode() == lock.check(made.root)
+    assert bundle.read_comment(made.package).decode() == lock.check_lock(made.root)
 
 
 def test_a_package_of_another_lock_is_made_again(made: Made) -> None:
@@ -147,13 +147,13 @@ def test_a_package_of_another_lock_is_made_again(made: Made) -> None:
     with ZipFile(made.package, "a") as zipped:
         zipped.comment = b"another"
     assert bundle.bundle(made.root, "dev") == made.package
-    assert bundle.comment(made.package).decode() == lock.check(made.root)
+    assert bundle.read_comment(made.package).decode() == lock.check_lock(made.root)
     with ZipFile(made.package) as zipped:
         assert zipped.namelist() == made.names
 
 
 def test_the_lock_satisfies_the_requirements_and_names_no_registry() -> None:
-    assert lock.check(ROOT)
+    assert lock.check_lock(ROOT)
     text = (ROOT / lock.NAME).read_text()
     assert "/" not in re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
     for one in lock.read(ROOT):
@@ -169,7 +169,7 @@ def test_a_lock_that_does_not_satisfy_the_requirements_is_refused(tmp_path: Path
     shutil.copy(ROOT / lock.NAME, tmp_path)
     (tmp_path / "requirements.txt").write_text(f"# a comment\n{requirement}  # another\n")
     with pytest.raises(click.ClickException, match="python -m ops lock"):
-        lock.check(tmp_path)
+        lock.check_lock(tmp_path)
 
 
 def test_a_library_that_was_replaced_is_not_bundled(tmp_path: Path) -> None:

@@ -25,17 +25,19 @@ def project(tmp_path: Path) -> Path:
 
 def test_the_file_in_the_repository_is_in_the_notation_that_is_written() -> None:
     text = (ROOT / chalice_config.CONFIG).read_text()
-    assert chalice_config.written(json.loads(text)) == text
+    assert chalice_config.format_config(json.loads(text)) == text
 
 
 def test_recording_changes_the_variables_and_nothing_else(project: Path) -> None:
     before = (project / chalice_config.CONFIG).read_text()
-    assert chalice_config.record(project, "dev", {"HUBBUB_TABLE": "hubbub-dev", "HUBBUB_QUEUE_URL": ""})
+    assert chalice_config.record_variables(
+        project, "dev", {"HUBBUB_TABLE": "hubbub-dev", "HUBBUB_QUEUE_URL": ""}
+    )
     after = (project / chalice_config.CONFIG).read_text()
     assert json.loads(after)["stages"]["dev"]["environment_variables"].pop("HUBBUB_TABLE") == "hubbub-dev"
     assert len(after.splitlines()) == len(before.splitlines()) + 1
-    assert not chalice_config.record(project, "dev", {"HUBBUB_TABLE": "hubbub-dev"})
-    assert chalice_config.record(project, "dev", {"HUBBUB_TABLE": ""})
+    assert not chalice_config.record_variables(project, "dev", {"HUBBUB_TABLE": "hubbub-dev"})
+    assert chalice_config.record_variables(project, "dev", {"HUBBUB_TABLE": ""})
     assert (project / chalice_config.CONFIG).read_text() == before
     assert [path.name for path in (project / ".chalice").glob(".*")] == []
 
@@ -47,15 +49,15 @@ def test_policies_are_written_for_the_partition_that_is_deployed_to(
 ) -> None:
     """An ARN begins with its partition, and IAM refuses another's: IAM User Guide, ARNs; AWS in China."""
     for before in ("aws-cn", partition, partition):  # from another partition, and again
-        chalice_config.ensure(project, stage)
-        chalice_config.localize(project, stage, before)
+        chalice_config.ensure_stage(project, stage)
+        chalice_config.localize_policies(project, stage, before)
     functions = chalice_config.read(project)["stages"][stage]["lambda_functions"]
     dev = chalice_config.read(project)["stages"]["dev"]["lambda_functions"]
     for name, settings in functions.items():
         text = (project / ".chalice" / settings["iam_policy_file"]).read_text()
         assert set(re.findall(r"arn:([^:]*):", text)) == {partition}
         pattern = (ROOT / ".chalice" / dev[name]["iam_policy_file"]).read_text()
-        assert text == chalice_config.renamed(pattern, stage).replace("arn:aws:", f"arn:{partition}:")
+        assert text == chalice_config.rename_stage(pattern, stage).replace("arn:aws:", f"arn:{partition}:")
 
 
 def test_no_arn_is_written_for_one_partition_elsewhere() -> None:
@@ -77,8 +79,8 @@ def test_a_new_stage_is_devs_without_what_is_devs_own(project: Path) -> None:
         "HUBBUB_STREAM_ARN": "arn:stream",
         "HUBBUB_QUEUE_URL": "https://q",
     }
-    chalice_config.record(project, "dev", own)
-    assert chalice_config.ensure(project, "prod")
+    chalice_config.record_variables(project, "dev", own)
+    assert chalice_config.ensure_stage(project, "prod")
     text = (project / chalice_config.CONFIG).read_text()
     prod = json.loads(text)["stages"]["prod"]
     assert prod["environment_variables"] == {
@@ -92,23 +94,23 @@ def test_a_new_stage_is_devs_without_what_is_devs_own(project: Path) -> None:
     }
     assert not [path for path in policies if "dev" in path.read_text().split("hubbub-")[0]]
     assert not [path for path in policies if "hubbub-dev" in path.read_text() or "/dev/" in path.read_text()]
-    assert not chalice_config.ensure(project, "prod")
+    assert not chalice_config.ensure_stage(project, "prod")
     assert (project / chalice_config.CONFIG).read_text() == text
 
 
 def test_an_older_stage_gets_devs_functions_and_policies_and_keeps_its_settings(
     project: Path,
 ) -> None:
-    chalice_config.ensure(project, "prod")
+    chalice_config.ensure_stage(project, "prod")
     file = project / chalice_config.CONFIG
     config = json.loads(file.read_text())
     functions = config["stages"]["prod"]["lambda_functions"]
     del functions["sweep"]
     functions["apply"]["lambda_memory_size"] = 2048
-    file.write_text(chalice_config.written(config))
+    file.write_text(chalice_config.format_config(config))
     policy = project / ".chalice" / "policy-apply.json"
     policy.write_text(policy.read_text().replace("dynamodb:GetItem", "dynamodb:Query"))
-    assert not chalice_config.ensure(project, "prod")
+    assert not chalice_config.ensure_stage(project, "prod")
     functions = json.loads(file.read_text())["stages"]["prod"]["lambda_functions"]
     assert functions["sweep"]["iam_policy_file"].endswith("-prod.json")
     assert functions["apply"]["lambda_memory_size"] == 2048
@@ -120,7 +122,7 @@ def test_a_file_that_is_none_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / ".chalice").mkdir()
     (tmp_path / chalice_config.CONFIG).write_text("{")
     with pytest.raises(click.ClickException, match="cannot be read"):
-        chalice_config.record(tmp_path, "dev", {})
+        chalice_config.record_variables(tmp_path, "dev", {})
 
 
 def test_the_docstrings_are_true() -> None:

@@ -25,8 +25,8 @@ from chalicelib.views import events, queue
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import QueuePump, StreamPump
-from ops.__main__ import main
 from ops.aws.template import create_queue
+from ops.cli.main import main
 from ops.maintenance import export, features, replay
 from tests.conftest import EngineTable
 from tests.ops.test_erase import PAGE, plant
@@ -111,7 +111,7 @@ def test_an_export_has_every_item_as_it_is_and_each_feature_its_own(live: Live, 
         printed = run("export", "--feature", feature, "--rate", "100000")
         some = by_key(items(printed.stdout))
         assert not parts.keys() & some.keys()
-        assert {features.feature(item) for item in some.values()} <= {feature}
+        assert {features.feature_of(item) for item in some.values()} <= {feature}
         parts |= some
     assert parts == everything
 
@@ -123,7 +123,7 @@ def test_an_export_asks_for_each_megabyte_once(live: Live) -> None:
     def requests(segments: int, rate: float | None = None) -> int:
         text = io.StringIO()
         with instead(live.table, "Scan") as scans:
-            done = export.run(live.table, "", text, segments, rate, lambda _: None)
+            done = export.export_items(live.table, "", text, segments, rate, lambda _: None)
         assert done["written"] == text.getvalue().count("\n") == 2_000
         return len(scans)
 
@@ -135,7 +135,7 @@ def test_an_export_asks_for_each_megabyte_once(live: Live) -> None:
 
 def test_a_file_is_whole_or_not_there(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(live.table)
-    monkeypatch.setattr(export, "line", lambda _: 1 // 0)
+    monkeypatch.setattr(export, "format_line", lambda _: 1 // 0)
     kept = tmp_path / "kept.jsonl"
     kept.write_text("of before")
     assert run("export", "--output", str(kept)).exit_code == 1
@@ -153,7 +153,7 @@ def test_every_kind_of_item_has_a_feature() -> None:
     for *partitions, sk in keys:
         for pk in filter(None, partitions):
             pk = pk.replace("<ranking>", "BOARD#b#1")
-            assert features.feature({"pk": pk, "sk": sk}), (pk, sk)
+            assert features.feature_of({"pk": pk, "sk": sk}), (pk, sk)
 
 
 # -- replay --------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_dead_letters_of_views_are_written_in_the_end_and_count_once(
     assert page["gsi1sk"] == 20
     os.environ["HUBBUB_QUEUE_NAME"] = "no-such-queue"
     missing = run("replay", "views")
-    assert (missing.exit_code, missing.stderr) == (1, "Error: there is no queue no-such-queue-dead\n")
+    assert (missing.exit_code, missing.stderr) == (1, "Error: no queue named no-such-queue-dead\n")
 
 
 def given_up(live: Live, engine_table: EngineTable, size: int = 7) -> list[str]:
@@ -240,7 +240,7 @@ def test_batches_of_the_stream_that_were_given_up_are_applied_once(
     def apply(records: list[Any]) -> None:
         engine.apply(live.table, app.CONTRIBUTIONS, records)
 
-    done = replay.batches(dead, "q", streams, apply, lambda _: None)
+    done = replay.replay_batches(dead, "q", streams, apply, lambda _: None)
     assert (done["batches"], done["records"], done["lost"], dead.messages) == (7, 44, 0, {})
     live.drain()
     assert drift(live.table, app.CONTRIBUTIONS) == {}
@@ -255,9 +255,9 @@ def test_a_batch_that_the_stream_has_no_more_is_lost_and_told(live: Live) -> Non
     batch |= {f"{end}SequenceNumber": "100000000000000000000001" for end in ("start", "end")}
     bodies = [{"DDBStreamBatchInfo": batch}, {"DDBStreamBatchInfo": batch | {"shardId": "short"}}, "nothing"]
     dead: Any = Queue([json.dumps(body) for body in bodies])
-    done = replay.batches(dead, "q", streams, lambda _: None, lambda _: None)
+    done = replay.replay_batches(dead, "q", streams, lambda _: None, lambda _: None)
     assert (done["lost"], done["left"], len(dead.messages)) == (1, 2, 3)
-    done = replay.batches(dead, "q", streams, lambda _: None, lambda _: None, discards=True)
+    done = replay.replay_batches(dead, "q", streams, lambda _: None, lambda _: None, discards=True)
     assert (done["lost"], len(dead.messages)) == (1, 2)
 
 

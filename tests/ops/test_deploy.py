@@ -55,37 +55,37 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def deployed(project: Path) -> Path:
-    deploy.record_of(project, "dev").write_text(json.dumps(RECORD))
+    deploy.record_path(project, "dev").write_text(json.dumps(RECORD))
     return project
 
 
 def test_a_stage_answers_where_chalice_has_deployed_it(deployed: Path) -> None:
-    assert deploy.urls(deployed, "dev") == Urls(
+    assert deploy.find_urls(deployed, "dev") == Urls(
         "https://abc.execute-api.eu-central-1.amazonaws.com/api",
         "wss://def.execute-api.eu-central-1.amazonaws.com/api",
     )
 
 
 def test_a_deployed_rest_api_has_one_stage(deployed: Path) -> None:
-    assert deploy.rest_stage(deployed, "dev") == ("abc", "api")
+    assert deploy.find_rest_stage(deployed, "dev") == ("abc", "api")
 
 
 def test_on_an_engine_it_answers_under_the_engines_paths(deployed: Path) -> None:
-    assert deploy.urls(deployed, "dev", "http://127.0.0.1:4566/") == Urls(
+    assert deploy.find_urls(deployed, "dev", "http://127.0.0.1:4566/") == Urls(
         "http://127.0.0.1:4566/_aws/execute-api/abc/api", "ws://127.0.0.1:4566/_aws/execute-api/def/api"
     )
 
 
 def test_a_stage_that_was_never_deployed_has_no_address(project: Path) -> None:
     with pytest.raises(click.ClickException, match="dev is not deployed from here"):
-        deploy.urls(project, "dev")
+        deploy.find_urls(project, "dev")
 
 
 def test_chalice_forgets_the_mapping_that_was_deleted_and_nothing_else(deployed: Path) -> None:
-    deploy.forget(deployed, "dev", "one")
-    left = [one["name"] for one in deploy.deployed(deployed, "dev")]
+    deploy.forget_mapping(deployed, "dev", "one")
+    left = [one["name"] for one in deploy.read_record(deployed, "dev")]
     assert left == ["apply", "write_views-sqs-event-source", "rest_api", "websocket_api"]
-    record = json.loads(deploy.record_of(deployed, "dev").read_text())
+    record = json.loads(deploy.record_path(deployed, "dev").read_text())
     assert {key: record[key] for key in ("schema_version", "backend")} == {
         "schema_version": "2.0",
         "backend": "api",
@@ -93,7 +93,7 @@ def test_chalice_forgets_the_mapping_that_was_deleted_and_nothing_else(deployed:
 
 
 def test_the_functions_have_the_names_that_chalice_gives_them(project: Path) -> None:
-    names = deploy.functions(project, "dev")
+    names = deploy.list_functions(project, "dev")
     assert {"hubbub-dev", "hubbub-dev-apply", "hubbub-dev-write_views"} <= set(names)
     assert "hubbub-dev-api_handler" not in names
 
@@ -116,9 +116,9 @@ class Lambda:
 
 def test_a_stage_that_was_deployed_from_elsewhere_is_left_alone(project: Path) -> None:
     deploy.check_record(Lambda(), project, "dev")
-    with pytest.raises(click.ClickException, match=r"hubbub-dev-sweep is deployed, and not from here"):
+    with pytest.raises(click.ClickException, match=r"hubbub-dev-sweep was deployed from another directory"):
         deploy.check_record(Lambda("hubbub-dev-sweep"), project, "dev")
-    deploy.record_of(project, "dev").write_text(json.dumps(RECORD))
+    deploy.record_path(project, "dev").write_text(json.dumps(RECORD))
     deploy.check_record(Lambda("hubbub-dev-sweep"), project, "dev")
 
 
@@ -128,9 +128,9 @@ def test_every_functions_logs_expire_whether_it_has_any_yet_or_not() -> None:
     logs.create_log_group(logGroupName="/aws/lambda/hubbub-dev")
     logs.create_log_group(logGroupName="/aws/lambda/hubbub-dev-other")
     names = ["hubbub-dev", "hubbub-dev-apply"]
-    assert list(deploy.keep_logs(logs, names, 30)) == names
-    assert list(deploy.keep_logs(logs, names, 30)) == []
-    assert list(deploy.keep_logs(logs, names, 7)) == names
+    assert list(deploy.set_log_retention(logs, names, 30)) == names
+    assert list(deploy.set_log_retention(logs, names, 30)) == []
+    assert list(deploy.set_log_retention(logs, names, 7)) == names
     groups = {
         one["logGroupName"]: one.get("retentionInDays") for one in logs.describe_log_groups()["logGroups"]
     }
@@ -201,9 +201,9 @@ def test_a_stage_that_does_not_answer_fails_every_check_and_names_it() -> None:
     [port] = free_ports(1)
     urls = Urls(f"http://127.0.0.1:{port}/api", f"ws://127.0.0.1:{port}/api")
     settings = Settings(stage="dev", sites=frozenset({"example.org"}))
-    checks = list(smoke.run(urls, settings, lambda: "token"))
-    assert [check.is_well for check in checks] == [False] * 4
-    assert all("refused" in check.said for check in checks)
+    checks = list(smoke.run_checks(urls, settings, lambda: "token"))
+    assert [check.passed for check in checks] == [False] * 4
+    assert all("refused" in check.detail for check in checks)
 
 
 class Fresh:
@@ -251,7 +251,9 @@ class Fresh:
         monkeypatch.setattr(smoke, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
         urls = Urls(f"http://127.0.0.1:{self.server.server_port}/api", f"ws://127.0.0.1:{port}/api")
         settings = Settings(stage="dev", sites=frozenset({"example.org"}))
-        found = {one.name: one for one in smoke.run(urls, settings, lambda: "token", told.append, seconds)}
+        found = {
+            one.name: one for one in smoke.run_checks(urls, settings, lambda: "token", told.append, seconds)
+        }
         return found, told
 
 
@@ -262,9 +264,9 @@ class Silent(WSGIRequestHandler):
 
 def test_a_fresh_stage_is_waited_for_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with Fresh(waits=20) as stage:
-        checks, told = stage.checks(monkeypatch, smoke.PATIENCE)
-    for name in ("REST answers", "a view is counted", "an admin is known"):
-        assert checks[name].is_well, checks[name]
+        checks, told = stage.checks(monkeypatch, smoke.TIMEOUT)
+    for name in ("REST responds", "a view is counted", "an admin is known"):
+        assert checks[name].passed, checks[name]
     assert stage.asked[:3] == ["/api/health"] * 3
     waits = [line for line in told if "the stream counts the view" in line]
     assert len(waits) > 5
@@ -273,9 +275,9 @@ def test_a_fresh_stage_is_waited_for_and_that_is_told(monkeypatch: pytest.Monkey
 
 def test_a_stage_that_stays_forbidden_fails_after_300_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     with Fresh(for_ever=403) as stage:
-        checks, told = stage.checks(monkeypatch, smoke.PATIENCE)
-    assert checks["REST answers"].is_well is False
-    assert checks["REST answers"].said.endswith("HTTP 403, after 300 s")
+        checks, told = stage.checks(monkeypatch, smoke.TIMEOUT)
+    assert checks["REST responds"].passed is False
+    assert checks["REST responds"].detail.endswith("HTTP 403, after 300 s")
     assert len(told) > 10
     assert stage.asked.count("/api/health") > 20
     assert len([path for path in stage.asked if path != "/api/health"]) == 2, "the others are tried once"
@@ -284,7 +286,7 @@ def test_a_stage_that_stays_forbidden_fails_after_300_seconds(monkeypatch: pytes
 @pytest.mark.parametrize(("limit", "warns"), [(10, True), (99, True), (100, False), (1000, False)])
 def test_an_account_that_may_run_few_functions_is_warned_of(limit: int, warns: bool) -> None:
     settings = SimpleNamespace(get_account_settings=lambda: {"AccountLimit": {"ConcurrentExecutions": limit}})
-    warning = deploy.concurrency_warning(settings)
+    warning = deploy.check_concurrency(settings)
     assert bool(warning) is warns
     assert f"{limit} functions at once" in warning or not warns
 
@@ -293,12 +295,12 @@ def test_an_account_that_may_not_read_its_settings_is_not_warned() -> None:
     def refused() -> Any:
         raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetAccountSettings")
 
-    assert deploy.concurrency_warning(SimpleNamespace(get_account_settings=refused)) == ""
+    assert deploy.check_concurrency(SimpleNamespace(get_account_settings=refused)) == ""
 
 
 def test_without_a_site_no_view_can_be_checked_and_that_is_said() -> None:
     [port] = free_ports(1)
     urls = Urls(f"http://127.0.0.1:{port}/api", f"ws://127.0.0.1:{port}/api")
-    checks = {check.name: check for check in smoke.run(urls, Settings(stage="dev"), lambda: "token")}
-    assert checks["a view is counted"].is_well is None
-    assert "HUBBUB_SITES is empty" in checks["a view is counted"].said
+    checks = {check.name: check for check in smoke.run_checks(urls, Settings(stage="dev"), lambda: "token")}
+    assert checks["a view is counted"].passed is None
+    assert "HUBBUB_SITES is empty" in checks["a view is counted"].detail

@@ -34,8 +34,8 @@ from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.engine import ROOT
-from ops.__main__ import main
 from ops.aws import template
+from ops.cli.main import main
 from ops.maintenance import erase as work
 from ops.maintenance import redrive
 from ops.maintenance import scan as segments
@@ -90,17 +90,17 @@ def write(table: Table, person: Person, id: str) -> None:
 
 def erased(live: Live, person: Person, pause: Callable[[float], None] | None = None) -> Erased:
     return work.erase(
-        live.table, person, segments=3, rate=None, settle=1, tick=lambda _: None, pause=pause or live.drain
+        live.table, person, segments=3, rate=None, settle=1, report=lambda _: None, pause=pause or live.drain
     )
 
 
 def of(live: Live, person: Person) -> list[Item]:
-    return [item for item in scan(live.table) if work.kind(item, person)]
+    return [item for item in scan(live.table) if work.classify(item, person)]
 
 
 def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(live: Live) -> None:
     before = of(live, BEN)
-    found = work.find(live.table, ANNA, 2, None, lambda _: None)
+    found = work.count_items(live.table, ANNA, 2, None, lambda _: None)
     kinds = {"scores": 2, "activities": 2, "entries": 3, "paths": 6, "guesses": 2, "comments": 2}
     assert found - Counter(read=found["read"]) == kinds | {"authors": 2, "views": 2, "visitors": 2}
     done = erased(live, ANNA)
@@ -112,14 +112,14 @@ def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(
     page = live.table.get(events.page_key(PAGE), consistent=True) or {}
     assert (page["gsi1sk"], page["uniques"]) == (1, 1)
     assert live.counted("shoe-1") == 1
-    assert not live.table.query(ANNA.place).items
+    assert not live.table.query(ANNA.progress_pk).items
 
 
 def test_erasing_again_finds_nothing_and_writes_nothing(live: Live) -> None:
     erased(live, ANNA)
     before = scan(live.table)
     again = erased(live, ANNA)
-    assert (again.erased, again.left, again.looks) == ({}, {}, 1)
+    assert (again.erased, again.left, again.passes) == ({}, {}, 1)
     assert scan(live.table) == before
 
 
@@ -133,13 +133,13 @@ def test_one_that_is_killed_goes_on_and_ends_with_a_whole_look(
     ready: list[Any] = [None] * deletions
     with instead(live.table, "DeleteItem", *ready, Killed()), pytest.raises(Killed):
         work.erase(
-            live.table, ANNA, segments=1, rate=None, settle=0, tick=lambda _: None, pause=lambda _: None
+            live.table, ANNA, segments=1, rate=None, settle=0, report=lambda _: None, pause=lambda _: None
         )
-    assert live.table.query(ANNA.place, consistent=True).items
+    assert live.table.query(ANNA.progress_pk, consistent=True).items
     write(live.table, ANNA, f"after-{deletions}")  # perhaps where the first run has looked already
     done = erased(live, ANNA)
     assert (done.left, of(live, ANNA)) == ({}, [])
-    assert done.looks >= 2
+    assert done.passes >= 2
     live.drain()
     assert drift(live.table, app.CONTRIBUTIONS) == {}
 
@@ -169,7 +169,7 @@ def test_who_goes_on_writing_is_told_as_left_and_the_sums_are_right_all_the_same
             stop.set()
             writer.join()
     assert done.left["scores"] == 1
-    assert done.looks == work.LOOKS
+    assert done.passes == work.MAX_PASSES
     assert drift(live.table, app.CONTRIBUTIONS) == {}
     done = erased(live, ANNA)
     assert (done.left, of(live, ANNA)) == ({}, [])
@@ -193,8 +193,8 @@ def test_images_in_quarantine_are_left_until_a_redrive_cancels_them(live: Live) 
 def test_a_name_is_not_a_part_of_another_name(live: Live) -> None:
     others = [Person("ann"), Person("anna2"), Person("PLAYER"), Person("anna", frozenset({"2", "phone"}))]
     for person in others[:3]:
-        assert work.find(live.table, person, 1, None, lambda _: None).total() == len(scan(live.table))
-    found = work.find(live.table, others[3], 1, None, lambda _: None)
+        assert work.count_items(live.table, person, 1, None, lambda _: None).total() == len(scan(live.table))
+    found = work.count_items(live.table, others[3], 1, None, lambda _: None)
     assert (found["views"], found["visitors"]) == (0, 0)
 
 
@@ -256,8 +256,8 @@ def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
     for options in ("--dry-run",), ("--yes",), ("--dry-run", "--json"):
         nobody = run("Zoe", *options)
         assert nobody.exit_code == 1
-        assert "nothing of Zoe was found in dev, and nothing is erased" in nobody.stderr
-    assert "nothing of Zoe" in run("Zoe").stderr  # it does not ask whether to erase nothing
+        assert "no data of Zoe found in dev; nothing erased" in nobody.stderr
+    assert "no data of Zoe" in run("Zoe").stderr  # it does not ask whether to erase nothing
     done = run(decomposed, "--client", decomposed, "--yes", "--json")
     assert (done.exit_code, json.loads(done.stdout)["left"]) == (0, {})
     assert json.loads(done.stdout)["erased"] == {"scores": 1, "activities": 1, "views": 1}

@@ -23,7 +23,7 @@ def arrange(clients: Clients, wafv2: Any, stage: str, **parameters: str) -> None
 
     def approve(change: cloudformation.ChangeSet, why: str) -> bool:
         if firewall.removes(change):
-            firewall.detach(wafv2, firewall.find(clients.cloudformation, change.stack))
+            firewall.detach(wafv2, firewall.find_acl(clients.cloudformation, change.stack))
         return True
 
     provision.provision(clients, stage, parameters, approve)
@@ -45,7 +45,7 @@ def test_a_stage_limits_addresses_unless_that_is_switched_off(
     arrange(clients, wafv2, stage)
     resource = firewall.stage_arn(wafv2, "abc123", "api")
     assert resource == "arn:aws:apigateway:us-east-1::/restapis/abc123/stages/api"
-    acl = firewall.find(clients.cloudformation, provision.stack_name(stage))
+    acl = firewall.find_acl(clients.cloudformation, provision.stack_name(stage))
     assert limits(wafv2, resource) == []
     assert firewall.attach(wafv2, acl, resource) is True
     assert firewall.attach(wafv2, acl, resource) is False
@@ -54,9 +54,9 @@ def test_a_stage_limits_addresses_unless_that_is_switched_off(
     assert limits(wafv2, resource) == [500]
     arrange(clients, wafv2, stage, AddressLimit="0")
     assert limits(wafv2, resource) == []
-    assert firewall.find(clients.cloudformation, provision.stack_name(stage)) == ""
+    assert firewall.find_acl(clients.cloudformation, provision.stack_name(stage)) == ""
     arrange(clients, wafv2, stage)
-    assert firewall.find(clients.cloudformation, provision.stack_name(stage)) == "", "it keeps its value"
+    assert firewall.find_acl(clients.cloudformation, provision.stack_name(stage)) == "", "it keeps its value"
 
 
 class Waf:

@@ -25,9 +25,9 @@ from samtranslator.translator.transform import transform
 
 from chalicelib import errors
 from local.rest import Rest
-from ops.__main__ import main
 from ops.aws import bundle, deploy
 from ops.aws import package as packages
+from ops.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 # What the platform answers and the app never raises: a failure of its own, and a limit of the stage.
@@ -275,9 +275,9 @@ def test_packaging_that_writes_nothing_fails(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "out").mkdir()
     for name in ("sam.yaml", "deployment.zip"):
         (tmp_path / "out" / name).write_text("old")
-    monkeypatch.setattr(deploy, "chalice", lambda *_: None)
+    monkeypatch.setattr(deploy, "run_chalice", lambda *_: None)
     monkeypatch.setattr(bundle, "bundle", lambda *_: None)
-    with pytest.raises(click.ClickException, match=r"has not written .*sam\.yaml"):
+    with pytest.raises(click.ClickException, match=r"did not write .*sam\.yaml"):
         packages.package(ROOT, "dev", tmp_path / "out")
 
 
@@ -319,7 +319,7 @@ def test_the_stack_has_everything_of_both_templates_and_is_for_one_stage(templat
 def test_the_functions_have_the_names_that_a_deploy_without_a_stack_gives_them(template: Any) -> None:
     functions = [one for one in template["Resources"].values() if one["Type"] == "AWS::Serverless::Function"]
     names = [one["Properties"]["FunctionName"]["Fn::Sub"].replace("${Stage}", "dev") for one in functions]
-    assert sorted(names) == sorted(deploy.functions(ROOT, "dev"))
+    assert sorted(names) == sorted(deploy.list_functions(ROOT, "dev"))
 
 
 def test_the_local_stand_in_answers_as_api_gateway_will(responses: Any) -> None:

@@ -22,8 +22,8 @@ from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
-from ops.__main__ import main
 from ops.aws.template import create_table
+from ops.cli.main import main
 from ops.imports import comments as import_comments
 from ops.imports.comments import Skip, parse, read
 from tests.support.records import drift
@@ -168,8 +168,8 @@ def test_of_an_authors_rows_about_a_product_the_first_is_written(monkeypatch: py
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (b"", "no column product"),
-        (b"product,author,rating,text\n", "no column language"),
+        (b"", "no column 'product'"),
+        (b"product,author,rating,text\n", "no column 'language'"),
         (b'product,author,rating,language,text\np,a,5,en,"x', "unexpected end of data"),
         (gzip.compress(b"product", mtime=0)[:-3], "ended before"),
     ],

@@ -32,11 +32,11 @@ from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.events import CLIENT_ID, View
-from ops.__main__ import main
 from ops.aws import template
 from ops.cli import imports
+from ops.cli.main import main
 from ops.imports import access_log
-from ops.imports.access_log import LIFE, Request, Skip, client_key, is_counted, parse, read, wait
+from ops.imports.access_log import LIFE, Request, Skip, derive_client_key, is_counted, parse, read, wait
 from tests.support.records import scan
 
 LOG = Path(__file__).parents[1] / "data" / "access.log.gz"
@@ -301,7 +301,7 @@ def test_the_table_does_not_lead_back_to_an_address(table: Table, tmp_path: Path
         [guess] = read([text], SITE, key)
         assert isinstance(guess, View)
         assert guess.client != client
-    [known] = read([text], SITE, client_key(Settings(secret="s" * 32)))
+    [known] = read([text], SITE, derive_client_key(Settings(secret="s" * 32)))
     assert isinstance(known, View)
     assert known.client == client  # only with the stage's secret
 
@@ -434,7 +434,7 @@ def test_a_log_that_cannot_be_read_is_one_line(table: Table, tmp_path: Path) -> 
 def test_an_engine_that_does_not_run_is_one_line(table: Table, tmp_path: Path) -> None:
     os.environ["HUBBUB_ENDPOINT"] = "http://127.0.0.1:9"
     with mock.patch.object(views, "write", side_effect=_unreachable):
-        assert "is `make run` running?" in failure(run(log_file(tmp_path, line()), stage="local"))
+        assert "Is `make run` running?" in failure(run(log_file(tmp_path, line()), stage="local"))
 
 
 def _unreachable(*_: object, **__: object) -> int:
@@ -447,14 +447,14 @@ def _unreachable(*_: object, **__: object) -> int:
 
 def test_a_stage_without_a_table_is_one_line(table: Table, tmp_path: Path) -> None:
     os.environ["HUBBUB_TABLE"] = "another"
-    assert "has no table" in failure(run(log_file(tmp_path, line())))
+    assert "does not exist" in failure(run(log_file(tmp_path, line())))
 
 
 def test_an_interrupted_import_says_that_it_may_run_again(table: Table, tmp_path: Path) -> None:
     with mock.patch.object(views, "write", side_effect=KeyboardInterrupt):
         done = run(log_file(tmp_path, line()))
     assert done.exit_code == 130
-    assert "it is safe to run this again" in done.stderr
+    assert "run it again" in done.stderr
 
 
 @pytest.mark.parametrize("site", ["www.example.com/a", "example", "ftp://a", f"{SITE}/blog", f"{SITE}?a", ""])
@@ -471,7 +471,7 @@ def test_a_site_that_the_stage_does_not_count_is_a_usage_error(table: Table) -> 
     os.environ["HUBBUB_SITES"] = "example.org"
     done = run(str(LOG))
     assert done.exit_code == 2
-    assert "none of the stage's sites" in done.stderr
+    assert "is not a site of the stage" in done.stderr
     assert not items(table)
 
 
@@ -524,7 +524,7 @@ def test_waiting_ends_when_all_is_counted_or_nothing_moves(
 ) -> None:
     run(log_file(tmp_path, line(), line("GET /b HTTP/1.1")))
     days = [(f"{SITE}/a", "2015-05-17"), (f"{SITE}/b", "2015-05-17")]
-    monkeypatch.setattr(access_log, "PATIENCE", 0.0)
+    monkeypatch.setattr(access_log, "TIMEOUT", 0.0)
     ticks: list[None] = []
     assert not wait(table, days, lambda: ticks.append(None))
     assert not ticks
@@ -536,11 +536,11 @@ def test_waiting_ends_when_all_is_counted_or_nothing_moves(
 def test_views_that_are_yet_to_be_counted_are_no_failure(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access_log, "PATIENCE", 0.0)
+    monkeypatch.setattr(access_log, "TIMEOUT", 0.0)
     file = log_file(tmp_path, line())
     done = CliRunner().invoke(main, ["import-log", file, "--site", SITE, "--stage", "dev", "--json"])
     assert (done.exit_code, json.loads(done.stdout)["counted"]) == (0, False)
-    assert "the stream has yet to count some of them" in done.stderr
+    assert "the stream has not counted all of them yet" in done.stderr
 
 
 # -- a real log ----------------------------------------------------------------------------------------

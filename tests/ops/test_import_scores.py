@@ -29,11 +29,10 @@ from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
 from chalicelib.leaderboards.scores import Submission
-from ops.__main__ import main
 from ops.aws import template
+from ops.cli.main import main
 from ops.imports import scores as import_scores
-from ops.imports.score_rows import Columns, Skip, read
-from ops.imports.scores import GROUP, Became, is_counted, wait, write, write_group
+from ops.imports.scores import GROUP, Columns, Outcome, Skip, is_counted, read, wait, write, write_group
 from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.support.faults import after, cancelled, instead
@@ -189,7 +188,7 @@ def settle(engine_table: EngineTable, table: Table) -> None:
 
 def imported(table: Table, file: list[bytes], board: str = "points") -> dict[str, int]:
     found = read(file, GAMES, boards.find(table, board, NOW), NOW)
-    return {str(what): count for what, count in write(table, board, found).became.items() if count}
+    return {str(what): count for what, count in write(table, board, found).outcomes.items() if count}
 
 
 def test_every_row_counts_once_however_often_the_file_is_imported(
@@ -289,13 +288,13 @@ def test_a_row_that_the_transaction_refuses_holds_up_no_other(table: Table) -> N
     def late(actions: Any) -> tuple[int, ...]:
         if not calls:  # after the group has looked, somebody else brings the row of p7
             calls.append(1)
-            assert write_group(table, "points", [group[7]]) == {Became.NEW: 1, Became.KNOWN: 0}
+            assert write_group(table, "points", [group[7]]) == {Outcome.NEW: 1, Outcome.KNOWN: 0}
         return real(actions)
 
     with mock.patch.object(table, "transact", late):
         assert +write_group(table, "points", group) == {
-            Became.NEW: 19,
-            Became.KNOWN: 1,
+            Outcome.NEW: 19,
+            Outcome.KNOWN: 1,
             Skip.OFF_RANGE: 1,
         }
     assert scores(table) == {"full": most} | {f"p{i}": i for i in range(20)}
@@ -359,7 +358,7 @@ def test_waiting_ends_when_all_is_ranked_or_nothing_moves(
     imported(table, history(players=60, games=1))
     players = [*sums(60, 1), "nobody"]
     ticks: list[int] = []
-    monkeypatch.setattr(import_scores, "PATIENCE", 0.0)
+    monkeypatch.setattr(import_scores, "TIMEOUT", 0.0)
     assert not wait(table, board, players, ticks.append)
     settle(engine_table, table)
     assert wait(table, board, players, ticks.append)
@@ -444,9 +443,9 @@ def test_a_file_that_cannot_be_read_is_one_line(stage: Table, tmp_path: Path) ->
     assert failure(run(missing)) == f"Error: {missing}: No such file or directory\n"
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"".join(history(3, 1)))[:-9])
     assert "damaged" in failure(run(str(tmp_path / "cut.gz")))
-    assert "'player, points, game, time'" in failure(run(file(tmp_path, GOOD), "--player", "name"))
-    assert "no column 'player'" in failure(run("-", stdin=b""))
-    assert "most are bad_value" in failure(run(file(tmp_path, GOOD), "--value", "game"))
+    assert "it has: player, points, game, time" in failure(run(file(tmp_path, GOOD), "--player", "name"))
+    assert "needs one column 'player'" in failure(run("-", stdin=b""))
+    assert "the most frequent reason is bad_value" in failure(run(file(tmp_path, GOOD), "--value", "game"))
 
 
 def test_a_file_of_a_header_alone_is_imported(stage: Table, tmp_path: Path) -> None:
@@ -464,14 +463,14 @@ def test_an_interrupted_import_says_that_it_may_run_again(stage: Table, tmp_path
     with mock.patch.object(Table, "transact", side_effect=KeyboardInterrupt):
         done = run(file(tmp_path, GOOD))
     assert done.exit_code == 130
-    assert "it is safe to run this again" in done.stderr
+    assert "run it again" in done.stderr
 
 
 def test_scores_that_are_yet_to_be_ranked_are_no_failure(
     stage: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     defined(stage)
-    monkeypatch.setattr(import_scores, "PATIENCE", 0.0)
+    monkeypatch.setattr(import_scores, "TIMEOUT", 0.0)
     done = run(file(tmp_path, GOOD), "--json", waits="--wait")
     assert (done.exit_code, json.loads(done.stdout)["counted"]) == (0, False)
-    assert "the stream has yet to rank some of them" in done.stderr
+    assert "the stream has not ranked all of them yet" in done.stderr

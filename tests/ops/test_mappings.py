@@ -13,7 +13,7 @@ import yaml
 
 from local.engines.engine import ROOT, Engine
 from ops.aws import event_sources
-from ops.aws.event_sources import Drift, Wanted
+from ops.aws.event_sources import Drift, Mapping
 from ops.aws.provision import Clients, provision
 
 FUNCTION = """
@@ -41,7 +41,7 @@ def stage(cloud: Engine, clients: Clients) -> str:
     return name
 
 
-def deploy(cloud: Engine, wanted: list[Wanted]) -> None:
+def deploy(cloud: Engine, wanted: list[Mapping]) -> None:
     """Make the mappings as Chalice does: a source, a batch size, and nothing else."""
     for one in wanted:
         position = {"StartingPosition": "TRIM_HORIZON"} if "/stream/" in one.source else {}
@@ -60,7 +60,7 @@ def restart_stream(clients: Clients, stage: str) -> None:
 
 
 def test_what_is_wanted_is_on_the_sources_that_are_there_now(clients: Clients, stage: str) -> None:
-    stream, push, queue = event_sources.wanted(clients, stage)
+    stream, push, queue = event_sources.expect_mappings(clients, stage)
     table = clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]
     assert (stream.function, stream.source) == (f"hubbub-{stage}-apply", table["LatestStreamArn"])
     failures = stream.settings.pop("DestinationConfig")["OnFailure"]["Destination"]
@@ -79,64 +79,64 @@ def test_what_is_wanted_is_on_the_sources_that_are_there_now(clients: Clients, s
 
 
 def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) -> None:
-    client, wanted = cloud.client("lambda"), event_sources.wanted(clients, stage)
-    assert [one.problem for one in event_sources.drift(client, wanted)] == [
+    client, wanted = cloud.client("lambda"), event_sources.expect_mappings(clients, stage)
+    assert [one.problem for one in event_sources.find_drift(client, wanted)] == [
         f"it has no mapping on {one.source}" for one in wanted
     ]
     deploy(cloud, wanted)
-    assert {one.problem for one in event_sources.drift(client, wanted)} == {
+    assert {one.problem for one in event_sources.find_drift(client, wanted)} == {
         f"{name} is not as it should be" for one in wanted for name in one.settings
     }
-    changed = event_sources.tune(client, wanted)
+    changed = event_sources.configure(client, wanted)
     assert {one.function for one in changed} == {one.function for one in wanted}
-    assert event_sources.drift(client, wanted) == []
-    assert event_sources.tune(client, wanted) == []
+    assert event_sources.find_drift(client, wanted) == []
+    assert event_sources.configure(client, wanted) == []
 
 
 def test_a_setting_that_someone_has_changed_is_found_and_put_right(
     cloud: Engine, clients: Clients, stage: str
 ) -> None:
-    client, wanted = cloud.client("lambda"), event_sources.wanted(clients, stage)
+    client, wanted = cloud.client("lambda"), event_sources.expect_mappings(clients, stage)
     deploy(cloud, wanted)
-    event_sources.tune(client, wanted)
+    event_sources.configure(client, wanted)
     [mapping] = client.list_event_source_mappings(FunctionName=wanted[0].function)["EventSourceMappings"]
     client.update_event_source_mapping(UUID=mapping["UUID"], MaximumRecordAgeInSeconds=60)
     expected = Drift(wanted[0].function, mapping["UUID"], "MaximumRecordAgeInSeconds is not as it should be")
-    assert event_sources.drift(client, wanted) == [expected]
-    assert [one.problem for one in event_sources.tune(client, wanted)] == ["MaximumRecordAgeInSeconds"]
-    assert event_sources.drift(client, wanted) == []
+    assert event_sources.find_drift(client, wanted) == [expected]
+    assert [one.problem for one in event_sources.configure(client, wanted)] == ["MaximumRecordAgeInSeconds"]
+    assert event_sources.find_drift(client, wanted) == []
 
 
 def test_a_mapping_that_is_switched_off_is_found(cloud: Engine, clients: Clients, stage: str) -> None:
-    client, wanted = cloud.client("lambda"), event_sources.wanted(clients, stage)
+    client, wanted = cloud.client("lambda"), event_sources.expect_mappings(clients, stage)
     deploy(cloud, wanted)
-    event_sources.tune(client, wanted)
+    event_sources.configure(client, wanted)
     [mapping] = client.list_event_source_mappings(FunctionName=wanted[2].function)["EventSourceMappings"]
     client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
-    [found] = event_sources.drift(client, wanted)
+    [found] = event_sources.find_drift(client, wanted)
     assert (found.id, found.problem) == (mapping["UUID"], "it is Disabled")
 
 
 def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
     cloud: Engine, clients: Clients, stage: str
 ) -> None:
-    client, before = cloud.client("lambda"), event_sources.wanted(clients, stage)
+    client, before = cloud.client("lambda"), event_sources.expect_mappings(clients, stage)
     deploy(cloud, before)
-    event_sources.tune(client, before)
+    event_sources.configure(client, before)
     restart_stream(clients, stage)
-    wanted = event_sources.wanted(clients, stage)
+    wanted = event_sources.expect_mappings(clients, stage)
     assert wanted[0].source != before[0].source
-    found = event_sources.drift(client, wanted)
+    found = event_sources.find_drift(client, wanted)
     old, missing = found[::2], found[1::2]
     assert all(before[0].source in one.problem for one in old)
     assert missing == [
         Drift(one.function, "", f"it has no mapping on {wanted[0].source}") for one in wanted[:2]
     ]
-    assert event_sources.release(client, wanted) == old
-    assert event_sources.drift(client, wanted) == missing
+    assert event_sources.delete_stale(client, wanted) == old
+    assert event_sources.find_drift(client, wanted) == missing
     deploy(cloud, wanted[:2])
-    event_sources.tune(client, wanted)
-    assert event_sources.drift(client, wanted) == []
+    event_sources.configure(client, wanted)
+    assert event_sources.find_drift(client, wanted) == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
     ],
 )
 def test_two_notations_of_a_setting_are_the_same(there: Any, should: Any) -> None:
-    assert event_sources._off({"Setting": there}, {"Setting": should}) == []
+    assert event_sources._differing_settings({"Setting": there}, {"Setting": should}) == []
 
 
 def test_no_shard_has_more_readers_than_dynamodb_streams_allows() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ops.__main__ import main
+from ops.cli.main import main
 from tests.ops.test_alarms import ALARMS
 
 ROOT = Path(__file__).parents[2]

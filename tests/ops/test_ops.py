@@ -21,8 +21,8 @@ from click.testing import CliRunner
 from chalicelib.api import auth
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
-from ops.__main__ import explanation, main
-from ops.stage import ROOT, ensure_secret, load, variables
+from ops.cli.main import explain, main
+from ops.stage import ROOT, ensure_secret, load, read_variables
 
 CONFIG = {
     "environment_variables": {"HUBBUB_VIEWS_WINDOW_DAYS": "3", "HUBBUB_GUARD_PAGES": "2"},
@@ -80,7 +80,7 @@ def test_no_other_stage_gets_a_secret_of_its_own(root: Path) -> None:
 
 
 def test_an_unknown_stage_is_answered_with_those_there_are(root: Path) -> None:
-    with pytest.raises(click.BadParameter, match=r"no stage 'prod' .* local, dev, bare"):
+    with pytest.raises(click.BadParameter, match=r"no stage named 'prod' .* local, dev, bare"):
         load("prod", root)
 
 
@@ -89,7 +89,7 @@ def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path, text: str 
     if text is not None:
         (tmp_path / ".chalice").mkdir()
         (tmp_path / ".chalice" / "config.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(click.ClickException, match=r"config\.json: it cannot be read"):
+    with pytest.raises(click.ClickException, match=r"config\.json: cannot be read"):
         load("local", tmp_path)
 
 
@@ -100,8 +100,8 @@ def test_a_malformed_setting_is_named(root: Path) -> None:
 
 
 def test_the_projects_own_configuration_has_a_local_stage() -> None:
-    assert variables("local")["HUBBUB_STAGE"] == "local"
-    assert variables("local")["HUBBUB_SECRET_FILE"] == ".local/secret"
+    assert read_variables("local")["HUBBUB_STAGE"] == "local"
+    assert read_variables("local")["HUBBUB_SECRET_FILE"] == ".local/secret"
 
 
 # -- the secret ----------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_a_token_lives_as_long_as_asked(ttl: str | None, seconds: int) -> None:
 def test_a_malformed_ttl_is_a_usage_error(ttl: str) -> None:
     code, out, err = run("token", "--sub", "a", "--ttl", ttl)
     assert (code, out) == (2, "")
-    assert "is not a time such as 90s, 15m, 1h or 7d" in err
+    assert "is not a duration such as 90s, 15m, 1h or 7d" in err
 
 
 def test_a_token_lives_no_longer_than_its_stage_accepts() -> None:
@@ -281,10 +281,10 @@ MISSING = ClientError({"Error": {"Code": "ResourceNotFoundException", "Message":
 @pytest.mark.parametrize(
     ("error", "endpoint", "line"),
     [
-        (_busy(DOWN), "http://127.0.0.1:8002", "nothing answers at http://127.0.0.1:8002: is `make run`"),
-        (_busy(DOWN), "", "AWS cannot be reached"),
+        (_busy(DOWN), "http://127.0.0.1:8002", "cannot connect to http://127.0.0.1:8002. Is `make run`"),
+        (_busy(DOWN), "", "cannot connect to AWS"),
         (_busy(None), "http://127.0.0.1:8002", "The table cannot be reached: try again"),
-        (MISSING, "", "the stage has no table"),
+        (MISSING, "", "a table or another resource of the stage does not exist"),
         (NoCredentialsError(), "", "Unable to locate credentials"),
     ],
 )
@@ -297,7 +297,7 @@ def test_what_aws_or_an_engine_says_becomes_one_line(error: Exception, endpoint:
 
 
 def test_a_mistake_of_ours_is_not_explained_away() -> None:
-    assert explanation(KeyError("x")) == ""
+    assert explain(KeyError("x")) == ""
 
 
 def test_an_interrupted_command_exits_with_130() -> None:

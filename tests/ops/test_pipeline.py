@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from local.engines.engine import ROOT
-from ops.__main__ import main
+from ops.cli.main import main
 
 WORKFLOW = (ROOT / ".github" / "workflows" / "deploy.yml").read_text()
 

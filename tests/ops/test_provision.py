@@ -21,12 +21,12 @@ from moto import mock_aws
 from chalicelib.api import auth
 from chalicelib.settings import Settings
 from local.engines.engine import ROOT, Engine
-from ops.__main__ import main
 from ops.aws import cloudformation
 from ops.aws import provision as provisioning
 from ops.aws.cloudformation import Change, ChangeSet
-from ops.aws.provision import Clients, find, provision
+from ops.aws.provision import Clients, find_resources, provision
 from ops.aws.template import TEMPLATE, definition
+from ops.cli.main import main
 
 NAME = "/hubbub/dev/secret"
 EVERYTHING = "brings everything to the template"
@@ -79,7 +79,7 @@ def older(indexes: list[str], **changes: Any) -> dict[str, Any]:
 
 def put_together(clients: Clients, stage: str, template: dict[str, Any]) -> None:
     """Make a stack of a template, as an older version of the command did."""
-    change = cloudformation.propose(
+    change = cloudformation.create_change_set(
         clients.cloudformation, provisioning.stack_name(stage), template, {"Stage": stage}
     )
     assert change
@@ -107,7 +107,7 @@ def agrees_with_the_template(clients: Clients, stage: str) -> None:
     assert expiry == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ttl"}
     backups = clients.dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
     assert backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"] == "ENABLED"
-    assert find(clients, stage).stream_arn == made["LatestStreamArn"]
+    assert find_resources(clients, stage).stream_arn == made["LatestStreamArn"]
 
 
 def test_from_nothing_one_change_set_makes_everything_and_again_there_is_none(
@@ -147,7 +147,7 @@ def test_what_an_older_stack_lacked_beside_its_table_is_added(clients: Clients, 
 def test_a_change_set_that_is_declined_changes_nothing(clients: Clients, stage: str) -> None:
     assert provision(clients, stage, {}, lambda *_: False) == 1
     assert f"hubbub-{stage}" not in clients.dynamodb.list_tables()["TableNames"]
-    assert cloudformation.find(clients.cloudformation, provisioning.stack_name(stage)) is None
+    assert cloudformation.find_stack(clients.cloudformation, provisioning.stack_name(stage)) is None
     assert len(run(clients, stage)) == 1
 
 
@@ -204,9 +204,9 @@ def test_another_programs_table_of_that_name_is_refused_and_left(
         BillingMode="PAY_PER_REQUEST",
         **options,
     )
-    with pytest.raises(click.ClickException, match="other keys than Hubbub's"):
+    with pytest.raises(click.ClickException, match=r"keys of table .* differ from Hubbub's"):
         run(clients, stage)
-    assert cloudformation.find(clients.cloudformation, provisioning.stack_name(stage)) is None
+    assert cloudformation.find_stack(clients.cloudformation, provisioning.stack_name(stage)) is None
     assert clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]["KeySchema"] == schema
 
 
@@ -225,7 +225,7 @@ def test_a_change_set_that_would_lose_the_table_is_discarded_unseen(
     run(clients, stage)
     if holds:
         put(clients, stage)
-    real = cloudformation.propose
+    real = cloudformation.create_change_set
 
     def propose(client: Any, name: str, template: Any, *rest: Any) -> ChangeSet | None:
         template = copy.deepcopy(template)
@@ -234,10 +234,10 @@ def test_a_change_set_that_would_lose_the_table_is_discarded_unseen(
         assert made
         return ChangeSet(made.stack, made.id, made.kind, (change, *made.changes))
 
-    monkeypatch.setattr(cloudformation, "propose", propose)
+    monkeypatch.setattr(cloudformation, "create_change_set", propose)
     verb = "remove" if change.action == "Remove" else "replace"
     with pytest.raises(
-        click.ClickException, match=f"would {verb} .* which {'holds data' if holds else 'is empty'}"
+        click.ClickException, match=f"would {verb} .* which {'has data' if holds else 'is empty'}"
     ):
         provision(clients, stage, {}, lambda *_: pytest.fail("it was shown"))
     left: Any = clients.cloudformation.list_change_sets(StackName=provisioning.stack_name(stage))
@@ -250,7 +250,7 @@ def test_new_attributes_of_a_key_are_no_replacement(
 ) -> None:
     """CloudFormation says Conditional of every change of the declared attributes."""
     put_together(clients, stage, older(["gsi1"]))
-    real = cloudformation.propose
+    real = cloudformation.create_change_set
 
     def propose(*arguments: Any) -> ChangeSet | None:
         made = real(*arguments)
@@ -259,7 +259,7 @@ def test_new_attributes_of_a_key_are_no_replacement(
         table = Change("Modify", "Table", "AWS::DynamoDB::Table", "Conditional", causes)
         return ChangeSet(made.stack, made.id, made.kind, (table,))
 
-    monkeypatch.setattr(cloudformation, "propose", propose)
+    monkeypatch.setattr(cloudformation, "create_change_set", propose)
     assert len(run(clients, stage)) == 1
     agrees_with_the_template(clients, stage)
 
@@ -268,14 +268,16 @@ def test_a_stack_that_has_lost_its_table_is_not_touched(clients: Clients, stage:
     run(clients, stage)
     clients.dynamodb.update_table(TableName=f"hubbub-{stage}", DeletionProtectionEnabled=False)
     clients.dynamodb.delete_table(TableName=f"hubbub-{stage}")
-    with pytest.raises(click.ClickException, match="has lost its table"):
+    with pytest.raises(click.ClickException, match=r"table .* of the stack .* is missing"):
         run(clients, stage)
 
 
 def test_a_failure_names_the_resource_and_the_reason(clients: Clients, stage: str) -> None:
     properties = {"Type": "SecureString", "Value": "a"}  # CloudFormation cannot make one
     template = {"Resources": {"Wrong": {"Type": "AWS::SSM::Parameter", "Properties": properties}}}
-    change = cloudformation.propose(clients.cloudformation, provisioning.stack_name(stage), template, {})
+    change = cloudformation.create_change_set(
+        clients.cloudformation, provisioning.stack_name(stage), template, {}
+    )
     assert change
     with pytest.raises(click.ClickException, match="ROLLBACK_COMPLETE\n  Wrong: "):
         cloudformation.execute(clients.cloudformation, change)
@@ -314,7 +316,7 @@ def test_the_command_makes_a_stage_from_devs_and_records_what_it_has(
     assert "Table                   AWS::DynamoDB::Table" in first.output
     config = json.loads((tmp_path / ".chalice" / "config.json").read_text())
     mine, dev = config["stages"][stage], config["stages"]["dev"]
-    found = find(clients, stage)
+    found = find_resources(clients, stage)
     recorded = {"HUBBUB_TABLE": found.table, "HUBBUB_STREAM_ARN": found.stream_arn}
     recorded |= {"HUBBUB_QUEUE_NAME": found.queue_name, "HUBBUB_QUEUE_URL": found.queue_url}
     assert recorded.items() <= mine["environment_variables"].items()
@@ -340,7 +342,7 @@ def test_a_dry_run_shows_and_changes_nothing(command: Command, tmp_path: Path, c
         0,
         f"hubbub-dev-resources: create, {EVERYTHING}",
     )
-    assert cloudformation.find(clients.cloudformation, "hubbub-dev-resources") is None
+    assert cloudformation.find_stack(clients.cloudformation, "hubbub-dev-resources") is None
     assert (tmp_path / ".chalice" / "config.json").read_text() == before
     assert command("--stage", "no-such", "--dry-run").exit_code == 2
 
@@ -348,7 +350,7 @@ def test_a_dry_run_shows_and_changes_nothing(command: Command, tmp_path: Path, c
 def test_whoever_declines_has_changed_nothing(command: Command, clients: Clients) -> None:
     done = command("--stage", "dev", input="n\n")
     assert done.exit_code == 1
-    assert cloudformation.find(clients.cloudformation, "hubbub-dev-resources") is None
+    assert cloudformation.find_stack(clients.cloudformation, "hubbub-dev-resources") is None
 
 
 def test_the_local_stage_is_not_deployed(command: Command) -> None:
@@ -360,7 +362,7 @@ def test_the_local_stage_is_not_deployed(command: Command) -> None:
 def test_the_secret_is_made_once_and_never_printed() -> None:
     ask = ["provision", "--stage", "dev", "--only-secret"]
     first = CliRunner().invoke(main, ask)
-    assert (first.exit_code, first.output) == (0, f"{NAME}: made\n")
+    assert (first.exit_code, first.output) == (0, f"{NAME}: created\n")
     kept = boto3.client("ssm").get_parameter(Name=NAME, WithDecryption=True)["Parameter"]
     assert (len(kept["Value"]), kept["Type"]) == (64, "SecureString")
     again = CliRunner().invoke(main, ask)

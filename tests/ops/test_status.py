@@ -23,9 +23,9 @@ from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
-from ops.__main__ import main
 from ops.aws import status
 from ops.aws.template import create_queue
+from ops.cli.main import main
 from tests.conftest import EngineTable
 from tests.support.live import Live
 from tests.support.tables import table_on
@@ -41,7 +41,7 @@ def environment() -> Iterator[None]:
 
 
 def looked(settings: Settings, engine: Engine, checkpoint: Path | None) -> dict[str, Any]:
-    return status.look(settings, engine.client, checkpoint)
+    return status.read_status(settings, engine.client, checkpoint)
 
 
 def test_a_local_run_is_behind_by_the_oldest_record_it_has_not_delivered(
@@ -50,18 +50,18 @@ def test_a_local_run_is_behind_by_the_oldest_record_it_has_not_delivered(
     live, (engine, _, stream_arn) = Live(engine_table, app.CONTRIBUTIONS), engine_table
     streams, checkpoint = engine.client("dynamodbstreams"), tmp_path / "stream.json"
     pump = StreamPump(streams, stream_arn, live.apply, 100, checkpoint)
-    assert status.local_lag(streams, stream_arn, checkpoint) is None
+    assert status.read_local_lag(streams, stream_arn, checkpoint) is None
     events.write(live.table, [View("https://example.org/a", NOW, "one")], Settings(), NOW)
     while pump.step():
         pass
-    assert status.local_lag(streams, stream_arn, checkpoint) == 0
+    assert status.read_local_lag(streams, stream_arn, checkpoint) == 0
     events.write(live.table, [View("https://example.org/a", NOW, "two")], Settings(), NOW)
     with mock.patch("time.time", return_value=time.time() + 500):
-        lag = status.local_lag(streams, stream_arn, checkpoint) or 0
+        lag = status.read_local_lag(streams, stream_arn, checkpoint) or 0
         assert 400 < lag <= 560  # some engines write down the minute
-    assert status.local_lag(streams, f"{stream_arn}2", checkpoint) is None
+    assert status.read_local_lag(streams, f"{stream_arn}2", checkpoint) is None
     checkpoint.write_text(json.dumps({stream_arn: {f"shardId-{'0' * 20}-{'9' * 8}": ["1" * 21, "x"]}}))
-    assert status.local_lag(streams, stream_arn, checkpoint) is None
+    assert status.read_local_lag(streams, stream_arn, checkpoint) is None
 
 
 def test_the_command_is_silent_until_there_is_trouble(ministack: Engine, tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
         settings = Settings(stage="deployed", table=made.name, queue_name=queue.name)
         problems = looked(settings, ministack, None)["problems"]
         assert [one.partition(" on ")[0] for one in problems] == [
-            "hubbub-deployed-apply: it has no mapping",
-            "hubbub-deployed-push: it has no mapping",
-            "hubbub-deployed-write_views: it has no mapping",
+            "hubbub-deployed-apply: no mapping",
+            "hubbub-deployed-push: no mapping",
+            "hubbub-deployed-write_views: no mapping",
         ]
         try:
             other = made.stream_arn.replace("stream/", "stream/1999-")
@@ -153,10 +153,10 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
     assert found["lagSeconds"] == 90
     late, *drifted = found["problems"]
     assert late.startswith("sums are 90 seconds behind")
-    assert drifted[0].startswith(f"hubbub-deployed-apply: it reads {other}, not its source any more")
-    assert drifted[1].startswith("hubbub-deployed-apply: it has no mapping on")
-    assert drifted[2].startswith("hubbub-deployed-push: it has no mapping on")
-    assert "hubbub-deployed-write_views: FunctionResponseTypes is not as it should be" in drifted[3]
+    assert drifted[0].startswith(f"hubbub-deployed-apply: reads {other}, which is no longer its source")
+    assert drifted[1].startswith("hubbub-deployed-apply: no mapping on")
+    assert drifted[2].startswith("hubbub-deployed-push: no mapping on")
+    assert "hubbub-deployed-write_views: FunctionResponseTypes is misconfigured" in drifted[3]
 
 
 def test_an_index_that_is_missing_is_told(ministack: Engine) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ops.maintenance.streams import EMPTY_PAGES, EMPTY_SECONDS, POLL_SECONDS, YOUNGER, Following
+from ops.maintenance.streams import CLOCK_SLACK, EMPTY_PAGES, EMPTY_SECONDS, POLL_SECONDS, StreamFollower
 from tests.support.live import following as follow
 
 
@@ -81,7 +81,7 @@ class Stream:
         return {"ApproximateCreationDateTime": datetime.fromtimestamp(self.created[record], UTC)}
 
 
-def read(following: Following) -> list[str]:
+def read(following: StreamFollower) -> list[str]:
     return [record["dynamodb"]["SequenceNumber"] for record in following.records()]
 
 
@@ -143,7 +143,7 @@ def test_a_quiet_shard_is_asked_several_times_over_some_seconds(stream: Any) -> 
         now += seconds
         pauses.append(seconds)
 
-    following = Following(stream, "arn", pause, lambda: now)
+    following = StreamFollower(stream, "arn", pause, lambda: now)
     assert read(following) == []
     assert len(stream.gets) >= EMPTY_PAGES
     assert EMPTY_SECONDS <= sum(pauses) <= 2 * EMPTY_SECONDS
@@ -158,7 +158,7 @@ def test_many_quiet_shards_take_no_longer_than_one(stream: Any) -> None:
         nonlocal now
         now += seconds
 
-    assert read(Following(stream, "arn", pause, lambda: now)) == []
+    assert read(StreamFollower(stream, "arn", pause, lambda: now)) == []
     assert now <= 2 * EMPTY_SECONDS
 
 
@@ -180,7 +180,7 @@ def test_a_shard_that_is_always_written_to_is_read_up_to_the_call(stream: Any) -
     stream.get_records = busy
     found = read(following)
     assert found[0] == "n1"
-    assert max(stream.created[one] for one in found) >= stream.created["n1"] + YOUNGER - 1
+    assert max(stream.created[one] for one in found) >= stream.created["n1"] + CLOCK_SLACK - 1
 
 
 def test_a_clock_that_is_wrong_here_does_not_matter(stream: Any) -> None:
@@ -200,7 +200,7 @@ def test_iterators_are_used_in_a_long_time_without_a_call(stream: Any) -> None:
         nonlocal now
         now += seconds
 
-    following = Following(stream, "arn", pause, lambda: now)
+    following = StreamFollower(stream, "arn", pause, lambda: now)
     stream.shards["open"] += ["b3"]
     assert list(following.poll()) == []
     now += POLL_SECONDS

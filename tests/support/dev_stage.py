@@ -25,7 +25,7 @@ from local.engines.engine import Engine, start
 from local.event_sources import QueuePump, StreamPump
 from ops.aws import provision
 from ops.aws.template import create_queue, create_table
-from ops.stage import variables
+from ops.stage import read_variables
 from proof.gateway import context
 from tests.support.chatting import SeenWire
 from tests.support.permissions import enforce
@@ -137,8 +137,8 @@ def dev_stage() -> Iterator[DevStage]:
             table = create_table(engine.client("dynamodb"), "dev")
             queue = create_queue(engine.client("sqs"), "dev")
             made = {"HUBBUB_QUEUE_URL": queue.url, "HUBBUB_SITES": "example.org"}
-            settings = read(variables("dev") | made)
-            provision.secret(engine.client("ssm"), settings.secret_parameter)
+            settings = read(read_variables("dev") | made)
+            provision.create_secret(engine.client("ssm"), settings.secret_parameter)
             enforce(engine)
             streams = engine.client("dynamodbstreams")
             pumps = [StreamPump(streams, table.stream_arn, handler) for handler in (app.apply, app.push)]

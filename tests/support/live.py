@@ -16,12 +16,12 @@ from chalicelib.settings import Settings
 from chalicelib.views import events
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
-from ops.maintenance.streams import Following
+from ops.maintenance.streams import StreamFollower
 from tests.conftest import EngineTable
 from tests.support.records import scan
 
 
-def following(streams: Any, stream_arn: str) -> Following:
+def following(streams: Any, stream_arn: str) -> StreamFollower:
     """Follow a stream by a clock of its own, which its pauses move."""
     now = time.time()
 
@@ -29,7 +29,7 @@ def following(streams: Any, stream_arn: str) -> Following:
         nonlocal now
         now += seconds
 
-    return Following(streams, stream_arn, pause, lambda: now)
+    return StreamFollower(streams, stream_arn, pause, lambda: now)
 
 
 FEATURES = (events.contribution, comments.contribution)
@@ -65,7 +65,7 @@ class Live:
         while pump.step():
             pass
 
-    def follow(self) -> Following:
+    def follow(self) -> StreamFollower:
         """Follow its stream from now on; the waits for more than an empty page take no time."""
         return following(self._streams, self._stream_arn)
 

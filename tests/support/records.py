@@ -14,8 +14,8 @@ from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
 from local import filters
-from ops.maintenance import recount
-from ops.maintenance.streams import lambda_record
+from ops.maintenance import audit
+from ops.maintenance.streams import to_lambda_record
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -61,7 +61,7 @@ class Reader:
             while True:
                 reply = self._streams.get_records(ShardIterator=iterator)
                 iterator = self._iterators[i] = reply.get("NextShardIterator", iterator)
-                found += [lambda_record(one, self._arn) for one in reply["Records"]]
+                found += [to_lambda_record(one, self._arn) for one in reply["Records"]]
                 if not reply["Records"]:
                     break
         assert_nothing_is_filtered_out(found)
@@ -99,9 +99,9 @@ def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
 
 def scan(table: Table) -> list[Item]:
     """Return every item of a table."""
-    return recount.scan(table.client, table.name)
+    return audit.scan(table.client, table.name)
 
 
 def drift(table: Table, contributions: Sequence[Contribution]) -> dict[Any, Any]:
     """Return the differences between the aggregates and a recount of the items."""
-    return recount.drift(contributions, scan(table))
+    return audit.find_drift(contributions, scan(table))

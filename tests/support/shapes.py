@@ -132,7 +132,7 @@ def main(place: Path) -> None:
         make(live)
         with mock.patch.object(app, "connect", return_value=live.table), Client(app.app) as client:
             answers = {question: ask(client.http, question) for question in questions()}
-        lines = "".join(map(export.line, items(live)))
+        lines = "".join(map(export.format_line, items(live)))
     Path(f"{place}.jsonl").write_text(lines, encoding="utf-8")
     Path(f"{place}.json").write_text(
         json.dumps(answers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"

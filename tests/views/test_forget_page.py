@@ -24,8 +24,8 @@ from chalicelib.views import queries as view_queries
 from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, SeriesQuery, TopQuery
 from local.engines.engine import Engine
-from ops.__main__ import main
 from ops.aws import template
+from ops.cli.main import main
 from ops.maintenance import forget
 from ops.maintenance.forget import Forgotten
 from proof.world import Killed
@@ -116,7 +116,7 @@ def test_a_page_is_removed_with_all_its_sums_and_other_pages_keep_theirs(
 ) -> None:
     expire(stream, SPAM, expired)
     before = stream.count(GOOD)
-    found = forget.find(stream.table, SPAM)
+    found = forget.count_items(stream.table, SPAM)
     assert found == Counter(views=5 - expired, visitors=5, days=2, total=1) - Counter(views=0)
     done = stream.forget()
     assert (done.removed, done.left, done.is_late) == (found, Counter(), False)
@@ -242,7 +242,7 @@ def test_a_page_that_is_viewed_all_the_time_is_not_removed_and_its_sums_stay_exa
 
     done = stream.forget(pause=meanwhile)
     assert done.left["views"] == 1
-    assert sent == forget.ROUNDS
+    assert sent == forget.MAX_ROUNDS
     stream.apply()
     # Sets only grow: a visitor keeps the hours of deleted events, and the tokens of past rounds stay.
     assert {name for _, name in drift(stream.table, app.CONTRIBUTIONS)} <= {"hours", "seen"}

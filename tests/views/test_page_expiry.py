@@ -21,8 +21,8 @@ from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, TopQuery
 from ops.aws import template
 from ops.maintenance import audit
-from ops.maintenance.recount import drift
-from ops.maintenance.streams import follow
+from ops.maintenance.audit import find_drift
+from ops.maintenance.streams import follow_stream
 from tests.support.records import Reader, RestartingReader, record, scan
 
 PAGE = "https://example.org/a"
@@ -48,7 +48,7 @@ class Aging:
     def apply(self) -> None:
         while records := self.new():
             engine.apply(self.table, FEATURES, records, now=lambda: self.now.timestamp())
-        assert drift(FEATURES, scan(self.table)) == {} or self.has_expired
+        assert find_drift(FEATURES, scan(self.table)) == {} or self.has_expired
 
     has_expired = False
 
@@ -183,9 +183,9 @@ def test_an_old_view_that_is_added_late_extends_the_lifetime(aging: Aging) -> No
 
 
 def test_an_audit_finds_no_drift_after_expiry_and_repairs_a_missing_kept(aging: Aging) -> None:
-    following = follow(aging.table, boto3.client("dynamodbstreams"))
+    following = follow_stream(aging.table, boto3.client("dynamodbstreams"))
 
-    def look() -> audit.Audit:
+    def look() -> audit.AuditResult:
         return audit.audit(aging.table, FEATURES, following, 0, lambda _: None, lambda _: None)
 
     aging.view("a")
