@@ -179,7 +179,7 @@ def test_the_table_has_every_way_that_is_measured(
 
 
 def test_every_call_action_and_handler_of_the_app_has_a_cost() -> None:
-    calls = {f"{call.method} {call.path}" for call in app.door.calls}
+    calls = {f"{call.method} {call.path}" for call in app.router.routes}
     actions = {f"socket {action}" for action in frames.ACTIONS}
     others = {
         "socket_connect": "socket $connect",
@@ -191,7 +191,7 @@ def test_every_call_action_and_handler_of_the_app_has_a_cost() -> None:
         "identify": "authorizer",
     }
     assert {operation for operation, _ in COSTS} == calls | actions | set(others.values())
-    handlers = {call.name for call in app.door.calls} | {"socket_message"} | set(others)
+    handlers = {call.name for call in app.router.routes} | {"socket_message"} | set(others)
     assert set(app.app.handler_map) == handlers
 
 
@@ -220,7 +220,7 @@ HOST = ".".join(["x" * 60] * 4)  # 243 letters: a long site key
 
 @pytest.mark.parametrize(
     ("path", "client", "request_units", "all_units"),
-    [("/", "c", 25, 331), ("/" + "a" * (urls.LONGEST - len(f"https://{HOST}/00")), "c" * 128, 50, 656)],
+    [("/", "c", 25, 331), ("/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00")), "c" * 128, 50, 656)],
     ids=["ordinary addresses", "the longest addresses"],
 )
 def test_the_dearest_anonymous_request_costs_no_more_than_this(

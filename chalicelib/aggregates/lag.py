@@ -53,7 +53,7 @@ def lag(table: Table, now: Callable[[], datetime], pause: Callable[[float], None
             break
     waited = max(0, times.milliseconds(now()) - sent)
     when = datetime.fromtimestamp(sent / 1000, UTC)
-    return Lag(sent=times.answer(when), seconds=waited / 1000, counted=counted)
+    return Lag(sent=times.to_iso(when), seconds=waited / 1000, counted=counted)
 
 
 def _sent(table: Table, instant: int) -> int:

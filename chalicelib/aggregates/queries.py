@@ -7,7 +7,7 @@ from chalicelib import times
 from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.schemas import LONGEST, Quarantine, QuarantinedImage, QuarantineQuery
 from chalicelib.api import cursors
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.settings import Settings
@@ -19,21 +19,21 @@ def newest(table: Table, query: QuarantineQuery, settings: Settings) -> Quaranti
     Costs 0.5 RCU for each of the 16 partitions, and for more than 4 KB in one of them 0.5 per 4 KB of up to
     `limit` entries there: an entry has its image, mostly under 1 KB, at most 350. Raises BadCursor.
     """
-    asked = ("quarantine",)
-    before = cursors.read(settings, asked, query.cursor)
-    last = f"{before[:-1]}{chr(ord(before[-1]) - 1)}~" if before else "~"
 
-    def read(n: int) -> Page:
-        return table.query(f"QUARANTINE#{n}", ("0", last), limit=query.limit, newest_first=True)
+    def read_page(before: str) -> tuple[list[Item], str]:
+        last = f"{before[:-1]}{chr(ord(before[-1]) - 1)}~" if before else "~"
 
-    pages = at_once(read, range(quarantine.PARTITIONS))
-    found = sorted((item for page in pages for item in page.items), key=_sk, reverse=True)
-    goes_on = len(found) > query.limit or any(page.next for page in pages)
-    shown = found[: query.limit]
-    return Quarantine(
-        items=[_image(entry) for entry in shown],
-        cursor=cursors.write(settings, asked, _sk(shown[-1]) if goes_on else ""),
-    )
+        def read(n: int) -> Page:
+            return table.query(f"QUARANTINE#{n}", ("0", last), limit=query.limit, newest_first=True)
+
+        pages = map_concurrently(read, range(quarantine.PARTITIONS))
+        found = sorted((item for page in pages for item in page.items), key=_sk, reverse=True)
+        goes_on = len(found) > query.limit or any(page.next for page in pages)
+        shown = found[: query.limit]
+        return shown, _sk(shown[-1]) if goes_on else ""
+
+    entries, cursor = cursors.paginate(settings, ("quarantine",), query.cursor, read_page)
+    return Quarantine(items=[_image(entry) for entry in entries], cursor=cursor)
 
 
 def _sk(entry: Item) -> str:
@@ -47,7 +47,7 @@ def _image(entry: Item) -> QuarantinedImage:
     except ValueError:
         image = None
     try:
-        time = times.answer(times.instant(str(entry.get("quarantined", ""))))
+        time = times.to_iso(times.parse(str(entry.get("quarantined", ""))))
     except ValueError:
         time = None
     return QuarantinedImage(

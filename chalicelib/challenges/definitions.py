@@ -21,7 +21,7 @@ import msgspec
 
 from chalicelib import times
 from chalicelib.aggregates.sums import Amount
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.challenges import answers
 from chalicelib.challenges import ranking as placing
 from chalicelib.challenges import rules as challenge_rules
@@ -66,7 +66,7 @@ def guesses_key(challenge: str, player: str) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challenge]:
+def define(table: Table, challenge: str, body: ChallengeBody) -> Response[Challenge]:
     """Make a challenge (201) or replace it (200); what players have found stays found.
 
     Whoever sends what is there already is answered, and nothing is written. The salt stays while the
@@ -77,7 +77,7 @@ def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challeng
     Busy when others change it again and again.
     """
     opens, closes = _instant("opens", body.opens), _instant("closes", body.closes)
-    if opens and closes and times.instant(opens) >= times.instant(closes):
+    if opens and closes and times.parse(opens) >= times.parse(closes):
         raise BadRequest("closes: it must be after `opens`")
     new_salt = secrets.token_bytes(answers.SALT)
     digests: dict[tuple[Any, ...], frozenset[bytes]] = {}
@@ -102,12 +102,12 @@ def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challeng
             *(edition + 1 if isinstance(edition, int) else 1, opens, closes, body.ranked),
         )
         if stored and stored == made._replace(edition=stored.edition):
-            return Answer(_shown(made), status=200)
+            return Response(_shown(made), status=200)
         changed = {**definition_key(challenge)._asdict(), **challenge_rules.written(made)}
         condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
         values = {":seen": edition} if "edition" in item else None
         if table.put(changed, condition=condition, values=values):
-            return Answer(_shown(made), status=200 if item else 201)
+            return Response(_shown(made), status=200 if item else 201)
         table.back_off(number)
     raise Busy(f"{challenge} is being changed by others: try again in a moment.")
 
@@ -115,7 +115,7 @@ def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challeng
 def _instant(field: str, text: str | None) -> str | None:
     """Write an instant as answers carry it. Raises BadRequest naming the field."""
     try:
-        return times.answer(times.instant(text)) if text is not None else None
+        return times.to_iso(times.parse(text)) if text is not None else None
     except ValueError as error:
         raise BadRequest(f"{field}: {error}") from None
 

@@ -22,8 +22,8 @@ def list_finders(table: Table, challenge: str, query: FindersQuery, settings: Se
     """
     is_ranked = definitions.find(table, challenge).ranked
     held = placing.ranking_of(challenge)
-    asked = ("finders", challenge, str(query.place), query.around or "")
-    below, around = int(cursors.read(settings, asked, query.cursor) or 0), 0
+    cursor_scope = ("finders", challenge, str(query.place), query.around or "")
+    below, around = int(cursors.decode(settings, cursor_scope, query.cursor) or 0), 0
     if query.around and not below:
         around = (table.get(ranking.entry_key(held.name, query.around)) or {}).get("gsi1sk", 0)
         if not around or not is_ranked:
@@ -36,4 +36,4 @@ def list_finders(table: Table, challenge: str, query: FindersQuery, settings: Se
         paths, time = placing.standing(entry.merit)
         items.append(Finder(rank=rank, player=entry.player, found=paths, time=time))
     more = str(found.items[-1].entry.number) if found.goes_on else ""
-    return Finders(items=items, cursor=cursors.write(settings, asked, more))
+    return Finders(items=items, cursor=cursors.encode(settings, cursor_scope, more))

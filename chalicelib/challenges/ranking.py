@@ -29,4 +29,4 @@ def score(found: int, latest: int) -> int:
 def standing(merit: int) -> tuple[int, str]:
     """Read the number of paths that a merit stands for, and when the last was found, to the second."""
     found, left = divmod(int(SCALE.score(merit)), SECONDS)
-    return found, times.answer(datetime.fromtimestamp(EPOCH + SECONDS - 1 - left, UTC))
+    return found, times.to_iso(datetime.fromtimestamp(EPOCH + SECONDS - 1 - left, UTC))

@@ -42,9 +42,9 @@ class Definition(NamedTuple):
 
     def check_open(self, now: datetime) -> None:
         """Raise NotOpen before the opening, and from the closing on."""
-        if self.opens and now < times.instant(self.opens):
+        if self.opens and now < times.parse(self.opens):
             raise NotOpen(f"{self.challenge} opens at {self.opens}.")
-        if self.closes and now >= times.instant(self.closes):
+        if self.closes and now >= times.parse(self.closes):
             raise NotOpen(f"{self.challenge} closed at {self.closes}.")
 
 
@@ -64,7 +64,7 @@ def read(item: Item) -> Definition:
         fields = [said.get(name) for name in Definition._fields]
         made = msgspec.convert(fields, Definition, builtin_types=[bytes])  # else a text is base64
         for instant in filter(None, (made.opens, made.closes)):
-            times.instant(instant)
+            times.parse(instant)
     except (msgspec.ValidationError, ValueError):
         logs.logger().warning("a challenge's definition is damaged")
         raise Busy(f"challenge: {challenge} is damaged until an admin puts it again") from None

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
+from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier, described
 from chalicelib.ranking.tree import MOST as PLACES
 
 MOST = 100  # paths that one player may find
@@ -18,7 +18,7 @@ Text = Annotated[
     Meta(
         description="A path, of up to 200 characters, not all of them blank",
         examples=["oak/bridge/mill"],
-        pattern=rf"[^{BLANKS}]",
+        pattern=described(rf"[^{BLANKS}]", "must contain a character that is not white space"),
         min_length=1,
         max_length=200,
     ),

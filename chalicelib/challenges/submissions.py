@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any
 
 from chalicelib import times
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.challenges import definitions
 from chalicelib.challenges.progress import mend
 from chalicelib.challenges.rules import Definition
@@ -33,7 +33,7 @@ MARGIN = timedelta(hours=1)  # that an item is kept longer than it says anything
 PATH, ROOM, LIMIT = range(3)  # the places of a finding's conditions
 
 
-def submit(table: Table, challenge: str, player: str, path: str, now: datetime) -> Answer[Found]:
+def submit(table: Table, challenge: str, player: str, path: str, now: datetime) -> Response[Found]:
     """Find a path for a player: 201, or 200 when the player had found it before.
 
     The definition is read strongly consistent: a submission that begins after an admin's change was answered
@@ -122,7 +122,7 @@ def _number(table: Table, key: Key) -> int | None:
     return found if definitions.is_count(found) else None
 
 
-def _found(table: Table, definition: Definition, player: str, path: str, status: int) -> Answer[Found]:
+def _found(table: Table, definition: Definition, player: str, path: str, status: int) -> Response[Found]:
     """Answer how many paths a player has found by now. Costs 1 RCU.
 
     A damaged progress is mended here too: no condition tells half a path from a whole one.
@@ -132,7 +132,7 @@ def _found(table: Table, definition: Definition, player: str, path: str, status:
     if found is None:
         mend(table, definition.challenge, player)
         found = _number(table, progress)
-    return Answer(Found(path=path, found=found or 0, limit=definition.limit), status=status)
+    return Response(Found(path=path, found=found or 0, limit=definition.limit), status=status)
 
 
 # -- guesses -------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def status(frame: Frame) -> Turns:
     turn = ""
     while me and me["turn"] != turn:
         turn = me["turn"]
-        frame.answer(type="status", state=me["state"], since=times.answer(times.instant(me["since"])))
+        frame.answer(type="status", state=me["state"], since=times.to_iso(times.parse(me["since"])))
         me = connections.find(frame.table, frame.id)
         if me and me.get("untold") and "telling" not in me:  # what is new is told after this answer
             break
@@ -94,7 +94,7 @@ def message(frame: Frame) -> Turns:
     the sender is told that it has lost it, and waits; when another connection has taken the partner's place
     meanwhile, the text goes there.
     """
-    text = {"type": "message", "text": frame.said.text, "time": times.answer(frame.now)}
+    text = {"type": "message", "text": frame.said.text, "time": times.to_iso(frame.now)}
     return _relay(frame, codec.encode(text))
 
 
@@ -211,7 +211,7 @@ def come_back(frame: Frame) -> Turns:
     try:
         token = resume.token(frame.settings, frame.id, frame.now)
     except Exception as error:  # no secret, or SSM does not answer
-        logs.failure("a token cannot be signed", error)
+        logs.log_error("a token cannot be signed", error)
         return frame.refuse("slow_down")
     frame.answer(type="resume", token=token)
     values = {":yes": True}

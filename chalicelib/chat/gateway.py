@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from chalicelib.api import codec
-from chalicelib.dynamo.retries import back_off, code
+from chalicelib.dynamo.retries import back_off, error_code
 from chalicelib.telemetry import logs, metrics
 
 Outcome = Literal["sent", "gone", "failed"]
@@ -80,10 +80,10 @@ class Posts:
             except (EndpointConnectionError, ConnectTimeoutError) as error:  # it did not leave here
                 problem: Exception = error
             except ClientError as error:
-                if code(error) == "GoneException":
+                if error_code(error) == "GoneException":
                     return "gone"
                 problem = error
-                if code(error) not in THROTTLED:
+                if error_code(error) not in THROTTLED:
                     break
             except BotoCoreError as error:
                 problem = error
@@ -91,7 +91,7 @@ class Posts:
             if number < tries - 1:
                 back_off(number + 1, self._pause)
         metrics.count(PostsFailed=1)
-        logs.failure("a post to a connection failed", problem)
+        logs.log_error("a post to a connection failed", problem)
         return "failed"
 
     def _client(self, at: str) -> Any:

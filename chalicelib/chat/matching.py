@@ -38,7 +38,7 @@ class Moved(NamedTuple):
 def join(table: Table, item: Item, now: datetime) -> bool:
     """Let a newcomer wait; False when it is known already: a repeated event. Costs 6 WCU, 2 for the index."""
     turn = waiting_pool.turn(connections.id_of(item), now)
-    item |= {"state": "waiting", "turn": turn, "since": times.key(now)}
+    item |= {"state": "waiting", "turn": turn, "since": times.to_sort_key(now)}
     entry = waiting_pool.entry(item["lobby"], turn, connections.card(item))
     put = {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
     return not table.transact([put, {"Put": {"Item": entry}}])
@@ -185,7 +185,7 @@ def change(
     removes: Sequence[str] = (),
 ) -> Action:
     """Write down one connection's change of state, on condition that it is still in the turn `was`."""
-    values: dict[str, Any] = {":was": was, ":state": state, ":turn": turn, ":since": times.key(now)}
+    values: dict[str, Any] = {":was": was, ":state": state, ":turn": turn, ":since": times.to_sort_key(now)}
     values |= {f":_{name}": value for name, value in sets.items()}
     parts = ["#state = :state", "turn = :turn", "since = :since"]
     parts += [f"#{name} = :_{name}" for name in sets]
@@ -215,4 +215,4 @@ def _former(me: Item) -> str:
 def _after(me: Item, state: str, turn: str, now: datetime) -> Item:
     """Answer a connection as a change of state has left it."""
     kept = {name: value for name, value in me.items() if name not in OF_A_TURN}
-    return kept | {"state": state, "turn": turn, "since": times.key(now)}
+    return kept | {"state": state, "turn": turn, "since": times.to_sort_key(now)}

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from chalicelib import times
 from chalicelib.chat import connections, matching, outbox, subscriptions, waiting_pool
 from chalicelib.chat.gateway import Posts
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
@@ -61,7 +61,7 @@ def settle(table: Table, posts: Posts, todo: Iterable[str], now: datetime, setti
     for _ in range(ROUNDS):
         if not (ids := list(dict.fromkeys(todo))):
             return
-        concerned = at_once(settled, ids)
+        concerned = map_concurrently(settled, ids)
         todo = [id for some in concerned for id in some]
 
 
@@ -101,7 +101,9 @@ def sweep(
     quiet = [one for one in everybody if _is_silent(one, now)]
     dead = [
         one
-        for one, is_open in zip(quiet, at_once(lambda one: _is_open(posts, one, now), quiet), strict=True)
+        for one, is_open in zip(
+            quiet, map_concurrently(lambda one: _is_open(posts, one, now), quiet), strict=True
+        )
         if not is_open
     ]
     metrics.count(DeadPeers=len(dead))

@@ -49,9 +49,10 @@ def arrival(event: Mapping[str, Any]) -> Arrival:
     `interests` are parted by commas; upper and lower case are the same, and so are its order and repetitions.
     """
     query = event.get("queryStringParameters") or {}
-    lobby = codec.normal(query.get("lobby", LOBBY), "lobby")
+    lobby = codec.normalize(query.get("lobby", LOBBY), "lobby")
     named = [
-        codec.normal(one, "interests").strip().casefold() for one in (query.get("interests") or "").split(",")
+        codec.normalize(one, "interests").strip().casefold()
+        for one in (query.get("interests") or "").split(",")
     ]
     interests = tuple(dict.fromkeys(one for one in named if one))
     if not NAME.fullmatch(lobby):

@@ -21,7 +21,7 @@ from typing import Any
 
 from chalicelib import times
 from chalicelib.api import cursors
-from chalicelib.api.auth import derived
+from chalicelib.api.auth import derive_key
 from chalicelib.chat import connections
 from chalicelib.chat.schemas import QuotedMessage, Report, ReportFrame, Reports, ReportsQuery
 from chalicelib.dynamo.items import Item, Key
@@ -47,7 +47,7 @@ def bucket_key(settings: Settings, address: str) -> Key:
     parsed = ipaddress.ip_address(address)
     size = 64 if parsed.version == 6 else 32
     network = ipaddress.ip_network(f"{parsed}/{size}", strict=False)
-    name = hashlib.blake2b(str(network).encode(), digest_size=12, key=derived(settings, ADDRESSES))
+    name = hashlib.blake2b(str(network).encode(), digest_size=12, key=derive_key(settings, ADDRESSES))
     return Key(f"REPORTER#{name.hexdigest()}", "BUCKET")
 
 
@@ -61,9 +61,9 @@ def digest(settings: Settings, text: str) -> bytes:
     telephone. When there is no secret it is chance, which proves nothing.
     """
     try:
-        return hashlib.blake2b(text.encode(), digest_size=6, key=derived(settings, PURPOSE)).digest()
+        return hashlib.blake2b(text.encode(), digest_size=6, key=derive_key(settings, PURPOSE)).digest()
     except Exception as error:  # no secret, or SSM does not answer: a message goes on all the same
-        logs.failure("a message cannot be proved", error)
+        logs.log_error("a message cannot be proved", error)
         return os.urandom(6)
 
 
@@ -81,7 +81,7 @@ def action(
         }
         for one in frame.messages
     ]
-    item: Item = {"pk": PARTITION, "sk": f"{times.key(now)}#{me['turn']}", "lobby": me["lobby"]}
+    item: Item = {"pk": PARTITION, "sk": f"{times.to_sort_key(now)}#{me['turn']}", "lobby": me["lobby"]}
     item |= {
         "reason": frame.reason,
         "reporter": me["who"],
@@ -103,7 +103,7 @@ def has_room(table: Table, me: Item, address: str, now: datetime, settings: Sett
     try:
         key = bucket_key(settings, address)
     except Exception as error:
-        logs.failure("reports are not counted by address", error)
+        logs.log_error("reports are not counted by address", error)
         return True
     time = times.milliseconds(now)
     full = time + (AT_ONCE - 1) * INTERVAL
@@ -140,21 +140,23 @@ def may_block(one: Item) -> bool:
 
 def page(table: Table, query: ReportsQuery, settings: Settings, now: datetime) -> Reports:
     """Answer reports, newest first. Costs 0.5 RCU per 4 KB."""
-    asked = ("chat/reports",)
-    after = cursors.read(settings, asked, query.cursor)
-    found = table.query(
-        PARTITION,
-        limit=query.limit,
-        start={"pk": PARTITION, "sk": after} if after else None,
-        newest_first=True,
-    )
-    items = [_report(item) for item in found.items if item["ttl"] > times.epoch(now)]
-    return Reports(items=items, cursor=cursors.write(settings, asked, found.next["sk"] if found.next else ""))
+
+    def read_page(after: str) -> tuple[list[Item], str]:
+        found = table.query(
+            PARTITION,
+            limit=query.limit,
+            start={"pk": PARTITION, "sk": after} if after else None,
+            newest_first=True,
+        )
+        return found.items, found.next["sk"] if found.next else ""
+
+    items, cursor = cursors.paginate(settings, ("chat/reports",), query.cursor, read_page)
+    return Reports(items=[_report(item) for item in items if item["ttl"] > times.epoch(now)], cursor=cursor)
 
 
 def _report(item: Item) -> Report:
     return Report(
-        time=times.answer(times.instant(item["sk"].partition("#")[0])),
+        time=times.to_iso(times.parse(item["sk"].partition("#")[0])),
         lobby=item["lobby"],
         reason=item["reason"],
         reporter=item["reporter"],

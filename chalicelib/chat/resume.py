@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from chalicelib import times
-from chalicelib.api.auth import derived
+from chalicelib.api.auth import derive_key
 from chalicelib.chat import connections, matching, waiting_pool
 from chalicelib.chat.connections import Arrival
 from chalicelib.dynamo.items import Item
@@ -36,7 +36,7 @@ def token(settings: Settings, id: str, now: datetime) -> str:
     import jwt
 
     claims = {"c": id, "until": times.epoch(now + connections.LONGEST + settings.chat_resume)}
-    return jwt.encode(claims, derived(settings, PURPOSE), algorithm="HS256")
+    return jwt.encode(claims, derive_key(settings, PURPOSE), algorithm="HS256")
 
 
 def read(settings: Settings, text: str, now: datetime) -> str:
@@ -46,7 +46,7 @@ def read(settings: Settings, text: str, now: datetime) -> str:
     if len(text) > LONGEST:
         return ""
     try:
-        claims = jwt.decode(text, derived(settings, PURPOSE), algorithms=["HS256"])
+        claims = jwt.decode(text, derive_key(settings, PURPOSE), algorithms=["HS256"])
         return str(claims["c"]) if times.epoch(now) <= claims["until"] else ""
     except Exception:  # whatever a text does to its parser, or there is no secret
         return ""
@@ -97,7 +97,7 @@ def _with_partner(before: Item, new: Item, now: datetime) -> Taking | None:
     turn = matching.new_pair()
     note = "" if before["state"] == "matched" else matching.CONNECTED
     mine = matching.as_partner(connections.card(new), connections.id_of(new))
-    item = new | {"state": "matched", "turn": turn, "since": times.key(now), "partner": partner}
+    item = new | {"state": "matched", "turn": turn, "since": times.to_sort_key(now), "partner": partner}
     item["untold"] = [matching.CONNECTED]
     return item, [
         _leave(before, now),
@@ -110,9 +110,13 @@ def _alone(before: Item, new: Item, now: datetime) -> Taking:
     """Write down the taking over of a place without a partner: idle, or waiting, for as long as before."""
     state = before.get("was", "waiting") if before["state"] == "gone" else before["state"]
     waits_already = before["state"] == "waiting"
-    since = times.instant(before["since"]) if waits_already else now
+    since = times.parse(before["since"]) if waits_already else now
     turn = waiting_pool.turn(connections.id_of(new), since)
-    item = new | {"state": "idle" if state == "idle" else "waiting", "turn": turn, "since": times.key(since)}
+    item = new | {
+        "state": "idle" if state == "idle" else "waiting",
+        "turn": turn,
+        "since": times.to_sort_key(since),
+    }
     actions = [_leave(before, now), _put(item)]
     if waits_already and "kept" not in before:
         actions.append({"Delete": {"Key": waiting_pool.entry_key(before["lobby"], before["turn"])._asdict()}})

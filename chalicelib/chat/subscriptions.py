@@ -30,7 +30,7 @@ from chalicelib.api import codec
 from chalicelib.api.schemas import STORED
 from chalicelib.chat import connections
 from chalicelib.chat.gateway import Posts
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
@@ -219,7 +219,7 @@ def push(
                         _push(table, posts, sources, topic, head, is_late, now, deadline)
                 except Exception as error:
                     metrics.count(PushesDropped=head.get("listeners", 1))
-                    logs.failure("a topic was not pushed", error)
+                    logs.log_error("a topic was not pushed", error)
     finally:
         metrics.publish("chat")  # the middleware would take it for counting
 
@@ -299,21 +299,19 @@ def _send(table: Table, posts: Posts, sources: Sources, topic: str, now: datetim
     kind, _, name = topic.partition(":")
     value = sources[kind].value(table, name)
     usual = codec.encode({"type": "update", "topic": topic, "value": value})
-    count, start = 0, None
-    while True:
-        bounds = ("CONN#", "CONN#~")
-        page = table.query(_partition(digest(topic)), bounds, limit=PAGE, start=start, consistent=True)
+    count = 0
+    bounds = ("CONN#", "CONN#~")
+    for page in table.query_pages(_partition(digest(topic)), bounds, limit=PAGE, consistent=True):
         first = times.milliseconds(now) % max(1, len(page.items))
         listeners = page.items[first:] + page.items[:first]
         post = partial(_post, posts, topic, value, usual, deadline)
-        for listener, outcome in zip(listeners, at_once(post, listeners, "push"), strict=True):
+        for listener, outcome in zip(listeners, map_concurrently(post, listeners, "push"), strict=True):
             if outcome == "gone":
                 table.delete(Key(listener["pk"], listener["sk"]))
             elif outcome == "dropped":
                 metrics.count(PushesDropped=1)
             count += outcome != "gone"
-        if (start := page.next) is None:
-            return count
+    return count
 
 
 def _post(posts: Posts, topic: str, value: Any, usual: str, deadline: Deadline, listener: Item) -> str:

@@ -11,6 +11,7 @@ stale for ever, and whoever meets it takes it away.
 import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import islice
 
 from chalicelib import times
 from chalicelib.chat import connections
@@ -36,7 +37,7 @@ def turn(id: str, now: datetime) -> str:
     There is chance in it, for a turn must never come again, and one handler may bring a connection from state
     to state several times at its one `now`.
     """
-    return f"{times.key(now)}#{id}#{os.urandom(3).hex()}"
+    return f"{times.to_sort_key(now)}#{id}#{os.urandom(3).hex()}"
 
 
 def id_of(entry: Item) -> str:
@@ -82,11 +83,11 @@ def suitable(table: Table, me: Item, now: datetime, settings: Settings) -> list[
     Strongly consistent: who began to wait before this is seen. Costs 1 RCU per 4 KB (about 25 entries); who
     would take none of 25, or the partner before alone, looks at the next, up to 200.
     """
-    start, found = None, list[Item]()
-    for _ in range(DEEP):
-        page = table.query(f"WAITING#{me['lobby']}", limit=LOOK, start=start, consistent=True)
+    found = list[Item]()
+    pages = table.query_pages(f"WAITING#{me['lobby']}", limit=LOOK, consistent=True)
+    for page in islice(pages, DEEP):
         found = best(me, [*found, *page.items], now, settings)
-        if (found and not is_former(me, found[0])) or (start := page.next) is None:
+        if found and not is_former(me, found[0]):
             break
     return found
 
@@ -131,4 +132,4 @@ def _takes_anyone(one: Item, turn: str, now: datetime, settings: Settings) -> bo
 
 
 def _waited(turn: str, now: datetime) -> float:
-    return (now - times.instant(turn.partition("#")[0])).total_seconds()
+    return (now - times.parse(turn.partition("#")[0])).total_seconds()

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from chalicelib import times
 from chalicelib.api.auth import Caller
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.api.schemas import STORED
 from chalicelib.comments import languages
 from chalicelib.comments.comments import (
@@ -46,7 +46,7 @@ def patch(
     caller: Caller,
     if_match: str | None,
     now: datetime,
-) -> Answer[Comment]:
+) -> Response[Comment]:
     """Change a comment's rating, language or text (its author), or whether it is hidden (an admin).
 
     Nobody's change is lost: one that meets another is made again on what is there then, or is
@@ -124,7 +124,7 @@ def _changed(item: Item, edits: dict[str, Any], hides: bool, now: datetime) -> I
     after |= comment_key(product, ident(item), hidden=hides)._asdict()
     after |= stamp(product, after["language"], after["rating"])
     if edits:
-        after["edited"] = times.key(now)
+        after["edited"] = times.to_sort_key(now)
     if hides:
         del after["gsi2pk"]
     return after

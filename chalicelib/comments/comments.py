@@ -20,7 +20,7 @@ from datetime import datetime
 from chalicelib import times, ulids
 from chalicelib.aggregates.sums import Amount, Constant
 from chalicelib.api.auth import Caller
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.comments import languages
 from chalicelib.comments.schemas import Comment, CommentBody
 from chalicelib.dynamo.items import Item, Key
@@ -67,7 +67,7 @@ def leaders_key(language: str = "") -> str:
 
 def post(
     table: Table, product: str, body: CommentBody, caller: Caller, idempotency_key: str | None, now: datetime
-) -> Answer[Comment]:
+) -> Response[Comment]:
     """Write an author's comment on a product; the same idempotency key again answers what it has written.
 
     Raises Conflict when the author has another comment on the product, BadRequest. Costs 4 WCU up to 1 KB,
@@ -154,7 +154,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def find(table: Table, product: str, id: str, caller: Caller) -> Answer[Comment]:
+def find(table: Table, product: str, id: str, caller: Caller) -> Response[Comment]:
     """Answer one comment; a hidden one to its author and to admins alone. Raises NotFound.
 
     Costs 0.5 RCU per 4 KB. With a token it costs as much again for a hidden comment, and 5 RCU for none.
@@ -173,8 +173,8 @@ def shown(item: Item) -> Comment:
         rating=item["rating"],
         language=item["language"],
         text=item["text"],
-        created=times.answer(ulids.made(ident(item))),
-        edited=times.answer(times.instant(item["edited"])) if "edited" in item else None,
+        created=times.to_iso(ulids.created_at(ident(item))),
+        edited=times.to_iso(times.parse(item["edited"])) if "edited" in item else None,
         hidden=is_hidden(item),
     )
 
@@ -194,9 +194,9 @@ def product_of(item: Item) -> str:
     return str(item["pk"]).removeprefix("PRODUCT#")
 
 
-def answer(item: Item) -> Answer[Comment]:
+def answer(item: Item) -> Response[Comment]:
     """Answer a comment with its ETag."""
-    return Answer(shown(item), headers={"ETag": etag(item)})
+    return Response(shown(item), headers={"ETag": etag(item)})
 
 
 def etag(item: Item) -> str:
@@ -219,7 +219,7 @@ def stored(table: Table, product: str, id: str) -> Item | None:
 def _seen_together(table: Table, product: str, id: str) -> Item | None:
     """Read a comment's two places as they are at one moment. Costs 2 RCU each."""
     places = [comment_key(product, id, hidden=hidden) for hidden in (False, True)]
-    return next(iter(table.get_together(places).values()), None)
+    return next(iter(table.get_snapshot(places).values()), None)
 
 
 def visible(item: Item | None, product: str, id: str, caller: Caller) -> Item:

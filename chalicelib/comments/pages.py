@@ -19,7 +19,7 @@ from chalicelib.comments import planner
 from chalicelib.comments.comments import COMMENT, HIDDEN, cell_key, ident, shown, statistics_key, tag
 from chalicelib.comments.planner import Decision
 from chalicelib.comments.schemas import Comment, Comments, CommentsQuery, HiddenQuery, Plan
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Forbidden
@@ -67,8 +67,8 @@ def newest(table: Table, product: str, query: CommentsQuery, settings: Settings,
     language = tag(query.language) if query.language else ""
     if query.explain and not caller.admin:
         raise Forbidden("explain: only an admin may see the plan; send an admin's token.")
-    asked = ("comments", product, ",".join(map(str, sorted(ratings))), language)
-    after = cursors.read(settings, asked, query.cursor)
+    cursor_scope = ("comments", product, ",".join(map(str, sorted(ratings))), language)
+    after = cursors.decode(settings, cursor_scope, query.cursor)
     tally = Tally()
     decision = _decision(table, product, ratings, language, query.limit + 1, tally)
     found, looked_at = _read(table, product, decision, ratings, language, query.limit + 1, after, tally)
@@ -76,7 +76,7 @@ def newest(table: Table, product: str, query: CommentsQuery, settings: Settings,
     place = ident(items[-1]) if len(found) > query.limit else looked_at
     return Comments(
         items=_shown(items),
-        cursor=cursors.write(settings, asked, place),
+        cursor=cursors.encode(settings, cursor_scope, place),
         plan=_plan(decision, tally) if query.explain else UNSET,
     )
 
@@ -86,12 +86,14 @@ def hidden(table: Table, product: str, query: HiddenQuery, settings: Settings) -
 
     Raises BadCursor.
     """
-    asked = ("hidden", product)
-    after = cursors.read(settings, asked, query.cursor)
-    pk = statistics_key(product).pk
-    page = table.query(pk, _bounds(after, HIDDEN), limit=query.limit, newest_first=True)
-    place = ident(page.items[-1]) if page.next else ""
-    return Comments(items=_shown(page.items), cursor=cursors.write(settings, asked, place))
+
+    def read_page(after: str) -> tuple[list[Item], str]:
+        pk = statistics_key(product).pk
+        page = table.query(pk, _bounds(after, HIDDEN), limit=query.limit, newest_first=True)
+        return page.items, ident(page.items[-1]) if page.next else ""
+
+    items, cursor = cursors.paginate(settings, ("hidden", product), query.cursor, read_page)
+    return Comments(items=_shown(items), cursor=cursor)
 
 
 def _decision(
@@ -190,7 +192,7 @@ def _fill(table: Table, streams: Sequence[Stream], missing: int, tally: Tally) -
         )
         for stream in streams
     ]
-    for stream, page in zip(streams, at_once(lambda ask: ask(), asks), strict=True):
+    for stream, page in zip(streams, map_concurrently(lambda ask: ask(), asks), strict=True):
         stream.items.extend(tally.add(page))
         stream.more, stream.size = page.next is not None, 2 * stream.size
         if page.items:

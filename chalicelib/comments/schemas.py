@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib import ulids
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
+from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier, described
 from chalicelib.comments import languages
 
 LONGEST = 5_000  # characters of a text
@@ -16,7 +16,7 @@ CommentId = Annotated[
     str,
     Meta(
         description="The comment: a ULID, so that ids have the order of time",
-        pattern=ulids.PATTERN,
+        pattern=described(ulids.PATTERN, "must be a comment's id, a ULID of 26 characters"),
         examples=["01KAJQF8G0Z9M4T3V7C2X5N8QR"],
     ),
 ]
@@ -38,7 +38,10 @@ Text = Annotated[
         description="Up to 5,000 characters, maybe none; of control characters only line ends and tabs. It "
         "is kept in NFC, line ends as line feeds, without blanks around it",
         max_length=LONGEST,
-        pattern=r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)",
+        pattern=described(
+            r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)",
+            "must be text without control characters other than line ends and tabs",
+        ),
         examples=["Fits well."],
     ),
 ]
@@ -134,7 +137,9 @@ class CommentsQuery(Schema):
             str,
             Meta(
                 description="Ratings, parted by commas; without them, all",
-                pattern="^[1-5](,[1-5]){0,4}$(?!\\n)",
+                pattern=described(
+                    "^[1-5](,[1-5]){0,4}$(?!\\n)", "must be ratings from 1 to 5, separated by commas"
+                ),
                 examples=["4,5"],
             ),
         ]

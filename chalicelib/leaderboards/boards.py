@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from chalicelib import times
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, Unprocessable
@@ -88,7 +88,7 @@ def season_key(board: str, season: int) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[BoardAnswer]:
+def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[BoardAnswer]:
     """Make a board, or give one another title, unit or date to reset on.
 
     Whoever sends what is there already is answered, and nothing is written. Raises Conflict when it is there
@@ -101,7 +101,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[Bo
         found = table.get(definition_key(name), consistent=True)
         if found is None:
             if table.put(_item(wanted), condition="attribute_not_exists(pk)"):
-                return Answer(_described(wanted, 0), status=201)
+                return Response(_described(wanted, 0), status=201)
             continue
         stored = _read(found)
         board = _current(stored, now)
@@ -110,12 +110,12 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[Bo
             raise Conflict(f"{changed[0]}: the scores of {name[:40]} depend on it; make another board")
         board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
         if board == stored or _write(table, stored, board):
-            return Answer(_described(board, players(table, board.ranking)), status=200)
+            return Response(_described(board, players(table, board.ranking)), status=200)
         table.back_off(number)
     raise Busy(f"{name[:40]} is being changed by others: try again in a moment.")
 
 
-def reset(table: Table, name: str, body: SeasonBody, now: datetime) -> Answer[BoardAnswer]:
+def reset(table: Table, name: str, body: SeasonBody, now: datetime) -> Response[BoardAnswer]:
     """End a season, unless it is over: the next one begins without players.
 
     When others change the board meanwhile, it is read again. Raises NotFound, Conflict for a season that is
@@ -130,10 +130,10 @@ def reset(table: Table, name: str, body: SeasonBody, now: datetime) -> Answer[Bo
         if body.season > board.season:
             raise Conflict(f"season: {name[:40]} is in season {board.season}")
         if body.season < board.season:
-            return Answer(_described(board, players(table, board.ranking)), status=200)
-        following = board._replace(season=board.season + 1, started=times.answer(now), resets=None)
+            return Response(_described(board, players(table, board.ranking)), status=200)
+        following = board._replace(season=board.season + 1, started=times.to_iso(now), resets=None)
         if _write(table, stored, board, following):
-            return Answer(_described(following, 0), status=201)
+            return Response(_described(following, 0), status=201)
         table.back_off(number)
     raise Busy(f"{name[:40]} is being changed by others: try again in a moment.")
 
@@ -219,7 +219,7 @@ def _chosen(name: str, item: Item | None, now: datetime, season: int) -> Board:
 
 def _current(board: Board, now: datetime) -> Board:
     """Answer a board as it is now: past its date, in its next season."""
-    if not board.resets or times.instant(board.resets) > now:
+    if not board.resets or times.parse(board.resets) > now:
         return board
     return board._replace(season=board.season + 1, started=board.resets, resets=None)
 
@@ -228,11 +228,11 @@ def _wanted(name: str, body: BoardBody, now: datetime) -> Board:
     """Check what a board is to be, as one in its first season."""
     fields = {field: getattr(body, field) for field in ("title", "unit", *LASTING)}
     try:
-        resets = None if body.resets is None else times.answer(times.instant(body.resets))
+        resets = None if body.resets is None else times.to_iso(times.parse(body.resets))
     except ValueError as error:
         raise BadRequest(f"resets: {error}") from None
-    board = Board(name=name, season=1, started=times.answer(now), resets=resets, **fields)
-    if resets and times.instant(resets) <= now:
+    board = Board(name=name, season=1, started=times.to_iso(now), resets=resets, **fields)
+    if resets and times.parse(resets) <= now:
         raise Unprocessable("resets: it must be in the future")
     for field in ("min", "max"):
         try:

@@ -108,7 +108,7 @@ def _snapshot(table: Table, board: Board, player: str, score: Item) -> tuple[Ite
     at = ranking.entry_key(held.name, player)
     for _ in range(TRIES):
         merit = held.scale.merit(score["score"])
-        items = table.get_together([own, at, *ranking.path_keys(held, merit)])
+        items = table.get_snapshot([own, at, *ranking.path_keys(held, merit)])
         if own not in items:
             raise NotFound(f"player: {player[:40]} has no score on {board.name[:40]}")
         if items[own]["score"] == score["score"]:
@@ -129,15 +129,20 @@ def entries(table: Table, name: str, query: EntriesQuery, settings: Settings, no
     began. Raises NotFound, BadCursor. Costs 0.5 RCU for the board (around a player 1.5), and what
     `listing.read` says.
     """
-    asked = ("entries", name, str(query.season), str(query.place), query.around or "")
-    season, below = json.loads(cursors.read(settings, asked, query.cursor) or f"[{query.season}, 0]")
-    if query.around and not below:
-        board, around = _number(table, name, query.around, season, now)
-    else:
-        board, around = boards.find(table, name, now, season), 0
-    found = listing.read(table, board.ranking, query.limit, below=below, place=query.place, around=around)
-    more = json.dumps((board.season, found.items[-1].entry.number)) if found.goes_on else ""
-    return Entries(items=_shown(board, found), cursor=cursors.write(settings, asked, more))
+    cursor_scope = ("entries", name, str(query.season), str(query.place), query.around or "")
+
+    def read_page(position: str) -> tuple[list[BoardEntry], str]:
+        season, below = json.loads(position or f"[{query.season}, 0]")
+        if query.around and not below:
+            board, around = _number(table, name, query.around, season, now)
+        else:
+            board, around = boards.find(table, name, now, season), 0
+        found = listing.read(table, board.ranking, query.limit, below=below, place=query.place, around=around)
+        more = json.dumps((board.season, found.items[-1].entry.number)) if found.goes_on else ""
+        return _shown(board, found), more
+
+    items, cursor = cursors.paginate(settings, cursor_scope, query.cursor, read_page)
+    return Entries(items=items, cursor=cursor)
 
 
 def _number(table: Table, name: str, player: str, season: int, now: datetime) -> tuple[Board, int]:

@@ -17,7 +17,7 @@ from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Forbidden, Unprocessable
@@ -65,7 +65,7 @@ def activity_key(board: str, player: str, id: str) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: datetime) -> Answer[ScoreAnswer]:
+def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: datetime) -> Response[ScoreAnswer]:
     """Take a value for a player; answer the score with it in, or 200 and the score as it is for a known id.
 
     `increment` adds; `best` keeps the better value, `set` the one of the latest time, so a value that comes
@@ -88,7 +88,7 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
         score = table.get(key, consistent=True)
         if refused != (0,):  # all is written, or the id was there
             answer = ScoreAnswer(player=player, score=score["score"] if score else None)
-            return Answer(answer, status=200 if refused else 201)
+            return Response(answer, status=200 if refused else 201)
         if board.operator == "increment":
             raise Unprocessable(f"value: with it the score would leave the range of {name[:40]}")
     raise Busy("Other submissions of this player come in between: try again in a moment.")
@@ -167,14 +167,14 @@ def whose(player: str | None, caller: Caller) -> str:
 def moment(text: str | None, now: datetime) -> str:
     """Read when a value was reached. Raises BadRequest, Unprocessable for the future."""
     if text is None:
-        return times.key(now)
+        return times.to_sort_key(now)
     try:
-        time = times.instant(text)
+        time = times.parse(text)
     except ValueError as error:
         raise BadRequest(f"time: {error}") from None
     if time > now + AHEAD:
         raise Unprocessable("time: it is in the future")
-    return times.key(time)
+    return times.to_sort_key(time)
 
 
 def accepted(board: Board, value: Decimal) -> Decimal:
@@ -214,22 +214,25 @@ def activities(
     """
     boards.find(table, name, now)
     whose(player, caller)
-    first, asked = activity_key(name, player, ""), ("activities", name, player)
-    after = cursors.read(settings, asked, query.cursor)
-    page = table.query(
-        first.pk,
-        (first.sk, first.sk[:-1] + "$"),  # the sign after #
-        limit=query.limit,
-        start={"pk": first.pk, "sk": after} if after else None,
-    )
+    first = activity_key(name, player, "")
+
+    def read_page(after: str) -> tuple[list[Item], str]:
+        page = table.query(
+            first.pk,
+            (first.sk, first.sk[:-1] + "$"),  # the sign after #
+            limit=query.limit,
+            start={"pk": first.pk, "sk": after} if after else None,
+        )
+        return page.items, page.next["sk"] if page.next else ""
+
+    submissions, cursor = cursors.paginate(settings, ("activities", name, player), query.cursor, read_page)
     items = [
         Activity(
             id=item["sk"].removeprefix(first.sk),
             value=item["value"],
-            time=times.answer(times.instant(item["time"])),
+            time=times.to_iso(times.parse(item["time"])),
             season=item["season"],
         )
-        for item in page.items
+        for item in submissions
     ]
-    more = page.next["sk"] if page.next else ""
-    return Activities(items=items, cursor=cursors.write(settings, asked, more))
+    return Activities(items=items, cursor=cursor)

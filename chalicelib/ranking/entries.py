@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from chalicelib.concurrency import begin
+from chalicelib.concurrency import submit
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.ranking.ranking import Ranking, player_of, shard_key
@@ -57,7 +57,7 @@ def _begun(
             shard_key(ranking.name, shard), bounds, index="gsi1", limit=size, start=start, newest_first=down
         )
 
-    firsts = [begin(partial(page, shard)) for shard in range(ranking.shards)]
+    firsts = [submit(partial(page, shard)) for shard in range(ranking.shards)]
 
     def merged() -> list[Entry]:
         walks = [_walk(page, shard, first.result()) for shard, first in enumerate(firsts)]

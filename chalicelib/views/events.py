@@ -27,14 +27,16 @@ from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
-from chalicelib.settings import WAITS, Settings
+from chalicelib.settings import QUEUE_DAYS, Settings
 from chalicelib.telemetry import logs, metrics
 from chalicelib.views import queue
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.schemas import Accepted, PageQuery, PageViews, QueuedViews, Rejection, ViewsBody
 from chalicelib.views.validation import ANONYMOUS, EVENTS, MALFORMED, NOT_COUNTED, View, checked
 
-GRACE = timedelta(days=WAITS)  # an event may wait in the queue and among its dead letters: 14 days in all
+GRACE = timedelta(
+    days=QUEUE_DAYS
+)  # an event may wait in the queue and among its dead letters: 14 days in all
 MARKER_LIFE = 2 * 86_400  # seconds: ops/maintenance/forget.py
 LONGER = 7 * 86_400  # seconds that a page lives beyond its days: TTL may be some days late
 MARGIN = timedelta(hours=1)  # between the last time that an item is written and its expiry
@@ -55,7 +57,7 @@ def day_key(url: str, day: str) -> Key:
 
 def event_key(view: View) -> Key:
     """Key one view: the same url, instant and client is the same item."""
-    return Key(f"URL#{view.url}", f"T#{times.key(view.time)}#CID#{view.client}")
+    return Key(f"URL#{view.url}", f"T#{times.to_sort_key(view.time)}#CID#{view.client}")
 
 
 def visitor_key(url: str, day: str, client: str) -> Key:
@@ -103,7 +105,7 @@ def take(
     rejected = [Rejection(index=i, reason=why) for i, why in enumerate(checks) if isinstance(why, str)]
     if settings.queue_url:
         queue.send(
-            settings, [{"url": v.url, "time": times.answer(v.time), "clientId": v.client} for v in taken]
+            settings, [{"url": v.url, "time": times.to_iso(v.time), "clientId": v.client} for v in taken]
         )
     else:
         write(table, taken, settings, now)
@@ -253,7 +255,7 @@ def address(url: str, field: str = "url") -> str:
 def view(url: str, sk: str) -> View:
     """Read a view event back from its key. Raises ValueError for what is none."""
     time, client = sk.removeprefix("T#").split("#CID#", 1)
-    return View(url, times.kept(time), client)
+    return View(url, times.from_sort_key(time), client)
 
 
 # -- live ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from chalicelib import times, urls
 from chalicelib.api import cursors
+from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
 from chalicelib.settings import Settings
@@ -43,7 +44,7 @@ def series(table: Table, query: SeriesQuery, now: datetime) -> Series:
         day = days.get(start.date().isoformat(), {})
         of_views, of_uniques = (f"v{start.hour:02}", f"u{start.hour:02}") if hourly else ("views", "uniques")
         counts = {"views": day.get(of_views, 0), "uniques": day.get(of_uniques, 0)}
-        buckets.append(Bucket(time=times.answer(start), **counts))
+        buckets.append(Bucket(time=times.to_iso(start), **counts))
         start += interval
     return Series(items=buckets)
 
@@ -51,23 +52,27 @@ def series(table: Table, query: SeriesQuery, now: datetime) -> Series:
 def events(table: Table, query: EventsQuery, settings: Settings, now: datetime) -> ViewEvents:
     """Answer a page's view events, oldest first. Costs 0.5 RCU per 4 KB (about 25 events)."""
     url = views.address(query.url)
-    pk, asked = f"URL#{url}", ("views/events", url, query.from_ or "", query.to or "")
-    place = cursors.read(settings, asked, query.cursor)
-    if place:  # the frame is that of the first page: "up to now" must not move between two pages
-        low, high, after = json.loads(place)
-    else:
-        start, end = _frame(query, now, settings.views_window, 100 * 366 * times.DAY)
-        low, high, after = f"T#{times.key(start)}", f"T#{times.key(end)}", ""
-    page = table.query(
-        pk,
-        (low, high),
-        limit=query.limit,
-        start={"pk": pk, "sk": after} if after else None,
-    )
-    seen = [views.view(url, item["sk"]) for item in page.items]
+    pk, cursor_scope = f"URL#{url}", ("views/events", url, query.from_ or "", query.to or "")
+
+    def read_page(position: str) -> tuple[list[Item], str]:
+        if position:  # the frame is that of the first page: "up to now" must not move between two pages
+            low, high, after = json.loads(position)
+        else:
+            start, end = _frame(query, now, settings.views_window, 100 * 366 * times.DAY)
+            low, high, after = f"T#{times.to_sort_key(start)}", f"T#{times.to_sort_key(end)}", ""
+        page = table.query(
+            pk,
+            (low, high),
+            limit=query.limit,
+            start={"pk": pk, "sk": after} if after else None,
+        )
+        return page.items, json.dumps((low, high, page.next["sk"])) if page.next else ""
+
+    items, cursor = cursors.paginate(settings, cursor_scope, query.cursor, read_page)
+    seen = [views.view(url, item["sk"]) for item in items]
     return ViewEvents(
-        items=[ViewEvent(url=v.url, time=times.answer(v.time), client_id=v.client) for v in seen],
-        cursor=cursors.write(settings, asked, json.dumps((low, high, page.next["sk"])) if page.next else ""),
+        items=[ViewEvent(url=v.url, time=times.to_iso(v.time), client_id=v.client) for v in seen],
+        cursor=cursor,
     )
 
 
@@ -88,9 +93,9 @@ def _frame(
     """Read `from` and `to`; by default the last while up to now."""
     name, given = "to", query.to
     try:
-        end = times.bound(query.to, end=True) if query.to else now
+        end = times.parse_bound(query.to, end=True) if query.to else now
         name, given = "from", query.from_
-        start = times.bound(query.from_) if query.from_ else end - default
+        start = times.parse_bound(query.from_) if query.from_ else end - default
     except (ValueError, OverflowError) as error:
         hint = " (in a query, + is written %2B)" if " " in (given or "") else ""
         raise BadRequest(f"{name}: {error}{hint}") from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from chalicelib.api import codec
-from chalicelib.dynamo.retries import CONNECT_TIMEOUT, READ_TIMEOUT, attempt
+from chalicelib.dynamo.retries import CONNECT_TIMEOUT, READ_TIMEOUT, retry
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.telemetry import metrics
@@ -40,7 +40,7 @@ def send(settings: Settings, events: Sequence[dict[str, str]]) -> None:
     for entries in _fitting([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]):
         try:
             call = partial(_client(settings).send_message_batch, QueueUrl=settings.queue_url, Entries=entries)
-            answer = attempt(call, time.sleep)
+            answer = retry(call, time.sleep)
         except (Busy, BotoCoreError, ClientError) as error:
             raise Busy("The queue cannot be reached: send the events again in a moment.") from error
         if answer.get("Failed"):

@@ -16,7 +16,7 @@ EVENTS = 500  # in one request with a token, or one message of the queue
 ANONYMOUS = 25  # in one request without: docs/decisions.md has what the dearest of them costs
 CLIENT = re.compile("[!-~]{1,128}")  # printable ASCII without a blank; it ends its keys, so # does no harm
 MALFORMED: dict[Reason, str] = {
-    "bad_url": f"url: it must be the http(s) address of a page, of up to {urls.LONGEST} bytes",
+    "bad_url": f"url: it must be the http(s) address of a page, of up to {urls.MAX_LENGTH} bytes",
     "bad_time": "time: it must be an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z",
     "bad_client": "clientId: it must be 1 to 128 printable ASCII characters without a blank",
 }
@@ -59,7 +59,7 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
     except ValueError:
         return "bad_url"
     try:
-        time = times.instant(_text(fields.get("time")))
+        time = times.parse(_text(fields.get("time")))
     except ValueError:
         return "bad_time"
     client = fields.get("clientId")
@@ -73,6 +73,6 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > urls.LONGEST:
+    if not isinstance(value, str) or len(value) > urls.MAX_LENGTH:
         raise ValueError("it must be text, and not longer than an address")
     return value

@@ -120,7 +120,7 @@ def read(lines: Iterable[bytes], site: str, key: bytes) -> Iterator[View | Skip]
 
 def client_key(settings: Settings) -> bytes:
     """Derive the key that hashes a log's clients. Raises OSError when the secret cannot be read."""
-    return auth.derived(settings, "import-log")
+    return auth.derive_key(settings, "import-log")
 
 
 def day_key(host: str, day: str) -> Key:

@@ -92,7 +92,7 @@ def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | 
 def parse(fields: dict[str, str]) -> Row | Skip:
     """Read one row: a comment, or why it is none; the first reason that holds."""
     try:
-        fields = {name: codec.normal(text, name) for name, text in fields.items()}
+        fields = {name: codec.normalize(text, name) for name, text in fields.items()}
         product, author, rating, language, text = (fields[name] for name in COLUMNS)
         if not IDENTIFIER.search(product):
             return Skip.BAD_PRODUCT

@@ -119,7 +119,7 @@ def parse(row: dict[str, str], columns: Columns, board: Board, now: datetime) ->
 def _identifier(text: str) -> str | None:
     """Read a name as the door reads it; None for what is none."""
     try:
-        name = codec.normal(text.strip(), "name")
+        name = codec.normalize(text.strip(), "name")
     except ValueError:
         return None
     return name if IDENTIFIER.match(name) else None

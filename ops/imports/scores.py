@@ -22,7 +22,7 @@ from enum import StrEnum
 from functools import partial
 
 from chalicelib.api.auth import Caller
-from chalicelib.dynamo.items import Key, groups
+from chalicelib.dynamo.items import Key, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Unprocessable
 from chalicelib.leaderboards import boards
@@ -71,7 +71,7 @@ def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summa
     summary = Summary()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as pool:
         for wave in _waves(found, summary):
-            for became in pool.map(partial(_patiently, table, board), groups(wave, GROUP)):
+            for became in pool.map(partial(_patiently, table, board), chunks(wave, GROUP)):
                 summary.became += became
             summary.players |= dict.fromkeys(one.player for one in wave)
     return summary
@@ -149,7 +149,7 @@ def wait(table: Table, board: Board, players: Sequence[str], tick: Callable[[int
 
     False after 60 s in which no further group was: give them in the order in which they were written.
     """
-    parts = groups(players, GROUP)
+    parts = chunks(players, GROUP)
     return until_counted(parts, partial(is_counted, table, board), lambda part: tick(len(part)), PATIENCE)
 
 

@@ -70,7 +70,9 @@ class Erased:
 
 def read(name: str, clients: Iterable[str]) -> Person:
     """Read a person's name and client ids as the door reads them, in NFC. Raises ValueError."""
-    return Person(codec.normal(name, "name"), frozenset(codec.normal(client, "client") for client in clients))
+    return Person(
+        codec.normalize(name, "name"), frozenset(codec.normalize(client, "client") for client in clients)
+    )
 
 
 def kind(item: Item, person: Person) -> str:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from chalicelib import times
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.views import events
@@ -105,12 +105,8 @@ def forget(
 
 def _items(table: Table, url: str) -> Iterator[Item]:
     """Read everything that has a page's partition key, strongly consistent."""
-    start: Item | None = None
-    while True:
-        page = table.query(events.page_key(url).pk, limit=500, start=start, consistent=True)
+    for page in table.query_pages(events.page_key(url).pk, limit=500, consistent=True):
         yield from page.items
-        if (start := page.next) is None:
-            return
 
 
 def _delete_facts(table: Table, url: str, pace: Pace, tick: Callable[[Counter[str]], None]) -> Counter[str]:
@@ -120,7 +116,7 @@ def _delete_facts(table: Table, url: str, pace: Pace, tick: Callable[[Counter[st
 
     def delete() -> None:
         pace.wait(len(group))
-        at_once(table.delete, group)
+        map_concurrently(table.delete, group)
         group.clear()
 
     for item in _items(table, url):

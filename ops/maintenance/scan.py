@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chalicelib.dynamo.items import Item, Key, pack, unpack
-from chalicelib.dynamo.retries import attempt
+from chalicelib.dynamo.retries import retry
 from chalicelib.dynamo.table import Table
 
 PAGE = 200  # items that are read at once where progress is noted, or where there is a pace
@@ -123,7 +123,7 @@ def read(table: Table, part: Segment, limit: int | None = None) -> tuple[list[It
         asked["Limit"] = limit
     if part.start:
         asked["ExclusiveStartKey"] = pack(part.start)
-    answer = attempt(lambda: table.client.scan(**asked), time.sleep)
+    answer = retry(lambda: table.client.scan(**asked), time.sleep)
     last = answer.get("LastEvaluatedKey")
     return [unpack(item) for item in answer["Items"]], unpack(last) if last else None
 

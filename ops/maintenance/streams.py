@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chalicelib.dynamo.retries import attempt
+from chalicelib.dynamo.retries import retry
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -133,7 +133,7 @@ class Following:
         while iterator := self._iterators[name]:
             get = partial(self._streams.get_records, ShardIterator=iterator)
             try:
-                answer = attempt(get, time.sleep)
+                answer = retry(get, time.sleep)
             except self._streams.exceptions.ExpiredIteratorException:
                 self._iterators[name] = self._behind_last(name)
                 continue

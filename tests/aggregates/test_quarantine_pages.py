@@ -80,7 +80,7 @@ def test_a_long_image_is_cut(site: Site) -> None:
 def test_another_querys_cursor_is_refused(site: Site) -> None:
     from chalicelib.api import cursors
 
-    forged = cursors.write(settings.current(), ("chat/reports",), "1")
+    forged = cursors.encode(settings.current(), ("chat/reports",), "1")
     status, answer = site.call("GET", f"/quarantine?cursor={forged}", Authorization=site.admin())
     assert (status, answer["Code"]) == (400, "BadCursor")
 

@@ -28,12 +28,12 @@ from moto import mock_aws
 import app
 from chalicelib import settings
 from chalicelib.api import auth, cursors
-from chalicelib.api.responses import Call
+from chalicelib.api.router import Route
 from chalicelib.dynamo.table import connect
 from chalicelib.errors import BadCursor
 from chalicelib.settings import Settings
 from ops.aws import template
-from tests.api.test_door import call, listening, made, raw_call
+from tests.api.test_router import call, listening, made, raw_call
 
 STAGE = settings.current()
 SECRET = STAGE.secret.encode()
@@ -131,7 +131,7 @@ HEADERS: dict[str, tuple[str | None, str | None]] = {
     "claims that are a list": ("Bearer " + by_hand(HS256, []), None),
     "header that is a list": ("Bearer " + by_hand([], claims()), None),
     "the cursor's key": (
-        "Bearer " + by_hand(HS256, claims(scope="admin"), auth.derived(STAGE, "cursor")),
+        "Bearer " + by_hand(HS256, claims(scope="admin"), auth.derive_key(STAGE, "cursor")),
         None,
     ),
     "malformed": ("Bearer a.b.c", None),
@@ -156,8 +156,8 @@ def everything() -> Iterator[Any]:
     connect.cache_clear()
 
 
-@pytest.mark.parametrize("one", app.door.calls, ids=lambda one: one.name)
-def test_each_call_lets_in_exactly_whom_it_says(everything: Any, one: Call) -> None:
+@pytest.mark.parametrize("one", app.router.routes, ids=lambda one: one.name)
+def test_each_call_lets_in_exactly_whom_it_says(everything: Any, one: Route) -> None:
     """A call that is registered at the door is here by itself."""
     path = one.path.replace("{", "").replace("}", "")
     found: dict[str, int] = {}
@@ -167,23 +167,23 @@ def test_each_call_lets_in_exactly_whom_it_says(everything: Any, one: Call) -> N
         found[name] = answer.status_code
         assert answer.status_code < 500, name
         assert not [one for one in (header or "").split(".") if len(one) > 8 and one.encode() in answer.body]
-    if one.who == "public":
+    if one.access == "public":
         assert set(found.values()) == {found["no token"]}
         assert found["no token"] not in (401, 403)
         return
     for name, (_, who) in HEADERS.items():
         if who is None:
             assert found[name] == 401, name
-        elif one.who == "admin" and who == "user":
+        elif one.access == "admin" and who == "user":
             assert found[name] == 403, name
         else:
             assert found[name] != 401, name
-            assert found[name] != 403 or one.who == "user", name  # a user's own call may be another user's
+            assert found[name] != 403 or one.access == "user", name  # a user's own call may be another user's
 
 
 def test_what_is_wrong_is_said_without_a_part_of_the_token() -> None:
     for name, (header, who) in HEADERS.items():
-        found = auth.caller(auth.context(STAGE, header or ""))
+        found = auth.read_context(auth.authenticate(STAGE, header or ""))
         assert (bool(found.sub), bool(found.problem)) == (who is not None, who is None), name
         if who is None and header and header.strip():
             status, answer, _ = call(made(), "GET", "/secrets", authorization=header)
@@ -196,20 +196,20 @@ def test_what_is_wrong_is_said_without_a_part_of_the_token() -> None:
     st.text() | st.text().map("Bearer {}".format) | st.binary().map(lambda raw: f"Bearer {part(raw)}.e30.x")
 )
 def test_any_header_is_a_caller_or_a_problem(header: str) -> None:
-    assert "problem" in auth.context(STAGE, header)
+    assert "problem" in auth.authenticate(STAGE, header)
 
 
 def test_a_sub_is_kept_in_nfc() -> None:
     token = auth.mint(STAGE, "e\u0301")
-    assert auth.context(STAGE, f"Bearer {token}")["sub"] == "é"
+    assert auth.authenticate(STAGE, f"Bearer {token}")["sub"] == "é"
 
 
 def test_a_token_with_an_extension_that_must_be_understood_is_refused() -> None:
     """RFC 7515, 4.1.11: a token whose `crit` names what the verifier does not know is not valid."""
     claims = {"iss": STAGE.issuer, "aud": "hubbub-local", "sub": "a", "exp": time.time() + 60}
     for headers in ({}, {"crit": ["x"], "x": 1}):
-        token = jwt.encode(claims, auth.secret(STAGE), algorithm="HS256", headers=headers)
-        assert ("problem" in auth.context(STAGE, f"Bearer {token}")) is bool(headers)
+        token = jwt.encode(claims, auth.read_secret(STAGE), algorithm="HS256", headers=headers)
+        assert ("problem" in auth.authenticate(STAGE, f"Bearer {token}")) is bool(headers)
 
 
 # -- the gateway's cache -------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ class Issuer:
             jwks_url=self.url, issuer=ISSUER["iss"], audience=ISSUER["aud"], secret="s" * 32
         )
         self.now = 1000.0
-        self.found = auth.Keys(self.url, clock=lambda: self.now)
+        self.found = auth.KeySet(self.url, clock=lambda: self.now)
 
     def document(self) -> bytes:
         return json.dumps({"keys": [key | {"kid": kid} for kid, key in self.keys.items()]}).encode()
@@ -324,7 +324,7 @@ class Issuer:
         }
 
     def check(self, token: str) -> dict[str, str]:
-        return auth.context(self.stage, f"Bearer {token}")
+        return auth.authenticate(self.stage, f"Bearer {token}")
 
 
 @pytest.fixture
@@ -332,7 +332,7 @@ def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
     """An issuer whose keys `r` and `e` are published, on a clock that the test moves."""
     running = Issuer()
     running.publish(r=RSA, e=EC)
-    monkeypatch.setattr(auth, "_keys", lambda url: running.found)
+    monkeypatch.setattr(auth, "_key_set", lambda url: running.found)
     yield running
     running.server.shutdown()
     running.server.server_close()
@@ -478,7 +478,7 @@ def test_while_the_issuer_does_not_answer_its_last_keys_stay_good_for_an_hour(is
 )
 def test_keys_are_read_over_https_alone(url: str) -> None:
     with listening() as log:
-        found = auth.context(Settings(jwks_url=url), "Bearer " + signed(RSA, "r"))
+        found = auth.authenticate(Settings(jwks_url=url), "Bearer " + signed(RSA, "r"))
     assert "cannot check tokens now" in found["problem"]
     assert "HUBBUB_JWKS_URL must begin with https://" in log.text
 
@@ -498,10 +498,10 @@ def test_without_the_cryptography_package_it_is_said_and_logged(
 
 @pytest.fixture
 def ssm() -> Iterator[Any]:
-    auth.parameter.cache_clear()
+    auth.read_parameter.cache_clear()
     with mock_aws():
         yield boto3.client("ssm")
-    auth.parameter.cache_clear()
+    auth.read_parameter.cache_clear()
 
 
 IN_SSM = Settings(stage="dev", secret_parameter="/hubbub/dev/secret")
@@ -514,7 +514,7 @@ def test_a_secret_in_ssm_is_fetched_once_and_in_no_log(ssm: Any) -> None:
         token = auth.mint(IN_SSM, "user-1")
         ssm.delete_parameter(Name=name)  # whoever asked again would fail
         for _ in range(3):
-            assert auth.context(IN_SSM, f"Bearer {token}")["sub"] == "user-1"
+            assert auth.authenticate(IN_SSM, f"Bearer {token}")["sub"] == "user-1"
     assert value not in log.text
     assert token not in log.text
 
@@ -530,7 +530,7 @@ def test_a_secret_that_cannot_be_read_is_a_problem_and_no_crash(ssm: Any, tmp_pa
     }
     for why, stage in odd.items():
         with listening() as log:
-            found = auth.context(stage, "Bearer " + by_hand(HS256, claims(), b""))
+            found = auth.authenticate(stage, "Bearer " + by_hand(HS256, claims(), b""))
         assert "cannot check tokens now" in found["problem"]
         assert why in log.text
 
@@ -542,11 +542,11 @@ def test_a_secret_is_from_the_environment_before_a_file_and_from_a_file_before_s
     file.write_text("f" * 32 + "\n")
     ssm.put_parameter(Name="p", Value="p" * 32, Type="SecureString")
     stage = Settings(secret="e" * 32, secret_file=str(file), secret_parameter="p")
-    assert auth.secret(stage) == b"e" * 32
-    assert auth.secret(stage._replace(secret="")) == b"f" * 32
-    assert auth.secret(stage._replace(secret="", secret_file="")) == b"p" * 32
+    assert auth.read_secret(stage) == b"e" * 32
+    assert auth.read_secret(stage._replace(secret="")) == b"f" * 32
+    assert auth.read_secret(stage._replace(secret="", secret_file="")) == b"p" * 32
     file.write_text("g" * 32)
-    assert auth.secret(stage._replace(secret="")) == b"g" * 32
+    assert auth.read_secret(stage._replace(secret="")) == b"g" * 32
 
 
 def test_no_log_has_a_token_the_secret_or_an_address() -> None:
@@ -569,13 +569,13 @@ QUERY = ("views", "https://example.org/")
 
 def test_a_cursor_leads_back_to_its_place_and_none_to_the_beginning() -> None:
     for place in ("a", "2026-11-21T10:00:00Z#c-1", "😀" * 100):
-        assert cursors.read(STAGE, QUERY, cursors.write(STAGE, QUERY, place)) == place
-    assert cursors.write(STAGE, QUERY, "") is None
-    assert cursors.read(STAGE, QUERY, None) == cursors.read(STAGE, QUERY, "") == ""
+        assert cursors.decode(STAGE, QUERY, cursors.encode(STAGE, QUERY, place)) == place
+    assert cursors.encode(STAGE, QUERY, "") is None
+    assert cursors.decode(STAGE, QUERY, None) == cursors.decode(STAGE, QUERY, "") == ""
 
 
 def test_a_cursor_holds_its_version_its_query_and_its_place_and_no_more() -> None:
-    cursor = cursors.write(STAGE, QUERY, "here") or ""
+    cursor = cursors.encode(STAGE, QUERY, "here") or ""
     held = jwt.decode(cursor, options={"verify_signature": False})
     assert held.keys() == {"v", "q", "k"}
     assert (held["v"], held["k"]) == (cursors.VERSION, "here")
@@ -583,14 +583,14 @@ def test_a_cursor_holds_its_version_its_query_and_its_place_and_no_more() -> Non
 
 
 def test_a_cursor_of_another_kind_is_bad() -> None:
-    good = cursors.write(STAGE, QUERY, "here") or ""
-    key = auth.derived(STAGE, "cursor")
+    good = cursors.encode(STAGE, QUERY, "here") or ""
+    key = auth.derive_key(STAGE, "cursor")
     held = jwt.decode(good, key, algorithms=["HS256"])
     head, body, sign = good.split(".")
     odd = {
-        "another query": cursors.write(STAGE, (*QUERY, "x"), "here"),
-        "a query in other parts": cursors.write(STAGE, ("".join(QUERY),), "here"),
-        "another stage's secret": cursors.write(STAGE._replace(secret="x" * 32), QUERY, "here"),
+        "another query": cursors.encode(STAGE, (*QUERY, "x"), "here"),
+        "a query in other parts": cursors.encode(STAGE, ("".join(QUERY),), "here"),
+        "another stage's secret": cursors.encode(STAGE._replace(secret="x" * 32), QUERY, "here"),
         "an older version": by_hand(HS256, held | {"v": cursors.VERSION - 1}, key),
         "no version": by_hand(HS256, {"q": held["q"], "k": "here"}, key),
         "no place": by_hand(HS256, {"q": held["q"], "v": held["v"]}, key),
@@ -611,25 +611,25 @@ def test_a_cursor_of_another_kind_is_bad() -> None:
     }
     for name, cursor in odd.items():
         with pytest.raises(BadCursor) as refused:
-            cursors.read(STAGE, QUERY, cursor)
+            cursors.decode(STAGE, QUERY, cursor)
         assert str(refused.value).startswith("cursor: "), name
 
 
 @examples(deadline=None, database=None)
 @given(st.integers(0, 500), st.characters(max_codepoint=127))
 def test_a_cursor_with_any_letter_changed_is_bad_or_the_same(at: int, letter: str) -> None:
-    cursor = cursors.write(STAGE, QUERY, "here") or ""
+    cursor = cursors.encode(STAGE, QUERY, "here") or ""
     at %= len(cursor)
     changed = cursor[:at] + letter + cursor[at + 1 :]
     try:
-        assert cursors.read(STAGE, QUERY, changed) == "here"  # base64's last letter has bits to spare
+        assert cursors.decode(STAGE, QUERY, changed) == "here"  # base64's last letter has bits to spare
         assert changed == cursor or at == len(cursor) - 1
     except BadCursor:
         assert changed != cursor
 
 
 def test_a_cursor_is_no_token() -> None:
-    cursor = cursors.write(STAGE, QUERY, "here")
-    assert "problem" in auth.context(STAGE, f"Bearer {cursor}")
-    claim = by_hand(HS256, claims(scope="admin"), auth.derived(STAGE, "cursor"))
-    assert "problem" in auth.context(STAGE, f"Bearer {claim}")
+    cursor = cursors.encode(STAGE, QUERY, "here")
+    assert "problem" in auth.authenticate(STAGE, f"Bearer {cursor}")
+    claim = by_hand(HS256, claims(scope="admin"), auth.derive_key(STAGE, "cursor"))
+    assert "problem" in auth.authenticate(STAGE, f"Bearer {claim}")

@@ -25,7 +25,7 @@ from chalicelib.api.openapi import describe
 from chalicelib.views.validation import ANONYMOUS
 from tests.support.running import Run
 
-DESCRIPTION = describe(app.door.calls, app.VERSION)
+DESCRIPTION = describe(app.router.routes, app.VERSION)
 
 # What a format means here, which JSON Schema cannot say: an address is that of a web page, a time frame is
 # short and lies in the past.
@@ -144,11 +144,11 @@ def call(case: Case[Any], product: Run) -> None:
         case.query.pop("cursor", None)  # only an answer holds a right one
         case.query.pop("explain", None)  # a public call's part for admins
         start, end = case.query.get("from"), case.query.get("to")
-        if start and end and times.bound(start) > times.bound(end, end=True):
+        if start and end and times.parse_bound(start) > times.parse_bound(end, end=True):
             case.query |= {"from": end, "to": start}
         if isinstance(case.body, dict) and case.body.get("opens") and case.body.get("closes"):
-            opens, closes = sorted((str(case.body["opens"]), str(case.body["closes"])), key=times.instant)
-            together = times.instant(opens) == times.instant(closes)
+            opens, closes = sorted((str(case.body["opens"]), str(case.body["closes"])), key=times.parse)
+            together = times.parse(opens) == times.parse(closes)
             case.body |= {"opens": opens, "closes": None if together else closes}
         if not storable(case.body):
             return

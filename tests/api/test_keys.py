@@ -26,8 +26,8 @@ import app
 from chalicelib import ulids, urls
 from chalicelib.aggregates import engine
 from chalicelib.api import auth, codec
-from chalicelib.api.openapi import errors
-from chalicelib.api.router import AUTHORIZED_PATH
+from chalicelib.api.openapi import list_errors
+from chalicelib.api.router import MAX_AUTHORIZED_PATH
 from chalicelib.api.schemas import IDENTIFIER, STORED, Identifier, Schema, StoredIdentifier
 from chalicelib.challenges import answers
 from chalicelib.chat import connections, reports, subscriptions, waiting_pool
@@ -50,8 +50,8 @@ NOW = datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
 
 NEW = "𝕏" * 60  # the most bytes that a new name may have
 STORED_NAME = "𝕏" * 128  # and one of version 0.1.0
-URL = "https://" + "a" * 60 + ".example/" + "a" * (urls.LONGEST - 77)
-URL += "a" * (urls.LONGEST - len(URL))
+URL = "https://" + "a" * 60 + ".example/" + "a" * (urls.MAX_LENGTH - 77)
+URL += "a" * (urls.MAX_LENGTH - len(URL))
 CONNECTION = "x" * 128  # API Gateway's have 16
 LOBBY = "𝕏" * 64
 TURN = waiting_pool.turn(CONNECTION, NOW)
@@ -272,7 +272,7 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [(call.method, call.path) for call in app.door.calls if call.who != "public"]
+    ("method", "path"), [(call.method, call.path) for call in app.router.routes if call.access != "public"]
 )
 def test_every_call_with_a_token_reaches_its_authorizer_with_the_longest_names(
     method: str, path: str
@@ -280,11 +280,11 @@ def test_every_call_with_a_token_reaches_its_authorizer_with_the_longest_names(
     for name in re.findall("{(.*?)}", path):
         path = path.replace(f"{{{name}}}", quote(PARAMETERS[name], safe=""))
     assert len(f"{PREFIX}{path}") <= ARN, method
-    assert len(path) <= AUTHORIZED_PATH
+    assert len(path) <= MAX_AUTHORIZED_PATH
 
 
 def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
-    assert len(PREFIX) + AUTHORIZED_PATH <= ARN
+    assert len(PREFIX) + MAX_AUTHORIZED_PATH <= ARN
     start = "/challenges/c/players/p/paths/"
     fits, longer = (quote("é" * 200) + "a" * (size - 1_200) for size in (1_470, 1_471))
     for part, expected in ((fits, 400), (longer, 414)):  # 400: a found path has up to 200 characters
@@ -292,9 +292,9 @@ def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
         assert status == expected, answer
     assert answer["Code"] == "UriTooLong"
     assert site.call("DELETE", start + longer)[0] in (401, 414)
-    for call in app.door.calls:
-        declared = "UriTooLong" in [one.__name__ for one in errors(call)]
-        assert declared == (call.who != "public" and "path" in call.takes), call.path
+    for call in app.router.routes:
+        declared = "UriTooLong" in [one.__name__ for one in list_errors(call)]
+        assert declared == (call.access != "public" and "path" in call.arguments), call.path
 
 
 # -- names ---------------------------------------------------------------------------------------------
@@ -346,14 +346,14 @@ def test_what_is_wrong_with_a_name_is_said_in_words(name: str) -> None:
     with pytest.raises(
         ValueError, match=r"^name: must be 1 to 128 ASCII characters, or 1 to 60 .* invisible"
     ):
-        codec.texts({"name": name}, Named)
+        codec.decode_parameters({"name": name}, Named)
 
 
 @pytest.mark.parametrize(
     "name", ["a", "日本", "שלום", "😀", "👍🏽", "🇩🇪", "𝕏" * 60, "~" * 128, "null", "é" * 60]
 )
 def test_names_of_any_script_are_taken(name: str) -> None:
-    assert codec.texts({"name": name}, Named).name == name
+    assert codec.decode_parameters({"name": name}, Named).name == name
     assert STORED.search(name)
 
 
@@ -400,7 +400,7 @@ def test_what_0_1_0_stored_under_a_longer_name_is_read_and_removed_and_not_made_
 def test_a_token_of_such_a_name_is_refused_with_the_rule() -> None:
     settings = Settings(secret="s" * 32)
     for sub in ("👩\u200d🚀", "é" * 61, "a" * 129):
-        problem = auth.context(settings, "Bearer " + auth.mint(settings, sub))["problem"]
+        problem = auth.authenticate(settings, "Bearer " + auth.mint(settings, sub))["problem"]
         assert "sub is not an identifier: it must be 1 to 128 ASCII" in problem
 
 

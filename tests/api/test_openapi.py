@@ -21,7 +21,7 @@ from chalicelib.api.openapi import describe
 from local.engines.engine import ROOT
 from ops.__main__ import main
 
-DESCRIPTION = describe(app.door.calls, app.VERSION)
+DESCRIPTION = describe(app.router.routes, app.VERSION)
 CONTRACT = (ROOT / "docs" / "contract.md").read_text()
 BUILT = ("Views", "Leaderboards", "Challenges", "Comments", "Chat (WebSocket)", "Service")
 PARTS = {("GET", "/docs/{file}")}  # no call of their own: what the page of GET /docs is made of

@@ -7,8 +7,8 @@ from chalice.app import Chalice
 from chalice.test import Client
 
 from bench.meter import Meter
-from chalicelib.api.router import Door
-from chalicelib.concurrency import at_once
+from chalicelib.api.router import Router
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo import capacity
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table, connect
@@ -37,11 +37,11 @@ def item(i: int, size: int = 300) -> dict[str, object]:
 def test_units_are_those_of_the_meter(table: Table, engine: Engine) -> None:
     for i in range(40):
         table.put(item(i))
-    with Meter(table.client, reader=engine.client("dynamodb")) as meter, capacity.counted() as units:
+    with Meter(table.client, reader=engine.client("dynamodb")) as meter, capacity.count_units() as units:
         table.get(key(1), consistent=True)
         table.get(key(99))
         table.get_many(map(key, range(30, 50)))
-        table.get_together(map(key, range(3)))
+        table.get_snapshot(map(key, range(3)))
         table.query("A")
         table.put(item(1, 1500))
         table.update(key(2), "SET n = :n", values={":n": 1})
@@ -52,8 +52,8 @@ def test_units_are_those_of_the_meter(table: Table, engine: Engine) -> None:
 
 
 def test_threads_count_for_the_request_that_began_them(table: Table) -> None:
-    with capacity.counted() as units:
-        at_once(lambda i: table.get(key(i), consistent=True), range(5))
+    with capacity.count_units() as units:
+        map_concurrently(lambda i: table.get(key(i), consistent=True), range(5))
     assert str(units) == "read=5, write=0"
     table.get(key(1))  # outside: nobody's
     assert units.read == 5
@@ -62,9 +62,9 @@ def test_threads_count_for_the_request_that_began_them(table: Table) -> None:
 @pytest.mark.parametrize("shows", [True, False])
 def test_an_answer_says_it_in_a_stage_that_wants_it(shows: bool) -> None:
     small = Chalice("small", configure_logs=False)
-    door = Door(small, shows_capacity=shows)
+    router = Router(small, shows_capacity=shows)
 
-    @door("GET", "/a")
+    @router.route("GET", "/a")
     def get_a() -> None:
         """Consume something."""
         units = capacity._units.get()

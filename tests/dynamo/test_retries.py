@@ -18,7 +18,7 @@ from botocore.exceptions import (
 )
 
 import app
-from chalicelib.concurrency import begin
+from chalicelib.concurrency import submit
 from chalicelib.dynamo import retries
 from chalicelib.dynamo.items import Key, pack
 from chalicelib.dynamo.retries import CONNECT_TIMEOUT, EACH, EVENT, READ_TIMEOUT, REQUEST, budget
@@ -133,7 +133,7 @@ def test_all_calls_of_a_request_share_its_budget(table: Table, clock: Clock, nam
         for _ in range(5):
             with pytest.raises(Busy):
                 call_of(name)(table)
-        for answered in [begin(lambda: call_of(name)(table)) for _ in range(3)]:  # in threads too
+        for answered in [submit(lambda: call_of(name)(table)) for _ in range(3)]:  # in threads too
             with pytest.raises(Busy):
                 answered.result()
     assert clock.now - began <= REQUEST

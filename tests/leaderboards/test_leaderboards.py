@@ -385,7 +385,7 @@ def test_a_date_resets_a_board_without_anybody(site: Site) -> None:
     assert boards.reset(table, "points", body, later).body.season == 3
     for season, started in ((1, None), (2, described.started)):
         past = boards.describe(table, "points", later, season)
-        assert past.ended == (described.started if season == 1 else times.answer(later))
+        assert past.ended == (described.started if season == 1 else times.to_iso(later))
         assert started is None or past.started == started
 
 

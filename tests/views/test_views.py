@@ -405,7 +405,7 @@ def test_a_cursor_is_good_for_its_own_query_only(site: Site) -> None:
         assert (status, answer["Code"]) == (400, "BadCursor")
     token = auth.mint(settings.current(), "me", scope="admin")
     with pytest.raises(BadCursor):
-        cursors.read(settings.current(), ("q",), token)
+        cursors.decode(settings.current(), ("q",), token)
 
 
 def test_events_are_for_admins(site: Site) -> None:

@@ -99,27 +99,29 @@ def test_a_path_never_redirects_to_another_host() -> None:
 )
 def test_nothing_beside_the_files_is_answered(folder: str, name: str) -> None:
     with pytest.raises(NotFound):
-        static.file(Settings(), name, folder)
+        static.serve_file(Settings(), name, folder)
 
 
 def test_a_link_out_of_the_folder_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret.txt").write_text("hidden")
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "link.txt").symlink_to(tmp_path / "secret.txt")
-    monkeypatch.setattr(static, "HERE", tmp_path / "web")
+    monkeypatch.setattr(static, "WEB", tmp_path / "web")
     with pytest.raises(NotFound):
-        static.file(Settings(), "link.txt")
+        static.serve_file(Settings(), "link.txt")
 
 
 def test_browsers_keep_files_of_a_deployment_for_five_minutes_and_none_while_it_is_worked_on() -> None:
-    assert static.file(Settings(), "page.js").headers["Cache-Control"] == "no-cache"
-    assert static.file(Settings(stage="dev"), "page.js").headers["Cache-Control"] == "public, max-age=300"
+    assert static.serve_file(Settings(), "page.js").headers["Cache-Control"] == "no-cache"
+    assert (
+        static.serve_file(Settings(stage="dev"), "page.js").headers["Cache-Control"] == "public, max-age=300"
+    )
 
 
 def test_a_bundle_is_kept_for_ever_and_the_html_that_names_it_never(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(static, "HERE", tmp_path)
+    monkeypatch.setattr(static, "WEB", tmp_path)
     for name in (
         "page-0123456789ab.js",
         "page-0123456789ab.css",
@@ -129,7 +131,7 @@ def test_a_bundle_is_kept_for_ever_and_the_html_that_names_it_never(
     ):
         (tmp_path / name).write_text("")
     said = {
-        path.name: static.file(Settings(stage="dev"), path.name).headers["Cache-Control"]
+        path.name: static.serve_file(Settings(stage="dev"), path.name).headers["Cache-Control"]
         for path in tmp_path.iterdir()
     }
     assert said == {

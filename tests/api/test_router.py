@@ -24,8 +24,7 @@ import app as hubbub
 from chalicelib import settings
 from chalicelib.api import auth
 from chalicelib.api.auth import Caller
-from chalicelib.api.responses import Answer
-from chalicelib.api.router import BODY, Door
+from chalicelib.api.router import MAX_BODY, Response, Router
 from chalicelib.api.schemas import Identifier, Schema
 from chalicelib.errors import Busy, HubbubError, NotFound, SlowDown
 from chalicelib.telemetry import logs
@@ -112,45 +111,45 @@ def listening() -> Iterator[Log]:
 def made(*origins: str, stage: settings.Settings = STAGE) -> Chalice:
     """Make an app with a door and a call of each kind."""
     app = Chalice("made", configure_logs=False)
-    door = Door(app, origins or ("*",))
-    app.api.cors = door.cors()
+    router = Router(app, origins or ("*",))
+    app.api.cors = router.cors()
 
     @app.authorizer(ttl_seconds=300)
     def identify(request: Any) -> AuthResponse:
-        context = auth.context(stage, request.token)
+        context = auth.authenticate(stage, request.token)
         return AuthResponse(["*"], context.get("sub", "nobody"), context)
 
-    door.authorizer = identify
+    router.authorizer = identify
 
-    @door("GET", "/things/{thing}")
+    @router.route("GET", "/things/{thing}")
     def get_thing(path: ThingPath) -> Echo:
         return Echo(it=path.thing)
 
-    @door("GET", "/things/{thing}/parts/{partId}")
+    @router.route("GET", "/things/{thing}/parts/{partId}")
     def get_part(path: PairPath) -> Echo:
         return Echo(it=[path.thing, path.part_id])
 
-    @door("GET", "/things")
+    @router.route("GET", "/things")
     def get_things(query: ListQuery) -> Echo:
         return Echo(it=[query.limit, query.around])
 
-    @door("POST", "/things", status=(202, 200))
+    @router.route("POST", "/things", status=(202, 200))
     def post_things(body: Body, idempotency_key: str | None) -> Any:
-        return Answer(Echo(it=[body.name, body.score, idempotency_key]), headers={"ETag": '"1"'})
+        return Response(Echo(it=[body.name, body.score, idempotency_key]), headers={"ETag": '"1"'})
 
-    @door("DELETE", "/things", status=204, who="user")
+    @router.route("DELETE", "/things", status=204, access="user")
     def delete_things(caller: Caller) -> None: ...
 
-    @door("DELETE", "/hunts/{hunt}/paths/{path}", status=204, who="admin")
+    @router.route("DELETE", "/hunts/{hunt}/paths/{path}", status=204, access="admin")
     def delete_path(path: HuntPath) -> None:
         if path.hunt == "missing":
             raise NotFound("hunt: there is none")
 
-    @door("GET", "/secrets", who="admin")
+    @router.route("GET", "/secrets", access="admin")
     def get_secrets(caller: Caller) -> Echo:
         return Echo(it=caller.sub)
 
-    @door("POST", "/errors/{thing}")
+    @router.route("POST", "/errors/{thing}")
     def post_error(path: ThingPath, body: Body, headers: Mapping[str, str]) -> Echo:
         found: dict[str, Exception] = {
             "missing": NotFound("thing: there is none"),
@@ -329,7 +328,7 @@ def test_a_name_in_a_body_is_in_nfc_and_negative_zero_is_zero() -> None:
 
 def test_a_body_may_have_a_million_bytes_and_not_one_more() -> None:
     start, end = b'{"name":"a","unknown":"', b'"}'
-    full = start + b"x" * (BODY - len(start) - len(end)) + end
+    full = start + b"x" * (MAX_BODY - len(start) - len(end)) + end
     assert call(made(), "POST", "/things", full)[0] == 202
     status, answer, _ = call(made(), "POST", "/things", full + b" ")
     assert (status, answer["Code"]) == (413, "TooLarge")
