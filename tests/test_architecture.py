@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 # The packages beside chalicelib, and those that each may import besides chalicelib.
 OUTSIDE: dict[str, set[str]] = {
     "app": set(),
-    "ops": {"app", "local"},
+    "ops": {"app"},
     "local": {"app", "ops"},
     "proof": {"app", "ops", "local"},
     "bench": {"app", "ops", "local", "proof"},
@@ -132,7 +132,8 @@ def test_there_is_no_import_cycle_between_the_packages_of_chalicelib() -> None:
     for module, path in modules().items():
         package = package_of(module)
         graph.setdefault(package, set()).update(imported_packages(path) - {package})
-    assert list(TopologicalSorter(graph).static_order())[0] == "root"
+    order = list(TopologicalSorter(graph).static_order())  # raises CycleError
+    assert order[0] == "root"
 
 
 def test_a_cycle_would_be_found() -> None:

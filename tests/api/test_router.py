@@ -476,7 +476,7 @@ def test_a_write_of_an_admin_is_logged_with_its_subject() -> None:
 def test_an_unexpected_error_is_500_without_internals_and_logged_with_its_request() -> None:
     with listening() as log:
         status, answer, got = call(made(), "POST", "/errors/bug", NAME)
-    assert (status, answer) == (500, {"Code": "InternalError", "Message": "It is our fault: try again."})
+    assert (status, answer) == (500, {"Code": "InternalError", "Message": "Internal error. Please retry."})
     [line] = [one for one in log.lines if one["level"] == "ERROR"]
     assert line["request_id"] == got["X-Request-Id"]
     assert (line["error"], line["call"]) == ("RuntimeError", "POST /errors/{thing}")

@@ -269,7 +269,7 @@ def test_the_module_runs_and_imports_no_sdk_for_a_token() -> None:
 
 
 def _busy(cause: Exception | None) -> Busy:
-    error = Busy("The table cannot be reached: try again in a moment.")
+    error = Busy("The table cannot be reached. Please retry.")
     error.__cause__ = cause
     return error
 
