@@ -60,7 +60,7 @@ FLAG = "👍🏽🇩🇪"
 
 
 def refused(sent: bytes | dict[str, str], kind: Any) -> str | None:
-    """Answer how something is refused, and None if it is not: any other exception is a failure."""
+    """Return the error message, or None for a valid value. Any other exception is a failure."""
     try:
         codec.decode_parameters(sent, kind) if isinstance(sent, dict) else codec.decode(sent, kind)
     except ValueError as error:
@@ -98,7 +98,7 @@ def refused(sent: bytes | dict[str, str], kind: Any) -> str | None:
         ('{"unknown":1}', "text", None),
     ],
 )
-def test_what_is_well_formed_arrives_exactly(raw: str, field: str, value: Any) -> None:
+def test_a_well_formed_body_is_decoded_exactly(raw: str, field: str, value: Any) -> None:
     found = getattr(codec.decode(raw.encode(), Score), field)
     assert found == value
     assert type(found) is type(value)
@@ -180,7 +180,7 @@ def test_negative_zero_is_zero() -> None:
         (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "body: must not be nested deeper than 32 levels"),
     ],
 )
-def test_what_is_malformed_is_refused_and_named(raw: bytes, message: str) -> None:
+def test_a_malformed_body_is_rejected_with_the_field(raw: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=FIELD) as error:
         codec.decode(raw, Score)
     assert str(error.value).startswith(message)
@@ -243,7 +243,7 @@ def test_a_pattern_without_a_rule_is_not_quoted() -> None:
         codec.decode(b'{"code":"1"}', Code)
 
 
-def test_a_refusal_does_not_repeat_all_that_was_sent() -> None:
+def test_an_error_message_is_short_for_a_long_body() -> None:
     for raw in (
         b'{"order":"' + b"x" * 900_000 + b'"}',
         b'{"%s":1,"%s":2}' % (b"k" * 400_000, b"k" * 400_000),
@@ -271,7 +271,7 @@ def test_a_refusal_does_not_repeat_all_that_was_sent() -> None:
     ],
     ids=lambda raw: raw[:12].decode(),
 )
-def test_a_megabyte_of_anything_takes_no_more_than_seconds(raw: bytes) -> None:
+def test_any_megabyte_is_decoded_or_rejected_within_seconds(raw: bytes) -> None:
     begun = time.perf_counter()
     refusal = refused(raw, Score)
     assert refusal is None or len(refusal) < 300
@@ -290,7 +290,7 @@ def test_a_megabyte_of_anything_takes_no_more_than_seconds(raw: bytes) -> None:
         ({"name": FLAG}, Query(name=FLAG)),
     ],
 )
-def test_parameters_arrive_typed(sent: dict[str, str], expected: Query) -> None:
+def test_parameters_are_decoded_to_their_types(sent: dict[str, str], expected: Query) -> None:
     assert codec.decode_parameters(sent, Query) == expected
 
 
@@ -323,10 +323,10 @@ def test_parameters_arrive_typed(sent: dict[str, str], expected: Query) -> None:
         ("name", "\ud800"),
     ],
 )
-def test_a_malformed_parameter_is_refused_and_named(field: str, text: str) -> None:
+def test_a_malformed_parameter_is_rejected_with_its_name(field: str, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{field}: .") as error:
         codec.decode_parameters({field: text}, Query)
-    str(error.value).encode()  # whatever was sent, it can be answered
+    str(error.value).encode()  # the message can be sent, whatever the parameter was
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_a_part_of_a_path_is_unquoted_once(raw: str, read: str) -> None:
 
 
 @pytest.mark.parametrize("raw", ["%", "%2", "a%zz", "%ff", "%ED%A0%80", "%C0%AF", "%F0%9F%98", "%%32%35"])
-def test_a_part_of_a_path_that_is_no_utf_8_is_refused_and_named(raw: str) -> None:
+def test_a_part_of_a_path_that_is_not_utf_8_is_rejected_with_its_name(raw: str) -> None:
     with pytest.raises(ValueError, match=r"^board: must be UTF-8"):
         codec.unquote_parameter("board", raw)
 
@@ -361,27 +361,27 @@ VALUES = st.recursive(
 
 @settings(deadline=None, database=None)
 @given(st.binary() | st.text().map(str.encode))
-def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+def test_any_bytes_are_decoded_or_rejected(raw: bytes) -> None:
     refused(raw, Score)
     refused(raw, Any)
 
 
 @settings(deadline=None, database=None)
 @given(VALUES, st.sampled_from([*Score.__struct_encode_fields__, "x"]), st.booleans())
-def test_any_json_is_read_or_refused(value: Any, field: str, ascii: bool) -> None:
+def test_any_json_is_decoded_or_rejected(value: Any, field: str, ascii: bool) -> None:
     raw = json.dumps({field: value}, default=float, ensure_ascii=ascii).encode(errors="surrogatepass")
     refused(raw, Score)
 
 
 @settings(deadline=None, database=None)
 @given(st.dictionaries(st.sampled_from(["limit", "ratio", "least", "name"]), st.text()))
-def test_any_parameters_are_read_or_refused(sent: dict[str, str]) -> None:
+def test_any_parameters_are_decoded_or_rejected(sent: dict[str, str]) -> None:
     refused(sent, Query)
 
 
 @settings(deadline=None, database=None)
 @given(VALUES)
-def test_what_was_read_is_written_as_it_was(value: Any) -> None:
+def test_encoding_reverses_decoding(value: Any) -> None:
     once = codec.decode(codec.encode(_normal(value)).encode(), Any)
     assert once == _normal(value)
     assert codec.decode(codec.encode(once).encode(), Any) == once
@@ -397,7 +397,7 @@ def test_a_decimal_comes_back_exactly(digits: int, exponent: int) -> None:
 
 
 def _normal(value: Any) -> Any:
-    """Write a value's texts as they are after they have entered; its names stay as they are."""
+    """Return a value with its texts in NFC. Names of fields are unchanged."""
     if isinstance(value, dict):
         return {name: _normal(part) for name, part in value.items()}
     if isinstance(value, list):

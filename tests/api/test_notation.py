@@ -1,4 +1,4 @@
-"""Addresses and instants: another notation of the same thing is the same thing."""
+"""Addresses and instants: every form of one value has the same canonical form."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_other_pages_have_other_addresses(one: str, other: str) -> None:
         "http://" + "ü." * 127 + "org/",
     ],
 )
-def test_what_is_no_page_has_no_address(text: str) -> None:
+def test_a_text_that_is_not_an_address_of_a_page_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (its message is for people)
         urls.canonical(text)
 
@@ -149,10 +149,10 @@ def test_an_address_that_is_too_long_is_refused_before_any_of_it_is_normalized(
         urls.canonical(url)
 
 
-def test_what_is_normalized_of_a_host_is_never_longer_than_a_name_in_dns(
+def test_a_host_longer_than_a_dns_name_is_never_normalized(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each label is encoded by itself, so the length of a host bounds the work."""
+    """Each label is encoded separately, so the length of a host bounds the work."""
     seen: list[str] = []
 
     def normalize(url: str, **_: object) -> str:
@@ -168,7 +168,7 @@ def test_what_is_normalized_of_a_host_is_never_longer_than_a_name_in_dns(
 
 
 @given(st.text(max_size=60))
-def test_an_address_is_canonical_once_and_for_all(text: str) -> None:
+def test_canonicalization_is_idempotent(text: str) -> None:
     for candidate in (text, f"http://{text}", f"{text}.org/", f"https://example.org/{text}"):
         try:
             once = urls.canonical(candidate)
@@ -213,12 +213,12 @@ def test_the_order_of_keys_is_the_order_of_time(one: datetime, other: datetime) 
         "２０２６-11-21T10:00:00Z",
     ],
 )
-def test_what_is_no_instant_is_refused(text: str) -> None:
+def test_a_text_that_is_not_an_instant_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         times.parse(text)
 
 
-def test_digits_past_the_microsecond_are_cut_off() -> None:
+def test_an_instant_is_truncated_to_microseconds() -> None:
     assert times.parse("2026-11-21T10:00:00.1234569Z").microsecond == 123456
 
 

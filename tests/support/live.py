@@ -1,4 +1,4 @@
-"""A table on a real engine whose stream is applied while a test goes on."""
+"""A table on a real engine whose stream is applied while a test runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.records import scan
 
 
 def following(streams: Any, stream_arn: str) -> Following:
-    """Follow a stream by a clock of its own, which its pauses move."""
+    """Follow a stream with a separate clock, which only its pauses advance."""
     now = time.time()
 
     def pause(seconds: float) -> None:
@@ -36,7 +36,7 @@ FEATURES = (events.contribution, comments.contribution)
 
 
 class Live:
-    """A table whose stream is applied in a thread, as Lambda does it."""
+    """A table whose stream is applied in a thread, as Lambda does."""
 
     def __init__(self, engine_table: EngineTable, features: Sequence[Contribution] = FEATURES) -> None:
         engine, name, stream_arn = engine_table
@@ -51,7 +51,7 @@ class Live:
 
     @contextmanager
     def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:
-        """Apply the stream while this goes on, and what is left of it in the end."""
+        """Apply the stream during the block, and the rest of it at the end."""
         pump = StreamPump(self._streams, self._stream_arn, apply or self.apply, 100)
         pump.start()
         try:
@@ -60,13 +60,13 @@ class Live:
             assert pump.stop(120)
 
     def drain(self, *_: float) -> None:
-        """Apply what has been written so far: what waiting for longer than the lag does."""
+        """Apply all writes so far, as if the test had waited for longer than the lag."""
         pump = StreamPump(self._streams, self._stream_arn, self.apply, 100)
         while pump.step():
             pass
 
     def follow(self) -> Following:
-        """Follow its stream from now on; the waits for more than an empty page take no time."""
+        """Follow the stream from now on. Pauses take no time."""
         return following(self._streams, self._stream_arn)
 
     def counted(self, product: str) -> int:

@@ -38,18 +38,18 @@ METHODS = {"PostToConnection": "POST", "GetConnection": "GET", "DeleteConnection
 
 
 class Permission(NamedTuple):
-    """An IAM action on a resource, whose ARN may have stars in a policy."""
+    """An IAM action on a resource. In a policy the ARN may have wildcards."""
 
     action: str
     resource: str
 
     def covers(self, other: Permission) -> bool:
-        """Tell whether a policy that has this allows the other."""
+        """Return whether a policy with this permission allows the other one."""
         return self.action == other.action and fnmatchcase(other.resource, self.resource)
 
 
 class Seen(NamedTuple):
-    """What a function was seen to need."""
+    """A permission that a function has needed."""
 
     function: str
     permission: Permission
@@ -63,13 +63,13 @@ _signer: ContextVar[ReadOnlyCredentials | None] = ContextVar("signer", default=N
 
 
 def running() -> str:
-    """Name the function whose handler runs here, as `.chalice/config.json` does; nothing outside of all."""
+    """Return the function whose handler runs here, as `.chalice/config.json` names it, or an empty text."""
     return "" if _unwatched else _running.get()
 
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """Let every handler run as nobody, while this goes on: on tables that no policy knows of."""
+    """Record no calls in this block, whose tables are in no policy."""
     global _unwatched
     _unwatched = True
     try:
@@ -80,7 +80,7 @@ def unwatched() -> Iterator[None]:
 
 @contextmanager
 def run_as(function: str) -> Iterator[None]:
-    """Count what is called as a function's own; with an empty name, as nobody's."""
+    """Record the calls in this block as those of a function; with an empty name record none."""
     token = _running.set(function)
     try:
         yield
@@ -90,7 +90,7 @@ def run_as(function: str) -> Iterator[None]:
 
 @contextmanager
 def seen() -> Iterator[set[Seen]]:
-    """Collect what functions need while this goes on."""
+    """Collect the permissions that functions need in this block."""
     global _seen
     before, _seen = _seen, set()
     try:
@@ -101,13 +101,13 @@ def seen() -> Iterator[set[Seen]]:
 
 
 def see(service: str, operation: str, asked: Mapping[str, Any], endpoint: str = "") -> None:
-    """Note down a call, if a function makes it."""
+    """Record a call, if a function makes it."""
     if function := running():
         _seen.update(Seen(function, one) for one in needed(service, operation, asked, endpoint))
 
 
 def needed(service: str, operation: str, asked: Mapping[str, Any], endpoint: str = "") -> set[Permission]:
-    """Say which permissions a call needs, by AWS's Service Authorization Reference."""
+    """Return the permissions that a call needs, by AWS's Service Authorization Reference."""
     match service, operation:
         case "dynamodb", "TransactWriteItems" | "TransactGetItems":
             parts = [part for item in asked["TransactItems"] for part in item.items()]
@@ -139,14 +139,14 @@ def _on_table(action: str, table: str, index: str = "") -> Permission:
 
 
 def files() -> dict[str, Path]:
-    """Name each function's policy."""
+    """Return the policy file of each function."""
     configuration = json.loads((CONFIGURATION / "config.json").read_text())
     functions = configuration["stages"]["dev"]["lambda_functions"]
     return {name: CONFIGURATION / function["iam_policy_file"] for name, function in functions.items()}
 
 
 def allowed(function: str) -> list[Permission]:
-    """Read what a function's policy allows, one action on one resource after the other."""
+    """Read the permissions of a function's policy, one for each action and resource."""
     found = []
     for statement in json.loads(files()[function].read_text())["Statement"]:
         resources = statement["Resource"]
@@ -156,7 +156,7 @@ def allowed(function: str) -> list[Permission]:
 
 
 def missing(calls: Iterable[Seen]) -> list[Seen]:
-    """Answer what functions were seen to need and their policies do not allow."""
+    """Return the needed permissions that the functions' policies do not allow."""
     policies = {name: allowed(name) for name in files()}
     return sorted(
         one for one in calls if not any(own.covers(one.permission) for own in policies[one.function])
@@ -164,7 +164,7 @@ def missing(calls: Iterable[Seen]) -> list[Seen]:
 
 
 def enforce(engine: Engine) -> None:
-    """Give an engine that was started with AUTH=true a user for each function, with its policy."""
+    """Create a user with the policy of each function, on an engine that was started with AUTH=true."""
     iam = engine.client("iam")
     for function, file in files().items():
         iam.create_user(UserName=function)
@@ -175,7 +175,7 @@ def enforce(engine: Engine) -> None:
 
 
 def give(engine: Engine, function: str, policy: str) -> None:
-    """Let a function's user do what a policy allows, and nothing else.
+    """Replace the policy of a function's user.
 
     ministack asks for sqs:SendMessageBatch, where IAM on AWS has only sqs:SendMessage, for both.
     """
@@ -185,7 +185,7 @@ def give(engine: Engine, function: str, policy: str) -> None:
 
 
 def watch(patch: pytest.MonkeyPatch) -> None:
-    """Note down, from now on, what functions call, and let them sign as themselves.
+    """Record the calls of functions from now on, and let each function sign as its own user.
 
     Tags the handlers, hands the tag on to threads, and hooks the SDK.
     """
@@ -214,7 +214,7 @@ def watch(patch: pytest.MonkeyPatch) -> None:
 
 
 def _tag(patch: pytest.MonkeyPatch, kind: Any, name: Callable[[Any], str]) -> None:
-    """Let a kind of handler run as the function that it is."""
+    """Run the handlers of a kind as their functions."""
     handle = kind.__call__
 
     def tagged(self: Any, *event: Any) -> Any:
