@@ -1,8 +1,8 @@
 """The cost of every operation in write and read units, in one complete table.
 
-The units are computed from the items by AWS's published rules (bench/capacity.py, bench/meter.py), so a
-change of an item, a key, an index or a call shows here. A figure that is right and different is changed in
-the docstring and in docs/table.md too.
+The units are computed from the items by AWS's published rules (bench/capacity.py, bench/meter.py), so every
+change of an item, a key, an index or a call appears here. When a cost changes on purpose, update the
+docstring and docs/table.md too.
 """
 
 from __future__ import annotations

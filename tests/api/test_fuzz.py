@@ -1,4 +1,4 @@
-"""No input stops a pump, blocks a shard or loses another record: stream records, queue bodies, socket frames.
+"""Invalid stream records, queue bodies and socket frames neither stop a pump nor affect other records.
 
 `make test` runs the same examples every time. `make test-all` runs twenty times as many, of a seed that a
 failure prints (`HUBBUB_FUZZ_SEED=… pytest -m long tests/api/test_fuzz.py` runs it again), beside

@@ -1,4 +1,4 @@
-"""No name that a client may choose makes a key, or a path, that AWS refuses.
+"""AWS accepts the keys and the paths of every name that a client may choose.
 
 DynamoDB: a partition key has up to 2,048 bytes and a sort key up to 1,024, in an index as in the table
 ("Quotas in Amazon DynamoDB", naming rules and data types). API Gateway: the ARN of a method with an

@@ -1,9 +1,9 @@
-"""What each function may call, by its policy, and what it is seen to call, by any test that runs it.
+"""The permissions of each function: those of its policy, and those that its calls in the tests need.
 
-A call is seen where the SDK makes it, and belongs to the function whose handler runs, in whichever thread. So
-every test of the suite that runs a handler holds it against its policy (conftest.py), and test_permissions.py
-holds the policies against what all the functions do. On an engine that has been given the policies
-(`enforce`) a function's calls are signed by a user who has its policy and nothing else.
+The SDK is patched to record each call for the function whose handler runs, in every thread. So each test
+that runs a handler checks it against its policy (conftest.py), and test_permissions.py checks the policies
+against the calls of all functions. On an engine with the policies (`enforce`), a function's calls are
+signed by a user with only this function's policy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from chalice.app import Chalice, ChaliceAuthorizer, EventSourceHandler, Websocke
 from local.engines.engine import Engine
 
 CONFIGURATION = Path(__file__).parents[2] / ".chalice"
-PARTS = {  # a transaction is allowed as its parts: IAM has no action for the whole
+PARTS = {  # IAM has no action for a whole transaction, only for its parts
     "Put": "PutItem",
     "Update": "UpdateItem",
     "Delete": "DeleteItem",
@@ -100,33 +100,33 @@ def seen() -> Iterator[set[Seen]]:
         _seen = before
 
 
-def see(service: str, operation: str, asked: Mapping[str, Any], endpoint: str = "") -> None:
+def see(service: str, operation: str, request: Mapping[str, Any], endpoint: str = "") -> None:
     """Record a call, if a function makes it."""
     if function := running():
-        _seen.update(Seen(function, one) for one in needed(service, operation, asked, endpoint))
+        _seen.update(Seen(function, one) for one in needed(service, operation, request, endpoint))
 
 
-def needed(service: str, operation: str, asked: Mapping[str, Any], endpoint: str = "") -> set[Permission]:
+def needed(service: str, operation: str, request: Mapping[str, Any], endpoint: str = "") -> set[Permission]:
     """Return the permissions that a call needs, by AWS's Service Authorization Reference."""
     match service, operation:
         case "dynamodb", "TransactWriteItems" | "TransactGetItems":
-            parts = [part for item in asked["TransactItems"] for part in item.items()]
+            parts = [part for item in request["TransactItems"] for part in item.items()]
             return {_on_table(PARTS[verb], fields["TableName"]) for verb, fields in parts}
         case "dynamodb", "BatchGetItem" | "BatchWriteItem":
-            return {_on_table(operation, name) for name in asked["RequestItems"]}
+            return {_on_table(operation, name) for name in request["RequestItems"]}
         case "dynamodb", _:
-            return {_on_table(operation, asked["TableName"], asked.get("IndexName", ""))}
+            return {_on_table(operation, request["TableName"], request.get("IndexName", ""))}
         case "sqs", _:
-            account, name = urlsplit(asked["QueueUrl"]).path.split("/")[-2:]
+            account, name = urlsplit(request["QueueUrl"]).path.split("/")[-2:]
             action = operation.removesuffix("Batch")  # a batch is allowed as its messages are
             return {Permission(f"sqs:{action}", f"arn:aws:sqs:us-east-1:{account}:{name}")}
         case "ssm", _:
-            name = asked["Name"].lstrip("/")
+            name = request["Name"].lstrip("/")
             return {Permission(f"ssm:{operation}", f"arn:aws:ssm:us-east-1:000000000000:parameter/{name}")}
         case "apigatewaymanagementapi", _:
             host, _, stage = endpoint.partition("://")[2].rpartition("/")
             api = host.rpartition("/")[2].split(".")[0]
-            path = f"{api}/{stage}/{METHODS[operation]}/@connections/{asked['ConnectionId']}"
+            path = f"{api}/{stage}/{METHODS[operation]}/@connections/{request['ConnectionId']}"
             arn = f"arn:aws:execute-api:us-east-1:000000000000:{path}"
             return {Permission("execute-api:ManageConnections", arn)}
     raise NotImplementedError(f"which permission {service} {operation} needs")
@@ -177,7 +177,7 @@ def enforce(engine: Engine) -> None:
 def give(engine: Engine, function: str, policy: str) -> None:
     """Replace the policy of a function's user.
 
-    ministack asks for sqs:SendMessageBatch, where IAM on AWS has only sqs:SendMessage, for both.
+    ministack requires sqs:SendMessageBatch for batches. IAM on AWS has only sqs:SendMessage, for both.
     """
     policy = policy.replace('"sqs:SendMessage"', '"sqs:SendMessage", "sqs:SendMessageBatch"')
     user = {"UserName": function, "PolicyName": "own"}
@@ -187,16 +187,16 @@ def give(engine: Engine, function: str, policy: str) -> None:
 def watch(patch: pytest.MonkeyPatch) -> None:
     """Record the calls of functions from now on, and let each function sign as its own user.
 
-    Tags the handlers, hands the tag on to threads, and hooks the SDK.
+    Marks handlers with their function, passes the mark to threads, and patches the SDK.
     """
     call, submit = BaseClient._make_api_call, ThreadPoolExecutor.submit  # type: ignore[attr-defined]
     freeze = Credentials.get_frozen_credentials
 
-    def make_api_call(self: Any, operation: str, asked: Any) -> Any:
-        see(self.meta.service_model.service_name, operation, asked, self.meta.endpoint_url)
+    def make_api_call(self: Any, operation: str, request: Any) -> Any:
+        see(self.meta.service_model.service_name, operation, request, self.meta.endpoint_url)
         token = _signer.set(_users.get((urlsplit(self.meta.endpoint_url).netloc, running())))
         try:
-            return call(self, operation, asked)
+            return call(self, operation, request)
         finally:
             _signer.reset(token)
 

@@ -1,7 +1,7 @@
-"""Makes one item and more of every kind, as this version writes them, and what it answers from them.
+"""Items of every kind as this version writes them, and its responses to read requests.
 
-`python -m tests.shapes tests/data/shapes-0.1.0` writes them down, once for each version that is released.
-What is there is never made again: later versions have to read it (docs/upgrading.md).
+`python -m tests.support.shapes tests/data/shapes-0.1.0` writes them to files, once for each released version.
+The files never change, because later versions must be able to read them (docs/upgrading.md).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def main(place: Path) -> None:
     from chalice.test import Client
 
     if Path(f"{place}.jsonl").exists():
-        raise SystemExit(f"{place}.jsonl is there, and stays as it is")
+        raise SystemExit(f"{place}.jsonl exists and must not change")
     with start("ministack", data=None) as engine, table_on(engine) as made:
         live = Live((engine, made.name, made.stream_arn), app.CONTRIBUTIONS)
         make(live)
