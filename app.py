@@ -1,4 +1,4 @@
-"""Hubbub's table of contents: every route, socket, stream and queue handler, and no logic."""
+"""Hubbub's handlers: every route and every socket, stream, queue and schedule handler, without any logic."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,10 +10,9 @@ from chalicelib import settings
 from chalicelib.aggregates import engine, lag
 from chalicelib.aggregates import queries as stream_queries
 from chalicelib.aggregates import schemas as stream_schemas
-from chalicelib.api import auth, schemas, static, viewer
+from chalicelib.api import auth, schemas, static
 from chalicelib.api.auth import Caller
-from chalicelib.api.responses import Answer
-from chalicelib.api.router import Door
+from chalicelib.api.router import Response, Router
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
 from chalicelib.challenges import schemas as challenge_schemas
@@ -51,18 +50,18 @@ from chalicelib.views import schemas as view_schemas
 
 VERSION = "0.1.0"
 
-app = Chalice(app_name="hubbub", configure_logs=False)  # telemetry.py logs
+app = Chalice(app_name="hubbub", configure_logs=False)  # chalicelib/telemetry logs
 app.experimental_feature_flags.add("WEBSOCKETS")
 app.websocket_api.session = Session()
 stage = settings.current()
 gateway = ConnectionGateway(lambda: app.websocket_api.session)
 refusals = connections.RefusalCache()
-app.register_middleware(middleware.around)  # of every handler
-app.register_middleware(retries.around)
-door = Door(app, stage.origins, stage.capacity)
-app.api.cors = door.cors()
+app.register_middleware(middleware.measure)  # of every handler
+app.register_middleware(retries.apply_budget)
+router = Router(app, stage.origins, stage.capacity)
+app.api.cors = router.cors()
 
-# One function a feature: what an item adds to which aggregates.
+# One function per feature. It returns the amounts that an item adds to aggregates.
 CONTRIBUTIONS = (
     events.contribution,
     scores.contribution,
@@ -77,8 +76,6 @@ TOPICS = {
     "leaderboard": subscriptions.Source(
         board_queries.topic, subscriptions.parse_identifier, board_queries.live
     ),
-        board_queries.topic, subscriptions.parse_identifier, board_queries.live
-    ),
     "challenge": subscriptions.Source(
         challenge_queries.topic, subscriptions.parse_identifier, challenge_queries.live
     ),
@@ -86,25 +83,25 @@ TOPICS = {
 }
 
 
-# -- who is calling ------------------------------------------------------------------------------------
+# -- authentication ------------------------------------------------------------------------------------
 
 
-# API Gateway answers 401 by itself when the header is missing, and keeps an answer per header value.
+# API Gateway itself returns 401 when the header is missing, and caches one result per header value.
 @app.authorizer(ttl_seconds=300)
 def identify(request: Any) -> AuthResponse:
-    """Say who sends a request; the door decides whether that is enough."""
-    context = auth.context(stage, request.token)
-    return AuthResponse(routes=["*"], principal_id=auth.principal(context), context=context)
+    """Authenticate a request. The router decides whether the caller may make it."""
+    context = auth.authenticate(stage, request.token)
+    return AuthResponse(routes=["*"], principal_id=auth.principal_id(context), context=context)
 
 
-door.authorizer = identify
+router.authorizer = identify
 
 
 # -- views ---------------------------------------------------------------------------------------------
 
 
-# text/plain is what sendBeacon sends without asking the browser's leave first (a preflight).
-@door(
+# A browser sends text/plain with sendBeacon without a preflight request.
+@router.route(
     "POST",
     "/views",
     status=202,
@@ -114,43 +111,44 @@ door.authorizer = identify
 def post_views(
     body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
 ) -> view_schemas.Accepted:
-    """Take one view event, or a list of up to 25; with a token up to 500.
+    """Count one view event, or a list of up to 25 events; with a token up to 500.
 
-    A single event that is malformed is refused with 400, one that is not counted with 422 and its reason as
-    `Code`. The events of a list are judged one by one: those that are not counted are in `rejected`. A list
-    of more than 25 events without a valid token of a user or an admin, or of more than 500, is 413.
+    A single event that is malformed is rejected with 400. A single event that is not counted is rejected with
+    422 and the reason as `Code`. The events of a list are validated one by one, and `rejected` lists those
+    that are not counted. The error is 413 for a list of more than 25 events without a valid token, and for a
+    list of more than 500 events.
     """
     return events.accept(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
 
-@door("GET", "/views")
+@router.route("GET", "/views")
 def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
     """Answer a page's views and uniques."""
     return view_queries.count_views(connect(), query)
 
 
-@door("GET", "/views/series")
+@router.route("GET", "/views/series")
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
     """Answer a page's views by hour or by day."""
     return view_queries.read_series(connect(), query, datetime.now(UTC))
 
 
-@door("GET", "/views/events", who="admin", errors=(BadCursor,))
+@router.route("GET", "/views/events", access="admin", errors=(BadCursor,))
 def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents:
     """Answer a page's view events in a time frame."""
     return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
-@door("GET", "/views/top")
+@router.route("GET", "/views/top")
 def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
     """Answer a site's most viewed pages."""
     return view_queries.list_top_pages(connect(), query)
 
 
-@door("GET", "/views/badge.svg", produces="image/svg+xml")
-def get_views_badge(query: view_schemas.PageQuery) -> Answer[str]:
+@router.route("GET", "/views/badge.svg", produces="image/svg+xml")
+def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
     """Draw a page's views as a badge."""
-    return Answer(
+    return Response(
         badge.render("views", view_queries.count_views(connect(), query).views), headers=badge.HEADERS
     )
 
@@ -158,7 +156,7 @@ def get_views_badge(query: view_schemas.PageQuery) -> Answer[str]:
 # Both paths, with the queue and without, end in events.write. Only the messages that failed come again.
 @app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views")
 def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
-    """Write the view events that wait in the queue."""
+    """Write view events from the queue."""
     return queue.consume(
         event.to_dict(), lambda body: events.write_queued(connect(), body, stage, datetime.now(UTC))
     )
@@ -167,24 +165,28 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
 # -- leaderboards --------------------------------------------------------------------------------------
 
 
-@door("PUT", "/leaderboards/{board}", who="admin", status=(200, 201), errors=(Conflict, Unprocessable))
+@router.route(
+    "PUT", "/leaderboards/{board}", access="admin", status=(200, 201), errors=(Conflict, Unprocessable)
+)
 def put_board(
     path: board_schemas.NewBoardPath, body: board_schemas.BoardBody
-) -> Answer[board_schemas.BoardDetails]:
+) -> Response[board_schemas.BoardDetails]:
     """Create a leaderboard, or change its title, unit or reset date."""
     return boards.define(connect(), path.board, body, datetime.now(UTC))
 
 
-@door("GET", "/leaderboards/{board}", errors=(NotFound,))
+@router.route("GET", "/leaderboards/{board}", errors=(NotFound,))
 def get_board(path: board_schemas.BoardPath, query: board_schemas.BoardQuery) -> board_schemas.BoardDetails:
     """Return a leaderboard and the number of ranked players."""
     return boards.describe(connect(), path.board, datetime.now(UTC), query.season)
 
 
-@door("POST", "/leaderboards/{board}/seasons", who="admin", status=(201, 200), errors=(NotFound, Conflict))
+@router.route(
+    "POST", "/leaderboards/{board}/seasons", access="admin", status=(201, 200), errors=(NotFound, Conflict)
+)
 def post_season(
     path: board_schemas.BoardPath, body: board_schemas.SeasonBody
-) -> Answer[board_schemas.BoardDetails]:
+) -> Response[board_schemas.BoardDetails]:
     """End a season.
 
     The next season begins without players. The past season stays readable.
@@ -192,16 +194,16 @@ def post_season(
     return boards.end_season(connect(), path.board, body, datetime.now(UTC))
 
 
-@door(
+@router.route(
     "POST",
     "/leaderboards/{board}/scores",
-    who="user",
+    access="user",
     status=(201, 200),
     errors=(Forbidden, NotFound, Unprocessable),
 )
 def post_score(
     path: board_schemas.BoardPath, body: board_schemas.ScoreBody, caller: Caller
-) -> Answer[board_schemas.ScoreResult]:
+) -> Response[board_schemas.ScoreResult]:
     """Submit a score.
 
     A repeated `id` of the same player counts once.
@@ -209,24 +211,28 @@ def post_score(
     return scores.submit(connect(), path.board, body, caller, datetime.now(UTC))
 
 
-@door("GET", "/leaderboards/{board}/players/{player}", errors=(NotFound,))
+@router.route("GET", "/leaderboards/{board}/players/{player}", errors=(NotFound,))
 def get_player(path: board_schemas.PlayerPath, query: board_schemas.StandingQuery) -> board_schemas.Standing:
     """Return a player's score and rank."""
     return board_queries.get_standing(connect(), path.board, path.player, query, datetime.now(UTC))
 
 
-@door(
-    "DELETE", "/leaderboards/{board}/players/{player}", who="user", status=204, errors=(Forbidden, NotFound)
+@router.route(
+    "DELETE",
+    "/leaderboards/{board}/players/{player}",
+    access="user",
+    status=204,
+    errors=(Forbidden, NotFound),
 )
 def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
     """Remove a player from all seasons of a leaderboard."""
     scores.remove_player(connect(), path.board, path.player, caller, datetime.now(UTC))
 
 
-@door(
+@router.route(
     "GET",
     "/leaderboards/{board}/players/{player}/activities",
-    who="user",
+    access="user",
     errors=(Forbidden, NotFound, BadCursor),
 )
 def get_activities(
@@ -238,13 +244,13 @@ def get_activities(
     )
 
 
-@door("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor))
+@router.route("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor))
 def get_entries(path: board_schemas.BoardPath, query: board_schemas.EntriesQuery) -> board_schemas.Entries:
     """List a part of a leaderboard, best score first."""
     return board_queries.list_entries(connect(), path.board, query, stage, datetime.now(UTC))
 
 
-@door("GET", "/leaderboards/{board}/distribution", errors=(NotFound,))
+@router.route("GET", "/leaderboards/{board}/distribution", errors=(NotFound,))
 def get_distribution(
     path: board_schemas.BoardPath, query: board_schemas.BoardQuery
 ) -> board_schemas.Distribution:
@@ -255,10 +261,10 @@ def get_distribution(
 # -- challenges ----------------------------------------------------------------------------------------
 
 
-@door("PUT", "/challenges/{challenge}", who="admin", status=(201, 200), errors=(Conflict,))
+@router.route("PUT", "/challenges/{challenge}", access="admin", status=(201, 200), errors=(Conflict,))
 def put_challenge(
     path: challenge_schemas.NewChallengeParams, body: challenge_schemas.ChallengeBody
-) -> Answer[challenge_schemas.Challenge]:
+) -> Response[challenge_schemas.Challenge]:
     """Create or replace a challenge.
 
     The paths that players have found stay found.
@@ -266,22 +272,22 @@ def put_challenge(
     return definitions.define(connect(), path.challenge, body)
 
 
-@door("GET", "/challenges/{challenge}", errors=(NotFound,))
+@router.route("GET", "/challenges/{challenge}", errors=(NotFound,))
 def get_challenge(path: challenge_schemas.ChallengeParams) -> challenge_schemas.Challenge:
     """Return a challenge without its valid paths."""
     return definitions.describe(connect(), path.challenge)
 
 
-@door(
+@router.route(
     "POST",
     "/challenges/{challenge}/paths",
-    who="user",
+    access="user",
     status=(201, 200),
     errors=(NotFound, NotOpen, LimitReached, InvalidPath, SlowDown),
 )
 def post_challenge_path(
     path: challenge_schemas.ChallengeParams, body: challenge_schemas.PathBody, caller: Caller
-) -> Answer[challenge_schemas.SubmissionResult]:
+) -> Response[challenge_schemas.SubmissionResult]:
     """Submit a path.
 
     The status is 201 for a new path, and 200 for a path that the player has found before.
@@ -289,7 +295,7 @@ def post_challenge_path(
     return submissions.submit(connect(), path.challenge, caller.sub, body.path, datetime.now(UTC))
 
 
-@door("GET", "/challenges/{challenge}/players/{player}", who="user", errors=(Forbidden, NotFound))
+@router.route("GET", "/challenges/{challenge}/players/{player}", access="user", errors=(Forbidden, NotFound))
 def get_challenge_player(path: challenge_schemas.PlayerParams, caller: Caller) -> challenge_schemas.Progress:
     """List the paths that a player has found.
 
@@ -298,16 +304,18 @@ def get_challenge_player(path: challenge_schemas.PlayerParams, caller: Caller) -
     return progress.get_progress(connect(), path, caller)
 
 
-@door("DELETE", "/challenges/{challenge}/players/{player}", who="admin", status=204, errors=(NotFound,))
+@router.route(
+    "DELETE", "/challenges/{challenge}/players/{player}", access="admin", status=204, errors=(NotFound,)
+)
 def delete_challenge_player(path: challenge_schemas.PlayerParams) -> None:
     """Delete all paths that a player has found."""
     progress.withdraw_player(connect(), path)
 
 
-@door(
+@router.route(
     "DELETE",
     "/challenges/{challenge}/players/{player}/paths/{path}",
-    who="admin",
+    access="admin",
     status=204,
     errors=(NotFound,),
 )
@@ -316,7 +324,7 @@ def delete_challenge_path(path: challenge_schemas.FoundPathParams) -> None:
     progress.withdraw_path(connect(), path)
 
 
-@door("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor))
+@router.route("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor))
 def get_challenge_leaders(
     path: challenge_schemas.ChallengeParams, query: challenge_schemas.ChallengeLeadersQuery
 ) -> challenge_schemas.ChallengeLeaders:
@@ -324,7 +332,7 @@ def get_challenge_leaders(
     return challenge_queries.list_leaders(connect(), path.challenge, query, stage)
 
 
-@door("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
+@router.route("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
 def get_challenge_statistics(
     path: challenge_schemas.ChallengeParams,
 ) -> challenge_schemas.ChallengeStatistics:
@@ -335,18 +343,18 @@ def get_challenge_statistics(
 # -- comments ------------------------------------------------------------------------------------------
 
 
-@door("POST", "/products/{product}/comments", who="user", status=201, errors=(Conflict,))
+@router.route("POST", "/products/{product}/comments", access="user", status=201, errors=(Conflict,))
 def post_comment(
     path: comment_schemas.NewProductPath,
     body: comment_schemas.CommentBody,
     caller: Caller,
     idempotency_key: str | None,
-) -> Answer[comment_schemas.Comment]:
+) -> Response[comment_schemas.Comment]:
     """Comment on a product, once for each author."""
     return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
 
 
-@door("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
+@router.route("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
 def get_comments(
     path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
 ) -> comment_schemas.Comments:
@@ -354,7 +362,7 @@ def get_comments(
     return pages.list_comments(connect(), path.product, query, stage, caller)
 
 
-@door("GET", "/products/{product}/hidden", who="admin", errors=(BadCursor,))
+@router.route("GET", "/products/{product}/hidden", access="admin", errors=(BadCursor,))
 def get_hidden(
     path: comment_schemas.ProductPath, query: comment_schemas.HiddenQuery
 ) -> comment_schemas.Comments:
@@ -362,16 +370,16 @@ def get_hidden(
     return pages.list_hidden(connect(), path.product, query, stage)
 
 
-@door("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
-def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Answer[comment_schemas.Comment]:
+@router.route("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
+def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Response[comment_schemas.Comment]:
     """Return a comment, with an ETag for If-Match."""
     return comments.find(connect(), path.product, path.id, caller)
 
 
-@door(
+@router.route(
     "PATCH",
     "/products/{product}/comments/{id}",
-    who="user",
+    access="user",
     errors=(Forbidden, NotFound, PreconditionFailed),
 )
 def patch_comment(
@@ -379,7 +387,7 @@ def patch_comment(
     body: comment_schemas.CommentPatch,
     caller: Caller,
     if_match: str | None,
-) -> Answer[comment_schemas.Comment]:
+) -> Response[comment_schemas.Comment]:
     """Change a comment.
 
     The author may change its rating, language and text. An admin may hide it and show it again.
@@ -388,13 +396,15 @@ def patch_comment(
     return comments.patch(connect(), path.product, path.id, body, caller, if_match, now)
 
 
-@door("DELETE", "/products/{product}/comments/{id}", who="user", status=204, errors=(Forbidden, NotFound))
+@router.route(
+    "DELETE", "/products/{product}/comments/{id}", access="user", status=204, errors=(Forbidden, NotFound)
+)
 def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
     """Delete a comment, as its author or as an admin."""
     comments.delete(connect(), path.product, path.id, caller)
 
 
-@door("GET", "/products/{product}/statistics")
+@router.route("GET", "/products/{product}/statistics")
 def get_statistics(
     path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
 ) -> comment_schemas.RatingStatistics:
@@ -402,7 +412,7 @@ def get_statistics(
     return statistics.get_statistics(connect(), path.product, query)
 
 
-@door("GET", "/products/leaders")
+@router.route("GET", "/products/leaders")
 def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
     """Return the products with most ratings of 5, in one language or in all.
 
@@ -414,8 +424,8 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 # -- the stream ----------------------------------------------------------------------------------------
 
 
-# `ops provision` records the stream's ARN: it is known only once the table exists. A new mapping begins with
-# the stream's last 24 hours; the guard pages know what is in the sums already.
+# `ops provision` records the stream's ARN, which is unknown until the table exists. A new mapping begins with
+# the stream's last 24 hours. Changes that are in the sums already are recorded in the guard pages.
 @app.on_dynamodb_record(
     stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
     batch_size=100,
@@ -425,7 +435,7 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
     records = event.to_dict()["Records"]
-    middleware.publish(engine.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
+    middleware.count_batch(engine.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
 
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers
@@ -441,13 +451,13 @@ def push(event: Any) -> None:
     subscriptions.push(connect(), gateway, TOPICS, event.to_dict()["Records"], datetime.now(UTC))
 
 
-@door("GET", "/lag", who="admin")
+@router.route("GET", "/lag", access="admin")
 def get_lag() -> stream_schemas.Lag:
     """Measure how far the sums are behind what is written."""
     return lag.measure_lag(connect(), lambda: datetime.now(UTC))
 
 
-@door("GET", "/quarantine", who="admin", errors=(BadCursor,))
+@router.route("GET", "/quarantine", access="admin", errors=(BadCursor,))
 def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quarantine:
     """Answer the images of items that no contribution could be computed of, newest first."""
     return stream_queries.list_quarantined(connect(), query, stage)
@@ -482,7 +492,7 @@ def sweep(event: Any) -> None:
     matchmaker.sweep(connect(), gateway, stage, lambda: datetime.now(UTC))
 
 
-@door("GET", "/chat/reports", who="admin", errors=(BadCursor,))
+@router.route("GET", "/chat/reports", access="admin", errors=(BadCursor,))
 def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
     """Return the reports of chat partners, newest first."""
     return reports.list_reports(connect(), query, stage, datetime.now(UTC))
@@ -491,57 +501,56 @@ def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
 # -- service -------------------------------------------------------------------------------------------
 
 
-@door("GET", "/health")
+@router.route("GET", "/health")
 def get_health() -> schemas.Health:
-    """Answer that the app is up; touches nothing else."""
+    """Return the state of the app, without any call to the table."""
     return schemas.Health(stage=stage.stage)
 
 
-# The page of the numbers. A stage of API Gateway lies below a path, so the page's addresses are relative.
-@door("GET", "/", status=(200, 302), produces="text/html; charset=utf-8")
-def get_page() -> Answer[str]:
-    """Show the numbers, live.
+# The path of a stage of API Gateway begins with its name, so the page's addresses are relative.
+@router.route("GET", "/", status=(200, 302), produces="text/html; charset=utf-8")
+def get_page() -> Response[str]:
+    """Return the page with the live numbers.
 
     A stage's path without its last slash is redirected to the path with it.
     """
     request: Any = app.current_request
-    return static.front(stage, request.context.get("path", "/"), request.query_params)
+    return static.serve_index(stage, request.context.get("path", "/"), request.query_params)
 
 
-@door("GET", "/web/config.json")
+@router.route("GET", "/web/config.json")
 def get_page_config() -> schemas.PageConfig:
-    """Answer what the page has to know of this stage."""
+    """Return the configuration of the page."""
     return schemas.PageConfig(stage=stage.stage, socket=stage.socket)
 
 
-@door("GET", "/web/{name}", produces="text/plain", errors=(NotFound,))
-def get_page_file(path: schemas.PagePath) -> Answer[str]:
-    """Answer one of the files that the page and its widgets are made of."""
-    return static.file(stage, path.name)
+@router.route("GET", "/web/{name}", produces="text/plain", errors=(NotFound,))
+def get_page_file(path: schemas.PagePath) -> Response[str]:
+    """Return a file of the page or of its widgets."""
+    return static.serve_file(stage, path.name)
 
 
-@door("GET", "/web/{name}/{file}", produces="text/plain", errors=(NotFound,))
-def get_page_part(path: schemas.PagePartPath) -> Answer[str]:
-    """Answer a file of one of the page's folders."""
-    return static.file(stage, path.file, path.name)
+@router.route("GET", "/web/{name}/{file}", produces="text/plain", errors=(NotFound,))
+def get_page_part(path: schemas.PagePartPath) -> Response[str]:
+    """Return a file in a folder of the page."""
+    return static.serve_file(stage, path.file, path.name)
 
 
-@door("GET", "/openapi.json")
-def get_openapi() -> Answer[Any]:
-    """Describe every call, as OpenAPI 3.1."""
-    from chalicelib.api.openapi import describe  # only this call needs it
+@router.route("GET", "/openapi.json")
+def get_openapi() -> Response[Any]:
+    """Return the OpenAPI 3.1 document."""
+    from chalicelib.api.openapi import describe  # imported here, because only this handler needs it
 
-    return Answer(describe(door.calls, VERSION), headers={"Cache-Control": "public, max-age=300"})
-
-
-@door("GET", "/docs", produces="text/html; charset=utf-8")
-def get_docs() -> Answer[str]:
-    """Show the calls, to read and to try."""
-    return Answer(viewer.file("index.html")[0], headers=viewer.HEADERS)
+    return Response(describe(router.routes, VERSION), headers={"Cache-Control": "public, max-age=300"})
 
 
-@door("GET", "/docs/{file}", produces="text/plain", errors=(NotFound,))
-def get_docs_file(path: schemas.FilePath) -> Answer[str]:
-    """Answer one of the files that the page of the calls is made of."""
-    text, kind = viewer.file(path.file)
-    return Answer(text, headers=viewer.HEADERS | {"Content-Type": kind})
+@router.route("GET", "/docs", produces="text/html; charset=utf-8")
+def get_docs() -> Response[str]:
+    """Return the API reference, Swagger UI."""
+    return static.serve_swagger_ui()
+
+
+@router.route("GET", "/docs/{file}", produces="text/plain", errors=(NotFound,))
+def get_docs_file(path: schemas.FilePath) -> Response[str]:
+    """Return a file of the API reference."""
+    return static.serve_swagger_ui(path.file)

@@ -190,7 +190,7 @@ def _settle(
 def compare(table: Table, accepted: Accepted) -> tuple[set[Key], set[Key]]:
     """Return the acknowledged items that are missing or wrong, and the stored ones nobody acknowledged."""
     expected = {
-        views.event_key(View(urls.canonical(url), times.instant(time), client))
+        views.event_key(View(urls.canonical(url), times.parse(time), client))
         for url, events in accepted.views.items()
         for time, client in events
     }

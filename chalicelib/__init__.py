@@ -1,1 +1,1 @@
-"""Hubbub's features, and the engine and table that they share."""
+"""Hubbub: one package per feature, and the core that the features share."""

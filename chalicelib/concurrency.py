@@ -1,7 +1,7 @@
-"""Several calls at once, in threads that a process makes once.
+"""Concurrent calls in thread pools that are created once per process.
 
-What runs in them must not begin anything itself: all threads could then wait for calls that none is left to
-make. Each is mostly waiting, for the table or for a connection.
+A call that runs in a pool must not submit calls to the same pool. All threads could then wait for calls
+that no thread is left to run. The calls mostly wait for the table or for a connection.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,23 +13,25 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-THREADS = 32  # as many as the table's client has connections
+THREADS = 32  # the number of connections of the table's client
 
 
-def begin(call: Callable[[], R], pool: str = "at-once") -> "Future[R]":
-    """Begin a call beside what comes next; its `result()` waits for it."""
-    return _threads(pool).submit(copy_context().run, call)  # what it consumes counts for the same request
+def submit(call: Callable[[], R], pool: str = "default") -> "Future[R]":
+    """Begin a call in a thread; `result()` waits for it."""
+    return _threads(pool).submit(copy_context().run, call)  # the context has the request's budget and units
 
 
-def at_once(work: Callable[[T], R], things: Iterable[T], pool: str = "at-once") -> list[R]:
-    """Do the same with several things at once, and answer in their order. What one raises is raised.
+def map_concurrently(function: Callable[[T], R], values: Iterable[T], pool: str = "default") -> list[R]:
+    """Call a function for several values concurrently; return the results in order.
 
-    Work that may be slow for reasons of others has a `pool` of threads of its own.
+    Calls that may be slow for external reasons use a `pool` of their own.
+
+    Raises: the error of the first call that fails.
     """
-    things = list(things)
-    if len(things) < 2:
-        return [work(thing) for thing in things]
-    return [begun.result() for begun in [begin(partial(work, thing), pool) for thing in things]]
+    values = list(values)
+    if len(values) < 2:
+        return [function(value) for value in values]
+    return [future.result() for future in [submit(partial(function, value), pool) for value in values]]
 
 
 @cache

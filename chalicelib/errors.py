@@ -1,7 +1,7 @@
-"""What goes wrong for a client, and for a caller of the table.
+"""The errors of the interface and of the table.
 
-A class name is the client's `Code`, unless the class gives another one; its message names the offender and
-says what to do.
+The class name is the `Code` that a client sees, unless the class sets another one. The message names the
+field or the resource and states what is accepted.
 """
 
 from typing import Any
@@ -10,129 +10,129 @@ from chalice.app import ChaliceViewError
 
 
 class HubbubError(ChaliceViewError):
-    """Stand above every error that an answer can carry; `retry_after` are the seconds to wait, if any."""
+    """The base class of the errors that a client can see. `retry_after` is the time to wait, in seconds."""
 
     STATUS_CODE = 500
     code = "HubbubError"
     retry_after: float | None = None
 
-    def __init_subclass__(cls, code: str = "", **more: Any) -> None:
-        super().__init_subclass__(**more)
+    def __init_subclass__(cls, code: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
         cls.code = code or cls.__name__
 
     def __str__(self) -> str:
-        # Chalice's own __str__ puts the class name before the message; `Code` has it already.
+        # Chalice's own __str__ begins with the class name, which `Code` has already.
         return str(self.args[0]) if self.args else type(self).__name__
 
 
 class BadRequest(HubbubError):
-    """The request is malformed: the message names the field."""
+    """The request is malformed. The message names the field and what is accepted."""
 
     STATUS_CODE = 400
 
 
 class BadCursor(BadRequest):
-    """The cursor was not made by this server for this query."""
+    """The cursor does not belong to this query."""
 
 
 class Unauthorized(HubbubError):
-    """No valid bearer token came with a call that needs one."""
+    """The call needs a valid bearer token."""
 
     STATUS_CODE = 401
 
 
 class Forbidden(HubbubError):
-    """The token is valid and its scope is too little."""
+    """The token is valid, but does not permit the call."""
 
     STATUS_CODE = 403
 
 
 class NotFound(HubbubError):
-    """What was asked for does not exist."""
+    """The resource does not exist."""
 
     STATUS_CODE = 404
 
 
 class Conflict(HubbubError):
-    """What is there contradicts the request."""
+    """The request conflicts with the existing resource."""
 
     STATUS_CODE = 409
 
 
 class LimitReached(HubbubError):
-    """The player has found as many paths as the challenge allows."""
+    """The player has found the maximum number of paths."""
 
     STATUS_CODE = 409
 
 
 class NotOpen(HubbubError):
-    """The challenge takes no paths now: it has not opened yet, or has closed."""
+    """The challenge is not open: it has not begun, or it is over."""
 
     STATUS_CODE = 409
 
 
 class InvalidPath(HubbubError):
-    """The path is none of the challenge's."""
+    """The path is not a valid path of the challenge."""
 
     STATUS_CODE = 422
 
 
 class Unprocessable(HubbubError):
-    """The request is well-formed, and what it says is not acceptable here: the message says why."""
+    """The request is well-formed, but its content is not accepted here. The message states the reason."""
 
     STATUS_CODE = 422
 
 
 class TooOld(HubbubError, code="too_old"):
-    """The view is older than the stage counts."""
+    """The view is older than the stage accepts."""
 
     STATUS_CODE = 422
 
 
 class InTheFuture(HubbubError, code="in_the_future"):
-    """The view's time is further ahead than the stage allows a client's clock to be."""
+    """The view's time is further in the future than the stage accepts."""
 
     STATUS_CODE = 422
 
 
 class SiteNotAllowed(HubbubError, code="site_not_allowed"):
-    """The stage counts no views of this page."""
+    """The stage does not count views of this page."""
 
     STATUS_CODE = 422
 
 
 class Bot(HubbubError, code="bot"):
-    """The User-Agent is a crawler's, and views of crawlers are not counted."""
+    """The User-Agent belongs to a crawler. Views of crawlers are not counted."""
 
     STATUS_CODE = 422
 
 
 class PreconditionFailed(HubbubError):
-    """What is to be changed is no longer what If-Match names: read it again."""
+    """The resource no longer has the ETag of If-Match. Read it again."""
 
     STATUS_CODE = 412
 
 
 class TooLarge(HubbubError):
-    """The body, or a list in it, is longer than the call takes."""
+    """The body, or a list in it, is longer than the call accepts."""
 
     STATUS_CODE = 413
 
 
 class UriTooLong(HubbubError):
-    """The path is longer than API Gateway takes on a call that needs a token."""
+    """The path is longer than API Gateway accepts on a call that needs a token."""
 
     STATUS_CODE = 414
 
 
 class UnsupportedMediaType(HubbubError):
-    """The body's Content-Type is none that the call takes."""
+    """The call does not accept the Content-Type of the body."""
 
     STATUS_CODE = 415
 
 
 class SlowDown(HubbubError):
-    """The caller does this more often than the operation allows: wait as long as Retry-After says."""
+    """The caller exceeds the rate limit of the operation. Retry after the time in Retry-After."""
 
     STATUS_CODE = 429
 
@@ -142,10 +142,10 @@ class SlowDown(HubbubError):
 
 
 class Busy(HubbubError):
-    """The table is throttled or out of reach, or too many writers meet on one item: try again in a moment.
+    """The table is throttled or unreachable, or too many writes conflict on one item. Please retry.
 
-    Raised only after the bounded retries of `attempts`: a request has lost at most 3 seconds by then. A
-    stream or queue handler lets it through, so that Lambda delivers the batch again; a REST client sees 503.
+    Raised only after the retries of `dynamo.retries`, which take at most 3 seconds of a request. A REST
+    client sees 503. A stream or queue handler does not catch it, so that Lambda delivers the batch again.
     """
 
     STATUS_CODE = 503
@@ -153,8 +153,8 @@ class Busy(HubbubError):
 
 
 class Rejected(Exception):
-    """DynamoDB says that a write itself is not valid (a type, a size, a number's range).
+    """DynamoDB rejects a write as invalid, for a type, a size or the range of a number.
 
-    Never a client's fault and never cured by trying again: the aggregates engine looks for the record that
-    causes it and puts that one into quarantine.
+    A client cannot cause it, and a retry cannot succeed. The aggregates engine finds the record that causes
+    it and puts that record into quarantine.
     """

@@ -1,6 +1,6 @@
-"""What a stage decides: one immutable value, read once from the environment.
+"""The settings of a stage: one immutable value, read once from the environment.
 
-`.chalice/config.json` sets these per stage; Chalice puts them into the environment before app.py is
+`.chalice/config.json` sets them per stage. Chalice puts them into the environment before app.py is
 imported, for `chalice deploy`, `chalice local` and `python -m local` alike. docs/settings.md lists them.
 """
 
@@ -11,9 +11,9 @@ from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-MOST = 100_000  # of anything that is counted in days, seconds or pages
-WAITS = 15  # days that a view's item is kept beyond the window: it may wait in the queue and its dead letters
-PAGES_LATER = WAITS + 8  # days: TTL may be some days late, and events go before the sums that they are in
+MAX_NUMBER = 100_000  # of any setting in days, seconds or pages
+QUEUE_DAYS = 15  # a view's item is kept so much longer, because it may wait in the queue and its dead letters
+PAGE_MARGIN = QUEUE_DAYS + 8  # days: TTL may be some days late, and events expire before their sums
 
 
 class Settings(NamedTuple):
@@ -55,12 +55,12 @@ class Settings(NamedTuple):
     capacity: bool = False
 
     def allows(self, host: str, page: str = "") -> bool:
-        """Tell whether views of a page (its path and query) are counted; without it, whether any of a host.
+        """Return whether views of a page (its path and query) are counted; without a page, any of the host.
 
-        `*.example.org` in the list stands for every host below example.org. An entry with a path allows that
-        page of the host alone, or with `*` at its end every page that begins so. An empty list allows every
-        site in the local stage and none elsewhere: a deployment that counts for the whole world is a
-        mistake more often than a wish (`*` says that it is a wish).
+        `*.example.org` in the list matches every host below example.org. An entry with a path matches only
+        that page of the host, or with `*` at its end every page with that prefix. `*` matches every site. An
+        empty list matches every site in the local stage, and no site elsewhere, because a deployment that
+        counts views for any site is usually a mistake.
         """
         if not self.sites and not self.pages:
             return self.stage == "local"
@@ -73,23 +73,26 @@ class Settings(NamedTuple):
         )
 
     def client_options(self) -> dict[str, Any]:
-        """Answer what an SDK client of this stage is made with: nothing of note on AWS itself.
+        """Return the options of an SDK client of this stage, which are empty on AWS itself.
 
-        A local engine gets made-up credentials, so that real ones never reach it.
+        A local engine gets dummy credentials, so that real credentials never reach it.
         """
         if not self.endpoint:
             return {}
-        made_up = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
-        return {"endpoint_url": self.endpoint, "region_name": "us-east-1", **made_up}
+        dummy = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+        return {"endpoint_url": self.endpoint, "region_name": "us-east-1", **dummy}
 
 
 def read(environ: Mapping[str, str]) -> Settings:
-    """Read the settings from an environment; a malformed one raises ValueError naming its variable."""
+    """Read the settings from an environment.
+
+    Raises: ValueError that names the variable of a malformed setting.
+    """
     stage = environ.get("HUBBUB_STAGE", "local")
     window = _number(environ, "HUBBUB_VIEWS_WINDOW_DAYS", 7)
-    page_days = _number(environ, "HUBBUB_PAGE_DAYS", max(400, window + PAGES_LATER), least=0)
-    if 0 < page_days < window + PAGES_LATER:
-        least = f"{window + PAGES_LATER}, {PAGES_LATER} more than HUBBUB_VIEWS_WINDOW_DAYS"
+    page_days = _number(environ, "HUBBUB_PAGE_DAYS", max(400, window + PAGE_MARGIN), least=0)
+    if 0 < page_days < window + PAGE_MARGIN:
+        least = f"{window + PAGE_MARGIN}, {PAGE_MARGIN} more than HUBBUB_VIEWS_WINDOW_DAYS"
         raise ValueError(f"HUBBUB_PAGE_DAYS is {page_days}: it must be 0 or at least {least}")
     return Settings(
         stage=stage,
@@ -131,12 +134,12 @@ def read(environ: Mapping[str, str]) -> Settings:
 
 @cache
 def current() -> Settings:
-    """Answer the settings of this process, read at the first call."""
+    """Return the settings of this process, which are read at the first call."""
     return read(os.environ)
 
 
 def _site(text: str) -> str:
-    """Write a host of the list as addresses have it: lower case, in punycode, without a last dot."""
+    """Return a host of the list in its canonical form: lower case, in punycode, without a final dot."""
     wildcard, host = ("*.", text.strip()[2:]) if text.strip().startswith("*.") else ("", text.strip())
     try:
         return wildcard + (host if host == "*" else host.lower().rstrip(".").encode("idna").decode())
@@ -145,7 +148,7 @@ def _site(text: str) -> str:
 
 
 def _product(text: str) -> str:
-    """Write a product of the list as it is kept: in NFC, without blanks around it."""
+    """Return a product of the list as it is stored: in NFC, without surrounding white space."""
     return unicodedata.normalize("NFC", text.strip())
 
 
@@ -154,8 +157,8 @@ def _sites(environ: Mapping[str, str]) -> list[str]:
 
 
 def _page(text: str) -> str:
-    """Write the path of an entry, and its query, as addresses have it; `*` at its end stays."""
-    from chalicelib import urls  # only a stage with such entries needs it here
+    """Return the path and query of an entry in their canonical form, with the `*` at its end."""
+    from chalicelib import urls  # imported here, because only a stage with such entries needs it
 
     path = text.partition("/")[2]
     beginning = path.removesuffix("*")
@@ -168,7 +171,9 @@ def _page(text: str) -> str:
     return f"{normal}?*" if beginning.endswith("?") else f"{normal}*"
 
 
-def _number(environ: Mapping[str, str], name: str, default: int, most: int = MOST, least: int = 1) -> int:
+def _number(
+    environ: Mapping[str, str], name: str, default: int, most: int = MAX_NUMBER, least: int = 1
+) -> int:
     text = environ.get(name) or str(default)
     if not text.isdecimal() or not least <= int(text[:20]) <= most:
         raise ValueError(f"{name} is {text[:40]!r}: it must be a whole number from {least} to {most}")

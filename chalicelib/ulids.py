@@ -1,9 +1,9 @@
-"""ULIDs: names that are unique, and in the order of the time at which they were made.
+"""ULIDs: unique ids that sort by the time of their creation.
 
-48 bits of milliseconds and 80 random ones, in Crockford's base 32. Source: github.com/ulid/spec.
+A ULID has 48 bits of milliseconds and 80 random bits in Crockford's base 32. Source: github.com/ulid/spec.
 
 >>> from datetime import UTC, datetime
->>> made(new(datetime(2026, 11, 21, 10, tzinfo=UTC)))
+>>> created_at(new(datetime(2026, 11, 21, 10, tzinfo=UTC)))
 datetime.datetime(2026, 11, 21, 10, 0, tzinfo=datetime.timezone.utc)
 """
 
@@ -18,13 +18,16 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new(now: datetime) -> str:
-    """Make a ULID of now; of two within a millisecond either may be the first."""
+    """Return a new ULID. The order of two ULIDs of the same millisecond is random."""
     number = ((now - EPOCH) // timedelta(milliseconds=1) << 80) | secrets.randbits(80)
     return "".join(DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
 
 
-def made(ulid: str) -> datetime:
-    """Answer when a ULID was made, to the millisecond. Raises ValueError, OverflowError for what is none."""
+def created_at(ulid: str) -> datetime:
+    """Return the time at which a ULID was created, in milliseconds.
+
+    Raises: ValueError or OverflowError for a text that is not a ULID.
+    """
     number = 0
     for digit in ulid[:10]:
         number = number << 5 | DIGITS.index(digit)

@@ -132,12 +132,12 @@ class Visitor:
         sent = [
             {
                 "url": PAGES[one["page"]],
-                "time": times.answer(BEGIN + timedelta(seconds=one["seconds"])),
+                "time": times.to_iso(BEGIN + timedelta(seconds=one["seconds"])),
                 "clientId": f"client-{one['client']}",
             }
             for one in events
         ]
-        keys = [(one["url"], times.key(times.instant(one["time"])), one["clientId"]) for one in sent]
+        keys = [(one["url"], times.to_sort_key(times.parse(one["time"])), one["clientId"]) for one in sent]
         self.known.views_sent |= set(keys)
 
         def done(response: Any) -> None:
@@ -151,7 +151,7 @@ class Visitor:
         owner = self.name if player is None else f"person-{player}"
         key = (board, owner, f"{self.name}-{id}")
         amount = self.known.scores_sent.setdefault(key, Decimal(value))
-        time = times.answer(BEGIN + timedelta(seconds=seconds))
+        time = times.to_iso(BEGIN + timedelta(seconds=seconds))
         body = board_schemas.ScoreBody(id=key[2], value=amount, time=time, player=owner)
         caller = Caller(self.name, admin=owner != self.name)
         path = board_schemas.BoardPath(board=board)

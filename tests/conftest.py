@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-# Before anything imports boto3 or app.py: no credentials, profiles or endpoints of whoever runs the tests.
+# Before boto3 or app.py is imported: remove the developer's credentials, profiles and endpoints.
 for _name in [name for name in os.environ if name.startswith("AWS_")]:
     del os.environ[_name]
 os.environ.update(
@@ -19,7 +19,7 @@ os.environ.update(
     AWS_CONFIG_FILE=os.devnull,
     AWS_SHARED_CREDENTIALS_FILE=os.devnull,
 )
-# What app.py reads when it is imported.
+# The settings that app.py reads when it is imported.
 for _name in [name for name in os.environ if name.startswith("HUBBUB_")]:
     del os.environ[_name]
 os.environ.update(
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from tests.support.site import Site
 
 EngineTable = tuple[Engine, str, str]
-"""An engine, the name of a table on it and the ARN of the table's stream."""
+"""An engine, the name of a table on it, and the ARN of the table's stream."""
 
 
 @pytest.fixture(scope="session", autouse=True)
 def watched() -> Iterator[None]:
-    """See what functions call, all through the run."""
+    """Record the AWS calls of all functions during the test run."""
     with pytest.MonkeyPatch.context() as patch:
         permissions.watch(patch)
         yield
@@ -62,7 +62,7 @@ def watched() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def permitted(watched: None) -> Iterator[None]:
-    """Fail any test in which a function needs what its policy does not allow."""
+    """Fail a test in which a function makes a call that its policy does not allow."""
     with permissions.seen() as calls:
         yield
     assert permissions.missing(calls) == []
@@ -70,14 +70,14 @@ def permitted(watched: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def unwatched(watched: None) -> Iterator[None]:
-    """Let handlers run as nobody in a module's tests: on tables that no policy knows of."""
+    """Record no calls in a module's tests, whose tables are in no policy."""
     with permissions.unwatched():
         yield
 
 
 def _running(kind: str) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as environment:
-        # The engine is shared: what one test lets expire must not vanish under another that still reads it.
+        # The tests share the engine, so a TTL sweep must not delete items that another test still reads.
         environment.setenv("TTL_SWEEP_SECONDS", "86400")
         running = start(kind, data=None)
     with running:
@@ -86,19 +86,19 @@ def _running(kind: str) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """The engine of `make run` (dynoxide where it can be had), without data. Nothing on it expires."""
+    """The engine of `make run` (dynoxide where it is available), without data and without TTL sweeps."""
     yield from _running(default_kind(tmp_path_factory.mktemp("engine")))
 
 
 @pytest.fixture(scope="session")
 def ministack() -> Iterator[Engine]:
-    """A ministack like it, for what only ministack has: queues, functions, policies and CloudFormation."""
+    """A ministack, for tests that need queues, functions, policies or CloudFormation."""
     yield from _running("ministack")
 
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Engine]:
-    """A ministack of a module's own, with CloudFormation and Lambda."""
+    """A separate ministack for a module, with CloudFormation and Lambda."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("SERVE_FUNCTIONS", "1")
         with start("ministack", None) as running:
@@ -107,20 +107,20 @@ def cloud() -> Iterator[Engine]:
 
 @pytest.fixture
 def clients(cloud: Engine) -> Clients:
-    """What provisioning talks to, on an engine with CloudFormation."""
+    """The SDK clients that provisioning uses, on an engine with CloudFormation."""
     return Clients(cloud.client("cloudformation"), cloud.client("dynamodb"), cloud.client("sqs"))
 
 
 @pytest.fixture
 def engine_table(engine: Engine) -> Iterator[EngineTable]:
-    """A table of its own for the test, on the engine."""
+    """A separate table for the test, on the engine."""
     with table_on(engine) as made:
         yield engine, made.name, made.stream_arn
 
 
 @pytest.fixture
 def moto_table() -> Iterator[Table]:
-    """A table of the dev stage on moto, which stands in for all of AWS while the test runs."""
+    """A table of the dev stage on moto, which replaces AWS during the test."""
     with mock_aws():
         yield create_table(boto3.client("dynamodb"), "dev")
 
@@ -160,11 +160,11 @@ CHROMIUM_FLAGS = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium; the tests are skipped where there is none."""
+    """A headless Chromium. Without Chromium the tests are skipped."""
     api = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not chromium:
-        pytest.skip("there is no chromium on the PATH; on Debian: apt-get install chromium")
+        pytest.skip("chromium is not on the PATH; on Debian: apt-get install chromium")
     with api.sync_playwright() as playwright:
         running: Browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS.split())
         yield running

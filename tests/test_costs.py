@@ -1,8 +1,8 @@
-"""What every operation costs, in write and read units: a table of all of them, none missing.
+"""The cost of every operation in write and read units, in one complete table.
 
-The units are computed from the items by AWS's published rules (bench/capacity.py, bench/meter.py), so a
-change of an item, a key, an index or a call shows here. A figure that is right and different is changed in
-the docstring and in docs/table.md too.
+The units are computed from the items by AWS's published rules (bench/capacity.py, bench/meter.py), so every
+change of an item, a key, an index or a call appears here. When a cost changes on purpose, update the
+docstring and docs/table.md too.
 """
 
 from __future__ import annotations
@@ -172,14 +172,14 @@ def test_an_operation_costs_exactly_this(
     assert measured[operation, name] == COSTS[operation, name]
 
 
-def test_the_table_has_every_way_that_is_measured(
+def test_the_table_of_costs_has_every_measured_operation(
     measured: dict[tuple[str, str], tuple[int, float, float]],
 ) -> None:
     assert list(measured) == list(COSTS)
 
 
 def test_every_call_action_and_handler_of_the_app_has_a_cost() -> None:
-    calls = {f"{call.method} {call.path}" for call in app.door.calls}
+    calls = {f"{call.method} {call.path}" for call in app.router.routes}
     actions = {f"socket {action}" for action in ACTIONS}
     others = {
         "socket_connect": "socket $connect",
@@ -191,12 +191,12 @@ def test_every_call_action_and_handler_of_the_app_has_a_cost() -> None:
         "identify": "authorizer",
     }
     assert {operation for operation, _ in COSTS} == calls | actions | set(others.values())
-    handlers = {call.name for call in app.door.calls} | {"socket_message"} | set(others)
+    handlers = {call.name for call in app.router.routes} | {"socket_message"} | set(others)
     assert set(app.app.handler_map) == handlers
 
 
-def test_everything_that_contributes_is_in_a_batch_with_a_cost() -> None:
-    """The kinds of items of docs/table.md that a feature adds up."""
+def test_every_contribution_is_in_a_batch_with_a_cost() -> None:
+    """Every kind of item that contributes to sums, by docs/table.md."""
     batches = {name for operation, name in COSTS if operation == "stream"}
     assert len(app.CONTRIBUTIONS) == 5
     assert batches >= {
@@ -220,13 +220,13 @@ HOST = ".".join(["x" * 60] * 4)  # 243 letters: a long site key
 
 @pytest.mark.parametrize(
     ("path", "client", "request_units", "all_units"),
-    [("/", "c", 25, 331), ("/" + "a" * (urls.LONGEST - len(f"https://{HOST}/00")), "c" * 128, 50, 656)],
+    [("/", "c", 25, 331), ("/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00")), "c" * 128, 50, 656)],
     ids=["ordinary addresses", "the longest addresses"],
 )
-def test_the_dearest_anonymous_request_costs_no_more_than_this(
+def test_the_most_expensive_anonymous_request_has_a_bounded_cost(
     moto_table: template.Table, path: str, client: str, request_units: float, all_units: float
 ) -> None:
-    """25 views of 25 new pages by new visitors, with all that the stream does of it: WCU, once."""
+    """25 views of 25 new pages by new visitors, with all writes of the stream: WCU, once."""
     table = Table(moto_table.name, boto3.client("dynamodb"))
     stream = Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn)
     now, read, second = datetime.now(UTC), 0, 1_700_000_000
@@ -258,7 +258,7 @@ KEPT = Settings(views_series=False, views_uniques=False)
 
 @pytest.fixture
 def applied(engine: Engine) -> Iterator[tuple[Table, Callable[[], None]]]:
-    """A table, and what applies its stream."""
+    """A table, and the pump that applies its stream."""
     with fresh_table(engine) as (table, stream_arn):
 
         def apply(event: dict[str, Any], _: object) -> None:

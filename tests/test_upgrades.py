@@ -1,4 +1,4 @@
-"""What earlier versions have written is read, counted and changed by this one."""
+"""This version reads, counts and changes the items that earlier versions have written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NOW = datetime.now(UTC)
 
 
 class Older(Live):
-    """A table as an earlier version has left it: what is in the sums is not in the stream any more."""
+    """A table of an earlier version. The stream no longer holds the changes that are in its sums."""
 
     def __init__(self, engine_table: EngineTable, shapes: Path) -> None:
         super().__init__(engine_table, app.CONTRIBUTIONS)
@@ -97,7 +97,7 @@ def test_shapes_have_every_kind_of_item(path: Path) -> None:
         assert found or kind in since, f"{path.name} has no {kind}: docs/upgrading.md"
 
 
-def test_sums_of_an_earlier_version_are_right_and_answers_are_the_same(
+def test_sums_and_responses_of_an_earlier_version_are_unchanged(
     older: Older, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert drift(older.table, app.CONTRIBUTIONS) == {}
@@ -139,7 +139,7 @@ def test_every_shape_is_of_a_feature_that_an_export_knows() -> None:
         assert scan.segment_key("BACKFILL#comments", 0).sk in path.read_text()
 
 
-def test_a_table_of_before_an_index_answers_503_where_it_is_needed_and_all_else(
+def test_a_table_without_a_newer_index_gives_503_only_where_it_is_needed(
     engine: Engine,
 ) -> None:
     with table_on(engine) as made:

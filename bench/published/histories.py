@@ -93,7 +93,7 @@ class Chatter(Client):
         self.waits = True
         self._connections += 1
         self.id = f"{self.name}-{self._connections}"
-        at = times.key(self.world.now)
+        at = times.to_sort_key(self.world.now)
 
         def done(_: Any) -> None:
             self.waits, self.is_open = False, True
@@ -149,7 +149,7 @@ def _visitors(
             match action.kind:
                 case "views":
                     for one in given["events"]:
-                        at = times.key(BEGIN + timedelta(seconds=one["seconds"]))
+                        at = times.to_sort_key(BEGIN + timedelta(seconds=one["seconds"]))
                         view = (PAGES[one["page"]], at, f"client-{one['client']}")
                         sent.add(view)
                         left.append(partial(queue.put, json.dumps(view)))

@@ -60,7 +60,7 @@ def measure_lag(
             break
     milliseconds = max(0, times.milliseconds(now()) - sent)
     sent_at = datetime.fromtimestamp(sent / 1000, UTC)
-    return Lag(sent=times.answer(sent_at), seconds=milliseconds / 1000, counted=counted)
+    return Lag(sent=times.to_iso(sent_at), seconds=milliseconds / 1000, counted=counted)
 
 
 def _find_or_send_probe(table: Table, instant: int) -> int:

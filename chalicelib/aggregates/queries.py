@@ -7,7 +7,7 @@ from chalicelib import times
 from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.schemas import LONGEST, Quarantine, QuarantinedImage, QuarantineQuery
 from chalicelib.api import cursors
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.settings import Settings
@@ -24,19 +24,19 @@ def list_quarantined(table: Table, query: QuarantineQuery, settings: Settings) -
     Raises:
         BadCursor: the cursor was changed, or belongs to another query.
     """
-    before = cursors.read(settings, CURSOR_SCOPE, query.cursor)
+    before = cursors.decode(settings, CURSOR_SCOPE, query.cursor)
     last = f"{before[:-1]}{chr(ord(before[-1]) - 1)}~" if before else "~"
 
     def read_newest(n: int) -> Page:
         return table.query(f"QUARANTINE#{n}", ("0", last), limit=query.limit, newest_first=True)
 
-    pages = at_once(read_newest, range(quarantine.PARTITIONS))
+    pages = map_concurrently(read_newest, range(quarantine.PARTITIONS))
     items = sorted((item for page in pages for item in page.items), key=_sort_key, reverse=True)
     has_more = len(items) > query.limit or any(page.next for page in pages)
     shown = items[: query.limit]
     return Quarantine(
         items=[_to_schema(item) for item in shown],
-        cursor=cursors.write(settings, CURSOR_SCOPE, _sort_key(shown[-1]) if has_more else ""),
+        cursor=cursors.encode(settings, CURSOR_SCOPE, _sort_key(shown[-1]) if has_more else ""),
     )
 
 
@@ -51,7 +51,7 @@ def _to_schema(item: Item) -> QuarantinedImage:
     except ValueError:
         image = None
     try:
-        time = times.answer(times.instant(str(item.get("quarantined", ""))))
+        time = times.to_iso(times.parse(str(item.get("quarantined", ""))))
     except ValueError:
         time = None
     return QuarantinedImage(

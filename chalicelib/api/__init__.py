@@ -1,1 +1,1 @@
-"""api."""
+"""The HTTP interface: routing, validation, authentication, JSON, cursors, static files and OpenAPI."""

@@ -1,7 +1,8 @@
-"""Who is calling: bearer tokens, checked and minted.
+"""Authentication: bearer tokens are verified and minted here.
 
-The authorizer says who a caller is, the door (`door.py`) says whether that is enough. So an answer's shape
-and wording are ours in every place, and one cached authorizer answer serves every route.
+The authorizer lets every request through with the result of `authenticate`. The router decides whether that
+result is enough for the route. So every error has the same form, and API Gateway can use one cached result of
+the authorizer for every route.
 """
 
 import hmac
@@ -22,67 +23,68 @@ from chalicelib.api.schemas import IDENTIFIER, IDENTIFIER_RULE
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
-SHORTEST = 32  # bytes of a secret: RFC 7518, 3.2
+MIN_SECRET = 32  # bytes: RFC 7518, 3.2
 LEEWAY = 5  # seconds that an issuer's clock may be ahead of ours
-ALGORITHMS = {"RS256", "ES256"}  # of a JWKS URL's keys
-FRESH, STALE = 300, 3600  # seconds that its keys are used unasked, and at most when it does not answer
-ASKS, SPAN = 3, 30  # how often it is asked in so many seconds, whatever key ids come
-ANSWER = 1_000_000  # bytes of its answer that are read
+ALGORITHMS = {"RS256", "ES256"}  # accepted for the keys of a JWKS URL
+FRESH = 300  # seconds for which fetched keys are used without another request
+STALE = 3600  # seconds for which they are used while the issuer does not respond
+MAX_REQUESTS, REQUEST_SPAN = 3, 30  # requests to the issuer in so many seconds
+MAX_JWKS = 1_000_000  # bytes of the issuer's response that are read
 
 
 class Caller(NamedTuple):
-    """Who sent a request; `sub` is empty when nobody valid did, and `problem` says why."""
+    """The sender of a request. `sub` is empty for an anonymous caller, and `problem` states the reason."""
 
     sub: str = ""
     admin: bool = False
     problem: str = "no token"
 
 
-def secret(settings: Settings) -> bytes:
-    """Answer the stage's secret: from the environment, from a file, or from SSM, in this order.
+def read_secret(settings: Settings) -> bytes:
+    """Return the stage's secret from the environment, from a file, or from SSM, in this order.
 
-    Raises OSError when there is none, or one too short to sign with.
+    Raises: OSError when there is no secret, or when it is too short.
     """
     if settings.secret:
         found = settings.secret.encode()
     elif settings.secret_file:
         found = Path(settings.secret_file).read_bytes().strip()
     elif settings.secret_parameter:
-        found = parameter(settings)
+        found = read_parameter(settings)
     else:
         raise OSError("none of HUBBUB_SECRET, HUBBUB_SECRET_FILE and HUBBUB_SECRET_PARAMETER is set")
-    if len(found) < SHORTEST:
-        raise OSError(f"the secret has {len(found)} bytes, fewer than {SHORTEST}")
+    if len(found) < MIN_SECRET:
+        raise OSError(f"the secret has {len(found)} bytes, fewer than {MIN_SECRET}")
     return found
 
 
 @cache
-def parameter(settings: Settings) -> bytes:
-    """Read the secret from SSM, once in a process."""
-    import boto3  # only a function that checks tokens pays for this client
+def read_parameter(settings: Settings) -> bytes:
+    """Read the secret from SSM, once per process."""
+    import boto3  # imported here, because only functions that verify tokens need this client
     from botocore.config import Config
 
     config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2})
     ssm = boto3.session.Session().client("ssm", config=config, **settings.client_options())
     log = logging.getLogger("botocore")
     level = log.level
-    log.setLevel(logging.INFO)  # at DEBUG it writes down the answer
+    log.setLevel(logging.INFO)  # at DEBUG, botocore logs the response with the secret
     try:
-        answer = ssm.get_parameter(Name=settings.secret_parameter, WithDecryption=True)
+        response = ssm.get_parameter(Name=settings.secret_parameter, WithDecryption=True)
     finally:
         log.setLevel(level)
-    return str(answer["Parameter"]["Value"]).strip().encode()
+    return str(response["Parameter"]["Value"]).strip().encode()
 
 
-def derived(settings: Settings, purpose: str) -> bytes:
-    """Derive a key for one purpose, so that what one signs the other never accepts."""
-    return hmac.digest(secret(settings), purpose.encode(), "sha256")
+def derive_key(settings: Settings, purpose: str) -> bytes:
+    """Derive a key for one purpose, so that a signature for one purpose is invalid for every other."""
+    return hmac.digest(read_secret(settings), purpose.encode(), "sha256")
 
 
 def mint(settings: Settings, sub: str, *, scope: str = "", seconds: int = 3600) -> str:
-    """Sign a token for this stage that says who its bearer is for so long.
+    """Sign a token of this stage for a subject.
 
-    Raises ValueError for a life that the stage would not accept.
+    Raises: ValueError for a lifetime that the stage does not accept.
     """
     import jwt
 
@@ -92,34 +94,35 @@ def mint(settings: Settings, sub: str, *, scope: str = "", seconds: int = 3600) 
     now = int(time.time())
     claims: dict[str, Any] = {"iss": settings.issuer, "aud": _audience(settings), "sub": sub}
     claims |= {"iat": now, "exp": now + seconds}
-    return jwt.encode(claims | ({"scope": scope} if scope else {}), secret(settings), algorithm="HS256")
+    return jwt.encode(claims | ({"scope": scope} if scope else {}), read_secret(settings), algorithm="HS256")
 
 
-def context(settings: Settings, authorization: str) -> dict[str, str]:
-    """Check an Authorization header; answer what the authorizer hands on to the request.
+def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
+    """Verify an Authorization header; return the context that the authorizer passes to the request.
 
-    HS256 with the stage's secret, or RS256 and ES256 with the keys of a JWKS URL. Signature, algorithm,
-    `exp`, `nbf`, `aud` and `iss` must all be right; `nbf` and `iat` may be 5 seconds ahead. A token whose
-    life is longer than HUBBUB_TOKEN_HOURS is refused. A `scope` that is not a string is no scope. Never
-    raises: what is wrong is said in `problem`, without a part of the token.
+    The algorithm is HS256 with the stage's secret, or RS256 or ES256 with a key of the JWKS URL. Signature,
+    algorithm, `exp`, `nbf`, `aud` and `iss` must all be valid; `nbf` and `iat` may be 5 seconds ahead. The
+    lifetime is at most HUBBUB_TOKEN_HOURS. A `scope` that is not a string counts as no scope.
+
+    Never raises. An invalid token gives a context with `problem`, which never quotes the token.
     """
     import jwt
 
     scheme, _, token = authorization.strip().partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        return {"problem": "the Authorization header must be: Bearer, a blank, the token"}
+        return {"problem": "the Authorization header must be `Bearer <token>`"}
     token = token.strip()
     try:
         header = jwt.get_unverified_header(token)
-    except Exception as error:  # whatever a token does to its parser (a deep nest: RecursionError)
+    except Exception as error:  # a malicious token can raise anything in the parser, such as RecursionError
         return _invalid(error)
     try:
-        found = _key(settings, header.get("kid"))
-    except Exception as error:  # a file, SSM or the issuer: nothing that the client sent
-        logs.failure("tokens cannot be checked", error, reason=str(error)[:300])
-        return {"problem": "this stage cannot check tokens now, whatever they are; try again later"}
+        found = _find_key(settings, header.get("kid"))
+    except Exception as error:  # a file, SSM or the issuer fails; the client is not the cause
+        logs.log_error("tokens cannot be checked", error, reason=str(error)[:300])
+        return {"problem": "this stage cannot check tokens now; please retry later"}
     if not found:
-        return {"problem": "the token is not valid (its key id is none of the issuer's)"}
+        return {"problem": "the token is not valid (the issuer has no key with its key id)"}
     try:
         key, algorithm = found
         claims = jwt.decode(
@@ -132,23 +135,23 @@ def context(settings: Settings, authorization: str) -> dict[str, str]:
             options={"require": ["exp", "sub", "aud", "iss"]},
         )
         sub, exp = unicodedata.normalize("NFC", claims["sub"]), int(claims["exp"])
-        life = exp - int(claims.get("iat", time.time()))
+        lifetime = exp - int(claims.get("iat", time.time()))
     except Exception as error:
         return _invalid(error)
     if not IDENTIFIER.search(sub):
         return {"problem": f"the token's sub is not an identifier: it {IDENTIFIER_RULE}"}
-    if life > settings.token_life.total_seconds() + LEEWAY:
+    if lifetime > settings.token_life.total_seconds() + LEEWAY:
         hours = settings.token_life // timedelta(hours=1)
-        return {"problem": f"the token's life is too long: this stage takes up to {hours} hours"}
+        return {"problem": f"the token's lifetime must be at most {hours} hours"}
     scope = claims.get("scope")
-    # The gateway keeps this answer for a while; with `exp` in it the door still sees a token expire.
+    # API Gateway caches this context. With `exp` in it, the router still notices that a token has expired.
     return {"sub": sub, "scope": scope if isinstance(scope, str) else "", "exp": str(exp)}
 
 
-def principal(context: dict[str, str]) -> str:
-    """Return the authorizer's principal: a constant, for API Gateway takes ASCII there and a sub is any text.
+def principal_id(context: dict[str, str]) -> str:
+    """Return the authorizer's principal: a constant, because it must be ASCII and a sub is any text.
 
-    Nothing reads it; the sub itself goes on in the context.
+    Nothing reads the principal. The context carries the sub itself.
     """
     return "user" if context.get("sub") else "nobody"
 
@@ -157,8 +160,8 @@ def _invalid(error: Exception) -> dict[str, str]:
     return {"problem": f"the token is not valid ({type(error).__name__})"}
 
 
-def caller(context: dict[str, str] | None) -> Caller:
-    """Read what the authorizer handed on."""
+def read_context(context: dict[str, str] | None) -> Caller:
+    """Return the caller that an authorizer's context describes."""
     context = context or {}
     if not context.get("sub"):
         return Caller(problem=context.get("problem", "no token"))
@@ -168,30 +171,32 @@ def caller(context: dict[str, str] | None) -> Caller:
 
 
 def _audience(settings: Settings) -> str:
-    """Answer whom tokens are for: one stage's are no good at another."""
+    """Return the audience of the stage's tokens. A token of one stage is invalid at another."""
     return settings.audience or f"hubbub-{settings.stage}"
 
 
-def _key(settings: Settings, kid: str | None) -> tuple[Any, str] | None:
-    """Answer the key for a token and the one algorithm that it is for, so that no key is taken for another's.
+def _find_key(settings: Settings, kid: str | None) -> tuple[Any, str] | None:
+    """Return the key for a token with its algorithm, or None when the issuer has no such key.
 
-    None when the issuer has no such key. Raises OSError and others when the keys cannot be read.
+    Each key has one algorithm, so a key is never used with the algorithm of another.
+
+    Raises: OSError and others when the keys cannot be read.
     """
     if not settings.jwks_url:
-        return secret(settings), "HS256"
-    return _keys(settings.jwks_url).find(kid)
+        return read_secret(settings), "HS256"
+    return _key_set(settings.jwks_url).find(kid)
 
 
 @cache
-def _keys(url: str) -> "Keys":
-    return Keys(url)
+def _key_set(url: str) -> "KeySet":
+    return KeySet(url)
 
 
-class Keys:
-    """An issuer's public keys, by key id: fetched once in five minutes, and at once for a key id that is new.
+class KeySet:
+    """An issuer's public keys by key id, cached for five minutes; an unknown key id fetches them at once.
 
-    But only three times in 30 seconds: forged key ids must not make us ask again and again. While the issuer
-    does not answer, its last keys stay good for an hour.
+    There are at most three requests in 30 seconds, so forged key ids cannot cause more. While the issuer does
+    not respond, its last keys stay valid for an hour.
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -199,34 +204,34 @@ class Keys:
         self._clock = clock
         self._lock = Lock()
         self._found: dict[str, tuple[Any, str]] = {}
-        self._read = float("-inf")
-        self._asked: deque[float] = deque(maxlen=ASKS)
+        self._fetched_at = float("-inf")
+        self._requests: deque[float] = deque(maxlen=MAX_REQUESTS)
 
     def find(self, kid: str | None) -> tuple[Any, str] | None:
-        """Answer the key of an id and its algorithm. Raises OSError when there are no keys to look into."""
+        """Return the key of an id and its algorithm, or None. Raises OSError when no keys can be read."""
         if kid is None:
             return None
         with self._lock:
             now = self._clock()
-            if (kid not in self._found or now - self._read > FRESH) and self._may_ask(now):
-                self._ask(now)
-            if now - self._read > STALE:
+            if (kid not in self._found or now - self._fetched_at > FRESH) and self._may_request(now):
+                self._refresh(now)
+            if now - self._fetched_at > STALE:
                 raise OSError("the keys of HUBBUB_JWKS_URL cannot be read")
             return self._found.get(kid)
 
-    def _may_ask(self, now: float) -> bool:
-        return len(self._asked) < ASKS or now - self._asked[0] > SPAN
+    def _may_request(self, now: float) -> bool:
+        return len(self._requests) < MAX_REQUESTS or now - self._requests[0] > REQUEST_SPAN
 
-    def _ask(self, now: float) -> None:
-        self._asked.append(now)
+    def _refresh(self, now: float) -> None:
+        self._requests.append(now)
         try:
-            self._found, self._read = _fetch(self._url), now
+            self._found, self._fetched_at = _fetch(self._url), now
         except Exception as error:
-            logs.failure("the keys of HUBBUB_JWKS_URL cannot be read", error, reason=str(error)[:300])
+            logs.log_error("the keys of HUBBUB_JWKS_URL cannot be read", error, reason=str(error)[:300])
 
 
 def _fetch(url: str) -> dict[str, tuple[Any, str]]:
-    """Read the keys that sign with an algorithm of ours. Raises OSError, ValueError, ImportError."""
+    """Fetch the signing keys that have an accepted algorithm. Raises OSError, ValueError, ImportError."""
     from urllib.request import urlopen
 
     import jwt
@@ -239,8 +244,8 @@ def _fetch(url: str) -> dict[str, tuple[Any, str]]:
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "127.0.0.1"):
         raise ValueError("HUBBUB_JWKS_URL must begin with https://")
-    with urlopen(url, timeout=3) as answer:  # noqa: S310 - the scheme is https
-        keys = jwt.PyJWKSet.from_dict(json.loads(answer.read(ANSWER))).keys
+    with urlopen(url, timeout=3) as response:  # noqa: S310 - the scheme is https
+        keys = jwt.PyJWKSet.from_dict(json.loads(response.read(MAX_JWKS))).keys
     return {
         key.key_id: (key.key, key.algorithm_name)
         for key in keys

@@ -1,8 +1,10 @@
-"""JSON and parameters on the wire: read strictly, written in one way.
+"""Strict decoding of JSON bodies and parameters, and one encoding of JSON responses.
 
-What JSON allows and people do not mean is refused: a key that stands twice, NaN and infinity, a number that
-DynamoDB cannot hold exactly, a lone surrogate, a nest that goes too deep. Decimals are read exactly, and only
-from numbers. Every text that enters is in NFC afterwards, so that one name has one notation.
+The decoder rejects some valid JSON that is almost always a mistake: a repeated key, NaN and infinity, a
+number that DynamoDB cannot hold exactly, half of a surrogate pair, and deep nesting. Decimals are exact and
+are read only from numbers. Every decoded string is in Unicode's NFC, so a name has one representation.
+
+Every error is a ValueError whose message begins with the name of a field.
 """
 
 import json
@@ -17,149 +19,187 @@ from typing import Any
 from urllib.parse import unquote
 
 import msgspec
+from msgspec import inspect
 
 from chalicelib.api.schemas import RULES
 
-DIGITS = 38  # what a DynamoDB number holds exactly
-LARGEST, SMALLEST = Decimal(f"9.{'9' * 37}e125"), Decimal("1e-130")  # and its range
-DEPTH = 32
-MARKS, TIBETAN = 30, "\u0f73\u0f75\u0f81"  # these three are no marks and consist of marks
-ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")  # a % that begins no escape
+MAX_DIGITS = 38  # a DynamoDB number holds 38 digits exactly
+LARGEST, SMALLEST = Decimal(f"9.{'9' * 37}e125"), Decimal("1e-130")  # the range of a DynamoDB number
+MAX_DEPTH = 32
+# UAX #15 limits a sequence of combining marks to 30. The three Tibetan characters are not marks themselves,
+# but decompose into marks.
+MAX_MARKS, TIBETAN = 30, "\u0f73\u0f75\u0f81"
+BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+PATTERN_ERROR = "Expected `str` matching regex "
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def decode(raw: bytes, kind: Any) -> Any:
-    """Read a body as a type. Raises ValueError, whose message begins with a field."""
+    """Decode a JSON body as a type. Raises ValueError."""
     try:
         text = raw.decode("utf-8")
         value = json.loads(
-            text, object_pairs_hook=_once, parse_int=_integer, parse_float=_decimal, parse_constant=_constant
+            text,
+            object_pairs_hook=_unique_keys,
+            parse_int=_integer,
+            parse_float=_decimal,
+            parse_constant=_constant,
         )
     except RecursionError:
-        raise ValueError(f"body: it nests deeper than {DEPTH} levels") from None
+        raise ValueError(f"body: must not be nested deeper than {MAX_DEPTH} levels") from None
     except UnicodeDecodeError:
-        raise ValueError("body: it is not UTF-8") from None
+        raise ValueError("body: must be UTF-8") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"body: it is not JSON: {error}") from None
-    value = _clean(value, DEPTH, "body", plain=text.isascii() and "\\u" not in text)
-    found = _converted(value, kind)
+        raise ValueError(f"body: must be JSON: {error}") from None
+    value = _normalize_all(value, MAX_DEPTH, "body", is_normal=text.isascii() and "\\u" not in text)
+    decoded = _convert(value, kind)
     if _has_decimals(kind):
-        _numbers(value, found, "body")
-    return found
+        _check_decimals(value, decoded, "body")
+    return decoded
 
 
-def texts(given: Mapping[str, str], kind: Any) -> Any:
-    """Read path or query parameters as a struct. Raises as `decode` does."""
-    found = _converted({name: normal(text, name) for name, text in given.items()}, kind, strict=False)
+def decode_parameters(values: Mapping[str, str], kind: Any) -> Any:
+    """Decode path or query parameters as a struct. Raises ValueError."""
+    decoded = _convert({name: normalize(text, name) for name, text in values.items()}, kind, strict=False)
     for field in msgspec.structs.fields(kind):
-        value = getattr(found, field.name)
-        if value is None and field.encode_name in given:  # the text null: a parameter is there or it is not
+        value = getattr(decoded, field.name)
+        if value is None and field.encode_name in values:  # msgspec reads the text "null" as None
             raise ValueError(f"{field.encode_name}: Expected a value, got `null`")
         if isinstance(value, float) and not isfinite(value):
-            raise ValueError(f"{field.encode_name}: it must be a finite number")
+            raise ValueError(f"{field.encode_name}: must be a finite number")
         if isinstance(value, Decimal):
-            _bounded(value, field.encode_name)
-    return found
+            _check_range(value, field.encode_name)
+    return decoded
 
 
-def unquoted(field: str, part: str) -> str:
-    """Read one parameter of a path, as it stood in the URL. Raises ValueError naming the field."""
+def unquote_parameter(field: str, part: str) -> str:
+    """Decode the percent-encoding of one path parameter. Raises ValueError."""
     try:
-        if not ESCAPE.search(part):
+        if not BAD_ESCAPE.search(part):
             return unquote(part, errors="strict")
     except UnicodeError:
         pass
-    raise ValueError(f"{field}: it is not UTF-8 in percent-encoding")
+    raise ValueError(f"{field}: must be UTF-8 in percent-encoding")
 
 
-def encode(answer: Any) -> str:
-    """Write an answer; decimals as numbers."""
-    return _encoder.encode(answer).decode()
+def encode(value: Any) -> str:
+    """Encode a value as JSON, with decimals as numbers."""
+    return _encoder.encode(value).decode()
 
 
-def normal(text: str, field: str) -> str:
-    """Write a text in NFC. Raises ValueError naming the field for half of a surrogate pair.
+def normalize(text: str, field: str) -> str:
+    """Return a text in NFC.
 
-    And for more than 30 combining marks in a row, the bound of UAX #15: putting them in order takes quadratic
-    time, minutes for a megabyte.
+    Raises: ValueError for half of a surrogate pair, and for more than 30 combining marks in a row. Sorting
+    such marks takes quadratic time: minutes for a megabyte.
     """
     if text.isascii():
         return text
     marks = 0
     for letter in text:
         if "\ud800" <= letter <= "\udfff":
-            raise ValueError(f"{field[:40]}: a text has half of a surrogate pair")
+            raise ValueError(f"{field[:40]}: must not contain half of a surrogate pair")
         marks = marks + 1 if unicodedata.combining(letter) or letter in TIBETAN else 0
-        if marks > MARKS:
-            raise ValueError(f"{field[:40]}: a text has more than {MARKS} combining marks in a row")
+        if marks > MAX_MARKS:
+            raise ValueError(f"{field[:40]}: must not contain more than {MAX_MARKS} combining marks in a row")
     return unicodedata.normalize("NFC", text)
 
 
-def _converted(value: Any, kind: Any, **options: Any) -> Any:
-    """Convert as msgspec does; "Expected `int`, got `str` - at `$.limit`" becomes "limit: Expected …"."""
+def _convert(value: Any, kind: Any, **options: Any) -> Any:
+    """Convert a value with msgspec; "Expected `int`, got `str` - at `$.limit`" becomes "limit: Expected …".
+
+    A pattern is replaced by its rule in words, and an invalid choice is followed by the valid ones.
+    """
     try:
         return msgspec.convert(value, kind, **options)
     except msgspec.ValidationError as error:
-        what, at, where = str(error).rpartition(" - at `$")
-        field = where.rstrip("`").lstrip(".") if at else ""
-        text = what if at else where
-        for pattern, rule in RULES.items():
-            text = text.replace(f"Expected `str` matching regex {pattern!r}", rule)
-        raise ValueError(f"{field or 'request'}: {text[:200]}") from None
+        first, separator, last = str(error).rpartition(" - at `$")
+        message, path = (first, last.rstrip("`").lstrip(".")) if separator else (last, "")
+        message = message[:200]
+        if PATTERN_ERROR in str(error):
+            message = _pattern_rule(str(error))
+        elif message.startswith("Invalid enum value") and (choices := _find_choices(kind, path)):
+            message = f"must be one of {choices}"
+        raise ValueError(f"{path or 'request'}: {message}") from None
+
+
+def _pattern_rule(message: str) -> str:
+    """Return the rule of the pattern that a message of msgspec quotes."""
+    rules = (rule for pattern, rule in RULES.items() if f"{PATTERN_ERROR}{pattern!r}" in message)
+    return next(rules, "must have the form that the API description states")
+
+
+def _find_choices(kind: Any, path: str) -> str:
+    """Return the accepted values of an enumerated field, or an empty text for an unexpected type."""
+    found: Any = inspect.type_info(kind)
+    for name in re.findall(r"\w+|\[", path):
+        if isinstance(found, inspect.StructType):
+            found = next((field.type for field in found.fields if field.encode_name == name), None)
+        elif isinstance(found, inspect.ListType | inspect.VarTupleType):
+            found = found.item_type
+        while isinstance(found, inspect.UnionType | inspect.Metadata):  # an optional field, or one with Meta
+            types = found.types if isinstance(found, inspect.UnionType) else (found.type,)
+            found = next((one for one in types if not isinstance(one, inspect.NoneType)), None)
+    values = found.values if isinstance(found, inspect.LiteralType) else ()
+    return ", ".join(f"`{value}`" for value in values)
 
 
 @cache
 def _has_decimals(kind: Any) -> bool:
-    return "DecimalType" in repr(msgspec.inspect.type_info(kind))
+    return "DecimalType" in repr(inspect.type_info(kind))
 
 
-def _numbers(value: Any, found: Any, field: str) -> None:
-    """Refuse a Decimal that msgspec has read from a text, such as "NaN" or "1e999"."""
-    if isinstance(found, Decimal) and isinstance(value, str):
+def _check_decimals(value: Any, decoded: Any, field: str) -> None:
+    """Raise ValueError for a Decimal that msgspec has read from a text, such as "NaN" or "1e999"."""
+    if isinstance(decoded, Decimal) and isinstance(value, str):
         raise ValueError(f"{field}: Expected a number, got `str`")
-    if isinstance(found, msgspec.Struct):
-        names = {one.encode_name: one.name for one in msgspec.structs.fields(found)}
+    if isinstance(decoded, msgspec.Struct):
+        names = {one.encode_name: one.name for one in msgspec.structs.fields(decoded)}
         for name in names.keys() & value.keys():
-            _numbers(value[name], getattr(found, names[name]), name)
-    elif isinstance(found, dict):
-        for (name, part), inner in zip(value.items(), found.values(), strict=True):
-            _numbers(part, inner, name)
-    elif isinstance(found, list | tuple):
-        for part, inner in zip(value, found, strict=True):
-            _numbers(part, inner, field)
+            _check_decimals(value[name], getattr(decoded, names[name]), name)
+    elif isinstance(decoded, dict):
+        for (name, part), inner in zip(value.items(), decoded.values(), strict=True):
+            _check_decimals(part, inner, name)
+    elif isinstance(decoded, list | tuple):
+        for part, inner in zip(value, decoded, strict=True):
+            _check_decimals(part, inner, field)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise ValueError(f"body: the key {twice[:40]!a} stands twice")
-    return found
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object. Raises ValueError for a repeated key."""
+    built = dict(pairs)
+    if len(built) != len(pairs):
+        repeated = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
+        raise ValueError(f"body: the key {repeated[:40]!a} must not be repeated")
+    return built
 
 
 def _integer(text: str) -> int:
-    if len(text.lstrip("-")) > DIGITS:
-        raise ValueError(f"body: a number has more than {DIGITS} digits")
+    if len(text.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(f"body: a number must have at most {MAX_DIGITS} digits")
     return int(text)
 
 
 def _decimal(text: str) -> Decimal | int:
-    """Read a number with a point or an exponent; a whole one as int, which JSON Schema takes it for."""
+    """Read a number with a point or an exponent. A whole number is an int, as in JSON Schema."""
     try:
         number = Decimal(text)
     except InvalidOperation:  # an exponent of more than 18 digits
         raise ValueError(f"body: the number {text[:20]} is out of range") from None
-    number = _bounded(number, "body")
-    return int(number) if number.adjusted() < DIGITS and number == int(number) else number
+    number = _check_range(number, "body")
+    return int(number) if number.adjusted() < MAX_DIGITS and number == int(number) else number
 
 
-def _bounded(number: Decimal, field: str) -> Decimal:
-    """Answer a number as DynamoDB holds it. Compares without arithmetic, which would round, or overflow."""
+def _check_range(number: Decimal, field: str) -> Decimal:
+    """Return a number that DynamoDB can hold. Raises ValueError for any other number.
+
+    Comparisons replace arithmetic here, because arithmetic would round or overflow.
+    """
     if not number.is_finite():
-        raise ValueError(f"{field}: it must be a finite number")
-    if len(number.as_tuple().digits) > DIGITS:
-        raise ValueError(f"{field}: a number has more than {DIGITS} digits")
+        raise ValueError(f"{field}: must be a finite number")
+    if len(number.as_tuple().digits) > MAX_DIGITS:
+        raise ValueError(f"{field}: a number must have at most {MAX_DIGITS} digits")
     if number and not SMALLEST <= number.copy_abs() <= LARGEST:
         raise ValueError(f"{field}: the number {str(number)[:20]} is out of range")
     return number or Decimal(0)  # -0.0 is 0
@@ -169,17 +209,19 @@ def _constant(text: str) -> None:
     raise ValueError(f"body: {text} is not a number")
 
 
-def _clean(value: Any, depth: int, field: str, *, plain: bool) -> Any:
-    """Answer a value with its texts in NFC. Raises ValueError for a nest too deep or a lone surrogate.
+def _normalize_all(value: Any, depth: int, field: str, *, is_normal: bool) -> Any:
+    """Return a value with its texts in NFC. Raises ValueError for deep nesting and as `normalize` does.
 
-    `plain` says that the text around it is ASCII without escapes: then its texts are as they should be.
+    `is_normal`: the whole body is ASCII without escapes, so its texts are in NFC already.
     """
     if depth < 0:
-        raise ValueError(f"body: it nests deeper than {DEPTH} levels")
+        raise ValueError(f"body: must not be nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
-        for name in () if plain else value:
-            normal(name, "body")  # as a check: a name is kept as it is, for two must not become one
-        return {name: _clean(part, depth - 1, name, plain=plain) for name, part in value.items()}
+        for name in () if is_normal else value:
+            normalize(name, "body")  # only checked: normalizing could turn two names into one
+        return {
+            name: _normalize_all(part, depth - 1, name, is_normal=is_normal) for name, part in value.items()
+        }
     if isinstance(value, list):
-        return [_clean(part, depth - 1, field, plain=plain) for part in value]
-    return normal(value, field) if isinstance(value, str) and not plain else value
+        return [_normalize_all(part, depth - 1, field, is_normal=is_normal) for part in value]
+    return normalize(value, field) if isinstance(value, str) and not is_normal else value

@@ -1,45 +1,77 @@
-"""Where the next page begins: opaque to a client, signed, and bound to its query.
+"""Pagination cursors: opaque to clients, signed, and valid only for the query that they continue.
 
-A cursor is a JWT under a key of its own: `v` its version, `q` a digest of the query that it continues, `k`
-the place. It holds nothing that the page before it did not show.
+A cursor is a JWT with a key of its own. Its claims:
+
+| claim | holds |
+|---|---|
+| `v` | the version of this format |
+| `q` | a digest of the cursor's scope: the name of the list and all its filters |
+| `k` | the position where the page begins |
+
+A cursor holds nothing that its page did not show.
 """
 
 import hashlib
 import json
+from collections.abc import Callable
+from typing import TypeVar
 
-from chalicelib.api.auth import derived
+from chalicelib.api.auth import derive_key
 from chalicelib.errors import BadCursor
 from chalicelib.settings import Settings
+
+T = TypeVar("T")
 
 VERSION = 1
 
 
-def write(settings: Settings, query: tuple[str, ...], place: str) -> str | None:
-    """Sign the place where the next page of a query begins; None when there is none."""
-    if not place:
+def paginate(
+    settings: Settings,
+    cursor_scope: tuple[str, ...],
+    cursor: str | None,
+    read_page: Callable[[str], tuple[T, str]],
+) -> tuple[T, str | None]:
+    """Read the page that a cursor points to; return it with the cursor of the next page.
+
+    `read_page` takes the position where the page begins, which is empty for the first page. It returns the
+    page and the position of the next page, which is empty after the last one.
+
+    Raises: BadCursor for a cursor of another scope.
+    """
+    page, position = read_page(decode(settings, cursor_scope, cursor))
+    return page, encode(settings, cursor_scope, position)
+
+
+def encode(settings: Settings, cursor_scope: tuple[str, ...], position: str) -> str | None:
+    """Sign the position where the next page of a query begins. Return None for an empty position."""
+    if not position:
         return None
     import jwt
 
-    claims = {"v": VERSION, "q": _digest(query), "k": place}
-    return jwt.encode(claims, derived(settings, "cursor"), algorithm="HS256")
+    claims = {"v": VERSION, "q": _digest(cursor_scope), "k": position}
+    return jwt.encode(claims, derive_key(settings, "cursor"), algorithm="HS256")
 
 
-def read(settings: Settings, query: tuple[str, ...], cursor: str | None) -> str:
-    """Read a cursor back; the empty place without one. Raises BadCursor for one that is not this query's."""
+def decode(settings: Settings, cursor_scope: tuple[str, ...], cursor: str | None) -> str:
+    """Return the position that a cursor holds. Without a cursor the position is empty.
+
+    Raises: BadCursor for a text that is not a cursor of this stage and this scope.
+    """
     if not cursor:
         return ""
     import jwt
 
-    key = derived(settings, "cursor")
+    key = derive_key(settings, "cursor")
     try:
         claims = jwt.decode(cursor, key, algorithms=["HS256"])
-    except Exception:  # whatever a text does to its parser (a deep nest: RecursionError)
-        raise BadCursor("cursor: it was not made here; begin again without one") from None
-    place = claims.get("k")
-    if claims.get("v") != VERSION or claims.get("q") != _digest(query) or not isinstance(place, str):
-        raise BadCursor("cursor: it belongs to another query; begin again without one")
-    return place
+    except Exception:  # a malicious text can raise anything in the parser, such as RecursionError
+        raise BadCursor("cursor: must come from the page before; begin again without a cursor") from None
+    position = claims.get("k")
+    is_ours = claims.get("v") == VERSION and claims.get("q") == _digest(cursor_scope)
+    if not is_ours or not isinstance(position, str):
+        raise BadCursor("cursor: must be of the same query; begin again without a cursor")
+    return position
 
 
-def _digest(query: tuple[str, ...]) -> str:
-    return hashlib.blake2b(json.dumps(query).encode(), digest_size=9).hexdigest()
+def _digest(cursor_scope: tuple[str, ...]) -> str:
+    return hashlib.blake2b(json.dumps(cursor_scope).encode(), digest_size=9).hexdigest()

@@ -1,7 +1,7 @@
-"""The interface as OpenAPI 3.1, from the calls that are registered at the door: nothing is written twice.
+"""The OpenAPI 3.1 document, generated from the routes that are registered at the router.
 
-A call's text is its handler's docstring, its types are its handler's annotations, its errors are those it
-declares and those the door itself may answer. What a type says of itself beyond its fields is in the schemas.
+A route's description is the docstring of its handler, and its types are the handler's annotations. Its errors
+are those that it declares and those that the router itself can return. The schemas describe the types.
 """
 
 import json
@@ -10,9 +10,7 @@ from typing import Any
 
 import msgspec
 
-from chalicelib.api.components import BEARER, HEADERS, IDEMPOTENCY_KEY, IF_MATCH, TAGS
-from chalicelib.api.responses import JSON, Answer, Call
-from chalicelib.api.router import CODES
+from chalicelib.api.router import CODES, JSON, Response, Route
 from chalicelib.errors import (
     BadRequest,
     Busy,
@@ -27,29 +25,78 @@ from chalicelib.errors import (
 REFERENCE = "#/components/schemas/{name}"
 Schema = dict[str, Any]
 
+# By the first part of a path. Every other path belongs to the tag `service`.
+TAGS = {
+    "views": "Views and unique clients of a site's pages, in total and over time.",
+    "leaderboards": "Scores of players, ranked.",
+    "challenges": "The paths of a challenge that each player has found.",
+    "products": "Comments on products, with ratings.",
+    "service": "The app itself.",
+}
+HEADERS: dict[str, Any] = {
+    "X-Request-Id": {
+        "description": "The id of this request in the logs.",
+        "schema": {"type": "string"},
+        "example": "0b3f6f0e-6a0b-4d8c-9d4e-3c1f2d6f9a11",
+    },
+    "Cache-Control": {
+        "description": "How long the response may be cached: not at all (`no-store`), or for some seconds.",
+        "schema": {"type": "string"},
+        "example": "no-store",
+    },
+    "Retry-After": {
+        "description": "Seconds to wait before a retry.",
+        "schema": {"type": "integer"},
+        "example": 1,
+    },
+}
+IDEMPOTENCY_KEY: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Your id of this write. A retry with the same id writes nothing and returns the same.",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,128}$"},
+    "example": "order-1539",
+}
+IF_MATCH: dict[str, Any] = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "description": "The ETag that you have read. If the resource has changed since, the result is 412.",
+    "schema": {"type": "string"},
+    "example": '"1"',
+}
+BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "bearerFormat": "JWT",
+    "description": "A signed token. `sub` is the player or author. Calls for admins need the scope `admin`. "
+    "`python -m ops token --stage local --sub me` prints a token for a local run.",
+}
 
-def describe(calls: Sequence[Call], version: str) -> Schema:
-    """Describe the calls as one OpenAPI document."""
+
+def describe(routes: Sequence[Route], version: str) -> Schema:
+    """Describe routes as one OpenAPI document."""
     paths: dict[str, Schema] = {}
-    for call in calls:
-        paths.setdefault(call.path, {})[call.method.lower()] = _operation(call)
-    sent = [kind for call in calls for kind in (call.takes.get("body"), call.answers) if _is_struct(kind)]
-    tags = {_tag(call) for call in calls}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    kinds = [kind for route in routes for kind in (route.arguments.get("body"), route.result)]
+    tags = {_tag(route) for route in routes}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Hubbub",
             "version": version,
             "summary": "Live numbers for a web site",
-            "description": "JSON, camelCase, UTF-8. Times are ISO 8601; answers are in UTC. An error is "
-            '`{"Code", "Message"}`: the code is stable, the message names the offender.',
+            "description": "JSON, camelCase, UTF-8. Times are ISO 8601; responses are in UTC. An error is "
+            '`{"Code", "Message"}`. The code is stable, and the message names the field or the resource.',
             "license": {"name": "MIT", "identifier": "MIT"},
         },
-        "servers": [{"url": ".", "description": "Where this description was found"}],
+        "servers": [{"url": ".", "description": "The stage that served this document"}],
         "tags": [{"name": tag, "description": text} for tag, text in TAGS.items() if tag in tags],
         "paths": paths,
         "components": {
-            "schemas": {"Error": _error()} | _schemas(sent),
+            "schemas": {"Error": _error()} | _schemas([kind for kind in kinds if _is_struct(kind)]),
             "headers": HEADERS,
             "securitySchemes": {"bearer": BEARER},
         },
@@ -57,7 +104,7 @@ def describe(calls: Sequence[Call], version: str) -> Schema:
 
 
 def _schemas(types: Sequence[Any]) -> dict[str, Schema]:
-    """Describe types and what they are made of, by name."""
+    """Describe types and the types of their fields, by name."""
     types = [*types, *(part for kind in types for part in getattr(kind, "ONE_OF", ()))]
     _, schemas = msgspec.json.schema_components(types, ref_template=REFERENCE)
     for kind in types:
@@ -70,25 +117,25 @@ def _schemas(types: Sequence[Any]) -> dict[str, Schema]:
         for part, own in parts.items():
             others = [{"required": [name]} for names in parts.values() for name in names if name not in own]
             schemas[part.__name__]["not"] = {"anyOf": others}
-    return {name: _tidied(schema) for name, schema in sorted(schemas.items())}
+    return {name: _clean(schema) for name, schema in sorted(schemas.items())}
 
 
-def _tidied(value: Any, key: str = "") -> Any:
-    """Write texts in one line, and patterns as JSON Schema reads them.
+def _clean(value: Any, key: str = "") -> Any:
+    """Join the lines of descriptions, and translate patterns and decimals to JSON Schema.
 
-    There `$` is the very end, and half of a surrogate pair is no character.
+    In JSON Schema `$` matches only at the very end, and half of a surrogate pair is not a character.
     """
     if isinstance(value, dict):
         texts = {"type": "string"} if isinstance(value.get("enum"), list) else {}
-        if value.get("format") == "decimal":  # on the wire a decimal is a number
+        if value.get("format") == "decimal":  # a decimal is a JSON number
             own = {name: part for name, part in value.items() if name not in ("type", "format", "default")}
             default = {"default": json.loads(value["default"])} if "default" in value else {}
             value = own | {"type": "number"} | default
-        return texts | {name: _tidied(part, name) for name, part in value.items()}
+        return texts | {name: _clean(part, name) for name, part in value.items()}
     if isinstance(value, list):
-        return [_tidied(part) for part in value]
+        return [_clean(part) for part in value]
     if key == "pattern":
-        # Half of a surrogate pair is refused before any pattern is asked, and not every reader knows it.
+        # Half of a surrogate pair is rejected before patterns are matched. Not every validator accepts it.
         return value.replace("$(?!\\n)", "$").replace(r"\ud800-\udfff", "")
     return " ".join(value.split()) if key == "description" else value
 
@@ -98,34 +145,36 @@ def _error() -> Schema:
     return {
         "title": "Error",
         "type": "object",
-        "description": "What is wrong: a stable code, and a sentence for people that names the offender.",
+        "description": "A stable code, and a message that names the field or the resource.",
         "properties": {
-            "Code": {"description": "Which error it is", "type": "string", "enum": codes},
-            "Message": {"description": "What to mend, and where", "type": "string"},
+            "Code": {"description": "The error", "type": "string", "enum": codes},
+            "Message": {"description": "The cause, and what is accepted", "type": "string"},
         },
         "required": ["Code", "Message"],
     }
 
 
-def _operation(call: Call) -> Schema:
-    summary, _, text = call.text.partition("\n\n")
+def _operation(route: Route) -> Schema:
+    summary, _, text = route.description.partition("\n\n")
     operation: Schema = {
-        "operationId": call.name,
+        "operationId": route.name,
         "summary": " ".join(summary.split()),
-        "tags": [_tag(call)],
+        "tags": [_tag(route)],
         "parameters": [
-            *_parameters("path", call.takes.get("path")),
-            *_parameters("query", call.takes.get("query")),
-            *([IDEMPOTENCY_KEY] if "idempotency_key" in call.takes else []),
-            *([IF_MATCH] if "if_match" in call.takes else []),
+            *_parameters("path", route.arguments.get("path")),
+            *_parameters("query", route.arguments.get("query")),
+            *([IDEMPOTENCY_KEY] if "idempotency_key" in route.arguments else []),
+            *([IF_MATCH] if "if_match" in route.arguments else []),
         ],
-        "responses": _responses(call),
-        "security": [{"bearer": ["admin"] if call.who == "admin" else []}] if call.who != "public" else [],
+        "responses": _responses(route),
+        "security": [{"bearer": ["admin"] if route.access == "admin" else []}]
+        if route.access != "public"
+        else [],
     }
     if text:
         operation["description"] = " ".join(text.split())
-    if body := call.takes.get("body"):
-        content = {kind: _content(body, text=kind != JSON) for kind in call.accepts}
+    if body := route.arguments.get("body"):
+        content = {kind: _content(body, text=kind != JSON) for kind in route.accepts}
         operation["requestBody"] = {"description": _text(body), "required": True, "content": content}
     return operation
 
@@ -137,7 +186,7 @@ def _parameters(place: str, kind: Any) -> Iterable[Schema]:
     for name, schema in described["properties"].items():
         schema = dict(schema)
         parameter = {"name": name, "in": place, "required": name in described.get("required", ())}
-        # In a query nothing stands for null: a parameter is there or it is not.
+        # A query has no null: a parameter is present or absent.
         if {"type": "null"} in schema.get("anyOf", ()):
             [one] = [one for one in schema.pop("anyOf") if one != {"type": "null"}]
             schema |= one
@@ -146,21 +195,21 @@ def _parameters(place: str, kind: Any) -> Iterable[Schema]:
         if text := schema.pop("description", ""):
             parameter["description"] = text
         if parameter["required"] and "examples" in schema:
-            parameter["example"] = schema.pop("examples")[0]  # the page of the calls fills it in
+            parameter["example"] = schema.pop("examples")[0]  # Swagger UI fills it in
         yield parameter | {"schema": schema}
 
 
-def _responses(call: Call) -> Schema:
+def _responses(route: Route) -> Schema:
     headers = {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")}
     responses: dict[str, Schema] = {}
-    for done in call.statuses:
-        responses[str(done)] = {"description": _text(call.answers) or "Done.", "headers": headers}
-        if done != 204:
-            media = call.produces.partition(";")[0]
-            media = "text/*" if media == "text/plain" else media  # the `Answer` says which
-            content = _content(call.answers) if _is_struct(call.answers) else {}
-            responses[str(done)]["content"] = {media: content}
-    for error in errors(call):
+    for status in route.statuses:
+        responses[str(status)] = {"description": _text(route.result) or "Done.", "headers": headers}
+        if status != 204:
+            media = route.produces.partition(";")[0]
+            media = "text/*" if media == "text/plain" else media  # the `Response` sets the type
+            content = _content(route.result) if _is_struct(route.result) else {}
+            responses[str(status)]["content"] = {media: content}
+    for error in list_errors(route):
         code, text = error.code, _text(error)
         response = responses.setdefault(
             str(error.STATUS_CODE),
@@ -178,7 +227,7 @@ def _responses(call: Call) -> Schema:
 
 
 def _content(kind: Any, *, text: bool = False) -> Schema:
-    """Describe a body of a type, with its examples; `text`: as JSON that is sent as plain text."""
+    """Describe a body of a type, with its examples. `text`: the JSON is sent as plain text."""
     schema: Schema = {"$ref": REFERENCE.format(name=kind.__name__)}
     if text:
         return {"schema": {"type": "string", "contentMediaType": JSON, "contentSchema": schema}}
@@ -186,30 +235,34 @@ def _content(kind: Any, *, text: bool = False) -> Schema:
     return {"schema": schema} | ({"examples": examples} if examples else {})
 
 
-def errors(call: Call) -> list[type[HubbubError]]:
-    """Name every error that a call may answer: its own, and the door's."""
+def list_errors(route: Route) -> list[type[HubbubError]]:
+    """List every error that a route can return: its own errors and the router's."""
     found: dict[type[HubbubError], None] = {}
-    if {"body", "query", "path"} & set(call.takes):
+    if {"body", "query", "path"} & set(route.arguments):
         found[BadRequest] = None
-    if call.who != "public":
+    if route.access != "public":
         found[Unauthorized] = None
-        if "path" in call.takes:
+        if "path" in route.arguments:
             found[UriTooLong] = None
-    if call.who == "admin":
+    if route.access == "admin":
         found[Forbidden] = None
-    if "body" in call.takes:
+    if "body" in route.arguments:
         found[TooLarge] = None
         found[UnsupportedMediaType] = None
-    return [*found, *(error for error in call.errors if error not in found), *([Busy] if call.takes else [])]
+    return [
+        *found,
+        *(error for error in route.errors if error not in found),
+        *([Busy] if route.arguments else []),
+    ]
 
 
-def _tag(call: Call) -> str:
-    first = call.path.split("/")[1]
+def _tag(route: Route) -> str:
+    first = route.path.split("/")[1]
     return first if first in TAGS else "service"
 
 
 def _text(kind: Any) -> str:
-    """Read the first paragraph that a type says of itself."""
+    """Return the first paragraph of a type's docstring."""
     own = _is_struct(kind) or (isinstance(kind, type) and issubclass(kind, HubbubError))
     return " ".join((kind.__doc__ or "").split("\n\n")[0].split()) if own else ""
 
@@ -220,4 +273,4 @@ def _below(kind: type[HubbubError]) -> Iterable[type[HubbubError]]:
 
 
 def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not Answer
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not Response

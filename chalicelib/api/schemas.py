@@ -1,6 +1,6 @@
-"""What enters and what leaves, as typed structs; on the wire their names are camelCase.
+"""Schemas that all features share: typed structs for requests and responses, in camelCase in JSON.
 
-Here is what all features share; each has its own in a file beside its own.
+Each feature has its own schemas in its package.
 """
 
 import re
@@ -8,14 +8,24 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-# An identifier names a player, a board, a challenge or a product, or is the client's id of a submission.
-# NFC is applied before it is matched.
+RULES: dict[str, str] = {}
+"""For each pattern, the rule in words that an error message states instead of the pattern."""
+
+
+def described(pattern: str, rule: str) -> str:
+    """Register the rule in words of a pattern; return the pattern, for `Meta(pattern=…)`."""
+    RULES[pattern] = rule
+    return pattern
+
+
+# An identifier is the name of a player, board, challenge or product, or the client's id of a submission. It
+# is in NFC before it is matched.
 #
-# Bytes: 128 of ASCII, or 60 characters of up to 4 bytes, so never more than 240. Two such names in one sort
-# key are below DynamoDB's 1,024 bytes, and percent-encoded in one path below the method ARN's 1,600
-# (tests/api/test_keys.py).
+# Length: 128 ASCII characters, or 60 characters of up to 4 bytes, so never more than 240 bytes. Two such
+# names in one sort key are below DynamoDB's 1,024 bytes. Percent-encoded in one path they are below the
+# 1,600 bytes of a method ARN (tests/api/test_keys.py).
 #
-# Not in it: `#`, which separates the parts of a key; blanks; whatever has no shape of its own, so that no two
+# Excluded: `#`, which separates the parts of a key; white space; and invisible characters, so that no two
 # names look the same: control and format characters, Unicode's default ignorable code points (zero-width
 # characters, joiners, direction marks, variation selectors, tags, Hangul fillers), private use and
 # noncharacters. RFC 8264 (PRECIS), 9.13, disallows the same.
@@ -24,7 +34,7 @@ _INVISIBLE = (
     r"\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ue000-\uf8ff"
     r"\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
 ) + "".join(
-    f"{chr(first)}-{chr(last)}"  # as they are: JSON Schema has no escape for a code point above U+FFFF
+    f"{chr(first)}-{chr(last)}"  # literal characters: JSON Schema has no escape above U+FFFF
     for first, last in (
         (0x13430, 0x13455),  # Egyptian hieroglyph format controls
         (0x1BCA0, 0x1BCA3),  # shorthand format controls
@@ -37,40 +47,39 @@ IDENTIFIER_PATTERN = rf"^(?:[!\"$-~]{{1,128}}|[^#{_INVISIBLE}]{{1,60}})$(?!\n)"
 IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
 IDENTIFIER_RULE = (
     "must be 1 to 128 ASCII characters, or 1 to 60 characters of any script, "
-    "without blanks, `#`, control, invisible or private-use characters"
+    "without white space, `#`, control, invisible or private-use characters"
 )
-Identifier = Annotated[str, Meta(pattern=IDENTIFIER_PATTERN, examples=["player-1"])]
+Identifier = Annotated[
+    str, Meta(pattern=described(IDENTIFIER_PATTERN, IDENTIFIER_RULE), examples=["player-1"])
+]
 
-# What version 0.1.0 took for an identifier. A name that it stored is still read, listed and removed; a new
-# one is not made.
+# The identifiers that version 0.1.0 accepted. Names that it stored can still be read, listed and removed, but
+# new ones cannot be created.
 STORED_PATTERN = (
     r"^[^#\u0000-\u0020\u007f-\u00a0\u061c\u1680\u2000-\u200c\u200e\u200f\u2028-\u202f\u205f-\u206f"
     r"\u3000\ud800-\udfff\ufeff]{1,128}$(?!\n)"
 )
 STORED = re.compile(STORED_PATTERN)
-STORED_RULE = "must be 1 to 128 characters without blanks, `#` or control characters"
-StoredIdentifier = Annotated[str, Meta(pattern=STORED_PATTERN, examples=["player-1"])]
-
-RULES = {IDENTIFIER_PATTERN: IDENTIFIER_RULE, STORED_PATTERN: STORED_RULE}
-"""Sentences for people, in place of patterns."""
+STORED_RULE = "must be 1 to 128 characters without white space, `#` or control characters"
+StoredIdentifier = Annotated[str, Meta(pattern=described(STORED_PATTERN, STORED_RULE), examples=["player-1"])]
 
 Instant = Annotated[
     str,
     Meta(
-        description="An ISO 8601 instant with an offset; answers are in UTC",
+        description="An ISO 8601 instant with an offset; responses are in UTC",
         examples=["2026-11-21T10:00:00Z"],
         extra_json_schema={"format": "date-time"},
     ),
 ]
-Cursor = Annotated[str, Meta(description="The cursor of the page before; without one, the first")] | None
-Next = Annotated[str, Meta(description="Where the next page begins, or null after the last")] | None
+Cursor = Annotated[str, Meta(description="The cursor of the page before; omit it for the first page")] | None
+Next = Annotated[str, Meta(description="The cursor of the next page, or null after the last page")] | None
 
 
 class Schema(Struct, rename="camel", kw_only=True):
-    """Stand above every struct of the interface.
+    """The base class of every struct of the interface.
 
-    For its description (openapi.py) one may hold EXAMPLES, each with a name; MORE keywords of JSON Schema;
-    and ONE_OF: the structs it is one of, with the fields that each has and no other.
+    Optional class attributes for its OpenAPI description: EXAMPLES by name; MORE keywords of JSON Schema; and
+    ONE_OF, the structs of which a value is exactly one, with the fields that only this struct has.
     """
 
 
@@ -78,44 +87,51 @@ class Schema(Struct, rename="camel", kw_only=True):
 
 
 class Health(Schema):
-    """That the app answers, and which stage it is."""
+    """The state of the app."""
 
     EXAMPLES: ClassVar = {"a local run": {"stage": "local", "status": "ok"}}
     MORE: ClassVar = {"required": ["stage", "status"]}
 
-    stage: Annotated[str, Meta(description="The stage that answers")]
+    stage: Annotated[str, Meta(description="The name of the stage")]
     status: Literal["ok"] = "ok"
 
 
 class FilePath(Schema):
-    """One of a page's files."""
+    """A file of the API reference."""
 
     file: Annotated[
         str,
-        Meta(description="Its name", examples=["swagger-ui.css"], pattern="^[a-z.-]{1,40}$(?!\\n)"),
+        Meta(
+            description="The file's name",
+            examples=["swagger-ui.css"],
+            pattern=described(
+                "^[a-z.-]{1,40}$(?!\\n)",
+                "must be a file name of 1 to 40 lower-case letters, `.` and `-`",
+            ),
+        ),
     ]
 
 
 class PageConfig(Schema):
-    """What the page has to know of the stage that it is served by."""
+    """The configuration of the page at this stage."""
 
     EXAMPLES: ClassVar = {"a local run": {"stage": "local", "socket": "ws://127.0.0.1:8001"}}
 
-    stage: Annotated[str, Meta(description="The stage")]
-    socket: Annotated[str, Meta(description="The address of its sockets; empty: it is not known here")]
+    stage: Annotated[str, Meta(description="The name of the stage")]
+    socket: Annotated[str, Meta(description="The WebSocket address of the stage; empty when it is unknown")]
 
 
-FileName = Annotated[str, Meta(description="Its name", examples=["page.css"], max_length=60)]
+FileName = Annotated[str, Meta(description="The file's name", examples=["page.css"], max_length=60)]
 
 
 class PagePath(Schema):
-    """One of the page's files."""
+    """A file of the page."""
 
     name: FileName
 
 
 class PagePartPath(Schema):
-    """A file in one of the page's folders."""
+    """A file in a folder of the page."""
 
-    name: Annotated[str, Meta(description="The folder", examples=["vendor"], max_length=60)]
+    name: Annotated[str, Meta(description="The folder's name", examples=["vendor"], max_length=60)]
     file: FileName

@@ -1,8 +1,10 @@
-"""The page of the numbers: the files of `web`, as the app itself answers them.
+"""Static files: the files of `web` (page, admin page, widgets), and Swagger UI for the API reference.
 
-The folder stands beside the app, where any static host can have it too; Chalice packs it because `vendor/web`
-is a link to it. The HTML states a policy that holds on any host. The header that the app adds is stricter: it
-names the only addresses that a page of this stage connects to.
+`web` lies beside the app, so that any static host can serve it too. Chalice packages it because
+`vendor/web` is a link to it. The HTML of the page has a content security policy that is valid on any host.
+The header here is stricter: it names the only addresses that a page of this stage connects to.
+
+`swagger_ui` has Swagger UI 5.35.0 (Apache-2.0, LICENSE beside it). Its index.html and start.js are ours.
 """
 
 import re
@@ -10,63 +12,84 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.errors import NotFound
 from chalicelib.settings import Settings
 
-HERE = Path(__file__).parents[2] / "web"
-KINDS = {
+WEB = Path(__file__).parents[2] / "web"
+SWAGGER_UI = Path(__file__).parent / "swagger_ui"
+CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
-BUNDLE = re.compile(r"-[0-9a-f]{12}\.(js|css)$")  # ops/aws/page_bundle.py makes them at package time
+SWAGGER_UI_TYPES = frozenset({".html", ".js", ".css"})
+BUNDLE = re.compile(r"-[0-9a-f]{12}\.(js|css)$")  # ops/aws/page_bundle.py writes bundles when it packages
 POLICY = "base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src {addresses}; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+# Swagger UI sets styles on its elements. Everything else comes from the stage itself.
+SWAGGER_UI_POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
-def file(stage: Settings, name: str, folder: str = "") -> Answer[str]:
-    """Answer one of the page's files; while it is worked on, every time anew. Raises NotFound."""
-    path = HERE / folder / name
+def serve_file(stage: Settings, name: str, folder: str = "") -> Response[str]:
+    """Return one of the files of `web`. Raises NotFound."""
+    path = WEB / folder / name
     try:
-        inside = path.resolve().is_relative_to(HERE.resolve()) and path.suffix in KINDS and path.is_file()
-    except (OSError, ValueError):  # no file can have such a name
-        inside = False
-    if not inside:
+        is_ours = path.resolve().is_relative_to(WEB.resolve())
+        exists = is_ours and path.suffix in CONTENT_TYPES and path.is_file()
+    except (OSError, ValueError):  # the operating system does not accept the name
+        exists = False
+    if not exists:
         raise NotFound(f"The page has no file {name[:40]!r}.")
     headers = {
-        "Content-Type": KINDS[path.suffix],
+        "Content-Type": CONTENT_TYPES[path.suffix],
         "Content-Security-Policy": _page_policy(stage) if path.suffix == ".html" else POLICY,
-        "Cross-Origin-Resource-Policy": "cross-origin",  # drop-ins are for other sites' pages
-        "Cache-Control": _caching(stage, path),
+        "Cross-Origin-Resource-Policy": "cross-origin",  # pages of other sites load the widgets
+        "Cache-Control": _cache_control(stage, path),
     }
-    return Answer(path.read_text(encoding="utf-8"), headers=headers)
+    return Response(path.read_text(encoding="utf-8"), headers=headers)
 
 
-def _caching(stage: Settings, path: Path) -> str:
-    """Return how long a file may be cached: a bundle for ever, because its name has a hash of its content."""
-    if BUNDLE.search(path.name):
-        return "public, max-age=31536000, immutable"
-    return "no-cache" if stage.stage == "local" or path.suffix == ".html" else "public, max-age=300"
-
-
-def front(stage: Settings, path: str, query: Any) -> Answer[str]:
-    """Return the page, or a redirect to it for a client that asked for it without the last slash.
+def serve_index(stage: Settings, path: str, query: Any) -> Response[str]:
+    """Return the page, or a redirect to it for a client that requested it without the last slash.
 
     API Gateway serves `/{stage}` and `/{stage}/` as the same resource. Relative links of a page at the first
     lead above the stage. `path` is `requestContext.path`: the path as the client sent it, with the stage or
     the base path of a custom domain. The address is relative, so the host does not matter.
     """
     if not path or path.endswith("/"):
-        return file(stage, "index.html")
+        return serve_file(stage, "index.html")
     pairs = [(name, value) for name in query or () for value in query.getlist(name)]
     address = f"./{path.rpartition('/')[2]}/" + (f"?{urlencode(pairs)}" if pairs else "")
-    return Answer("", status=302, headers={"Location": address})
+    return Response("", status=302, headers={"Location": address})
+
+
+def serve_swagger_ui(name: str = "index.html") -> Response[str]:
+    """Return one of the files of Swagger UI. Raises NotFound."""
+    path = SWAGGER_UI / name
+    if path.parent != SWAGGER_UI or path.suffix not in SWAGGER_UI_TYPES or not path.is_file():
+        raise NotFound(f"The API reference has no file {name[:40]!r}.")
+    headers = {
+        "Content-Type": CONTENT_TYPES[path.suffix],
+        "Content-Security-Policy": SWAGGER_UI_POLICY,
+        "Cache-Control": "public, max-age=3600",
+    }
+    return Response(path.read_text(encoding="utf-8"), headers=headers)
+
+
+def _cache_control(stage: Settings, path: Path) -> str:
+    """Return how long a file may be cached. A bundle never changes: its name has a hash of its content."""
+    if BUNDLE.search(path.name):
+        return "public, max-age=31536000, immutable"
+    return "no-cache" if stage.stage == "local" or path.suffix == ".html" else "public, max-age=300"
 
 
 def _page_policy(stage: Settings) -> str:

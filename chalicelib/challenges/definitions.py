@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from chalicelib import times
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.challenges.schemas import (
     Challenge,
     ChallengeBody,
@@ -71,9 +71,9 @@ class Definition(NamedTuple):
 
     def check_open(self, now: datetime) -> None:
         """Raise NotOpen before the opening, and from the closing on."""
-        if self.opens and now < times.instant(self.opens):
+        if self.opens and now < times.parse(self.opens):
             raise NotOpen(f"challenge: {self.challenge} opens at {self.opens}")
-        if self.closes and now >= times.instant(self.closes):
+        if self.closes and now >= times.parse(self.closes):
             raise NotOpen(f"challenge: {self.challenge} closed at {self.closes}")
 
 
@@ -128,7 +128,7 @@ def hash_answers(paths: Iterable[str], rules: Normalization, salt: bytes, cost: 
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challenge]:
+def define(table: Table, challenge: str, body: ChallengeBody) -> Response[Challenge]:
     """Create a challenge (201), or replace it (200). Paths that players have found stay found.
 
     A request that equals the stored definition writes nothing. The salt of a challenge is kept, because only
@@ -139,7 +139,7 @@ def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challeng
     concurrent changes.
     """
     opens, closes = _parse_instant("opens", body.opens), _parse_instant("closes", body.closes)
-    if opens and closes and times.instant(opens) >= times.instant(closes):
+    if opens and closes and times.parse(opens) >= times.parse(closes):
         raise BadRequest("closes: must be after `opens`")
     new_salt = secrets.token_bytes(SALT_BYTES)
     digests: dict[tuple[Any, ...], frozenset[bytes]] = {}  # an attempt reuses those of the one before
@@ -169,11 +169,11 @@ def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challeng
             ranked=body.ranked,
         )
         if stored and stored == definition._replace(edition=stored.edition):
-            return Answer(_to_response(definition), status=200)
+            return Response(_to_response(definition), status=200)
         condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
         values = {":seen": edition} if "edition" in item else None
         if table.put(_to_item(definition), condition=condition, values=values):
-            return Answer(_to_response(definition), status=200 if item else 201)
+            return Response(_to_response(definition), status=200 if item else 201)
         table.back_off(attempt)
     raise Busy(f"Other requests are changing the challenge {challenge}. Please retry.")
 
@@ -181,7 +181,7 @@ def define(table: Table, challenge: str, body: ChallengeBody) -> Answer[Challeng
 def _parse_instant(field: str, text: str | None) -> str | None:
     """Return an instant in the format of responses. Raises BadRequest that names the field."""
     try:
-        return times.answer(times.instant(text)) if text is not None else None
+        return times.to_iso(times.parse(text)) if text is not None else None
     except ValueError as error:
         raise BadRequest(f"{field}: {error}") from None
 
@@ -237,7 +237,7 @@ def _from_item(item: Item) -> Definition:
         fields = [stored.get(name) for name in Definition._fields]
         definition = msgspec.convert(fields, Definition, builtin_types=[bytes])  # a text is not base64
         for instant in filter(None, (definition.opens, definition.closes)):
-            times.instant(instant)
+            times.parse(instant)
     except (msgspec.ValidationError, ValueError):
         logs.logger().warning("the definition of a challenge is damaged")
         message = f"challenge: the definition of {challenge} is damaged until an admin puts it again"

@@ -66,7 +66,7 @@ def list_leaders(
     is_ranked = definitions.describe(table, challenge).ranked
     player_ranking = challenge_ranking.build_ranking(challenge)
     cursor_scope = ("finders", challenge, str(query.place), query.around or "")
-    below, around = int(cursors.read(settings, cursor_scope, query.cursor) or 0), 0
+    below, around = int(cursors.decode(settings, cursor_scope, query.cursor) or 0), 0
     if query.around and not below:
         entry_key = ranking.entry_key(player_ranking.name, query.around)
         around = (table.get(entry_key) or {}).get("gsi1sk", 0)
@@ -82,7 +82,7 @@ def list_leaders(
         found, time = challenge_ranking.decode_merit(entry.merit)
         items.append(ChallengeLeader(rank=rank, player=entry.player, found=found, time=time))
     next_place = str(part.items[-1].entry.number) if part.has_more else ""
-    return ChallengeLeaders(items=items, cursor=cursors.write(settings, cursor_scope, next_place))
+    return ChallengeLeaders(items=items, cursor=cursors.encode(settings, cursor_scope, next_place))
 
 
 # -- live ----------------------------------------------------------------------------------------------

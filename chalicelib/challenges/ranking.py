@@ -31,4 +31,4 @@ def encode_score(found: int, latest: int) -> int:
 def decode_merit(merit: int) -> tuple[int, str]:
     """Return the number of paths, and the time of the last one to the second, of a player's merit."""
     found, left = divmod(int(SCALE.score(merit)), SECONDS)
-    return found, times.answer(datetime.fromtimestamp(EPOCH + SECONDS - 1 - left, UTC))
+    return found, times.to_iso(datetime.fromtimestamp(EPOCH + SECONDS - 1 - left, UTC))

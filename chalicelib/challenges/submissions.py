@@ -21,7 +21,7 @@ from decimal import Decimal
 from typing import Any
 
 from chalicelib import times
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.challenges import definitions, progress
 from chalicelib.challenges.definitions import Definition
 from chalicelib.challenges.schemas import SubmissionResult
@@ -47,7 +47,7 @@ def guesses_key(challenge: str, player: str) -> Key:
 # -- paths ---------------------------------------------------------------------------------------------
 
 
-def submit(table: Table, challenge: str, player: str, path: str, now: datetime) -> Answer[SubmissionResult]:
+def submit(table: Table, challenge: str, player: str, path: str, now: datetime) -> Response[SubmissionResult]:
     """Write a path that a player has found: 201, or 200 if the player had found it before.
 
     The definition is read strongly consistent. A submission that begins after an admin's change has returned
@@ -145,7 +145,7 @@ def _read_found(table: Table, progress_key: Key) -> int | None:
 
 def _build_result(
     table: Table, definition: Definition, player: str, path: str, status: int
-) -> Answer[SubmissionResult]:
+) -> Response[SubmissionResult]:
     """Read the number of paths that a player has found, and build the response.
 
     A damaged progress is recounted here too, because the update adds to any number, also to a fraction.
@@ -157,7 +157,7 @@ def _build_result(
     if found is None:
         progress.recount(table, definition.challenge, player)
         found = _read_found(table, progress_key)
-    return Answer(SubmissionResult(path=path, found=found or 0, limit=definition.limit), status=status)
+    return Response(SubmissionResult(path=path, found=found or 0, limit=definition.limit), status=status)
 
 
 # -- guesses -------------------------------------------------------------------------------------------

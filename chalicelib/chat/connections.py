@@ -28,7 +28,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from chalicelib import times
-from chalicelib.api.auth import derived
+from chalicelib.api.auth import derive_key
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -193,9 +193,9 @@ def digest_message(settings: Settings, text: str) -> bytes:
     secret the digest is random, and proves nothing.
     """
     try:
-        return hashlib.blake2b(text.encode(), digest_size=6, key=derived(settings, QUOTATIONS)).digest()
+        return hashlib.blake2b(text.encode(), digest_size=6, key=derive_key(settings, QUOTATIONS)).digest()
     except Exception as error:  # no secret, or SSM is unavailable: the message is delivered all the same
-        logs.failure("a message cannot be proved", error)
+        logs.log_error("a message cannot be proved", error)
         return os.urandom(6)
 
 
@@ -233,13 +233,9 @@ def list_all(table: Table) -> Iterator[Item]:
 
     Cost: 0.5 RCU for about 30 entries of the index, and 0.5 RCU for each connection.
     """
-    page = table.query(INDEX, (0, 10**11), index="gsi1", limit=100)
-    while page.items:
+    for page in table.query_pages(INDEX, (0, 10**11), index="gsi1", limit=100):
         found = table.get_many(Key(item["pk"], item["sk"]) for item in page.items)
         yield from (item for item in found.values() if item["state"] != "gone")
-        if page.next is None:
-            return
-        page = table.query(INDEX, (0, 10**11), index="gsi1", limit=100, start=page.next)
 
 
 def latest_end(born: int) -> int:
@@ -249,7 +245,7 @@ def latest_end(born: int) -> int:
 
 def time_in_state(item: Item, now: datetime) -> timedelta:
     """Return how long a connection has been in its state."""
-    return now - times.instant(item["since"])
+    return now - times.parse(item["since"])
 
 
 def profile(item: Item) -> Partner:

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError,
 
 from chalicelib.api import codec
 from chalicelib.chat import connections
-from chalicelib.dynamo.retries import back_off, code
+from chalicelib.dynamo.retries import back_off, error_code
 from chalicelib.dynamo.table import Table
 from chalicelib.telemetry import logs, metrics
 
@@ -107,10 +107,10 @@ class ConnectionGateway:
             except (EndpointConnectionError, ConnectTimeoutError) as error:  # the request was not sent
                 problem: Exception = error
             except ClientError as error:
-                if code(error) == "GoneException":
+                if error_code(error) == "GoneException":
                     return "gone"
                 problem = error
-                if code(error) not in THROTTLED:
+                if error_code(error) not in THROTTLED:
                     break
             except BotoCoreError as error:
                 problem = error
@@ -118,7 +118,7 @@ class ConnectionGateway:
             if number < tries - 1:
                 back_off(number + 1, self._pause)
         metrics.count(PostsFailed=1)
-        logs.failure("a post to a connection failed", problem)
+        logs.log_error("a post to a connection failed", problem)
         return "failed"
 
     def _client(self, endpoint: str) -> Any:

@@ -268,7 +268,7 @@ def send_status(frame: Frame) -> ConnectionIds:
     sent_state = ""
     while item and item["turn"] != sent_state:
         sent_state = item["turn"]
-        frame.reply(type="status", state=item["state"], since=times.answer(times.instant(item["since"])))
+        frame.reply(type="status", state=item["state"], since=times.to_iso(times.parse(item["since"])))
         item = connections.find(frame.table, frame.id)
         if item and item.get("untold") and "telling" not in item:  # new notices are sent after the status
             break
@@ -286,7 +286,7 @@ def relay_message(frame: Frame) -> ConnectionIds:
 
     Cost: one post. The first message of a pair costs 1 WCU and 1 RCU.
     """
-    text = {"type": "message", "text": frame.payload.text, "time": times.answer(frame.now)}
+    text = {"type": "message", "text": frame.payload.text, "time": times.to_iso(frame.now)}
     return _relay(frame, codec.encode(text))
 
 
@@ -413,7 +413,7 @@ def send_resume_token(frame: Frame) -> ConnectionIds:
     try:
         token = resume.create_token(frame.settings, frame.id, frame.now)
     except Exception as error:  # no secret, or SSM is unavailable
-        logs.failure("a resume token cannot be signed", error)
+        logs.log_error("a resume token cannot be signed", error)
         return frame.reject("slow_down")
     frame.reply(type="resume", token=token)
     frame.table.update(

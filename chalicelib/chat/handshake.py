@@ -23,9 +23,10 @@ def parse(event: Mapping[str, Any]) -> Handshake:
     Raises: ValueError, which names the parameter.
     """
     query = event.get("queryStringParameters") or {}
-    lobby = codec.normal(query.get("lobby", LOBBY), "lobby")
+    lobby = codec.normalize(query.get("lobby", LOBBY), "lobby")
     named = [
-        codec.normal(one, "interests").strip().casefold() for one in (query.get("interests") or "").split(",")
+        codec.normalize(one, "interests").strip().casefold()
+        for one in (query.get("interests") or "").split(",")
     ]
     interests = tuple(dict.fromkeys(one for one in named if one))
     if not NAME.fullmatch(lobby):

@@ -57,7 +57,7 @@ def join_pool(table: Table, item: Item, now: datetime) -> bool:
     Cost: 6 WCU, 2 of them for the index.
     """
     state_id = waiting_pool.new_state_id(connections.id_of(item), now)
-    item |= {"state": "waiting", "turn": state_id, "since": times.key(now)}
+    item |= {"state": "waiting", "turn": state_id, "since": times.to_sort_key(now)}
     entry = waiting_pool.build_entry(item["lobby"], state_id, connections.profile(item))
     put = {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
     return not table.transact([put, {"Put": {"Item": entry}}])
@@ -161,7 +161,12 @@ def build_change(
     removes: Sequence[str] = (),
 ) -> Action:
     """Build the update of one connection's state, on condition that its state id is still `was`."""
-    values: dict[str, Any] = {":was": was, ":state": state, ":turn": state_id, ":since": times.key(now)}
+    values: dict[str, Any] = {
+        ":was": was,
+        ":state": state,
+        ":turn": state_id,
+        ":since": times.to_sort_key(now),
+    }
     values |= {f":_{name}": value for name, value in sets.items()}
     parts = ["#state = :state", "turn = :turn", "since = :since"]
     parts += [f"#{name} = :_{name}" for name in sets]
@@ -235,4 +240,4 @@ def _former(me: Item) -> str:
 def _after(me: Item, state: str, state_id: str, now: datetime) -> Item:
     """Return a connection as it is after a change of state."""
     remaining = {name: value for name, value in me.items() if name not in OF_A_STATE}
-    return remaining | {"state": state, "turn": state_id, "since": times.key(now)}
+    return remaining | {"state": state, "turn": state_id, "since": times.to_sort_key(now)}

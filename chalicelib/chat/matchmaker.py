@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from chalicelib import times
 from chalicelib.chat import connections, matching, outbox, subscriptions, waiting_pool
 from chalicelib.chat.gateway import ConnectionGateway
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
@@ -73,7 +73,7 @@ def reconcile(
     for _ in range(ROUNDS):
         if not (unique := list(dict.fromkeys(ids))):
             return
-        ids = [id for concerned in at_once(reconcile_now, unique) for id in concerned]
+        ids = [id for concerned in map_concurrently(reconcile_now, unique) for id in concerned]
 
 
 def _reconcile_one(
@@ -116,7 +116,9 @@ def sweep(
     silent = [one for one in items if _is_silent(one, now)]
     dead = [
         one
-        for one, is_open in zip(silent, at_once(lambda one: _is_open(gateway, one, now), silent), strict=True)
+        for one, is_open in zip(
+            silent, map_concurrently(lambda one: _is_open(gateway, one, now), silent), strict=True
+        )
         if not is_open
     ]
     metrics.count(DeadPeers=len(dead))

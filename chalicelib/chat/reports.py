@@ -20,7 +20,7 @@ from typing import Any
 
 from chalicelib import times
 from chalicelib.api import cursors
-from chalicelib.api.auth import derived
+from chalicelib.api.auth import derive_key
 from chalicelib.chat import connections
 from chalicelib.chat.schemas import QuotedMessage, Report, ReportFrame, Reports, ReportsQuery
 from chalicelib.dynamo.items import Item, Key
@@ -45,7 +45,7 @@ def bucket_key(settings: Settings, address: str) -> Key:
     parsed = ipaddress.ip_address(address)
     size = 64 if parsed.version == 6 else 32
     network = ipaddress.ip_network(f"{parsed}/{size}", strict=False)
-    name = hashlib.blake2b(str(network).encode(), digest_size=12, key=derived(settings, ADDRESSES))
+    name = hashlib.blake2b(str(network).encode(), digest_size=12, key=derive_key(settings, ADDRESSES))
     return Key(f"REPORTER#{name.hexdigest()}", "BUCKET")
 
 
@@ -69,7 +69,7 @@ def build_put(
         }
         for one in frame.messages
     ]
-    item: Item = {"pk": PARTITION, "sk": f"{times.key(now)}#{me['turn']}", "lobby": me["lobby"]}
+    item: Item = {"pk": PARTITION, "sk": f"{times.to_sort_key(now)}#{me['turn']}", "lobby": me["lobby"]}
     item |= {
         "reason": frame.reason,
         "reporter": me["who"],
@@ -91,7 +91,7 @@ def count_report(table: Table, me: Item, address: str, now: datetime, settings: 
     try:
         key = bucket_key(settings, address)
     except Exception as error:
-        logs.failure("reports are not counted by address", error)
+        logs.log_error("reports are not counted by address", error)
         return True
     time = times.milliseconds(now)
     full = time + (AT_ONCE - 1) * INTERVAL
@@ -133,7 +133,7 @@ def list_reports(table: Table, query: ReportsQuery, settings: Settings, now: dat
     Raises: BadCursor.
     """
     scope = ("chat/reports",)
-    after = cursors.read(settings, scope, query.cursor)
+    after = cursors.decode(settings, scope, query.cursor)
     found = table.query(
         PARTITION,
         limit=query.limit,
@@ -141,12 +141,14 @@ def list_reports(table: Table, query: ReportsQuery, settings: Settings, now: dat
         newest_first=True,
     )
     items = [_report(item) for item in found.items if item["ttl"] > times.epoch(now)]
-    return Reports(items=items, cursor=cursors.write(settings, scope, found.next["sk"] if found.next else ""))
+    return Reports(
+        items=items, cursor=cursors.encode(settings, scope, found.next["sk"] if found.next else "")
+    )
 
 
 def _report(item: Item) -> Report:
     return Report(
-        time=times.answer(times.instant(item["sk"].partition("#")[0])),
+        time=times.to_iso(times.parse(item["sk"].partition("#")[0])),
         lobby=item["lobby"],
         reason=item["reason"],
         reporter=item["reporter"],

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from chalicelib import times
-from chalicelib.api.auth import derived
+from chalicelib.api.auth import derive_key
 from chalicelib.chat import connections, matching, waiting_pool
 from chalicelib.chat.connections import Handshake
 from chalicelib.dynamo.items import Item
@@ -42,7 +42,7 @@ def create_token(settings: Settings, id: str, now: datetime) -> str:
     import jwt
 
     claims = {"c": id, "until": times.epoch(now + connections.LONGEST + settings.chat_resume)}
-    return jwt.encode(claims, derived(settings, PURPOSE), algorithm="HS256")
+    return jwt.encode(claims, derive_key(settings, PURPOSE), algorithm="HS256")
 
 
 def read_token(settings: Settings, text: str, now: datetime) -> str:
@@ -52,7 +52,7 @@ def read_token(settings: Settings, text: str, now: datetime) -> str:
     if len(text) > LONGEST:
         return ""
     try:
-        claims = jwt.decode(text, derived(settings, PURPOSE), algorithms=["HS256"])
+        claims = jwt.decode(text, derive_key(settings, PURPOSE), algorithms=["HS256"])
         return str(claims["c"]) if times.epoch(now) <= claims["until"] else ""
     except Exception:  # a malformed token, or no secret
         return ""
@@ -107,7 +107,7 @@ def _take_pair(before: Item, new: Item, now: datetime) -> Takeover | None:
     pair = matching.new_pair_id()
     notice = "" if before["state"] == "matched" else matching.CONNECTED
     mine = matching.as_partner(connections.profile(new), connections.id_of(new))
-    item = new | {"state": "matched", "turn": pair, "since": times.key(now), "partner": partner}
+    item = new | {"state": "matched", "turn": pair, "since": times.to_sort_key(now), "partner": partner}
     item["untold"] = [matching.CONNECTED]
     return item, [
         _build_leave(before, now),
@@ -120,10 +120,10 @@ def _take_alone(before: Item, new: Item, now: datetime) -> Takeover:
     """Build the takeover of an idle or waiting connection. One that waited keeps its position in the pool."""
     state = before.get("was", "waiting") if before["state"] == "gone" else before["state"]
     is_waiting = before["state"] == "waiting"
-    since = times.instant(before["since"]) if is_waiting else now
+    since = times.parse(before["since"]) if is_waiting else now
     state_id = waiting_pool.new_state_id(connections.id_of(new), since)
     item = new | {"state": "idle" if state == "idle" else "waiting", "turn": state_id}
-    item |= {"since": times.key(since)}
+    item |= {"since": times.to_sort_key(since)}
     actions = [_build_leave(before, now), _build_put(item)]
     if is_waiting and "kept" not in before:
         actions.append({"Delete": {"Key": waiting_pool.entry_key(before["lobby"], before["turn"])._asdict()}})

@@ -31,7 +31,7 @@ from chalicelib.api import codec
 from chalicelib.api.schemas import STORED
 from chalicelib.chat import connections
 from chalicelib.chat.gateway import ConnectionGateway
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
@@ -230,7 +230,7 @@ def push(
                         _push_topic(table, gateway, sources, topic, head, is_late, now, deadline)
                 except Exception as error:
                     metrics.count(PushesDropped=head.get("listeners", 1))
-                    logs.failure("a topic was not pushed", error)
+                    logs.log_error("a topic was not pushed", error)
     finally:
         metrics.publish("chat")  # the middleware would publish them as those of counting
 
@@ -322,14 +322,13 @@ def _post_to_listeners(
         first = times.milliseconds(now) % max(1, len(page.items))
         listeners = page.items[first:] + page.items[:first]
         post = partial(_post_to_listener, gateway, topic, value, usual, deadline)
-        for listener, outcome in zip(listeners, at_once(post, listeners, "push"), strict=True):
+        for listener, outcome in zip(listeners, map_concurrently(post, listeners, "push"), strict=True):
             if outcome == "gone":
                 table.delete(Key(listener["pk"], listener["sk"]))
             elif outcome == "dropped":
                 metrics.count(PushesDropped=1)
             count += outcome != "gone"
-        if (start := page.next) is None:
-            return count
+    return count
 
 
 def _post_to_listener(

@@ -37,7 +37,7 @@ def new_state_id(id: str, now: datetime) -> str:
     It has a random part, because a handler may change the state of a connection several times at its one
     `now`.
     """
-    return f"{times.key(now)}#{id}#{os.urandom(3).hex()}"
+    return f"{times.to_sort_key(now)}#{id}#{os.urandom(3).hex()}"
 
 
 def id_of(entry: Item) -> str:
@@ -141,4 +141,4 @@ def _accepts_anyone(item: Item, state_id: str, now: datetime, settings: Settings
 
 
 def _waited(state_id: str, now: datetime) -> float:
-    return (now - times.instant(state_id.partition("#")[0])).total_seconds()
+    return (now - times.parse(state_id.partition("#")[0])).total_seconds()

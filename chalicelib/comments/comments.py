@@ -26,7 +26,7 @@ from msgspec import UNSET
 from chalicelib import times, ulids
 from chalicelib.aggregates.sums import Amount, Constant
 from chalicelib.api.auth import Caller
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.api.schemas import STORED
 from chalicelib.comments import languages
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch
@@ -91,7 +91,7 @@ def is_hidden(item: Item) -> bool:
 
 def post(
     table: Table, product: str, body: CommentBody, caller: Caller, idempotency_key: str | None, now: datetime
-) -> Answer[Comment]:
+) -> Response[Comment]:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
     Cost: 4 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for the index.
@@ -123,7 +123,7 @@ def patch(
     caller: Caller,
     if_match: str | None,
     now: datetime,
-) -> Answer[Comment]:
+) -> Response[Comment]:
     """Change a comment's rating, language or text as its author, or hide or show it as an admin.
 
     No change is lost. A change that conflicts with another one is computed again from the newer comment. A
@@ -254,7 +254,7 @@ def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) 
     after |= comment_key(product, id_of(item), hidden=hides)._asdict()
     after |= counted_attributes(product, after["language"], after["rating"])
     if edits:
-        after["edited"] = times.key(now)
+        after["edited"] = times.to_sort_key(now)
     if hides:
         del after["gsi2pk"]
     return after
@@ -348,7 +348,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def find(table: Table, product: str, id: str, caller: Caller) -> Answer[Comment]:
+def find(table: Table, product: str, id: str, caller: Caller) -> Response[Comment]:
     """Return one comment with its ETag. Only its author and admins may see a hidden comment.
 
     Cost: 0.5 RCU per 4 KB. With a token, twice as much for a hidden comment, and 5 RCU for an absent one.
@@ -380,7 +380,7 @@ def _read_both_keys(table: Table, product: str, id: str) -> Item | None:
     Cost: 2 RCU for each.
     """
     keys = [comment_key(product, id, hidden=hidden) for hidden in (False, True)]
-    return next(iter(table.get_together(keys).values()), None)
+    return next(iter(table.get_snapshot(keys).values()), None)
 
 
 def require_visible(item: Item | None, product: str, id: str, caller: Caller) -> Item:
@@ -393,9 +393,9 @@ def require_visible(item: Item | None, product: str, id: str, caller: Caller) ->
     return item
 
 
-def respond(item: Item) -> Answer[Comment]:
+def respond(item: Item) -> Response[Comment]:
     """Build the response with a comment and its ETag."""
-    return Answer(to_comment(item), headers={"ETag": etag(item)})
+    return Response(to_comment(item), headers={"ETag": etag(item)})
 
 
 def to_comment(item: Item) -> Comment:
@@ -406,8 +406,8 @@ def to_comment(item: Item) -> Comment:
         rating=item["rating"],
         language=item["language"],
         text=item["text"],
-        created=times.answer(ulids.made(id_of(item))),
-        edited=times.answer(times.instant(item["edited"])) if "edited" in item else None,
+        created=times.to_iso(ulids.created_at(id_of(item))),
+        edited=times.to_iso(times.parse(item["edited"])) if "edited" in item else None,
         hidden=is_hidden(item),
     )
 

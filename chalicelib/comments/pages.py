@@ -29,7 +29,7 @@ from chalicelib.comments.comments import (
 )
 from chalicelib.comments.planner import Decision
 from chalicelib.comments.schemas import Comment, Comments, CommentsQuery, HiddenQuery, Plan
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Forbidden
@@ -80,7 +80,7 @@ def list_comments(
     if query.explain and not caller.admin:
         raise Forbidden("explain: only an admin may see the plan. Send an admin's token.")
     cursor_scope = ("comments", product, ",".join(map(str, sorted(ratings))), language)
-    after = cursors.read(settings, cursor_scope, query.cursor)
+    after = cursors.decode(settings, cursor_scope, query.cursor)
     cost = ReadCost()
     decision = _decide(table, product, ratings, language, query.limit + 1, cost)
     found, last_read = _read(table, product, decision, ratings, language, query.limit + 1, after, cost)
@@ -88,7 +88,7 @@ def list_comments(
     position = id_of(items[-1]) if len(found) > query.limit else last_read
     return Comments(
         items=_to_comments(items),
-        cursor=cursors.write(settings, cursor_scope, position),
+        cursor=cursors.encode(settings, cursor_scope, position),
         plan=_plan(decision, cost) if query.explain else UNSET,
     )
 
@@ -100,11 +100,11 @@ def list_hidden(table: Table, product: str, query: HiddenQuery, settings: Settin
     Raises: BadCursor.
     """
     cursor_scope = ("hidden", product)
-    after = cursors.read(settings, cursor_scope, query.cursor)
+    after = cursors.decode(settings, cursor_scope, query.cursor)
     pk = statistics_key(product).pk
     page = table.query(pk, _bounds(after, HIDDEN), limit=query.limit, newest_first=True)
     position = id_of(page.items[-1]) if page.next else ""
-    return Comments(items=_to_comments(page.items), cursor=cursors.write(settings, cursor_scope, position))
+    return Comments(items=_to_comments(page.items), cursor=cursors.encode(settings, cursor_scope, position))
 
 
 def _decide(
@@ -203,7 +203,7 @@ def _fill(table: Table, sub_queries: Sequence[SubQuery], missing: int, cost: Rea
         )
         for sub_query in sub_queries
     ]
-    for sub_query, page in zip(sub_queries, at_once(lambda query: query(), queries), strict=True):
+    for sub_query, page in zip(sub_queries, map_concurrently(lambda query: query(), queries), strict=True):
         sub_query.items.extend(cost.add(page))
         sub_query.more, sub_query.size = page.next is not None, 2 * sub_query.size
         if page.items:

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib import ulids
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
+from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier, described
 from chalicelib.comments import languages
 
 LONGEST = 5_000  # characters of a text
@@ -39,7 +39,10 @@ Text = Annotated[
         description="Up to 5,000 characters, or an empty text. Line ends and tabs are the only control "
         "characters. It is stored in NFC, with line feeds as line ends and without white space around it",
         max_length=LONGEST,
-        pattern=r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)",
+        pattern=described(
+            r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)",
+            "must be text without control characters other than line ends and tabs",
+        ),
         examples=["Fits well."],
     ),
 ]

@@ -1,1 +1,1 @@
-"""dynamo."""
+"""The table: reads and writes with retries, item types, and consumed capacity."""

@@ -1,8 +1,9 @@
-"""Adds up the capacity units that DynamoDB reports for one request, in a stage that shows them.
+"""The capacity units that one request consumes, as DynamoDB reports them.
 
-Off unless HUBBUB_CAPACITY is on: then every call of the table asks for its consumed capacity, which costs
-nothing but bytes, and each answer says in X-Consumed-Capacity what it took. A write whose condition was false
-is billed, and reported by nobody: it is missing here.
+With HUBBUB_CAPACITY=on, every call of the table requests its consumed capacity, which is free, and each
+response has the sum in X-Consumed-Capacity. The default is off.
+
+A write with a false condition is missing from the sum: DynamoDB bills it but does not report it.
 """
 
 from collections.abc import Iterator
@@ -17,21 +18,21 @@ WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWrit
 
 
 class Units:
-    """Read and write units; several threads may add to them."""
+    """Read and write units. Several threads may add to them."""
 
     def __init__(self) -> None:
         self.read = 0.0
         self.write = 0.0
-        self._adding = Lock()
+        self._lock = Lock()
 
     def add(self, units: float, *, is_read: bool) -> None:
         """Add the units of one call."""
-        with self._adding:
+        with self._lock:
             self.read += units if is_read else 0
             self.write += 0 if is_read else units
 
     def __str__(self) -> str:
-        """Write them as a dictionary of RFC 8941.
+        """Return the units as a dictionary of RFC 8941.
 
         >>> str(Units())
         'read=0, write=0'
@@ -43,8 +44,8 @@ _units: ContextVar[Units | None] = ContextVar("units", default=None)
 
 
 @contextmanager
-def counted() -> Iterator[Units]:
-    """Count what is consumed meanwhile, in this thread and in those that `threads` begins from it."""
+def count_units() -> Iterator[Units]:
+    """Count the units consumed in this block, also in the threads that `concurrency` uses for it."""
     units = Units()
     token = _units.set(units)
     try:
@@ -54,12 +55,14 @@ def counted() -> Iterator[Units]:
 
 
 def watch(client: Any) -> None:
-    """Ask DynamoDB for what each call of a client consumes, and add it up; again is no harm."""
-    client.meta.events.register("provide-client-params.dynamodb", _ask, unique_id="hubbub-ask")
-    client.meta.events.register("after-call.dynamodb", _add, unique_id="hubbub-add")
+    """Request and count the consumed capacity of each call of a client. Idempotent."""
+    client.meta.events.register(
+        "provide-client-params.dynamodb", _request, unique_id="hubbub-request-capacity"
+    )
+    client.meta.events.register("after-call.dynamodb", _add, unique_id="hubbub-add-capacity")
 
 
-def _ask(params: dict[str, Any], model: Any, **_: Any) -> None:
+def _request(params: dict[str, Any], model: Any, **_: Any) -> None:
     if model.name in READS | WRITES:
         params.setdefault("ReturnConsumedCapacity", "TOTAL")
 

@@ -1,22 +1,22 @@
-"""Retries of calls to AWS: which errors are retried, how, and for how long in all.
+"""Retries of calls to AWS: the errors that are retried, the pauses, and the limit of the time that is lost.
 
-This is the only retry policy. The SDK's own retries are switched off, for two layers multiply.
+This is the only retry policy. The SDK's own retries are off, because two layers of retries multiply.
 
-| error | it means | retried |
+| error | meaning | retried |
 |---|---|---|
-| ConditionalCheckFailed | a condition is false | no, the caller reads it |
-| TransactionConflict, TransactionInProgress | another transaction holds an item | yes |
+| ConditionalCheckFailed | a condition is false | no, the caller handles it |
+| TransactionConflict, TransactionInProgress | another transaction uses an item | yes |
 | a throttle | nothing was done | yes |
 | no connection | nothing was sent | yes |
-| a read time-out, a closed connection, HTTP 5xx | it may have been done, or not | if a repeat does no harm |
+| a read time-out, a closed connection, HTTP 5xx | the call may have been applied | if it is idempotent |
 | ValidationException | the request is invalid | no: `Rejected` |
 
-Between two attempts lies a pause with full jitter (Marc Brooker, "Exponential Backoff And Jitter", AWS
-Architecture Blog, 2015). A `Budget` bounds what failed attempts and pauses take together: 3 seconds for a
-request, with all its calls. An attempt begins only if it fits into the budget even when it is a slow one, so
-the bound holds when the table stops answering. When the budget is used up the call raises `Busy` (503).
+Between two attempts is a pause with full jitter (Marc Brooker, "Exponential Backoff And Jitter", AWS
+Architecture Blog, 2015). A `Budget` bounds the sum of failed attempts and pauses: 3 seconds for a request,
+with all its calls. An attempt begins only if the budget covers the slowest possible attempt, so the bound
+holds when the table stops responding. When the budget is used up, the call raises `Busy` (503).
 
-The budget counts failures, not time: a request that is slow because it has much to do loses nothing.
+The budget counts failures, not time. A request that is slow because it does much loses nothing.
 """
 
 import random
@@ -40,14 +40,14 @@ from chalicelib.telemetry import metrics
 
 T = TypeVar("T")
 
-CONNECT_TIMEOUT, READ_TIMEOUT = 0.4, 1.0  # seconds, of an SDK client on AWS; DynamoDB answers in 10 ms
-SLOWEST = CONNECT_TIMEOUT + READ_TIMEOUT  # seconds that one attempt takes at most
-REQUEST = 3.0  # seconds that an HTTP request or a frame may lose
+CONNECT_TIMEOUT, READ_TIMEOUT = 0.4, 1.0  # seconds, of an SDK client on AWS; DynamoDB responds in 10 ms
+SLOWEST = CONNECT_TIMEOUT + READ_TIMEOUT  # seconds: the longest attempt
+REQUEST = 3.0  # seconds that an HTTP request or a WebSocket frame may lose
 EVENT = 20.0  # seconds that a batch of the stream or the queue, or a sweep, may lose
-EACH = 10.0  # seconds that one call may lose outside of these: of a command
+EACH = 10.0  # seconds that one call outside of an event may lose, such as a call of a command
 LONGEST_PAUSE = 1.0
 
-# By the class of Chalice's event.
+# By the class name of Chalice's event.
 BUDGETS = {
     "Request": REQUEST,
     "WebsocketEvent": REQUEST,
@@ -56,7 +56,7 @@ BUDGETS = {
     "CloudWatchEvent": EVENT,
 }
 
-PASSING = frozenset(
+TRANSIENT = frozenset(
     {
         "TransactionConflict",
         "TransactionConflictException",
@@ -72,24 +72,24 @@ PASSING = frozenset(
 )
 NOT_SENT = (ConnectTimeoutError, EndpointConnectionError)
 
-# What a query hears on a table of before its index, and until the index has every item.
+# Messages of a query on an index that does not exist yet, or that is not complete yet.
 NO_INDEX = ("does not have the specified index", "backfilling global secondary index")
 
 
 class Budget:
-    """Seconds that failed attempts and pauses may take; threads of one request share it."""
+    """The seconds that failed attempts and pauses may take. The threads of one request share it."""
 
     def __init__(self, seconds: float) -> None:
         self._left = seconds
         self._lock = Lock()
 
     def spend(self, seconds: float) -> None:
-        """Take what an attempt or a pause took."""
+        """Subtract the duration of an attempt or a pause."""
         with self._lock:
             self._left -= seconds
 
     def allows(self, pause: float = 0.0) -> bool:
-        """Return whether an attempt after this pause fits, however slow it is."""
+        """Return whether the slowest attempt after this pause fits."""
         return pause + SLOWEST <= self._left
 
 
@@ -98,7 +98,7 @@ _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 @contextmanager
 def budget(seconds: float) -> Iterator[None]:
-    """Bound what all calls in this block lose together, in this thread and those of `threads`."""
+    """Give all calls in this block one budget, also those in the threads of `concurrency`."""
     token = _budget.set(Budget(seconds))
     try:
         yield
@@ -106,66 +106,69 @@ def budget(seconds: float) -> Iterator[None]:
         _budget.reset(token)
 
 
-def around(event: Any, handle: Callable[[Any], Any]) -> Any:
-    """Handle an event within the budget of its kind: a middleware of every handler."""
+def apply_budget(event: Any, handle: Callable[[Any], Any]) -> Any:
+    """Handle an event within the budget of its kind. Chalice calls this middleware around every handler."""
     with budget(BUDGETS.get(type(event).__name__, EVENT)):
         return handle(event)
 
 
 class Retries:
-    """The attempts of one call, or of a batch that is sent again for what DynamoDB left undone."""
+    """The attempts of one call, or of a batch whose unprocessed part is sent again."""
 
     def __init__(self, pause: Callable[[float], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._pause = pause
         self._clock = clock
         self._budget = _budget.get() or Budget(EACH)
         self._pauses = 0
-        self._took = 0.0  # by the attempt that succeeded last
+        self._took = 0.0  # seconds of the last successful attempt
 
     def run(self, call: Callable[[], T], *, repeatable: bool = True) -> T:
-        """Call until it succeeds, or fails for good.
+        """Call until the call succeeds or fails permanently.
 
-        `repeatable`: doing it twice does no harm. Otherwise it is not repeated once it may have been done.
+        `repeatable`: the call is idempotent. Any other call is not repeated once it may have been applied.
 
-        Raises: Busy, Rejected; ClientError for a false condition and for anything else.
+        Raises: Busy, Rejected; ClientError for a false condition and for every other error.
         """
         if not self._budget.allows():
-            raise Busy("The table is busy: try again in a moment.")
+            raise Busy("The table is busy. Please retry.")
         while True:
             began = self._clock()
             try:
-                answer = call()
+                result = call()
                 self._took = self._clock() - began
-                return answer
+                return result
             except (HTTPClientError, ConnectionError) as error:
                 self._budget.spend(self._clock() - began)
                 metrics.count(Unreachable=1)
-                if not (repeatable or isinstance(error, NOT_SENT)) or not self.wait():
-                    raise Busy("The table cannot be reached: try again in a moment.") from error
+                if not (repeatable or isinstance(error, NOT_SENT)) or not self._wait():
+                    raise Busy("The table cannot be reached. Please retry.") from error
             except ClientError as error:
                 self._budget.spend(self._clock() - began)
-                codes = {code(error), *reasons(error)} - {"None", "TransactionCanceledException"}
+                codes = {error_code(error), *cancellation_reasons(error)} - {
+                    "None",
+                    "TransactionCanceledException",
+                }
                 if any(one.startswith("ConditionalCheckFailed") for one in codes):
                     raise
                 if codes & {"ValidationError", "ValidationException"}:
                     if any(words in _message(error) for words in NO_INDEX):
-                        raise Busy("The table's index is being made: try again later.") from error
+                        raise Busy("The table's index is being built. Please retry later.") from error
                     raise Rejected(_message(error)) from error
-                is_unsure = _status(error) >= 500 or "InternalServerError" in codes
-                if not is_unsure and (not codes or codes - PASSING):
+                may_be_applied = _status(error) >= 500 or "InternalServerError" in codes
+                if not may_be_applied and (not codes or codes - TRANSIENT):
                     raise
                 is_conflict = any(one.startswith("Transaction") for one in codes)
-                kind = "Unreachable" if is_unsure else "Conflicts" if is_conflict else "Throttles"
+                kind = "Unreachable" if may_be_applied else "Conflicts" if is_conflict else "Throttles"
                 metrics.count(**{kind: 1})
-                if (is_unsure and not repeatable) or not self.wait():
-                    raise Busy("The table is busy: try again in a moment.") from error
+                if (may_be_applied and not repeatable) or not self._wait():
+                    raise Busy("The table is busy. Please retry.") from error
 
-    def undone(self) -> bool:
-        """Wait, like `wait`, after an answer that has left a part of a batch undone."""
+    def wait_for_unprocessed(self) -> bool:
+        """Pause after a response that has left a part of a batch unprocessed; False if no attempt fits."""
         self._budget.spend(self._took)
-        return self.wait()
+        return self._wait()
 
-    def wait(self) -> bool:
+    def _wait(self) -> bool:
         """Pause before the next attempt; return False, without a pause, if none fits into the budget."""
         pause = jitter(self._pauses)
         if not self._budget.allows(pause):
@@ -176,35 +179,35 @@ class Retries:
         return True
 
 
-def attempt(call: Callable[[], T], pause: Callable[[float], None]) -> T:
-    """Call with retries; the call does no harm when it is repeated. Raises as `Retries.run` does."""
+def retry(call: Callable[[], T], pause: Callable[[float], None]) -> T:
+    """Make an idempotent call with retries. Raises as `Retries.run` does."""
     return Retries(pause).run(call)
 
 
 def back_off(number: int, pause: Callable[[float], None]) -> None:
-    """Pause after the attempt of this number, from 0."""
+    """Pause after the attempt of this number, counted from 0."""
     pause(jitter(number))
 
 
 def jitter(number: int) -> float:
-    """Return the seconds to pause after the attempt of this number, from 0."""
+    """Return the seconds to pause after the attempt of this number, counted from 0."""
     return random.uniform(0, min(LONGEST_PAUSE, 0.025 * 2 ** min(number, 16)))  # noqa: S311 (no secret)
 
 
-def is_refused(error: ClientError) -> bool:
-    """Tell whether a write was refused for its condition alone."""
-    return code(error) == "ConditionalCheckFailedException"
+def is_condition_failed(error: ClientError) -> bool:
+    """Return whether a write failed only because its condition was false."""
+    return error_code(error) == "ConditionalCheckFailedException"
 
 
-def code(error: ClientError) -> str:
-    """Read an error's code."""
+def error_code(error: ClientError) -> str:
+    """Return the code of an error, or an empty text."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def reasons(error: ClientError) -> list[str]:
-    """Read why a transaction was cancelled, action by action."""
-    found: Any = error.response.get("CancellationReasons", [])
-    return [str(reason.get("Code", "None")) for reason in found]
+def cancellation_reasons(error: ClientError) -> list[str]:
+    """Return the code of each action of a cancelled transaction; "None" for an action without an error."""
+    reasons: Any = error.response.get("CancellationReasons", [])
+    return [str(reason.get("Code", "None")) for reason in reasons]
 
 
 def _message(error: ClientError) -> str:

@@ -1,17 +1,18 @@
-"""The one place that talks to DynamoDB.
+"""The client of the DynamoDB table. Only this module reads and writes it for the features.
 
-Items are plain dicts of str, int, Decimal, bytes, bool, None, lists, dicts and sets. A false condition is
-an answer (False, or the places of the actions that were refused). A conflict, a throttle or a lost connection
-is retried within the request's budget (attempts.py), and is `Busy` after that. A write that DynamoDB calls
-invalid is `Rejected`. Nothing else is caught. Costs are in WCU and RCU per KB or 4 KB begun, as AWS publishes
-them.
+Items are plain dicts of str, int, Decimal, bytes, bool, None, lists, dicts and sets. A false condition is a
+result (False, None, or the indexes of the failed actions) and not an error. Conflicts, throttles and lost
+connections are retried within the request's budget (retries.py), and raise `Busy` after that. A write that
+DynamoDB calls invalid raises `Rejected`. Other errors are not caught.
 
-Which writes are repeated when an answer is lost (a time-out, a closed connection, a 500):
+Costs are in WCU per KB and RCU per 4 KB, rounded up, as AWS publishes them.
 
-| write | repeated | because |
+Writes that are repeated when their response is lost (a time-out, a closed connection, a 500):
+
+| write | repeated | reason |
 |---|---|---|
 | `put`, `delete`, `batch_put` | yes | the same write again leaves the same item |
-| `transact` | yes | all attempts carry one ClientRequestToken: DynamoDB applies it once in 10 minutes |
+| `transact` | yes | all attempts have one ClientRequestToken, and DynamoDB applies it once in 10 minutes |
 | `update` | only with `idempotent=True` | an `ADD` or `SET n = n + 1` would be applied twice |
 """
 
@@ -26,8 +27,15 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from chalicelib.dynamo import capacity
-from chalicelib.dynamo.items import Item, Key, groups, pack, unpack
-from chalicelib.dynamo.retries import CONNECT_TIMEOUT, READ_TIMEOUT, Retries, back_off, is_refused, reasons
+from chalicelib.dynamo.items import Item, Key, chunks, pack, unpack
+from chalicelib.dynamo.retries import (
+    CONNECT_TIMEOUT,
+    READ_TIMEOUT,
+    Retries,
+    back_off,
+    cancellation_reasons,
+    is_condition_failed,
+)
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings, current
 
@@ -41,7 +49,7 @@ BATCH_WRITE, BATCH_GET = 25, 100
 
 
 class Page(NamedTuple):
-    """Some items of a query in order, where the next ones begin (None: there are none), and its RCU."""
+    """Items of a query in order, the key before the next page (None: it is the last), and the RCU."""
 
     items: list[Item]
     next: Item | None
@@ -64,26 +72,35 @@ class Table:
         self._clock = clock
 
     def get(self, key: Key, *, consistent: bool = False) -> Item | None:
-        """Read one item, or None. Costs 0.5 RCU per 4 KB, strongly consistent 1."""
-        asked: Any = {"TableName": self.name, "Key": pack(key._asdict()), "ConsistentRead": consistent}
-        answer = self._try(lambda: self.client.get_item(**asked))
-        return unpack(answer["Item"]) if "Item" in answer else None
+        """Read one item, or None.
+
+        Cost: 0.5 RCU per 4 KB; 1 RCU if strongly consistent.
+        """
+        request: Any = {"TableName": self.name, "Key": pack(key._asdict()), "ConsistentRead": consistent}
+        response = self._try(lambda: self.client.get_item(**request))
+        return unpack(response["Item"]) if "Item" in response else None
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = False) -> dict[Key, Item]:
-        """Read the items that exist among many keys. Costs 0.5 RCU per 4 KB and key, consistent 1."""
+        """Read the existing items of many keys.
+
+        Cost: 0.5 RCU per 4 KB and key; 1 RCU if strongly consistent.
+        """
         found: dict[Key, Item] = {}
-        for some in groups(dict.fromkeys(keys), BATCH_GET):
-            asked: Any = {"Keys": [pack(k._asdict()) for k in some], "ConsistentRead": consistent}
-            for answer in self._until_done("UnprocessedKeys", self.client.batch_get_item, asked):
-                items = map(unpack, answer["Responses"].get(self.name, []))
+        for chunk in chunks(dict.fromkeys(keys), BATCH_GET):
+            batch: Any = {"Keys": [pack(k._asdict()) for k in chunk], "ConsistentRead": consistent}
+            for response in self._batches("UnprocessedKeys", self.client.batch_get_item, batch):
+                items = map(unpack, response["Responses"].get(self.name, []))
                 found |= {Key(item["pk"], item["sk"]): item for item in items}
         return found
 
-    def get_together(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        """Read up to 100 items as they were at one moment, those that exist. Costs 2 RCU per 4 KB and key."""
+    def get_snapshot(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """Read the existing items of up to 100 keys as they were at one moment, in a transaction.
+
+        Cost: 2 RCU per 4 KB and key.
+        """
         gets: Any = [{"Get": {"TableName": self.name, "Key": pack(key._asdict())}} for key in keys]
-        answer = self._try(lambda: self.client.transact_get_items(TransactItems=gets))
-        items = (unpack(found["Item"]) for found in answer["Responses"] if found.get("Item"))
+        response = self._try(lambda: self.client.transact_get_items(TransactItems=gets))
+        items = (unpack(found["Item"]) for found in response["Responses"] if found.get("Item"))
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def query(
@@ -97,11 +114,12 @@ class Table:
         newest_first: bool = False,
         consistent: bool = False,
     ) -> Page:
-        """Read one page of a partition in sort-key order, both bounds of `sk` included.
+        """Read one page of a partition in sort-key order; both bounds of `sk` are included.
 
-        Follows DynamoDB's own 1 MB pages until `limit` items are there or the partition ends. `start` is
-        a key that the answer comes strictly after. Costs 0.5 RCU per 4 KB of what is read, all items of
-        the answer together; strongly consistent 1.
+        Follows DynamoDB's own 1 MB pages until `limit` items are read or the partition ends. The page begins
+        strictly after the key `start`.
+
+        Cost: 0.5 RCU per 4 KB of all items together; 1 RCU if strongly consistent.
         """
         names = {"#pk": f"{index}pk"} | ({"#sk": "gsi1sk" if index == "gsi1" else "sk"} if sk else {})
         values = {":pk": pk, ":low": sk[0], ":high": sk[1]} if sk else {":pk": pk}
@@ -122,20 +140,43 @@ class Table:
             if start:
                 request["ExclusiveStartKey"] = pack(start)
             request["Limit"] = limit - len(items)
-            answer = self._try(lambda: self.client.query(**request))
-            items += map(unpack, answer["Items"])
-            units += answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
-            start = unpack(answer["LastEvaluatedKey"]) if "LastEvaluatedKey" in answer else None
+            response = self._try(lambda: self.client.query(**request))
+            items += map(unpack, response["Items"])
+            units += response.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
+            start = unpack(response["LastEvaluatedKey"]) if "LastEvaluatedKey" in response else None
             if start is None or len(items) >= limit:
                 return Page(items, start, units)
 
-    def put(self, item: Item, *, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
-        """Write one item; False when the condition is false. Costs 1 WCU per KB, also when it is false.
+    def query_pages(
+        self,
+        pk: str,
+        sk: tuple[Any, Any] | None = None,
+        *,
+        index: str = "",
+        limit: int = 100,
+        consistent: bool = False,
+    ) -> Iterator[Page]:
+        """Yield all pages of a partition, each of up to `limit` items; each is read when it is needed.
 
-        A retry after a lost answer may find its own write: treat False as "it is there", not "I failed".
+        Cost: that of `query` for each page.
+        """
+        start: Item | None = None
+        while True:
+            page = self.query(pk, sk, index=index, limit=limit, start=start, consistent=consistent)
+            yield page
+            if (start := page.next) is None:
+                return
+
+    def put(self, item: Item, *, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
+        """Write one item; return False when the condition is false.
+
+        A retry after a lost response may find its own write, so False means that the item exists, not that
+        this write failed.
+
+        Cost: 1 WCU per KB, also when the condition is false.
         """
         request = self._request({"Item": item}, condition, values)
-        return self._unless_refused(lambda: self.client.put_item(**request)) is not None
+        return self._unless_condition_fails(lambda: self.client.put_item(**request)) is not None
 
     def update(
         self,
@@ -147,17 +188,18 @@ class Table:
         values: Mapping[str, Any] | None = None,
         idempotent: bool = False,
     ) -> Item | None:
-        """Change one item, or make it; answer it as it is now, or None when the condition is false.
+        """Update or create one item; return the new item, or None when the condition is false.
 
-        `idempotent`: the same update again does no harm, and its caller can bear None for an update that was
-        applied. Any other update is not repeated after a lost answer, and raises Busy.
+        `idempotent`: a repeated update has no effect, and the caller accepts None for an update that was
+        applied. Any other update is not repeated after a lost response, and raises Busy.
 
-        Costs 1 WCU per KB of the larger of what it was and is.
+        Cost: 1 WCU per KB of the larger one of the old and the new item.
         """
         request = self._request({"Key": key._asdict()}, condition, values, names)
         request |= {"UpdateExpression": expression, "ReturnValues": "ALL_NEW"}
-        answer = self._unless_refused(lambda: self.client.update_item(**request), repeatable=idempotent)
-        return None if answer is None else unpack(answer.get("Attributes", {}))
+        call = partial(self.client.update_item, **request)
+        response = self._unless_condition_fails(call, repeatable=idempotent)
+        return None if response is None else unpack(response.get("Attributes", {}))
 
     def update_or_get(
         self,
@@ -168,50 +210,55 @@ class Table:
         names: Mapping[str, str] | None = None,
         values: Mapping[str, Any] | None = None,
     ) -> tuple[bool, Item | None]:
-        """Change one item and return True and the item; False and the item as it is when it was refused.
+        """Update one item; return True and the new item, or False and the current one if the condition fails.
 
-        Costs 1 WCU per KB either way: DynamoDB returns the item with the refusal free of charge
-        (`ReturnValuesOnConditionCheckFailure`, API reference of UpdateItem). Where a refusal comes without
-        an item, which on AWS means that there is none, a read makes sure, for 1 RCU.
+        Cost: 1 WCU per KB in both cases, because DynamoDB returns the item with the error at no charge
+        (`ReturnValuesOnConditionCheckFailure`, API reference of UpdateItem). An error without an item means
+        on AWS that there is no item; a read for 1 RCU makes sure.
         """
         request = self._request({"Key": key._asdict()}, condition, values, names)
         request |= {"UpdateExpression": expression, "ReturnValues": "ALL_NEW"}
         request |= {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
         try:
-            answer = self._try(lambda: self.client.update_item(**request))
+            response = self._try(lambda: self.client.update_item(**request))
         except ClientError as error:
-            if not is_refused(error):
+            if not is_condition_failed(error):
                 raise
-            seen: Any = error.response.get("Item")
-            return False, unpack(seen) if seen else self.get(key, consistent=True)
-        return True, unpack(answer["Attributes"])
+            current: Any = error.response.get("Item")
+            return False, unpack(current) if current else self.get(key, consistent=True)
+        return True, unpack(response["Attributes"])
 
     def delete(
         self, key: Key, *, condition: str = "", values: Mapping[str, Any] | None = None
     ) -> Item | None:
-        """Delete one item; answer it as it was (empty: there was none), or None when the condition is false.
+        """Delete one item; return the old item (empty if none existed), or None when the condition is false.
 
-        Costs 1 WCU per KB.
+        Cost: 1 WCU per KB.
         """
         request = self._request({"Key": key._asdict()}, condition, values) | {"ReturnValues": "ALL_OLD"}
-        answer = self._unless_refused(lambda: self.client.delete_item(**request))
-        return None if answer is None else unpack(answer.get("Attributes", {}))
+        response = self._unless_condition_fails(lambda: self.client.delete_item(**request))
+        return None if response is None else unpack(response.get("Attributes", {}))
 
     def batch_put(self, items: Iterable[Item]) -> None:
-        """Write any number of items, each at least once, in no order. Costs 1 WCU per KB and item."""
-        by_key = {Key(item["pk"], item["sk"]): item for item in items}  # a batch may not name a key twice
-        for some in groups(by_key.values(), BATCH_WRITE):
-            asked = [{"PutRequest": {"Item": pack(item)}} for item in some]
-            for _ in self._until_done("UnprocessedItems", self.client.batch_write_item, asked):
+        """Write any number of items, each at least once, in no defined order.
+
+        Cost: 1 WCU per KB and item.
+        """
+        by_key = {Key(item["pk"], item["sk"]): item for item in items}  # a batch may not repeat a key
+        for chunk in chunks(by_key.values(), BATCH_WRITE):
+            batch = [{"PutRequest": {"Item": pack(item)}} for item in chunk]
+            for _ in self._batches("UnprocessedItems", self.client.batch_write_item, batch):
                 pass
 
     def transact(self, actions: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
-        """Write up to 100 items all or none; answer the places of the actions whose condition was false.
+        """Write up to 100 items, all or none; return the indexes of the actions whose condition was false.
 
-        An empty answer means that everything is written. Each reason of a cancelled transaction is read:
-        a false condition ends it (whatever else was in the way), a conflict or a throttle is tried again
-        under the same token, so that a try whose answer was lost is not applied twice within 10 minutes.
-        Costs 2 WCU per KB and item, also when it is cancelled. Raises Busy, Rejected.
+        An empty result means that all items are written. A false condition ends the transaction. After a
+        conflict or a throttle it is retried with the same token, so that an attempt whose response was lost
+        is not applied twice within 10 minutes.
+
+        Cost: 2 WCU per KB and item, also when the transaction is cancelled.
+        Raises: Busy, Rejected.
         """
         packed: Any = [_packed(action, self.name) for action in actions]
         token = uuid.uuid4().hex
@@ -220,13 +267,14 @@ class Table:
                 lambda: self.client.transact_write_items(TransactItems=packed, ClientRequestToken=token)
             )
         except ClientError as error:
-            if refused := tuple(i for i, why in enumerate(reasons(error)) if why == "ConditionalCheckFailed"):
-                return refused
+            reasons = enumerate(cancellation_reasons(error))
+            if failed := tuple(i for i, reason in reasons if reason == "ConditionalCheckFailed"):
+                return failed
             raise
         return ()
 
     def back_off(self, number: int) -> None:
-        """Pause after a write of this number, from 0, that has met other writes of the same item."""
+        """Pause after the attempt of this number, counted from 0, that conflicted with another write."""
         back_off(number, self._pause)
 
     def _request(
@@ -236,7 +284,7 @@ class Table:
         values: Mapping[str, Any] | None,
         names: Mapping[str, str] | None = None,
     ) -> Any:
-        """Write down a request of one item, without what DynamoDB refuses when it is empty."""
+        """Build a request for one item, without the parameters that must not be empty."""
         return {
             "TableName": self.name,
             **{name: pack(value) for name, value in typed.items()},
@@ -245,37 +293,37 @@ class Table:
             **({"ExpressionAttributeNames": dict(names)} if names else {}),
         }
 
-    def _unless_refused(self, call: Callable[[], T], *, repeatable: bool = True) -> T | None:
-        """Call; None when the condition is false."""
+    def _unless_condition_fails(self, call: Callable[[], T], *, repeatable: bool = True) -> T | None:
+        """Make a call; return None when its condition is false."""
         try:
             return self._try(call, repeatable=repeatable)
         except ClientError as error:
-            if not is_refused(error):
+            if not is_condition_failed(error):
                 raise
         return None
 
     def _try(self, call: Callable[[], T], *, repeatable: bool = True) -> T:
         return Retries(self._pause, self._clock).run(call, repeatable=repeatable)
 
-    def _until_done(self, left: str, call: Callable[..., Any], asked: Any) -> Iterator[Any]:
-        """Send a batch again for as long as DynamoDB leaves a part of it (`left`) undone."""
+    def _batches(self, unprocessed: str, call: Callable[..., Any], batch: Any) -> Iterator[Any]:
+        """Send a batch, and then its unprocessed part again until there is none; yield the responses."""
         retries = Retries(self._pause, self._clock)
         while True:
-            answer = retries.run(partial(call, RequestItems={self.name: asked}))
-            yield answer
-            asked = answer.get(left, {}).get(self.name)
-            if not asked:
+            response = retries.run(partial(call, RequestItems={self.name: batch}))
+            yield response
+            batch = response.get(unprocessed, {}).get(self.name)
+            if not batch:
                 return
-            if not retries.undone():
-                raise Busy("The table is busy: try again in a moment.")
+            if not retries.wait_for_unprocessed():
+                raise Busy("The table is busy. Please retry.")
 
 
 @cache
 def connect(settings: Settings | None = None) -> Table:
-    """Answer the stage's table; its client is made at the first call and kept for the process's life.
+    """Return the stage's table. Its client is created at the first call and cached for the process.
 
-    Its time-outs are those that `attempts.Budget` reckons with, and the SDK retries nothing by itself. A
-    session of its own: boto3's default one is not safe for two threads' first clients.
+    `retries.Budget` depends on the time-outs of the client. The SDK itself retries nothing. The client has a
+    separate session, because two threads cannot safely create clients in boto3's default session.
     """
     settings = settings or current()
     config = Config(
@@ -284,8 +332,8 @@ def connect(settings: Settings | None = None) -> Table:
         retries={"mode": "standard", "total_max_attempts": 1},
         max_pool_connections=32,
         tcp_keepalive=True,
-        parameter_validation=False,  # it took a quarter of a batch's time: docs/performance.md
-        user_agent="hubbub",  # its own is long, and written anew for each call
+        parameter_validation=False,  # it takes a quarter of a batch's time: docs/performance.md
+        user_agent="hubbub",  # the default is long and is built anew for each call
     )
     client = boto3.session.Session().client("dynamodb", config=config, **settings.client_options())
     if settings.capacity:
@@ -294,7 +342,7 @@ def connect(settings: Settings | None = None) -> Table:
 
 
 def _packed(action: Mapping[str, Any], table: str) -> dict[str, Any]:
-    """Write one action of a transaction, `{"Put": {"Item": …}}` and the like, in typed JSON."""
+    """Convert one action of a transaction, such as `{"Put": {"Item": …}}`, to typed JSON."""
     ((verb, fields),) = action.items()
     typed = {"Item", "Key", "ExpressionAttributeValues"}
     return {verb: {"TableName": table} | {n: pack(v) if n in typed else v for n, v in fields.items()}}

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from chalicelib import times
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, Unprocessable
@@ -88,7 +88,7 @@ def season_key(board: str, season: int) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[BoardDetails]:
+def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[BoardDetails]:
     """Create a board (201), or change its title, unit or reset date (200).
 
     A request that equals the stored definition writes nothing.
@@ -102,7 +102,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[Bo
         item = table.get(definition_key(name), consistent=True)
         if item is None:
             if table.put(_to_item(wanted), condition="attribute_not_exists(pk)"):
-                return Answer(_to_details(wanted, 0), status=201)
+                return Response(_to_details(wanted, 0), status=201)
             continue
         stored = _from_item(item)
         board = _as_of(stored, now)
@@ -114,12 +114,12 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Answer[Bo
             )
         board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
         if board == stored or _replace_definition(table, stored, board):
-            return Answer(_to_details(board, count_players(table, board.ranking)), status=200)
+            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
         table.back_off(attempt)
     raise _too_many_changes(name)
 
 
-def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Answer[BoardDetails]:
+def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Response[BoardDetails]:
     """End a season and begin the next one without players (201), unless the season has ended before (200).
 
     Cost: 1 RCU and 4 WCU.
@@ -134,10 +134,10 @@ def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Answ
         if body.season > board.season:
             raise Conflict(f"season: the current season of {name[:40]} is {board.season}")
         if body.season < board.season:
-            return Answer(_to_details(board, count_players(table, board.ranking)), status=200)
-        following = board._replace(season=board.season + 1, started=times.answer(now), resets=None)
+            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
+        following = board._replace(season=board.season + 1, started=times.to_iso(now), resets=None)
         if _replace_definition(table, stored, board, following):
-            return Answer(_to_details(following, 0), status=201)
+            return Response(_to_details(following, 0), status=201)
         table.back_off(attempt)
     raise _too_many_changes(name)
 
@@ -236,7 +236,7 @@ def _in_season(name: str, item: Item | None, now: datetime, season: int) -> Boar
 
 def _as_of(board: Board, now: datetime) -> Board:
     """Return a board as it is at an instant. After its reset date it is in the next season."""
-    if not board.resets or times.instant(board.resets) > now:
+    if not board.resets or times.parse(board.resets) > now:
         return board
     return board._replace(season=board.season + 1, started=board.resets, resets=None)
 
@@ -245,11 +245,11 @@ def _parse_definition(name: str, body: BoardBody, now: datetime) -> Board:
     """Return the requested board in its first season. Raises BadRequest, Unprocessable."""
     fields = {field: getattr(body, field) for field in ("title", "unit", *IMMUTABLE_FIELDS)}
     try:
-        resets = None if body.resets is None else times.answer(times.instant(body.resets))
+        resets = None if body.resets is None else times.to_iso(times.parse(body.resets))
     except ValueError as error:
         raise BadRequest(f"resets: {error}") from None
-    board = Board(name=name, season=1, started=times.answer(now), resets=resets, **fields)
-    if resets and times.instant(resets) <= now:
+    board = Board(name=name, season=1, started=times.to_iso(now), resets=resets, **fields)
+    if resets and times.parse(resets) <= now:
         raise Unprocessable("resets: must be in the future")
     for field in ("min", "max"):
         try:

@@ -120,7 +120,7 @@ def _read_snapshot(table: Table, board: Board, player: str, score: Item) -> tupl
     for _ in range(MAX_ATTEMPTS):
         merit = board.scale.merit(score["score"])
         path = ranking.path_keys(board.ranking, merit)
-        items = table.get_together([score_key, entry_key, *path])
+        items = table.get_snapshot([score_key, entry_key, *path])
         if score_key not in items:
             raise _no_score(player, board.name)
         if items[score_key]["score"] == score["score"]:
@@ -151,7 +151,7 @@ def list_activities(
     boards.find(table, name, now)
     scores.resolve_player(player, caller)
     first, cursor_scope = scores.activity_key(name, player, ""), ("activities", name, player)
-    after = cursors.read(settings, cursor_scope, query.cursor)
+    after = cursors.decode(settings, cursor_scope, query.cursor)
     page = table.query(
         first.pk,
         (first.sk, first.sk[:-1] + "$"),  # `$` follows `#` in ASCII
@@ -162,13 +162,13 @@ def list_activities(
         Activity(
             id=item["sk"].removeprefix(first.sk),
             value=item["value"],
-            time=times.answer(times.instant(item["time"])),
+            time=times.to_iso(times.parse(item["time"])),
             season=item["season"],
         )
         for item in page.items
     ]
     next_place = page.next["sk"] if page.next else ""
-    return Activities(items=items, cursor=cursors.write(settings, cursor_scope, next_place))
+    return Activities(items=items, cursor=cursors.encode(settings, cursor_scope, next_place))
 
 
 # -- entries -------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     Raises: NotFound, BadCursor.
     """
     cursor_scope = ("entries", name, str(query.season), str(query.place), query.around or "")
-    place = cursors.read(settings, cursor_scope, query.cursor)
+    place = cursors.decode(settings, cursor_scope, query.cursor)
     season, below = json.loads(place or f"[{query.season}, 0]")
     if query.around and not below:
         board, around = _find_entry_number(table, name, query.around, season, now)
@@ -193,7 +193,7 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
         table, board.ranking, query.limit, below=below, place=query.place, around=around
     )
     next_place = json.dumps((board.season, part.items[-1].entry.number)) if part.has_more else ""
-    cursor = cursors.write(settings, cursor_scope, next_place)
+    cursor = cursors.encode(settings, cursor_scope, next_place)
     return Entries(items=_to_board_entries(board, part), cursor=cursor)
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
-from chalicelib.api.responses import Answer
+from chalicelib.api.router import Response
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Forbidden, Unprocessable
@@ -34,7 +34,7 @@ MAX_ATTEMPTS = 8  # of one submission, while other submissions of the same playe
 
 
 class Submission(NamedTuple):
-    """A valid value for a player. `time` is in the format of `times.key`."""
+    """A valid value for a player. `time` is in the format of `times.to_sort_key`."""
 
     player: str
     id: str
@@ -58,7 +58,7 @@ def activity_key(board: str, player: str, id: str) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: datetime) -> Answer[ScoreResult]:
+def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: datetime) -> Response[ScoreResult]:
     """Apply a submission to a player's score (201). A known id changes nothing (200).
 
     `increment` adds the value, `best` keeps the better value, and `set` keeps the value with the latest time.
@@ -83,7 +83,7 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
         score = table.get(key, consistent=True)
         if refused != (0,):  # the transaction was applied, or the activity exists
             result = ScoreResult(player=player, score=score["score"] if score else None)
-            return Answer(result, status=200 if refused else 201)
+            return Response(result, status=200 if refused else 201)
         if board.operator == "increment":
             raise Unprocessable(f"value: the score would leave the range of {name[:40]}")
     raise Busy("Other submissions of this player are being written. Please retry.")
@@ -176,19 +176,19 @@ def resolve_player(player: str | None, caller: Caller) -> str:
 
 
 def parse_time(text: str | None, now: datetime) -> str:
-    """Return an instant in the format of `times.key`. The default is now.
+    """Return an instant in the format of `times.to_sort_key`. The default is now.
 
     Raises: BadRequest for a malformed instant, Unprocessable for one in the future.
     """
     if text is None:
-        return times.key(now)
+        return times.to_sort_key(now)
     try:
-        time = times.instant(text)
+        time = times.parse(text)
     except ValueError as error:
         raise BadRequest(f"time: {error}") from None
     if time > now + MAX_CLOCK_SKEW:
         raise Unprocessable("time: must not be in the future")
-    return times.key(time)
+    return times.to_sort_key(time)
 
 
 def validate_value(board: Board, value: Decimal) -> Decimal:

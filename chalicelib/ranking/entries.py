@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from chalicelib.concurrency import begin
+from chalicelib.concurrency import submit
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.ranking.ranking import (
@@ -167,7 +167,7 @@ def _start_listing(
             newest_first=best_first,
         )
 
-    first_pages = [begin(partial(read_page, shard)) for shard in range(ranking.shards)]
+    first_pages = [submit(partial(read_page, shard)) for shard in range(ranking.shards)]
 
     def merge() -> list[Entry]:
         shards = [_shard_entries(read_page, shard, page.result()) for shard, page in enumerate(first_pages)]

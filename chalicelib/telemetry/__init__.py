@@ -1,1 +1,1 @@
-"""telemetry."""
+"""Log lines and CloudWatch metrics, and the middleware that records them for each invocation."""

@@ -1,4 +1,4 @@
-"""What an operator reads: JSON lines without a token, a client's address or a text that a person wrote."""
+"""JSON log lines, which never hold a token, a client's address or a text that a person wrote."""
 
 import traceback
 from functools import cache
@@ -11,10 +11,10 @@ _importing = Lock()
 
 @cache
 def logger() -> Any:
-    """Answer the process's JSON logger; its level is POWERTOOLS_LOG_LEVEL.
+    """Return the JSON logger of the process. POWERTOOLS_LOG_LEVEL sets its level.
 
-    One thread at a time imports powertools: its modules import each other, and two threads that begin at
-    different ones would each find the other's half done. A local run has such threads.
+    Only one thread at a time imports powertools. Its modules import each other, and two threads that begin at
+    different modules would each find the other one half initialized. A local run has such threads.
     """
     with _importing:
         from aws_lambda_powertools.logging import Logger
@@ -22,14 +22,15 @@ def logger() -> Any:
         return Logger(service="hubbub")
 
 
-def failure(what: str, error: Exception, **more: str) -> None:
-    """Log an error by its type and its way through the code.
+def log_error(message: str, error: Exception, **fields: str) -> None:
+    """Log an error with its type and the last lines of its traceback.
 
-    Its message stays out, because it may quote what a client sent; `more` is known to be safe.
+    The error's own message is left out, because it may quote a client's text. The caller must know that
+    `fields` are safe to log.
     """
     frames = traceback.extract_tb(error.__traceback__)[-10:]
     where = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
-    response = getattr(error, "response", None)  # an SDK error has AWS's own code in it
+    response = getattr(error, "response", None)  # an SDK error carries AWS's own code
     code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
     kind = type(error).__name__ + (f" ({code})" if code else "")
-    logger().error(what, extra={"error": kind, "where": where, **more})
+    logger().error(message, extra={"error": kind, "where": where, **fields})

@@ -1,8 +1,8 @@
-"""What an operator counts: numbers for CloudWatch, printed as one line of its own format for an invocation.
+"""CloudWatch metrics, printed once per invocation as one line of the embedded metric format.
 
-A line costs no call and no time (CloudWatch reads it out of the log). Metrics are in the namespace
-`Hubbub/<stage>`, by `service` and sometimes by `feature`: never by anything that a client can choose, for
-each value of a dimension is billed by the month. POWERTOOLS_METRICS_DISABLED=true prints none.
+A line needs no call to AWS, because CloudWatch extracts metrics from the log. Metrics are in the namespace
+`Hubbub/<stage>` with the dimension `service`, and some also with `feature`. A client's input is never a
+dimension, because each value of a dimension is billed monthly. POWERTOOLS_METRICS_DISABLED=true prints none.
 """
 
 from collections import Counter
@@ -11,27 +11,27 @@ from threading import Lock
 from chalicelib.settings import current
 from chalicelib.telemetry.logs import logger
 
-_counts: Counter[str] = Counter()  # of this invocation: Lambda runs one at a time in a process
-_counting = Lock()
+_counts: Counter[str] = Counter()  # of this invocation: a Lambda process handles one at a time
+_lock = Lock()
 
 
 def count(**amounts: float) -> None:
-    """Add to what the invocation will print; costs nothing."""
-    with _counting:
+    """Add to the metrics of the invocation."""
+    with _lock:
         _counts.update(amounts)
 
 
 def publish(service: str, feature: str = "", **units: str) -> None:
-    """Print what was counted since the last time, if anything was; by `service`, and by `feature` too.
+    """Print the metrics counted since the last call, if there are any, by `service` and by `feature`.
 
-    A metric is a count unless `units` says another unit for it.
+    The unit of a metric is Count unless `units` has another one.
     """
-    with _counting:
+    with _lock:
         amounts = dict(_counts)
         _counts.clear()
     if not amounts:
         return
-    logger()  # first: it imports powertools one thread at a time
+    logger()  # first, because it imports powertools in one thread at a time
     from aws_lambda_powertools.metrics import EphemeralMetrics
 
     metrics = EphemeralMetrics(namespace=f"Hubbub/{current().stage}", service=service)

@@ -1,4 +1,4 @@
-"""What an operator sees of each invocation: how long a request took, what became of a batch, who was matched.
+"""The middleware that publishes the metrics of each invocation.
 
 | service | metrics |
 |---|---|
@@ -6,16 +6,15 @@
 | `aggregates` | `Applied`, `Duplicates`, `Quarantined`, `Lag` |
 | `queue` | `QueueFailures`, `ViewsRejected` |
 | `chat` | `Pairs`, `DeadPeers`, `PostsFailed`, `PushesDeferred`, `PushesDropped` |
-| any | `Conflicts`, `Throttles`, `Unreachable`: tries of DynamoDB that were made again |
+| any | `Conflicts`, `Throttles`, `Unreachable`: failed attempts at DynamoDB calls |
 
-logs.py has the log lines. Nothing here ever carries a token, a client's address or a text of a person.
+Nothing here ever carries a token, a client's address or a person's text.
 """
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from chalicelib.aggregates.engine import Report
 from chalicelib.telemetry import metrics
 from chalicelib.telemetry.logs import logger
 
@@ -29,33 +28,39 @@ FEATURES = {
 SERVICES = {"DynamoDBEvent": "aggregates", "SQSEvent": "queue"}
 
 
-def around(event: Any, handle: Callable[[Any], Any]) -> Any:
-    """Publish what an invocation has counted, also one that failed: a middleware of every handler."""
+class BatchReport(Protocol):
+    """The result of a batch of stream records, as the aggregates engine reports it."""
+
+    @property
+    def applied(self) -> int:
+        """The number of records that were applied."""
+
+    @property
+    def duplicates(self) -> int:
+        """The number of records that had been applied before."""
+
+    @property
+    def quarantined(self) -> int:
+        """The number of records that went into quarantine."""
+
+    @property
+    def lag_seconds(self) -> float:
+        """The age of the oldest record of the batch."""
+
+
+def measure(event: Any, handle: Callable[[Any], Any]) -> Any:
+    """Handle an event and publish the metrics of the invocation, also when it fails."""
     kind = type(event).__name__
     if kind == "Request":
-        return _request(event, handle)
+        return _measure_request(event, handle)
     try:
         return handle(event)
     finally:
         metrics.publish(SERVICES.get(kind, "chat"), Lag="Seconds")
 
 
-def _request(request: Any, handle: Callable[[Any], Any]) -> Any:
-    """Publish a request's time and whether it was our fault, for all requests and for its feature's."""
-    started = time.perf_counter()
-    is_ours = True
-    try:
-        response = handle(request)
-        is_ours = response.status_code >= 500
-        return response
-    finally:
-        metrics.count(Latency=round((time.perf_counter() - started) * 1000, 1), ServerErrors=int(is_ours))
-        first = str(request.context.get("resourcePath", "")).split("/")[1:2]
-        metrics.publish("api", FEATURES.get("".join(first), "service"), Latency="Milliseconds")
-
-
-def publish(report: Report) -> None:
-    """Count what became of a batch of stream records."""
+def count_batch(report: BatchReport) -> None:
+    """Count the results of a batch of stream records."""
     metrics.count(
         Applied=report.applied,
         Duplicates=report.duplicates,
@@ -64,3 +69,18 @@ def publish(report: Report) -> None:
     )
     if report.quarantined:
         logger().warning("records are in quarantine", extra={"quarantined": report.quarantined})
+
+
+def _measure_request(request: Any, handle: Callable[[Any], Any]) -> Any:
+    """Publish the latency of a request and whether it was a server error."""
+    started = time.perf_counter()
+    is_server_error = True
+    try:
+        response = handle(request)
+        is_server_error = response.status_code >= 500
+        return response
+    finally:
+        latency = round((time.perf_counter() - started) * 1000, 1)
+        metrics.count(Latency=latency, ServerErrors=int(is_server_error))
+        first = str(request.context.get("resourcePath", "")).split("/")[1:2]
+        metrics.publish("api", FEATURES.get("".join(first), "service"), Latency="Milliseconds")

@@ -33,7 +33,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Bot, HubbubError, InTheFuture, SiteNotAllowed, TooLarge, TooOld
-from chalicelib.settings import WAITS, Settings
+from chalicelib.settings import QUEUE_DAYS, Settings
 from chalicelib.telemetry import logs, metrics
 from chalicelib.views import queue
 from chalicelib.views.crawlers import is_crawler
@@ -43,13 +43,15 @@ MAX_EVENTS = 500  # in one request with a token, or in one message of the queue
 MAX_ANONYMOUS_EVENTS = 25  # in one request without a token: docs/decisions.md has the cost of such a request
 CLIENT_ID = re.compile("[!-~]{1,128}")  # printable ASCII without a space; it ends its keys, so it may hold #
 
-QUEUE_GRACE = timedelta(days=WAITS)  # an event may wait in the queue and in its dead-letter queue: 14 days
+QUEUE_GRACE = timedelta(
+    days=QUEUE_DAYS
+)  # an event may wait in the queue and in its dead-letter queue: 14 days
 EXPIRY_MARGIN = timedelta(hours=1)  # between the last moment at which an item may be written and its expiry
 PAGE_EXTRA_LIFETIME = 7 * 86_400  # seconds that a page outlives its days: TTL may be some days late
 MARKER_LIFETIME = 2 * 86_400  # seconds: ops/maintenance/forget.py
 
 MALFORMED: dict[Reason, str] = {
-    "bad_url": f"url: must be the http(s) address of a page, at most {urls.LONGEST:,} bytes",
+    "bad_url": f"url: must be the http(s) address of a page, at most {urls.MAX_LENGTH:,} bytes",
     "bad_time": "time: must be an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z",
     "bad_client": "clientId: must be 1 to 128 printable ASCII characters without a space",
 }
@@ -84,13 +86,13 @@ def day_key(url: str, day: str) -> Key:
 
 def event_key(view: View) -> Key:
     """Return the key of a view. The same url, instant and client always have the same key."""
-    return Key(f"URL#{view.url}", f"T#{times.key(view.time)}#CID#{view.client}")
+    return Key(f"URL#{view.url}", f"T#{times.to_sort_key(view.time)}#CID#{view.client}")
 
 
 def parse_event_key(url: str, sk: str) -> View:
     """Return the view that has this sort key. Raises ValueError for any other sort key."""
     time, client = sk.removeprefix("T#").split("#CID#", 1)
-    return View(url, times.kept(time), client)
+    return View(url, times.from_sort_key(time), client)
 
 
 def visitor_key(url: str, day: str, client: str) -> Key:
@@ -124,7 +126,7 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
     except ValueError:
         return "bad_url"
     try:
-        time = times.instant(_text(fields.get("time")))
+        time = times.parse(_text(fields.get("time")))
     except ValueError:
         return "bad_time"
     client = fields.get("clientId")
@@ -160,7 +162,7 @@ def check_all(
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > urls.LONGEST:
+    if not isinstance(value, str) or len(value) > urls.MAX_LENGTH:
         raise ValueError("must be a string, not longer than an address")
     return value
 
@@ -197,7 +199,7 @@ def accept(
     ]
     if settings.queue_url:
         queue.send(
-            settings, [{"url": v.url, "time": times.answer(v.time), "clientId": v.client} for v in views]
+            settings, [{"url": v.url, "time": times.to_iso(v.time), "clientId": v.client} for v in views]
         )
     else:
         write(table, views, settings, now)

@@ -89,7 +89,7 @@ def read_series(table: Table, query: SeriesQuery, now: datetime) -> Series:
     while start < end:
         day = days.get(start.date().isoformat(), {})
         views, uniques = (f"v{start.hour:02}", f"u{start.hour:02}") if hourly else ("views", "uniques")
-        buckets.append(Bucket(time=times.answer(start), views=day.get(views, 0), uniques=day.get(uniques, 0)))
+        buckets.append(Bucket(time=times.to_iso(start), views=day.get(views, 0), uniques=day.get(uniques, 0)))
         start += interval
     return Series(items=buckets)
 
@@ -101,12 +101,12 @@ def list_events(table: Table, query: EventsQuery, settings: Settings, now: datet
     """
     url = parse_url(query.url)
     pk, cursor_scope = f"URL#{url}", ("views/events", url, query.from_ or "", query.to or "")
-    position = cursors.read(settings, cursor_scope, query.cursor)
+    position = cursors.decode(settings, cursor_scope, query.cursor)
     if position:  # the range of the first page holds for all: "up to now" must not move between two pages
         low, high, after = json.loads(position)
     else:
         start, end = _time_range(query, now, settings.views_window, 100 * 366 * times.DAY)
-        low, high, after = f"T#{times.key(start)}", f"T#{times.key(end)}", ""
+        low, high, after = f"T#{times.to_sort_key(start)}", f"T#{times.to_sort_key(end)}", ""
     page = table.query(
         pk,
         (low, high),
@@ -116,8 +116,8 @@ def list_events(table: Table, query: EventsQuery, settings: Settings, now: datet
     views = [parse_event_key(url, item["sk"]) for item in page.items]
     following = json.dumps((low, high, page.next["sk"])) if page.next else ""
     return ViewEvents(
-        items=[ViewEvent(url=v.url, time=times.answer(v.time), client_id=v.client) for v in views],
-        cursor=cursors.write(settings, cursor_scope, following),
+        items=[ViewEvent(url=v.url, time=times.to_iso(v.time), client_id=v.client) for v in views],
+        cursor=cursors.encode(settings, cursor_scope, following),
     )
 
 
@@ -131,9 +131,9 @@ def _time_range(
     """
     name, given = "to", query.to
     try:
-        end = times.bound(query.to, end=True) if query.to else now
+        end = times.parse_bound(query.to, end=True) if query.to else now
         name, given = "from", query.from_
-        start = times.bound(query.from_) if query.from_ else end - default
+        start = times.parse_bound(query.from_) if query.from_ else end - default
     except (ValueError, OverflowError) as error:
         hint = " (in a query, + is written %2B)" if " " in (given or "") else ""
         raise BadRequest(f"{name}: {error}{hint}") from None

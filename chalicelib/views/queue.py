@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from chalicelib.api import codec
-from chalicelib.dynamo.retries import CONNECT_TIMEOUT, READ_TIMEOUT, attempt
+from chalicelib.dynamo.retries import CONNECT_TIMEOUT, READ_TIMEOUT, retry
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.telemetry import metrics
@@ -45,7 +45,7 @@ def send(settings: Settings, events: Sequence[dict[str, str]]) -> None:
     for entries in _batches([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]):
         try:
             call = partial(_client(settings).send_message_batch, QueueUrl=settings.queue_url, Entries=entries)
-            reply = attempt(call, time.sleep)
+            reply = retry(call, time.sleep)
         except (Busy, BotoCoreError, ClientError) as error:
             raise Busy("The queue is unavailable. Please send the events again.") from error
         if reply.get("Failed"):

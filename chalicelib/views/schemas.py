@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from chalicelib.api.schemas import Cursor, Instant, Next, Schema
+from chalicelib.api.schemas import Cursor, Instant, Next, Schema, described
 
 Url = Annotated[
     str,
@@ -44,7 +44,9 @@ Client = Annotated[
     Meta(
         description="1 to 128 printable ASCII characters without a space",
         examples=["c-1"],
-        pattern="^[!-~]{1,128}$(?!\\n)",
+        pattern=described(
+            "^[!-~]{1,128}$(?!\\n)", "must be 1 to 128 printable ASCII characters without a space"
+        ),
     ),
 ]
 Views = Annotated[int, Meta(description="Number of views", ge=0, examples=[1539])]

@@ -17,7 +17,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from chalicelib.aggregates.quarantine import PARTITIONS
-from chalicelib.dynamo.retries import code
+from chalicelib.dynamo.retries import error_code
 from chalicelib.settings import Settings
 from ops.aws import event_sources, template
 
@@ -153,6 +153,6 @@ def _url(sqs: Any, name: str) -> str:
     try:
         return str(sqs.get_queue_url(QueueName=name)["QueueUrl"])
     except ClientError as error:
-        if code(error) in ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"):
+        if error_code(error) in ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"):
             return ""
         raise

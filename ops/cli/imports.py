@@ -104,11 +104,11 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, dis
 
 
 def _identifier(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    from chalicelib.api.codec import normal
+    from chalicelib.api.codec import normalize
     from chalicelib.api.schemas import STORED, STORED_RULE
 
     try:
-        name = normal(text, "name")
+        name = normalize(text, "name")
     except ValueError as error:
         raise click.BadParameter(f"{error}") from None
     if not STORED.match(name):

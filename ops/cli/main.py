@@ -80,7 +80,7 @@ def _subject(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     from chalicelib.api import codec, schemas
 
     try:
-        name = codec.normal(text, "sub")
+        name = codec.normalize(text, "sub")
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not schemas.IDENTIFIER.search(name):

@@ -124,7 +124,7 @@ def derive_client_key(settings: Settings) -> bytes:
 
     Raises: OSError when the secret cannot be read.
     """
-    return auth.derived(settings, "import-log")
+    return auth.derive_key(settings, "import-log")
 
 
 def day_key(host: str, day: str) -> Key:

@@ -93,7 +93,7 @@ def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | 
 def parse(fields: dict[str, str]) -> Row | Skip:
     """Parse a row into a comment or the first skip reason that applies."""
     try:
-        fields = {name: codec.normal(text, name) for name, text in fields.items()}
+        fields = {name: codec.normalize(text, name) for name, text in fields.items()}
         product, author, rating, language, text = (fields[name] for name in COLUMNS)
         if not IDENTIFIER.search(product):
             return Skip.BAD_PRODUCT

@@ -31,7 +31,7 @@ import click
 from chalicelib.api import codec
 from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import IDENTIFIER
-from chalicelib.dynamo.items import Key, groups
+from chalicelib.dynamo.items import Key, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, Unprocessable
 from chalicelib.leaderboards import boards
@@ -154,7 +154,7 @@ def parse(row: dict[str, str], columns: Columns, board: Board, now: datetime) ->
 def _identifier(text: str) -> str | None:
     """Normalize an identifier as the API does; None for an invalid one."""
     try:
-        name = codec.normal(text.strip(), "name")
+        name = codec.normalize(text.strip(), "name")
     except ValueError:
         return None
     return name if IDENTIFIER.match(name) else None
@@ -186,7 +186,7 @@ def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summa
     summary = Summary()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as pool:
         for batch in _batches(found, summary):
-            for outcomes in pool.map(partial(_write_group_retrying, table, board), groups(batch, GROUP)):
+            for outcomes in pool.map(partial(_write_group_retrying, table, board), chunks(batch, GROUP)):
                 summary.outcomes += outcomes
             summary.players |= dict.fromkeys(one.player for one in batch)
     return summary
@@ -264,7 +264,7 @@ def wait(table: Table, board: Board, players: Sequence[str], report: Callable[[i
 
     Pass the players in the order in which they were written. Return False after 60 s without progress.
     """
-    parts = groups(players, GROUP)
+    parts = chunks(players, GROUP)
     return wait_until_counted(
         parts, partial(is_counted, table, board), lambda part: report(len(part)), TIMEOUT
     )

@@ -73,7 +73,9 @@ def parse_person(name: str, clients: Iterable[str]) -> Person:
 
     Raises: ValueError.
     """
-    return Person(codec.normal(name, "name"), frozenset(codec.normal(client, "client") for client in clients))
+    return Person(
+        codec.normalize(name, "name"), frozenset(codec.normalize(client, "client") for client in clients)
+    )
 
 
 def classify(item: Item, person: Person) -> str:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from chalicelib import times
-from chalicelib.concurrency import at_once
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.views import events
@@ -118,8 +118,6 @@ def _items(table: Table, url: str) -> Iterator[Item]:
     while True:
         page = table.query(events.page_key(url).pk, limit=500, start=start, consistent=True)
         yield from page.items
-        if (start := page.next) is None:
-            return
 
 
 def _delete_facts(
@@ -131,7 +129,7 @@ def _delete_facts(
 
     def delete() -> None:
         limiter.wait(len(group))
-        at_once(table.delete, group)
+        map_concurrently(table.delete, group)
         group.clear()
 
     for item in _items(table, url):

@@ -100,14 +100,9 @@ def redrive(
 
 def _pages(table: Table) -> Iterator[list[Item]]:
     for n in range(quarantine.PARTITIONS):
-        start: Item | None = None
-        while True:
-            page = table.query(f"QUARANTINE#{n}", limit=PAGE, start=start, consistent=True)
+        for page in table.query_pages(f"QUARANTINE#{n}", limit=PAGE, consistent=True):
             if page.items:
                 yield page.items
-            if page.next is None:
-                break
-            start = page.next
 
 
 def _sums(contributions: Sequence[Contribution], entry: Item) -> Sums:

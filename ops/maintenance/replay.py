@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, ParamValidationError
 
-from chalicelib.dynamo.retries import code
+from chalicelib.dynamo.retries import error_code
 from ops.maintenance.streams import read_range
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def replay_batches(
                 done["left"] += 1
                 continue
             except ClientError as error:
-                if code(error) not in GONE:
+                if error_code(error) not in GONE:
                     raise
                 done["lost"] += 1
                 if not discards:

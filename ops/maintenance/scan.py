@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chalicelib.dynamo.items import Item, Key, pack, unpack
-from chalicelib.dynamo.retries import attempt
+from chalicelib.dynamo.retries import retry
 from chalicelib.dynamo.table import Table
 
 PAGE = 200  # items per page of a scan with progress or with a rate limit
@@ -131,7 +131,7 @@ def read_page(
         request["Limit"] = limit
     if part.start:
         request["ExclusiveStartKey"] = pack(part.start)
-    response = attempt(lambda: table.client.scan(**request), time.sleep)
+    response = retry(lambda: table.client.scan(**request), time.sleep)
     last = response.get("LastEvaluatedKey")
     return [unpack(item) for item in response["Items"]], unpack(last) if last else None
 

@@ -10,12 +10,11 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chalicelib.dynamo.retries import attempt
-
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
 
     from chalicelib.dynamo.table import Table
+from chalicelib.dynamo.retries import retry
 
 PAGE = 100  # records per read
 EMPTY_PAGES, EMPTY_SECONDS = (
@@ -144,7 +143,7 @@ class StreamFollower:
         while iterator := self._iterators[name]:
             get = partial(self._streams.get_records, ShardIterator=iterator)
             try:
-                response = attempt(get, time.sleep)
+                response = retry(get, time.sleep)
             except self._streams.exceptions.ExpiredIteratorException:
                 self._iterators[name] = self._behind_last(name)
                 continue

@@ -80,7 +80,7 @@ def test_a_long_image_is_truncated(site: Site) -> None:
 def test_the_cursor_of_another_query_is_refused(site: Site) -> None:
     from chalicelib.api import cursors
 
-    forged = cursors.write(settings.current(), ("chat/reports",), "1")
+    forged = cursors.encode(settings.current(), ("chat/reports",), "1")
     status, reply = site.call("GET", f"/quarantine?cursor={forged}", Authorization=site.admin())
     assert (status, reply["Code"]) == (400, "BadCursor")
 

@@ -1,1 +1,1 @@
-"""api."""
+"""Tests of the HTTP interface."""

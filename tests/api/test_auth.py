@@ -1,4 +1,4 @@
-"""Who is let in: tokens of every kind at every call, an issuer whose keys change, a secret that stays one."""
+"""Authentication: tokens of every kind at every route, an issuer's changing keys, and the stage's secret."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from moto import mock_aws
 import app
 from chalicelib import settings
 from chalicelib.api import auth, cursors
-from chalicelib.api.responses import Call
+from chalicelib.api.router import Route
 from chalicelib.dynamo.table import connect
 from chalicelib.errors import BadCursor
 from chalicelib.settings import Settings
 from ops.aws import template
-from tests.api.test_door import call, listening, made, raw_call
+from tests.api.test_router import call, listening, made, raw_call
 
 STAGE = settings.current()
 SECRET = STAGE.secret.encode()
@@ -45,7 +45,7 @@ ISSUER = {"iss": "https://issuer.example", "aud": "hubbub-test", "sub": "player-
 
 
 def claims(**changed: Any) -> dict[str, Any]:
-    """Make the claims of a valid token of this stage; None takes one away."""
+    """Build the claims of a valid token of this stage. A claim of None is left out."""
     now = int(time.time())
     own = {"iss": "hubbub", "aud": "hubbub-local", "sub": "user-1", "iat": now, "exp": now + 86_400}
     return {name: value for name, value in (own | changed).items() if value is not None}
@@ -57,7 +57,7 @@ def part(value: Any) -> str:
 
 
 def by_hand(header: Any, payload: Any, key: bytes = SECRET) -> str:
-    """Make a token that no library would make."""
+    """Build a token that no library would build."""
     signed = f"{part(header)}.{part(payload)}"
     return f"{signed}.{part(hmac.digest(key, signed.encode(), hashlib.sha256))}"
 
@@ -131,7 +131,7 @@ HEADERS: dict[str, tuple[str | None, str | None]] = {
     "claims that are a list": ("Bearer " + by_hand(HS256, []), None),
     "header that is a list": ("Bearer " + by_hand([], claims()), None),
     "the cursor's key": (
-        "Bearer " + by_hand(HS256, claims(scope="admin"), auth.derived(STAGE, "cursor")),
+        "Bearer " + by_hand(HS256, claims(scope="admin"), auth.derive_key(STAGE, "cursor")),
         None,
     ),
     "malformed": ("Bearer a.b.c", None),
@@ -147,7 +147,7 @@ HEADERS: dict[str, tuple[str | None, str | None]] = {
 
 @pytest.fixture(scope="module")
 def everything() -> Iterator[Any]:
-    """The real app on a table of its own."""
+    """The real app on a separate table."""
     connect.cache_clear()
     with mock_aws():
         template.create_table(boto3.client("dynamodb"), "dev")
@@ -156,9 +156,9 @@ def everything() -> Iterator[Any]:
     connect.cache_clear()
 
 
-@pytest.mark.parametrize("one", app.door.calls, ids=lambda one: one.name)
-def test_each_call_lets_in_exactly_whom_it_says(everything: Any, one: Call) -> None:
-    """A call that is registered at the door is here by itself."""
+@pytest.mark.parametrize("one", app.router.routes, ids=lambda one: one.name)
+def test_each_route_admits_exactly_the_callers_that_it_declares(everything: Any, one: Route) -> None:
+    """Every registered route is tested here without further configuration."""
     path = one.path.replace("{", "").replace("}", "")
     found: dict[str, int] = {}
     for name, (header, _) in HEADERS.items():
@@ -167,23 +167,23 @@ def test_each_call_lets_in_exactly_whom_it_says(everything: Any, one: Call) -> N
         found[name] = answer.status_code
         assert answer.status_code < 500, name
         assert not [one for one in (header or "").split(".") if len(one) > 8 and one.encode() in answer.body]
-    if one.who == "public":
+    if one.access == "public":
         assert set(found.values()) == {found["no token"]}
         assert found["no token"] not in (401, 403)
         return
     for name, (_, who) in HEADERS.items():
         if who is None:
             assert found[name] == 401, name
-        elif one.who == "admin" and who == "user":
+        elif one.access == "admin" and who == "user":
             assert found[name] == 403, name
         else:
             assert found[name] != 401, name
-            assert found[name] != 403 or one.who == "user", name  # a user's own call may be another user's
+            assert found[name] != 403 or one.access == "user", name  # a user's own call may be another user's
 
 
-def test_what_is_wrong_is_said_without_a_part_of_the_token() -> None:
+def test_a_problem_never_quotes_the_token() -> None:
     for name, (header, who) in HEADERS.items():
-        found = auth.caller(auth.context(STAGE, header or ""))
+        found = auth.read_context(auth.authenticate(STAGE, header or ""))
         assert (bool(found.sub), bool(found.problem)) == (who is not None, who is None), name
         if who is None and header and header.strip():
             status, answer, _ = call(made(), "GET", "/secrets", authorization=header)
@@ -195,28 +195,28 @@ def test_what_is_wrong_is_said_without_a_part_of_the_token() -> None:
 @given(
     st.text() | st.text().map("Bearer {}".format) | st.binary().map(lambda raw: f"Bearer {part(raw)}.e30.x")
 )
-def test_any_header_is_a_caller_or_a_problem(header: str) -> None:
-    assert "problem" in auth.context(STAGE, header)
+def test_any_header_gives_a_caller_or_a_problem(header: str) -> None:
+    assert "problem" in auth.authenticate(STAGE, header)
 
 
-def test_a_sub_is_kept_in_nfc() -> None:
+def test_a_sub_is_normalized_to_nfc() -> None:
     token = auth.mint(STAGE, "e\u0301")
-    assert auth.context(STAGE, f"Bearer {token}")["sub"] == "é"
+    assert auth.authenticate(STAGE, f"Bearer {token}")["sub"] == "é"
 
 
 def test_a_token_with_an_extension_that_must_be_understood_is_refused() -> None:
-    """RFC 7515, 4.1.11: a token whose `crit` names what the verifier does not know is not valid."""
+    """RFC 7515, 4.1.11: a token with an unknown extension in `crit` is invalid."""
     claims = {"iss": STAGE.issuer, "aud": "hubbub-local", "sub": "a", "exp": time.time() + 60}
     for headers in ({}, {"crit": ["x"], "x": 1}):
-        token = jwt.encode(claims, auth.secret(STAGE), algorithm="HS256", headers=headers)
-        assert ("problem" in auth.context(STAGE, f"Bearer {token}")) is bool(headers)
+        token = jwt.encode(claims, auth.read_secret(STAGE), algorithm="HS256", headers=headers)
+        assert ("problem" in auth.authenticate(STAGE, f"Bearer {token}")) is bool(headers)
 
 
 # -- the gateway's cache -------------------------------------------------------------------------------
 
 
 def authorized(token: str, resource: str = "GET/views/events") -> dict[str, Any]:
-    """Ask the authorizer as API Gateway does."""
+    """Call the authorizer as API Gateway does."""
     arn = f"arn:aws:execute-api:eu-west-1:123456789012:abc/api/{resource}"
     answer: dict[str, Any] = app.identify(
         {"type": "TOKEN", "authorizationToken": f"Bearer {token}", "methodArn": arn}, None
@@ -224,8 +224,8 @@ def authorized(token: str, resource: str = "GET/views/events") -> dict[str, Any]
     return answer
 
 
-def test_the_authorizers_answer_is_right_for_every_call() -> None:
-    """API Gateway keeps one per header value, whichever call it was first asked for."""
+def test_the_authorizers_result_is_valid_for_every_route() -> None:
+    """API Gateway caches one result per header value, for all routes."""
     for token in (auth.mint(STAGE, "user-1"), auth.mint(STAGE, "a", scope="admin"), "x"):
         answer = authorized(token)
         [statement] = answer["policyDocument"]["Statement"]
@@ -238,13 +238,13 @@ def test_the_authorizers_answer_is_right_for_every_call() -> None:
     ("sub", "principal"), [("user-1", "user"), ("é", "user"), ("名前" * 30, "user"), ("", "nobody")]
 )
 def test_the_authorizers_principal_is_a_constant(sub: str, principal: str) -> None:
-    """API Gateway logs the principal and takes ASCII alone there; a sub is any text. Nothing reads it."""
+    """API Gateway accepts only ASCII there, and a sub is any text. Nothing reads the principal."""
     answer = authorized(auth.mint(STAGE, sub) if sub else "x")
     assert answer["principalId"] == principal
     assert answer["context"].get("sub", "") == sub
 
 
-def test_the_authorizer_answers_in_the_partition_that_asks() -> None:
+def test_the_authorizer_returns_arns_of_the_callers_partition() -> None:
     for partition in ("aws", "aws-cn", "aws-us-gov"):
         arn = f"arn:{partition}:execute-api:cn-north-1:123456789012:abc/api/GET/views/events"
         event = {"type": "TOKEN", "authorizationToken": "Bearer x", "methodArn": arn}
@@ -252,7 +252,7 @@ def test_the_authorizer_answers_in_the_partition_that_asks() -> None:
         assert statement["Resource"] == [f"arn:{partition}:execute-api:cn-north-1:123456789012:abc/api/*/*"]
 
 
-def test_a_kept_answer_does_not_outlive_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_result_expires_with_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
     token = auth.mint(STAGE, "admin-1", scope="admin", seconds=60)
     kept = authorized(token)["context"]
     bearer = {"headers": {"Authorization": f"Bearer {token}"}}
@@ -263,7 +263,7 @@ def test_a_kept_answer_does_not_outlive_its_token(monkeypatch: pytest.MonkeyPatc
     assert (status, answer["Code"]) == (401, "Unauthorized")
 
 
-def test_a_kept_refusal_is_checked_again() -> None:
+def test_a_cached_refusal_is_checked_again() -> None:
     token = auth.mint(STAGE, "admin-1", scope="admin")
     early = {"problem": "the token is not valid (ImmatureSignatureError)", "principalId": "nobody"}
     for header, status in ((f"Bearer {token}", 200), ("Bearer x", 401)):
@@ -271,7 +271,7 @@ def test_a_kept_refusal_is_checked_again() -> None:
         assert raw_call(made(), "GET", "/secrets", authorizer=early, **sent)[0] == status
 
 
-def test_without_an_authorizer_in_front_nobody_is_let_in() -> None:
+def test_without_an_authorizer_no_caller_is_admitted() -> None:
     for nobody in (None, {}, {"principalId": "admin-1"}, {"sub": ""}, {"sub": "a", "scope": "admin"}):
         assert raw_call(made(), "GET", "/secrets", authorizer=nobody)[0] == 401
 
@@ -280,7 +280,7 @@ def test_without_an_authorizer_in_front_nobody_is_let_in() -> None:
 
 
 class Issuer:
-    """A JWKS URL on this machine, which counts how often it is asked."""
+    """A JWKS URL on this machine that counts its requests."""
 
     def __init__(self) -> None:
         self.fetches = 0
@@ -309,7 +309,7 @@ class Issuer:
             jwks_url=self.url, issuer=ISSUER["iss"], audience=ISSUER["aud"], secret="s" * 32
         )
         self.now = 1000.0
-        self.found = auth.Keys(self.url, clock=lambda: self.now)
+        self.found = auth.KeySet(self.url, clock=lambda: self.now)
 
     def document(self) -> bytes:
         return json.dumps({"keys": [key | {"kid": kid} for kid, key in self.keys.items()]}).encode()
@@ -324,15 +324,15 @@ class Issuer:
         }
 
     def check(self, token: str) -> dict[str, str]:
-        return auth.context(self.stage, f"Bearer {token}")
+        return auth.authenticate(self.stage, f"Bearer {token}")
 
 
 @pytest.fixture
 def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
-    """An issuer whose keys `r` and `e` are published, on a clock that the test moves."""
+    """An issuer that publishes the keys `r` and `e`, with a clock that the test controls."""
     running = Issuer()
     running.publish(r=RSA, e=EC)
-    monkeypatch.setattr(auth, "_keys", lambda url: running.found)
+    monkeypatch.setattr(auth, "_key_set", lambda url: running.found)
     yield running
     running.server.shutdown()
     running.server.server_close()
@@ -352,7 +352,7 @@ def test_rs256_and_es256_of_the_issuer_are_valid_and_its_keys_are_fetched_once(i
     assert issuer.fetches == 1
 
 
-def test_tokens_that_are_not_the_issuers_are_refused(issuer: Issuer) -> None:
+def test_tokens_of_another_issuer_are_refused(issuer: Issuer) -> None:
     own = claims(**ISSUER)
     odd = {
         "another RSA key": signed(OTHER_RSA, "r"),
@@ -388,7 +388,7 @@ def test_tokens_that_are_not_the_issuers_are_refused(issuer: Issuer) -> None:
         assert "not valid" in found["problem"], name
 
 
-def test_keys_that_are_not_for_signing_with_ours_are_left_out(issuer: Issuer) -> None:
+def test_keys_without_an_accepted_algorithm_or_use_are_ignored(issuer: Issuer) -> None:
     published = issuer.keys["r"]
     issuer.publish(
         encrypts=published | {"use": "enc"},
@@ -403,7 +403,7 @@ def test_keys_that_are_not_for_signing_with_ours_are_left_out(issuer: Issuer) ->
     assert "problem" in issuer.check(by_hand(HS256 | {"kid": "shared"}, claims(**ISSUER), b"x" * 32))
 
 
-def test_a_new_key_is_fetched_at_once_and_a_withdrawn_one_is_good_for_five_minutes(issuer: Issuer) -> None:
+def test_a_new_key_is_fetched_at_once_and_a_withdrawn_key_is_valid_for_five_minutes(issuer: Issuer) -> None:
     assert "sub" in issuer.check(signed(RSA, "r"))
     issuer.publish(r=RSA, new=OTHER_RSA)
     assert "sub" in issuer.check(signed(OTHER_RSA, "new"))
@@ -417,7 +417,7 @@ def test_a_new_key_is_fetched_at_once_and_a_withdrawn_one_is_good_for_five_minut
     assert issuer.fetches == 3
 
 
-def test_a_flood_of_forged_key_ids_is_no_flood_of_fetches(issuer: Issuer) -> None:
+def test_forged_key_ids_do_not_cause_more_fetches(issuer: Issuer) -> None:
     good = signed(RSA, "r")
     for second in range(60):
         issuer.now = 1000 + second
@@ -430,7 +430,7 @@ def test_a_flood_of_forged_key_ids_is_no_flood_of_fetches(issuer: Issuer) -> Non
     assert "sub" in issuer.check(signed(OTHER_RSA, "new"))
 
 
-def test_an_issuer_that_does_not_answer_is_401_and_said_and_asked_seldom(
+def test_an_issuer_that_does_not_respond_gives_401_and_few_requests(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     issuer.status = 500
@@ -450,7 +450,7 @@ def test_an_issuer_that_does_not_answer_is_401_and_said_and_asked_seldom(
     assert call(made(stage=issuer.stage), "GET", "/secrets", authorization=token)[0] == 200
 
 
-def test_an_issuer_that_is_gone_is_401_too(issuer: Issuer) -> None:
+def test_an_unreachable_issuer_gives_401(issuer: Issuer) -> None:
     issuer.server.shutdown()
     issuer.server.server_close()
     assert "cannot check tokens now" in issuer.check(signed(RSA, "r"))["problem"]
@@ -459,12 +459,12 @@ def test_an_issuer_that_is_gone_is_401_too(issuer: Issuer) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{}", b"\xff", b'{"keys":7}', b'{"keys":[7]}', b'{"keys":[]}', b"[" * 5000]
 )
-def test_an_issuer_that_answers_something_else_is_no_crash(issuer: Issuer, body: bytes) -> None:
+def test_an_invalid_response_of_an_issuer_gives_401(issuer: Issuer, body: bytes) -> None:
     issuer.body = body
     assert issuer.check(signed(RSA, "r")).keys() == {"problem"}
 
 
-def test_while_the_issuer_does_not_answer_its_last_keys_stay_good_for_an_hour(issuer: Issuer) -> None:
+def test_while_the_issuer_does_not_respond_its_last_keys_are_valid_for_an_hour(issuer: Issuer) -> None:
     assert "sub" in issuer.check(signed(RSA, "r"))
     issuer.status = 503
     issuer.now += 3599
@@ -476,14 +476,14 @@ def test_while_the_issuer_does_not_answer_its_last_keys_stay_good_for_an_hour(is
 @pytest.mark.parametrize(
     "url", ["http://issuer.example/jwks", "file:///etc/passwd", "http://127.0.0.1.evil/", "x"]
 )
-def test_keys_are_read_over_https_alone(url: str) -> None:
+def test_keys_are_fetched_only_over_https(url: str) -> None:
     with listening() as log:
-        found = auth.context(Settings(jwks_url=url), "Bearer " + signed(RSA, "r"))
+        found = auth.authenticate(Settings(jwks_url=url), "Bearer " + signed(RSA, "r"))
     assert "cannot check tokens now" in found["problem"]
     assert "HUBBUB_JWKS_URL must begin with https://" in log.text
 
 
-def test_without_the_cryptography_package_it_is_said_and_logged(
+def test_a_missing_cryptography_package_is_a_problem_and_is_logged(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jwt.algorithms.has_crypto", False)
@@ -498,28 +498,28 @@ def test_without_the_cryptography_package_it_is_said_and_logged(
 
 @pytest.fixture
 def ssm() -> Iterator[Any]:
-    auth.parameter.cache_clear()
+    auth.read_parameter.cache_clear()
     with mock_aws():
         yield boto3.client("ssm")
-    auth.parameter.cache_clear()
+    auth.read_parameter.cache_clear()
 
 
 IN_SSM = Settings(stage="dev", secret_parameter="/hubbub/dev/secret")
 
 
-def test_a_secret_in_ssm_is_fetched_once_and_in_no_log(ssm: Any) -> None:
+def test_a_secret_in_ssm_is_fetched_once_and_never_logged(ssm: Any) -> None:
     name, value = IN_SSM.secret_parameter, "the-secret-that-nobody-may-ever-read"
     ssm.put_parameter(Name=name, Value=value, Type="SecureString")
     with listening() as log:
         token = auth.mint(IN_SSM, "user-1")
         ssm.delete_parameter(Name=name)  # whoever asked again would fail
         for _ in range(3):
-            assert auth.context(IN_SSM, f"Bearer {token}")["sub"] == "user-1"
+            assert auth.authenticate(IN_SSM, f"Bearer {token}")["sub"] == "user-1"
     assert value not in log.text
     assert token not in log.text
 
 
-def test_a_secret_that_cannot_be_read_is_a_problem_and_no_crash(ssm: Any, tmp_path: Path) -> None:
+def test_an_unreadable_secret_is_a_problem_of_the_stage(ssm: Any, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     odd = {
         "ParameterNotFound": IN_SSM,
@@ -530,26 +530,24 @@ def test_a_secret_that_cannot_be_read_is_a_problem_and_no_crash(ssm: Any, tmp_pa
     }
     for why, stage in odd.items():
         with listening() as log:
-            found = auth.context(stage, "Bearer " + by_hand(HS256, claims(), b""))
+            found = auth.authenticate(stage, "Bearer " + by_hand(HS256, claims(), b""))
         assert "cannot check tokens now" in found["problem"]
         assert why in log.text
 
 
-def test_a_secret_is_from_the_environment_before_a_file_and_from_a_file_before_ssm(
-    ssm: Any, tmp_path: Path
-) -> None:
+def test_a_secret_comes_from_the_environment_then_a_file_then_ssm(ssm: Any, tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("f" * 32 + "\n")
     ssm.put_parameter(Name="p", Value="p" * 32, Type="SecureString")
     stage = Settings(secret="e" * 32, secret_file=str(file), secret_parameter="p")
-    assert auth.secret(stage) == b"e" * 32
-    assert auth.secret(stage._replace(secret="")) == b"f" * 32
-    assert auth.secret(stage._replace(secret="", secret_file="")) == b"p" * 32
+    assert auth.read_secret(stage) == b"e" * 32
+    assert auth.read_secret(stage._replace(secret="")) == b"f" * 32
+    assert auth.read_secret(stage._replace(secret="", secret_file="")) == b"p" * 32
     file.write_text("g" * 32)
-    assert auth.secret(stage._replace(secret="")) == b"g" * 32
+    assert auth.read_secret(stage._replace(secret="")) == b"g" * 32
 
 
-def test_no_log_has_a_token_the_secret_or_an_address() -> None:
+def test_logs_hold_no_token_secret_or_address() -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.9", "X-Real-Ip": "203.0.113.9"}
     with listening() as log:
         for header, _ in HEADERS.values():
@@ -567,30 +565,30 @@ def test_no_log_has_a_token_the_secret_or_an_address() -> None:
 QUERY = ("views", "https://example.org/")
 
 
-def test_a_cursor_leads_back_to_its_place_and_none_to_the_beginning() -> None:
+def test_a_cursor_holds_its_position_and_no_cursor_means_the_beginning() -> None:
     for place in ("a", "2026-11-21T10:00:00Z#c-1", "😀" * 100):
-        assert cursors.read(STAGE, QUERY, cursors.write(STAGE, QUERY, place)) == place
-    assert cursors.write(STAGE, QUERY, "") is None
-    assert cursors.read(STAGE, QUERY, None) == cursors.read(STAGE, QUERY, "") == ""
+        assert cursors.decode(STAGE, QUERY, cursors.encode(STAGE, QUERY, place)) == place
+    assert cursors.encode(STAGE, QUERY, "") is None
+    assert cursors.decode(STAGE, QUERY, None) == cursors.decode(STAGE, QUERY, "") == ""
 
 
-def test_a_cursor_holds_its_version_its_query_and_its_place_and_no_more() -> None:
-    cursor = cursors.write(STAGE, QUERY, "here") or ""
+def test_a_cursor_holds_only_its_version_scope_and_position() -> None:
+    cursor = cursors.encode(STAGE, QUERY, "here") or ""
     held = jwt.decode(cursor, options={"verify_signature": False})
     assert held.keys() == {"v", "q", "k"}
     assert (held["v"], held["k"]) == (cursors.VERSION, "here")
     assert STAGE.secret not in cursor
 
 
-def test_a_cursor_of_another_kind_is_bad() -> None:
-    good = cursors.write(STAGE, QUERY, "here") or ""
-    key = auth.derived(STAGE, "cursor")
+def test_a_cursor_of_another_kind_is_rejected() -> None:
+    good = cursors.encode(STAGE, QUERY, "here") or ""
+    key = auth.derive_key(STAGE, "cursor")
     held = jwt.decode(good, key, algorithms=["HS256"])
     head, body, sign = good.split(".")
     odd = {
-        "another query": cursors.write(STAGE, (*QUERY, "x"), "here"),
-        "a query in other parts": cursors.write(STAGE, ("".join(QUERY),), "here"),
-        "another stage's secret": cursors.write(STAGE._replace(secret="x" * 32), QUERY, "here"),
+        "another query": cursors.encode(STAGE, (*QUERY, "x"), "here"),
+        "a query in other parts": cursors.encode(STAGE, ("".join(QUERY),), "here"),
+        "another stage's secret": cursors.encode(STAGE._replace(secret="x" * 32), QUERY, "here"),
         "an older version": by_hand(HS256, held | {"v": cursors.VERSION - 1}, key),
         "no version": by_hand(HS256, {"q": held["q"], "k": "here"}, key),
         "no place": by_hand(HS256, {"q": held["q"], "v": held["v"]}, key),
@@ -611,25 +609,25 @@ def test_a_cursor_of_another_kind_is_bad() -> None:
     }
     for name, cursor in odd.items():
         with pytest.raises(BadCursor) as refused:
-            cursors.read(STAGE, QUERY, cursor)
+            cursors.decode(STAGE, QUERY, cursor)
         assert str(refused.value).startswith("cursor: "), name
 
 
 @examples(deadline=None, database=None)
 @given(st.integers(0, 500), st.characters(max_codepoint=127))
-def test_a_cursor_with_any_letter_changed_is_bad_or_the_same(at: int, letter: str) -> None:
-    cursor = cursors.write(STAGE, QUERY, "here") or ""
+def test_a_cursor_with_a_changed_letter_is_rejected_or_unchanged(at: int, letter: str) -> None:
+    cursor = cursors.encode(STAGE, QUERY, "here") or ""
     at %= len(cursor)
     changed = cursor[:at] + letter + cursor[at + 1 :]
     try:
-        assert cursors.read(STAGE, QUERY, changed) == "here"  # base64's last letter has bits to spare
+        assert cursors.decode(STAGE, QUERY, changed) == "here"  # base64's last letter has bits to spare
         assert changed == cursor or at == len(cursor) - 1
     except BadCursor:
         assert changed != cursor
 
 
-def test_a_cursor_is_no_token() -> None:
-    cursor = cursors.write(STAGE, QUERY, "here")
-    assert "problem" in auth.context(STAGE, f"Bearer {cursor}")
-    claim = by_hand(HS256, claims(scope="admin"), auth.derived(STAGE, "cursor"))
-    assert "problem" in auth.context(STAGE, f"Bearer {claim}")
+def test_a_cursor_is_not_accepted_as_a_token() -> None:
+    cursor = cursors.encode(STAGE, QUERY, "here")
+    assert "problem" in auth.authenticate(STAGE, f"Bearer {cursor}")
+    claim = by_hand(HS256, claims(scope="admin"), auth.derive_key(STAGE, "cursor"))
+    assert "problem" in auth.authenticate(STAGE, f"Bearer {claim}")

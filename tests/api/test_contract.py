@@ -1,7 +1,7 @@
-"""The running product keeps to its own description: schemathesis calls all of it, rightly and wrongly.
+"""The running product agrees with its OpenAPI document; schemathesis sends valid and invalid requests.
 
-Every check that schemathesis has is on: no 5xx; no status, header, content type or body that is not
-described; what is valid is taken, what is not is refused; nothing without the token that it needs.
+All checks of schemathesis are enabled. There is no 5xx. Every status, header, content type and body is
+documented. Valid requests are accepted, and invalid ones and those without the required token are rejected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chalicelib.api.openapi import describe
 from chalicelib.views.events import MAX_ANONYMOUS_EVENTS
 from tests.support.running import Run
 
-DESCRIPTION = describe(app.door.calls, app.VERSION)
+DESCRIPTION = describe(app.router.routes, app.VERSION)
 
 # What a format means here, which JSON Schema cannot say: an address is that of a web page, a time frame is
 # short and lies in the past.
@@ -54,14 +54,14 @@ def write_json_as_text(context: SerializationContext, value: Any) -> bytes:
 
 
 def without_text(value: Any) -> Any:
-    """Say of a text that holds JSON what it holds: schemathesis reads no contentSchema."""
+    """Replace a text that holds JSON by its schema, because schemathesis ignores contentSchema."""
     if isinstance(value, dict):
         return {k: without_text(part) for k, part in value.get("contentSchema", value).items()}
     return [without_text(part) for part in value] if isinstance(value, list) else value
 
 
 def api(examples: int, *, deterministic: bool) -> BaseSchema:
-    """The description, with how it is tested."""
+    """The document, with the configuration of its tests."""
     token = auth.mint(settings.current(), "admin-1", scope="admin", seconds=86_400)
     options = {
         "headers": {"User-Agent": "a browser"},
@@ -91,7 +91,7 @@ def api(examples: int, *, deterministic: bool) -> BaseSchema:
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """The running product, with the views, the hunt and the comment that the description's examples name."""
+    """The running product with the views, the challenge and the comment of the document's examples."""
     with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as running:
         urls = ("https://example.org/a", "https://www.example.org/")
         views = [
@@ -113,7 +113,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 def make_the_hunt(running: Run) -> None:
-    """Make the challenge of the examples, with a player who has found a path."""
+    """Create the challenge of the examples, with a player who has found a path."""
     hunt = {"title": "Treasure hunt", "paths": ["oak/bridge/mill", "oak/well"]}
     for who, method, path, body in (
         ("admin-1", "PUT", "challenges/hunt", hunt),
@@ -123,7 +123,7 @@ def make_the_hunt(running: Run) -> None:
         assert running.call(method, f"/{path}", body, token)[0] == 201
 
 
-def test_the_product_answers_the_description_that_is_tested_here(product: Run) -> None:
+def test_the_product_serves_the_document_that_is_tested_here(product: Run) -> None:
     assert requests.get(product.page + "openapi.json", timeout=60).json() == DESCRIPTION
 
 
@@ -139,16 +139,16 @@ def test_a_call_does_what_its_description_says_500_times(case: Case[Any], produc
 
 
 def call(case: Case[Any], product: Run) -> None:
-    """Send a request and check its answer, with what no schema can say of a request."""
+    """Send a request and check its response, also against rules that no schema can state."""
     if case.meta and case.meta.generation.mode.is_positive:
         case.query.pop("cursor", None)  # only an answer holds a right one
         case.query.pop("explain", None)  # a public call's part for admins
         start, end = case.query.get("from"), case.query.get("to")
-        if start and end and times.bound(start) > times.bound(end, end=True):
+        if start and end and times.parse_bound(start) > times.parse_bound(end, end=True):
             case.query |= {"from": end, "to": start}
         if isinstance(case.body, dict) and case.body.get("opens") and case.body.get("closes"):
-            opens, closes = sorted((str(case.body["opens"]), str(case.body["closes"])), key=times.instant)
-            together = times.instant(opens) == times.instant(closes)
+            opens, closes = sorted((str(case.body["opens"]), str(case.body["closes"])), key=times.parse)
+            together = times.parse(opens) == times.parse(closes)
             case.body |= {"opens": opens, "closes": None if together else closes}
         if not storable(case.body):
             return
@@ -164,7 +164,7 @@ def call(case: Case[Any], product: Run) -> None:
 
 
 def storable(body: Any) -> bool:
-    """Tell whether DynamoDB could hold a body's numbers: the door refuses others, in unknown fields too."""
+    """Return whether DynamoDB can hold the numbers of a body. The codec rejects others in any field."""
     try:
         codec.decode(json.dumps(body, default=str).encode(), Any)
     except ValueError:
@@ -173,7 +173,7 @@ def storable(body: Any) -> bool:
 
 
 def what_is_wrong_is_refused(context: CheckContext, response: Response, case: Case[Any]) -> bool | None:
-    """Refuse as schemathesis has it, or, in a batch of events, with a reason among `rejected`."""
+    """Check for an error response, or for a reason in `rejected` of a batch of events."""
     if response.status_code == 202 and response.json()["rejected"]:
         return None
     return negative_data_rejection(context, response, case)

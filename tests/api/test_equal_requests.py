@@ -1,4 +1,4 @@
-"""The same request from many at once is an answer for each of them, on the real engines."""
+"""Equal concurrent requests all get a correct response, on the real engines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table(engine_table: EngineTable) -> Table:
 
 
 def at_once(*calls: Callable[[], Any]) -> Counter[Any]:
-    """Let calls begin at the same moment; count the statuses, of an error its code."""
+    """Make calls at the same moment; count the statuses, and the codes of errors."""
     ready = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Any]) -> Any:
@@ -71,8 +71,8 @@ def test_a_comment_that_is_hidden_and_shown_again_and_again_is_never_missing(tab
     assert comments.find_stored(table, "p", id)
 
 
-def test_a_look_at_a_comment_finds_it_while_it_is_hidden_and_shown(table: Table) -> None:
-    """It moves between any two reads: only one look at both places at one moment is sure to see it."""
+def test_a_comment_is_found_while_it_is_hidden_and_shown(table: Table) -> None:
+    """It moves between any two reads, so only a transactional read of both keys always finds it."""
     body = CommentBody(rating=5, language="en", text="Fits.")
     id = comments.post(table, "p", body, Caller("me"), None, now()).body.id
     hidden = False
@@ -90,7 +90,7 @@ def test_a_look_at_a_comment_finds_it_while_it_is_hidden_and_shown(table: Table)
 
 
 class MovesAfterEachRead(Table):
-    """A table in which something happens after each single read."""
+    """A table that calls a function after each single read."""
 
     def __init__(self, table: Table, happens: Callable[[], None]) -> None:
         super().__init__(table.name, table.client, table._pause)
@@ -121,7 +121,7 @@ def test_a_season_that_ends_while_the_title_changes_is_ended_with_the_new_title(
         assert (board.season, board.title) == (season + 1, str(season))
 
 
-def test_equal_definitions_of_a_board_are_all_answered(table: Table) -> None:
+def test_equal_definitions_of_a_board_all_succeed(table: Table) -> None:
     for i in range(ROUNDS):
         define = partial(boards.define, table, f"b{i}", board_schemas.BoardBody(title="t"), now())
         assert at_once(*[define] * MANY) == {201: 1, 200: MANY - 1}
@@ -130,7 +130,7 @@ def test_equal_definitions_of_a_board_are_all_answered(table: Table) -> None:
         assert boards.find(table, f"b{i}", now()).title == "u"
 
 
-def test_equal_definitions_of_a_challenge_are_all_answered(table: Table) -> None:
+def test_equal_definitions_of_a_challenge_all_succeed(table: Table) -> None:
     one = ChallengeBody(title="Hunt", paths=["oak", "mill"])
     for i in range(ROUNDS):
         assert at_once(*[partial(definitions.define, table, f"c{i}", one)] * MANY) == {201: 1, 200: MANY - 1}
@@ -142,7 +142,7 @@ def test_equal_definitions_of_a_challenge_are_all_answered(table: Table) -> None
         assert found.edition == 2
 
 
-def test_different_definitions_of_a_challenge_are_all_answered(table: Table) -> None:
+def test_different_definitions_of_a_challenge_all_succeed(table: Table) -> None:
     for i in range(2):
         bodies = [ChallengeBody(title=f"Hunt {n}", paths=["oak"]) for n in range(MANY)]
         assert at_once(*(partial(definitions.define, table, f"c{i}", body) for body in bodies)) == {
@@ -169,7 +169,7 @@ RANKING = ranking.Ranking("BOARD#b#1", Scale(0, 9_999, 0, True))
 
 
 def put(table: Table, player: str, score: int) -> None:
-    """Put a player's entry where a score has it, as the stream does."""
+    """Write a player's entry for a score, as the stream handler does."""
     merit = RANKING.scale.merit(score)
     item = ranking.entry_key(RANKING.name, player)._asdict()
     item |= {"gsi1sk": RANKING.entry_number(merit, player), "gsi1pk": ranking.shard_key(RANKING.name, 0)}
@@ -190,7 +190,7 @@ def test_a_player_who_passes_between_two_reads_is_listed_once(
     read, lock, done = Table.query, threading.Lock(), threading.Event()
 
     def query(self: Table, *args: Any, **options: Any) -> Page:
-        """The first reader goes on once the second has read and the player has moved."""
+        """Let the first reader continue once the second has read and the player has moved."""
         with lock:
             page = read(self, *args, **options)
             if not done.is_set():
@@ -206,7 +206,7 @@ def test_a_player_who_passes_between_two_reads_is_listed_once(
     assert len(seen) >= 20
 
 
-def test_no_answer_lists_a_player_twice_while_players_move(table: Table) -> None:
+def test_no_page_lists_a_player_twice_while_players_move(table: Table) -> None:
     for i in range(20):
         put(table, f"p{i}", 500 + i)
     over = threading.Event()

@@ -1,4 +1,4 @@
-"""No input stops a pump, blocks a shard or loses another record: stream records, queue bodies, socket frames.
+"""Invalid stream records, queue bodies and socket frames neither stop a pump nor affect other records.
 
 `make test` runs the same examples every time. `make test-all` runs twenty times as many, of a seed that a
 failure prints (`HUBBUB_FUZZ_SEED=… pytest -m long tests/api/test_fuzz.py` runs it again), beside
@@ -82,7 +82,7 @@ def fuzz(request: pytest.FixtureRequest) -> Fuzz:
 
 
 class Memory(Table):
-    """A table that keeps the rules by which DynamoDB refuses a write, leaves a stream, and can be busy."""
+    """A table in memory that validates writes as DynamoDB does, has a stream, and can be busy."""
 
     def __init__(self, busy: Iterable[str] = ()) -> None:
         super().__init__("memory", None)  # type: ignore[arg-type]
@@ -164,7 +164,7 @@ TYPED = {"Item", "Key", "ExpressionAttributeValues"}
 
 
 def _check(item: Item) -> None:
-    """Refuse what DynamoDB refuses. Half of a surrogate pair is no error of the kind that `table` knows."""
+    """Raise for an item that DynamoDB rejects. Half of a surrogate pair is not a ClientError."""
     typed = pack(item)
     try:
         size = len(json.dumps(typed, default=bytes.hex, ensure_ascii=False).encode())
@@ -201,7 +201,7 @@ def state(items: Iterable[Item]) -> dict[Key, Item]:
 
 
 def nest(depth: int, kind: str) -> Any:
-    """Build a nest, in the notation of an item."""
+    """Build a nested value in typed JSON."""
     value: Any = {"S": "inside"}
     for _ in range(depth):
         value = {"L": [value]} if kind == "L" else {"M": {"a": value}} if kind == "M" else [value]
@@ -296,7 +296,7 @@ def items() -> st.SearchStrategy[Item]:
 
 @st.composite
 def changes(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw a record as Lambda hands it over."""
+    """Draw a stream record as Lambda passes it."""
     old, new = draw(st.none() | items()), draw(st.none() | items())
     made = record(old, new, second=draw(st.integers(0, 2**40)), eventID=draw(st.uuids(version=4)).hex)
     if draw(st.integers(0, 5)) == 0:
@@ -346,7 +346,7 @@ def view(i: int, client: str = "") -> dict[str, str]:
 
 
 def good(n: int) -> list[dict[str, Any]]:
-    """Make the records of n views of a page."""
+    """Build the records of n views of a page."""
     table = Memory()
     seen = [View(PAGE, NOW - timedelta(seconds=i), f"c{i % 3}") for i in range(n)]
     views.write(table, seen, Settings(), NOW)
@@ -387,7 +387,7 @@ def test_a_number_of_more_zeros_than_fit_into_memory_stays_as_it_is_written() ->
 
 
 def delivered(table: Table, batches: Iterable[Sequence[Any]]) -> None:
-    """Deliver batches as Lambda does: one that fails for a moment comes again."""
+    """Deliver batches as Lambda does. A batch that fails is delivered again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "connect", lambda: table)
         for batch in batches:
@@ -400,7 +400,7 @@ def delivered(table: Table, batches: Iterable[Sequence[Any]]) -> None:
 
 
 def portions(whole: Sequence[Any], chance: random.Random) -> Iterator[Sequence[Any]]:
-    """Part a shuffled batch, with repeats."""
+    """Split a shuffled batch with repeated records into portions."""
     mixed = chance.sample(whole, len(whole)) + chance.choices(whole, k=len(whole) // 2)
     while mixed:
         size = chance.randint(1, len(mixed))
@@ -480,7 +480,7 @@ bodies = (
 )
 
 
-def test_messages_that_can_be_written_are_and_the_others_are_named(fuzz: Fuzz) -> None:
+def test_valid_messages_are_written_and_the_others_are_reported(fuzz: Fuzz) -> None:
     @fuzz(150)
     @given(st.lists(bodies, max_size=9), st.lists(junk, max_size=2), st.randoms(use_true_random=False))
     def property(bad: list[str], shapeless: list[Any], chance: random.Random) -> None:
@@ -506,7 +506,7 @@ def test_messages_that_can_be_written_are_and_the_others_are_named(fuzz: Fuzz) -
 
 
 def test_an_event_of_any_notation_is_a_view_or_gets_its_reason(fuzz: Fuzz) -> None:
-    """One that raised would take the other events of its message with it."""
+    """An exception would also lose the other events of the message."""
     urls = st.builds(
         "".join, st.tuples(st.sampled_from(["http://", "https://", "HTTP:", "//", ""]), texts, texts)
     )
@@ -540,7 +540,7 @@ frames = (
 
 
 class Sent:
-    """A session whose client keeps what is posted."""
+    """A session whose client stores the posted frames."""
 
     def __init__(self) -> None:
         self.frames: list[str] = []
@@ -558,10 +558,10 @@ class Sent:
         self.closed += 1
 
 
-def test_a_frame_of_any_content_gets_one_answer_of_a_known_code(
+def test_a_frame_of_any_content_gets_one_reply_with_a_known_code(
     fuzz: Fuzz, moto_table: template.Table
 ) -> None:
-    """Nobody knows the connection: a frame that is right closes it, and any other is told what is wrong."""
+    """The connection is unknown, so a valid frame closes it, and any other frame gets an error."""
     connect.cache_clear()
     sent = Sent()
     context = {"apiId": "a", "stage": "api", "domainName": "d.example", "connectionId": "c"}
@@ -610,7 +610,7 @@ NOTATIONS: list[Callable[[datetime], str]] = [
 
 
 class Twin(RuleBasedStateMachine):
-    """The aggregates of a table, beside sets that hold what should be counted."""
+    """The aggregates of a table, and sets with the expected counts."""
 
     @initialize(busy=st.lists(st.sampled_from(["", "", "", "before", "after"]), max_size=30))
     def begin(self, busy: list[str]) -> None:
@@ -632,7 +632,7 @@ class Twin(RuleBasedStateMachine):
         seen = check(event, Settings(), NOW)
         assert seen == View(url, time, client)
         assert isinstance(seen, View)
-        if seen not in self.expired:  # what its item outlives is refused at the door
+        if seen not in self.expired:  # an older event is rejected by its time
             views.write(self.table, [seen], Settings(), NOW)
             self.counted.add(seen)
             self.visited.add((url, time, client))

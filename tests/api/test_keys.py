@@ -1,4 +1,4 @@
-"""No name that a client may choose makes a key, or a path, that AWS refuses.
+"""AWS accepts the keys and the paths of every name that a client may choose.
 
 DynamoDB: a partition key has up to 2,048 bytes and a sort key up to 1,024, in an index as in the table
 ("Quotas in Amazon DynamoDB", naming rules and data types). API Gateway: the ARN of a method with an
@@ -26,8 +26,8 @@ import app
 from chalicelib import ulids, urls
 from chalicelib.aggregates import engine
 from chalicelib.api import auth, codec
-from chalicelib.api.openapi import errors
-from chalicelib.api.router import AUTHORIZED_PATH
+from chalicelib.api.openapi import list_errors
+from chalicelib.api.router import MAX_AUTHORIZED_PATH
 from chalicelib.api.schemas import IDENTIFIER, STORED, Identifier, Schema, StoredIdentifier
 from chalicelib.challenges import definitions
 from chalicelib.chat import connections, reports, subscriptions, waiting_pool
@@ -50,8 +50,8 @@ NOW = datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
 
 NEW = "𝕏" * 60  # the most bytes that a new name may have
 STORED_NAME = "𝕏" * 128  # and one of version 0.1.0
-URL = "https://" + "a" * 60 + ".example/" + "a" * (urls.LONGEST - 77)
-URL += "a" * (urls.LONGEST - len(URL))
+URL = "https://" + "a" * 60 + ".example/" + "a" * (urls.MAX_LENGTH - 77)
+URL += "a" * (urls.MAX_LENGTH - len(URL))
 CONNECTION = "x" * 128  # API Gateway's have 16
 LOBBY = "𝕏" * 64
 TURN = waiting_pool.new_state_id(CONNECTION, NOW)
@@ -105,7 +105,7 @@ IDS: dict[str, Any] = {
 
 
 def key_functions() -> Iterator[tuple[str, Callable[..., Key | str]]]:
-    """Find every function of chalicelib that makes a key: it returns a Key, or its name ends with `_key`."""
+    """Find every function of chalicelib that builds a key: it returns a Key, or its name ends with `_key`."""
     for path in sorted((ROOT / "chalicelib").glob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
@@ -117,7 +117,7 @@ def key_functions() -> Iterator[tuple[str, Callable[..., Key | str]]]:
 
 
 def longest(name: str, make: Callable[..., Key | str]) -> Key | str:
-    """Make a function's longest key. An argument that nobody has thought of fails the test."""
+    """Build the longest key of a function. An unknown argument fails the test."""
     given = {}
     for argument in inspect.signature(make).parameters:
         assert argument in LONGEST or (argument == "id" and name in IDS), f"{name}: how long is {argument}?"
@@ -129,15 +129,15 @@ FUNCTIONS = dict(key_functions())
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_longest_key_of_every_kind_is_one_that_dynamodb_takes(name: str) -> None:
+def test_dynamodb_accepts_the_longest_key_of_every_kind(name: str) -> None:
     key = longest(name, FUNCTIONS[name])
     pk, sk = key if isinstance(key, Key) else (key, "")
     assert len(pk.encode()) <= PARTITION
     assert len(sk.encode()) <= SORT
 
 
-def test_every_text_that_is_written_into_a_key_stands_in_one_of_these_functions() -> None:
-    """A key is a text such as f"BOARD#{board}": a kind, `#`, and something that is filled in."""
+def test_every_key_is_built_by_one_of_the_tested_functions() -> None:
+    """A key is a text such as f"BOARD#{board}": a kind, `#`, and a value."""
     elsewhere = {
         "aggregates.compute",  # see below
         "boards.Board.ranking",  # the name of a ranking, which `ranking` makes keys of
@@ -171,7 +171,7 @@ def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
             )
 
 
-def test_keys_that_no_function_of_their_own_makes_are_short() -> None:
+def test_keys_without_a_function_of_their_own_are_short() -> None:
     guard = engine.compute(
         app.CONTRIBUTIONS, record(None, {"pk": "PULSE", "sk": "SENT"}, second=10**10), 10**5
     )
@@ -184,8 +184,8 @@ def test_keys_that_no_function_of_their_own_makes_are_short() -> None:
         assert len(sk.encode()) <= SORT
 
 
-def test_the_longest_index_keys_are_ones_that_dynamodb_takes() -> None:
-    """What contributions put into `gsi1pk` and `gsi2pk`, for items with the longest names."""
+def test_dynamodb_accepts_the_longest_index_keys() -> None:
+    """Contributions write `gsi1pk` and `gsi2pk`, here for items with the longest names."""
     stamped = {"counted": 1, "rating": 5, "language": LANGUAGE, "text": ""}
     score = scores.score_key(STORED_NAME, scores.MAX_SEASONS, STORED_NAME)._asdict()
     progress = {"pk": f"CHALLENGE#{STORED_NAME}#PLAYER#{STORED_NAME}", "sk": "PROGRESS"}
@@ -232,8 +232,8 @@ def test_a_score_with_names_that_are_too_long_is_refused_by_name(
     assert answer["Message"].split(":")[0] in ("id", "path")
 
 
-def test_the_longest_names_that_are_taken_work_from_end_to_end(site: Site) -> None:
-    """What the door takes is written and counted."""
+def test_the_longest_accepted_names_work_from_end_to_end(site: Site) -> None:
+    """Requests with the longest names are accepted, written and counted."""
     admin, path = site.admin(), f"/leaderboards/{quote(NEW)}"
     mine = site.token(NEW)
     assert site.call("PUT", path, {"title": "t"}, Authorization=admin)[0] == 201
@@ -272,7 +272,7 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [(call.method, call.path) for call in app.door.calls if call.who != "public"]
+    ("method", "path"), [(call.method, call.path) for call in app.router.routes if call.access != "public"]
 )
 def test_every_call_with_a_token_reaches_its_authorizer_with_the_longest_names(
     method: str, path: str
@@ -280,11 +280,11 @@ def test_every_call_with_a_token_reaches_its_authorizer_with_the_longest_names(
     for name in re.findall("{(.*?)}", path):
         path = path.replace(f"{{{name}}}", quote(PARAMETERS[name], safe=""))
     assert len(f"{PREFIX}{path}") <= ARN, method
-    assert len(path) <= AUTHORIZED_PATH
+    assert len(path) <= MAX_AUTHORIZED_PATH
 
 
 def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
-    assert len(PREFIX) + AUTHORIZED_PATH <= ARN
+    assert len(PREFIX) + MAX_AUTHORIZED_PATH <= ARN
     start = "/challenges/c/players/p/paths/"
     fits, longer = (quote("é" * 200) + "a" * (size - 1_200) for size in (1_470, 1_471))
     for part, expected in ((fits, 400), (longer, 414)):  # 400: a found path has up to 200 characters
@@ -292,9 +292,9 @@ def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
         assert status == expected, answer
     assert answer["Code"] == "UriTooLong"
     assert site.call("DELETE", start + longer)[0] in (401, 414)
-    for call in app.door.calls:
-        declared = "UriTooLong" in [one.__name__ for one in errors(call)]
-        assert declared == (call.who != "public" and "path" in call.takes), call.path
+    for call in app.router.routes:
+        declared = "UriTooLong" in [one.__name__ for one in list_errors(call)]
+        assert declared == (call.access != "public" and "path" in call.arguments), call.path
 
 
 # -- names ---------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ IGNORABLE = [
 ]
 
 
-def test_no_name_holds_a_character_that_nobody_sees() -> None:
+def test_a_name_must_not_have_invisible_characters() -> None:
     hidden = ("Cc", "Cf", "Co", "Cs", "Zs", "Zl", "Zp")
     codes = {code for code in range(0x110000) if unicodedata.category(chr(code)) in hidden}
     codes -= set(map(ord, VISIBLE))
@@ -342,25 +342,25 @@ def test_every_letter_digit_mark_and_sign_may_be_in_a_name() -> None:
 @pytest.mark.parametrize(
     "name", ["admin\u200d", "\ufe0fa", "ad\u00admin", "\u3164", "a\u202eb", "a\U000e0061"]
 )
-def test_what_is_wrong_with_a_name_is_said_in_words(name: str) -> None:
+def test_an_invalid_name_gives_its_rule_in_words(name: str) -> None:
     with pytest.raises(
         ValueError, match=r"^name: must be 1 to 128 ASCII characters, or 1 to 60 .* invisible"
     ):
-        codec.texts({"name": name}, Named)
+        codec.decode_parameters({"name": name}, Named)
 
 
 @pytest.mark.parametrize(
     "name", ["a", "日本", "שלום", "😀", "👍🏽", "🇩🇪", "𝕏" * 60, "~" * 128, "null", "é" * 60]
 )
-def test_names_of_any_script_are_taken(name: str) -> None:
-    assert codec.texts({"name": name}, Named).name == name
+def test_names_of_any_script_are_accepted(name: str) -> None:
+    assert codec.decode_parameters({"name": name}, Named).name == name
     assert STORED.search(name)
 
 
 # -- names of version 0.1.0 ----------------------------------------------------------------------------
 
 
-def test_what_0_1_0_stored_under_a_longer_name_is_read_and_removed_and_not_made_anew(site: Site) -> None:
+def test_a_longer_name_of_0_1_0_can_be_read_and_removed_but_not_created(site: Site) -> None:
     admin, name = site.admin(), "👩\u200d🚀" + "é" * 70
     quoted = quote(name)
     boards.define(site.table, name, BoardBody(title="t"), datetime.now(UTC))
@@ -400,10 +400,10 @@ def test_what_0_1_0_stored_under_a_longer_name_is_read_and_removed_and_not_made_
 def test_a_token_of_such_a_name_is_refused_with_the_rule() -> None:
     settings = Settings(secret="s" * 32)
     for sub in ("👩\u200d🚀", "é" * 61, "a" * 129):
-        problem = auth.context(settings, "Bearer " + auth.mint(settings, sub))["problem"]
+        problem = auth.authenticate(settings, "Bearer " + auth.mint(settings, sub))["problem"]
         assert "sub is not an identifier: it must be 1 to 128 ASCII" in problem
 
 
-def test_a_topic_of_no_name_is_refused() -> None:
+def test_a_topic_without_a_valid_name_is_refused() -> None:
     with pytest.raises(BadRequest):
         subscriptions.parse_identifier("a b")

@@ -1,4 +1,4 @@
-"""The description is true to the routes, the errors and the contract; a typed client compiles."""
+"""The OpenAPI document agrees with routes, errors and contract, and a typed client compiles against it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from chalicelib.api.openapi import describe
 from local.engines.engine import ROOT
 from ops.cli.main import main
 
-DESCRIPTION = describe(app.door.calls, app.VERSION)
+DESCRIPTION = describe(app.router.routes, app.VERSION)
 CONTRACT = (ROOT / "docs" / "contract.md").read_text()
 BUILT = ("Views", "Leaderboards", "Challenges", "Comments", "Chat (WebSocket)", "Service")
 PARTS = {("GET", "/docs/{file}")}  # no call of their own: what the page of GET /docs is made of
-WHO = {"author": "user"}  # the door knows who comes, the feature whose a comment is
+WHO = {"author": "user"}  # the router checks for a user, the feature for the author
 OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
     (method.upper(), path): operation
     for path, methods in DESCRIPTION["paths"].items()
@@ -41,7 +41,7 @@ def section(title: str) -> str:
 
 
 def promised() -> dict[tuple[str, str], str]:
-    """Each call of the contract's built sections, and who may make it."""
+    """Return each call of the contract with its access."""
     calls: dict[tuple[str, str], str] = {}
     for line in "\n".join(section(title) for title in BUILT).splitlines():
         row = re.fullmatch(r"\| (`.*) \| (.*?) \| .* \|", line.replace("\\|", "/"))
@@ -61,7 +61,7 @@ def problems(schema: dict[str, Any], value: Any) -> list[str]:
 
 
 def schemas(part: Any) -> Iterator[dict[str, Any]]:
-    """Every schema with examples, anywhere in the description."""
+    """Find every schema with examples, anywhere in the document."""
     if isinstance(part, dict):
         if isinstance(part.get("examples"), list):
             yield part
@@ -101,7 +101,7 @@ def test_routes_description_and_contract_name_the_same_calls() -> None:
     assert routes - PARTS == set(promised())
 
 
-def test_who_may_call_is_what_the_contract_says_and_what_the_route_asks() -> None:
+def test_the_access_of_each_route_is_that_of_the_contract() -> None:
     needs = {"public": [], "user": [{"bearer": []}], "admin": [{"bearer": ["admin"]}]}
     for (method, path), who in (dict.fromkeys(PARTS, "public") | promised()).items():
         operation = OPERATIONS[method, path]
@@ -112,7 +112,7 @@ def test_who_may_call_is_what_the_contract_says_and_what_the_route_asks() -> Non
         assert set(always.split()) <= refusals <= {*always.split(), *may.split()}
 
 
-def test_every_error_that_is_raised_is_documented_and_every_documented_one_is_ours() -> None:
+def test_exactly_the_errors_that_are_raised_are_documented() -> None:
     kinds = [kind for kind in vars(errors).values() if is_ours(kind)]
     ours = {kind.code: str(kind.STATUS_CODE) for kind in kinds}
     documented = {
@@ -145,7 +145,7 @@ def test_every_operation_has_a_name_of_its_own_and_a_tag_that_is_described() -> 
 
 
 @each_operation
-def test_an_operation_says_what_it_does_and_takes(operation: dict[str, Any]) -> None:
+def test_an_operation_has_a_summary_and_parameters(operation: dict[str, Any]) -> None:
     assert operation["summary"].endswith(".")
     assert all(parameter["description"] for parameter in operation["parameters"])
     if "requestBody" in operation:
@@ -154,7 +154,7 @@ def test_an_operation_says_what_it_does_and_takes(operation: dict[str, Any]) -> 
 
 
 @each_operation
-def test_every_refusal_of_an_operation_is_the_error_and_none_is_our_fault(operation: dict[str, Any]) -> None:
+def test_every_error_response_has_the_error_schema_and_none_is_500(operation: dict[str, Any]) -> None:
     assert "500" not in operation["responses"]
     for status, response in operation["responses"].items():
         assert response["description"]
@@ -244,7 +244,7 @@ query.from = 7;
 
 @pytest.fixture(scope="module")
 def node() -> Path:
-    """The programs that make types and check them, fetched once."""
+    """The programs that generate and check types, downloaded once."""
     npm = shutil.which("npm")
     if not npm:
         pytest.skip("there is no npm on the PATH, which fetches TypeScript")

@@ -1,4 +1,4 @@
-"""The first request and the first batch may come at once: a local run has threads."""
+"""The first request and the first batch may come at the same time, because a local run has threads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ raise SystemExit("; ".join(problems) or 0)
 
 
 @pytest.mark.parametrize("again", range(6))
-def test_a_process_may_log_measure_and_connect_for_the_first_time_at_once(again: int) -> None:
-    """What each imports when it is first needed does not trip over what the others import."""
+def test_the_first_imports_of_several_threads_do_not_interfere(again: int) -> None:
+    """Lazy imports in several threads must not interfere with each other."""
     run = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr

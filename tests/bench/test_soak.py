@@ -32,7 +32,7 @@ def test_nothing_is_lost_when_the_product_is_killed_under_load(minutes: float) -
 
 
 def test_the_audit_of_a_soak_names_what_is_lost_and_what_is_too_much(ministack: Engine) -> None:
-    kept = View(PAGE, times.instant(TIME), "kept")
+    kept = View(PAGE, times.parse(TIME), "kept")
     accepted = Accepted(views={PAGE: {(TIME, "kept"), (TIME, "lost")}}, scores={"ann": {"1": 7}})
     with fresh_table(ministack) as (table, _):
         table.put(dict(events.event_key(kept)._asdict()))

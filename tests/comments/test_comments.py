@@ -263,7 +263,7 @@ def test_ids_sort_by_time() -> None:
     times = [start + timedelta(milliseconds=7 * i) for i in range(500)]
     made = [ulids.new(time) for time in times]
     assert sorted(made) == made
-    assert [ulids.made(id) for id in made] == times
+    assert [ulids.created_at(id) for id in made] == times
     assert all(ulids.ULID.search(id) for id in made)
     assert len({ulids.new(start) for _ in range(1000)}) == 1000
 

@@ -1,1 +1,1 @@
-"""dynamo."""
+"""Tests of the table, its retries, and the computed capacity."""

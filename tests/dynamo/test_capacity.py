@@ -1,4 +1,4 @@
-"""Capacity is computed by AWS's published rules: the documentation's own examples, then each operation."""
+"""Capacity follows AWS's published rules: the examples of the documentation, then each operation."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_write_is_billed_on_the_larger_of_before_and_after() -> None:
 
 
 def test_a_false_condition_costs_what_the_larger_item_would_have() -> None:
-    """The example of "DynamoDB read and write operations": 300 KB are there, 310 KB were to be put."""
+    """The example of "DynamoDB read and write operations": an item of 300 KB, and a put of 310 KB."""
     assert table_units(item("S", 300 * KB), item("S", 310 * KB)) == 310
     assert table_units(item("S", 310 * KB), item("S", 300 * KB)) == 310
 
@@ -487,7 +487,7 @@ def check_against_engine(client: DynamoDBClient, table_name: str) -> list[tuple[
 
 
 def on_engine(engine: Engine, check: Callable[[DynamoDBClient, str], T]) -> T:
-    """Check on a table of its own."""
+    """Run the comparison on a separate table."""
     dynamodb, name = engine.client("dynamodb"), f"{TABLE}-{uuid4().hex}"
     create_table(dynamodb, name)
     try:
@@ -498,7 +498,7 @@ def on_engine(engine: Engine, check: Callable[[DynamoDBClient, str], T]) -> T:
 
 @pytest.fixture
 def reporting(engine: Engine) -> Engine:
-    """An engine that reports what AWS would."""
+    """An engine that reports the capacity that AWS would report."""
     if engine.kind == "ministack":
         pytest.skip("ministack reports reads and transactions wrongly")
     return engine
@@ -510,7 +510,7 @@ def test_single_writes_and_small_reads_are_what_the_engine_reports(reporting: En
 
 
 def compare(dynamodb: DynamoDBClient, calls: list[tuple[Callable[..., Any], dict[str, Any]]]) -> None:
-    """Make the calls, and hold what the engine reports of each against the meter."""
+    """Make the calls and compare the units that the engine reports with the meter."""
     for number, (call, arguments) in enumerate(calls):
         with Meter(dynamodb) as meter:
             consumed = call(**arguments, ReturnConsumedCapacity="TOTAL")["ConsumedCapacity"]
@@ -519,7 +519,7 @@ def compare(dynamodb: DynamoDBClient, calls: list[tuple[Callable[..., Any], dict
 
 
 def test_transactions_and_batches_are_what_the_engine_reports(reporting: Engine) -> None:
-    """The table's units are doubled in a transaction, those of its indexes are not."""
+    """A transaction doubles the units of the table, but not those of its indexes."""
 
     def check(dynamodb: DynamoDBClient, name: str) -> None:
         of = {"TableName": name}
@@ -546,7 +546,7 @@ def test_transactions_and_batches_are_what_the_engine_reports(reporting: Engine)
 
 
 def test_reads_are_what_the_engine_reports(reporting: Engine) -> None:
-    """Of any size, of batches, transactions, queries and scans."""
+    """Reads of any size, in batches, transactions, queries and scans."""
 
     def check(dynamodb: DynamoDBClient, name: str) -> None:
         for one in (item("A", 100, score=1), item("B", 5 * KB, score=2), item("C", 9 * KB)):

@@ -1,4 +1,4 @@
-"""What an answer says that it consumed is what the meter counts; nothing is said unless a stage wants it."""
+"""The consumed capacity in a response is that of the meter; the default is no such header."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from chalice.app import Chalice
 from chalice.test import Client
 
 from bench.meter import Meter
-from chalicelib.api.router import Door
-from chalicelib.concurrency import at_once
+from chalicelib.api.router import Router
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo import capacity
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table, connect
@@ -19,7 +19,7 @@ from tests.conftest import EngineTable
 
 @pytest.fixture
 def table(engine_table: EngineTable) -> Table:
-    """A table whose client is watched, as that of a stage with HUBBUB_CAPACITY is."""
+    """A table whose capacity is counted, as in a stage with HUBBUB_CAPACITY=on."""
     engine, name, _ = engine_table
     if engine.kind == "ministack":
         pytest.skip("ministack reports the units of reads wrongly")
@@ -34,14 +34,14 @@ def item(i: int, size: int = 300) -> dict[str, object]:
     return key(i)._asdict() | {"text": "x" * size}
 
 
-def test_units_are_those_of_the_meter(table: Table, engine: Engine) -> None:
+def test_the_counted_units_are_those_of_the_meter(table: Table, engine: Engine) -> None:
     for i in range(40):
         table.put(item(i))
-    with Meter(table.client, reader=engine.client("dynamodb")) as meter, capacity.counted() as units:
+    with Meter(table.client, reader=engine.client("dynamodb")) as meter, capacity.count_units() as units:
         table.get(key(1), consistent=True)
         table.get(key(99))
         table.get_many(map(key, range(30, 50)))
-        table.get_together(map(key, range(3)))
+        table.get_snapshot(map(key, range(3)))
         table.query("A")
         table.put(item(1, 1500))
         table.update(key(2), "SET n = :n", values={":n": 1})
@@ -51,22 +51,22 @@ def test_units_are_those_of_the_meter(table: Table, engine: Engine) -> None:
     assert units.write == meter.write_units > 0
 
 
-def test_threads_count_for_the_request_that_began_them(table: Table) -> None:
-    with capacity.counted() as units:
-        at_once(lambda i: table.get(key(i), consistent=True), range(5))
+def test_units_of_a_thread_count_for_its_request(table: Table) -> None:
+    with capacity.count_units() as units:
+        map_concurrently(lambda i: table.get(key(i), consistent=True), range(5))
     assert str(units) == "read=5, write=0"
     table.get(key(1))  # outside: nobody's
     assert units.read == 5
 
 
 @pytest.mark.parametrize("shows", [True, False])
-def test_an_answer_says_it_in_a_stage_that_wants_it(shows: bool) -> None:
+def test_a_response_has_its_units_only_if_the_stage_enables_them(shows: bool) -> None:
     small = Chalice("small", configure_logs=False)
-    door = Door(small, shows_capacity=shows)
+    router = Router(small, shows_capacity=shows)
 
-    @door("GET", "/a")
+    @router.route("GET", "/a")
     def get_a() -> None:
-        """Consume something."""
+        """Consume some capacity."""
         units = capacity._units.get()
         assert units
         units.add(1.5, is_read=True)

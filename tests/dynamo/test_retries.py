@@ -1,4 +1,4 @@
-"""One retry policy: bounded in time over all calls of a request, and no write is applied twice."""
+"""The retry policy: bounded in time over all calls of a request, and no write is applied twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from botocore.exceptions import (
 )
 
 import app
-from chalicelib.concurrency import begin
+from chalicelib.concurrency import submit
 from chalicelib.dynamo import retries
 from chalicelib.dynamo.items import Key, pack
 from chalicelib.dynamo.retries import CONNECT_TIMEOUT, EACH, EVENT, READ_TIMEOUT, REQUEST, budget
@@ -40,7 +40,7 @@ PUT = {"Put": {"Item": HERE._asdict()}}
 
 
 class Clock:
-    """Time that passes when a test, or a pause, says so."""
+    """A clock that only tests and pauses advance."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -53,7 +53,7 @@ class Clock:
 
 
 class Trouble:
-    """Takes each call of a client in the network's place: it lasts `seconds`, and fails."""
+    """Replaces the network: each call takes `seconds` and fails."""
 
     def __init__(self, clock: Clock, table: Table, fault: Any, seconds: float) -> None:
         self.calls = 0
@@ -133,7 +133,7 @@ def test_all_calls_of_a_request_share_its_budget(table: Table, clock: Clock, nam
         for _ in range(5):
             with pytest.raises(Busy):
                 call_of(name)(table)
-        for answered in [begin(lambda: call_of(name)(table)) for _ in range(3)]:  # in threads too
+        for answered in [submit(lambda: call_of(name)(table)) for _ in range(3)]:  # in threads too
             with pytest.raises(Busy):
                 answered.result()
     assert clock.now - began <= REQUEST
@@ -148,7 +148,7 @@ def test_a_call_outside_a_request_is_bounded_too(table: Table, clock: Clock) -> 
     assert REQUEST < clock.now - began <= EACH
 
 
-def test_slow_work_without_failures_uses_nothing_up(table: Table, clock: Clock) -> None:
+def test_slow_work_without_failures_leaves_the_budget_unchanged(table: Table, clock: Clock) -> None:
     with budget(REQUEST):
         with instead(table, "GetItem", THROTTLE):
             table.get(HERE)
@@ -158,7 +158,7 @@ def test_slow_work_without_failures_uses_nothing_up(table: Table, clock: Clock) 
     assert len(calls) == 2
 
 
-def test_a_conflict_a_false_condition_and_a_throttle_are_three_things(table: Table) -> None:
+def test_a_conflict_a_false_condition_and_a_throttle_are_distinguished(table: Table) -> None:
     with instead(table, "TransactWriteItems", cancelled("TransactionConflict"), THROTTLE) as calls:
         assert table.transact([PUT]) == ()
     assert len(calls) == 3
@@ -193,14 +193,14 @@ def test_an_addition_is_never_applied_twice(store: Table, fault: Exception) -> N
 
 
 def test_an_addition_is_not_repeated_after_a_500(store: Table) -> None:
-    """A write that is answered with a 500 may have been done (DynamoDB, "Error handling")."""
+    """A write whose response is 500 may have been applied (DynamoDB, "Error handling")."""
     with instead(store, "UpdateItem", refused("InternalServerError")) as calls, pytest.raises(Busy):
         store.update(HERE, "ADD n :n", values={":n": 1})
     assert len(calls) == 1
 
 
 @pytest.mark.parametrize("fault", SAFE.values(), ids=SAFE)
-def test_an_addition_that_was_surely_not_done_is_tried_again(store: Table, fault: Any) -> None:
+def test_an_addition_that_was_not_applied_is_retried(store: Table, fault: Any) -> None:
     with instead(store, "UpdateItem", fault, fault) as calls:
         store.update(HERE, "ADD n :n", values={":n": 1})
     assert ((store.get(HERE, consistent=True) or {})["n"], len(calls)) == (1, 3)
@@ -221,7 +221,7 @@ def test_a_transaction_is_repeated_under_its_token_and_applied_once(store: Table
 
 
 @pytest.mark.parametrize("fault", LOST.values(), ids=LOST)
-def test_writes_that_may_be_repeated_are(store: Table, fault: Exception) -> None:
+def test_idempotent_writes_are_retried(store: Table, fault: Exception) -> None:
     with after(store, "PutItem", fault):
         assert store.put({**HERE._asdict(), "n": 1})
     with after(store, "UpdateItem", fault):
@@ -237,7 +237,7 @@ def test_writes_that_may_be_repeated_are(store: Table, fault: Exception) -> None
         assert store.delete(HERE) == {}
 
 
-# -- through the doors ---------------------------------------------------------------------------------
+# -- through the handlers ------------------------------------------------------------------------------
 
 
 def test_a_throttled_request_is_503_with_retry_after_within_3_seconds(
@@ -253,7 +253,7 @@ def test_a_throttled_request_is_503_with_retry_after_within_3_seconds(
     assert clock.now - began <= REQUEST
 
 
-def test_a_batch_of_the_stream_may_lose_longer_and_not_for_ever(
+def test_a_batch_of_the_stream_has_a_larger_budget(
     site: Site, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     events.write(site.table, [View("https://a.example/", NOW, "c")], Settings(), NOW)

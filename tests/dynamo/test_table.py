@@ -1,4 +1,4 @@
-"""The table: answers are answers, trouble is waited out, and nothing is lost on the way."""
+"""The table: false conditions are results, transient errors are retried, and no item is lost."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_many_items_are_written_and_read_in_as_many_calls_as_it_takes(table: Tab
     assert (len(found), len(writes), len(reads)) == (130, 6, 2)
 
 
-def test_what_a_batch_leaves_undone_is_sent_again(table: Table) -> None:
+def test_the_unprocessed_part_of_a_batch_is_sent_again(table: Table) -> None:
     left = {"UnprocessedItems": {table.name: [{"PutRequest": {"Item": pack(item(n))}} for n in (1, 2)]}}
     with instead(table, "BatchWriteItem", done(left)) as calls:
         table.batch_put([item(n) for n in range(3)])
@@ -71,14 +71,14 @@ def test_what_a_batch_leaves_undone_is_sent_again(table: Table) -> None:
     }
 
 
-def test_a_batch_that_stays_undone_is_busy_after_a_bound(table: Table) -> None:
+def test_a_batch_that_stays_unprocessed_is_busy_after_a_bound(table: Table) -> None:
     left = done({"UnprocessedItems": {table.name: [{"PutRequest": {"Item": pack(item(1))}}]}})
     with instead(table, "BatchWriteItem", *[left] * 99) as calls, pytest.raises(Busy):
         table.batch_put([item(1)])
     assert 2 < len(calls) < 99
 
 
-def test_a_query_goes_on_past_dynamodbs_own_page(table: Table) -> None:
+def test_a_query_follows_dynamodbs_own_pages(table: Table) -> None:
     table.batch_put(item(n, text="x" * 300_000) for n in range(10))
     page = table.query("P", limit=8)
     assert [one["sk"] for one in page.items] == [f"{n:04}" for n in range(8)]
@@ -93,13 +93,13 @@ def test_a_query_takes_both_bounds_and_either_direction(table: Table) -> None:
     assert [one["sk"] for one in page.items] == ["0005", "0004", "0003"]
 
 
-def test_a_false_condition_is_an_answer(table: Table) -> None:
+def test_a_false_condition_is_a_result(table: Table) -> None:
     absent = "attribute_not_exists(pk)"
     assert table.put(item(1), condition=absent) is True
     assert table.put(item(1), condition=absent) is False
 
 
-def test_a_transaction_answers_which_conditions_were_false(table: Table) -> None:
+def test_a_transaction_returns_the_indexes_of_false_conditions(table: Table) -> None:
     table.put(item(1))
     put = [{"Put": {"Item": item(n), "ConditionExpression": "attribute_not_exists(pk)"}} for n in (0, 1, 2)]
     assert table.transact(put) == (1,)
@@ -107,7 +107,7 @@ def test_a_transaction_answers_which_conditions_were_false(table: Table) -> None
     assert table.transact([put[0], put[2]]) == ()
 
 
-def test_a_conflict_is_neither_an_answer_nor_the_end(table: Table) -> None:
+def test_a_conflict_is_retried(table: Table) -> None:
     action = {"Put": {"Item": item(1)}}
     with instead(table, "TransactWriteItems", cancelled("TransactionConflict")) as calls:
         assert table.transact([action]) == ()
@@ -125,7 +125,7 @@ def test_the_pauses_grow_with_jitter_and_end(moto_table: template.Table) -> None
     assert len(set(pauses)) == len(pauses)
 
 
-def test_every_try_of_a_transaction_carries_the_same_token(table: Table) -> None:
+def test_every_attempt_of_a_transaction_has_the_same_token(table: Table) -> None:
     tokens = []
 
     def remember(params: Any, **_: Any) -> None:
@@ -147,7 +147,7 @@ def test_an_invalid_write_is_rejected_at_once(table: Table, answer: Any) -> None
     assert len(calls) == 1
 
 
-def test_what_is_neither_trouble_nor_an_answer_is_raised(table: Table) -> None:
+def test_other_errors_are_raised(table: Table) -> None:
     with (
         instead(table, "GetItem", refused("AccessDeniedException")) as calls,
         pytest.raises(Exception, match="Denied"),
@@ -162,7 +162,7 @@ def test_a_table_out_of_reach_is_busy_after_a_bound(table: Table) -> None:
     assert 2 < len(calls) < 99
 
 
-def test_one_client_serves_the_process_and_waits_on_purpose() -> None:
+def test_the_client_is_cached_and_has_the_configured_time_outs() -> None:
     settings = Settings(endpoint="http://127.0.0.1:1", table="t")
     table = connect(settings)
     assert connect(settings) is table
@@ -172,7 +172,7 @@ def test_one_client_serves_the_process_and_waits_on_purpose() -> None:
     assert (deployed.connect_timeout, deployed.read_timeout) == (CONNECT_TIMEOUT, READ_TIMEOUT)
 
 
-def test_an_update_answers_the_item_as_it_is_now_or_none_when_its_condition_is_false(table: Table) -> None:
+def test_an_update_returns_the_new_item_or_none_when_its_condition_is_false(table: Table) -> None:
     key = Key("P", "0001")
     assert table.update(key, "ADD n :n", values={":n": 2}) == item(1, n=2)
     values = {":n": 1, ":most": 3}
@@ -182,7 +182,7 @@ def test_an_update_answers_the_item_as_it_is_now_or_none_when_its_condition_is_f
     assert renamed == item(1, ttl=5)
 
 
-def test_a_deletion_answers_the_item_as_it_was(table: Table) -> None:
+def test_a_deletion_returns_the_old_item(table: Table) -> None:
     table.put(item(1, n=2))
     assert table.delete(Key("P", "0001"), condition="n = :n", values={":n": 1}) is None
     assert table.delete(Key("P", "0001"), condition="n = :n", values={":n": 2}) == item(1, n=2)
@@ -191,7 +191,7 @@ def test_a_deletion_answers_the_item_as_it_was(table: Table) -> None:
 
 
 @pytest.mark.parametrize("operation", ["UpdateItem", "DeleteItem"])
-def test_a_change_that_meets_passing_trouble_is_tried_again(table: Table, operation: str) -> None:
+def test_a_write_is_retried_after_a_transient_error(table: Table, operation: str) -> None:
     throttle = refused("ProvisionedThroughputExceededException")
     with instead(table, operation, throttle, throttle) as calls:
         if operation == "UpdateItem":

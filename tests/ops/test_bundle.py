@@ -95,7 +95,9 @@ def test_it_holds_what_runs_and_nothing_else(made: Made) -> None:
         name for name in ours if "__pycache__" not in name
     }
     pages = {
-        path.relative_to(ROOT).as_posix() for path in (ROOT / "web").rglob("*") if path.suffix in static.KINDS
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "web").rglob("*")
+        if path.suffix in static.CONTENT_TYPES
     }
     bundles = {name for name in made.names if static.BUNDLE.search(name)}
     assert {name for name in made.names if name.startswith("web/")} - bundles == pages - {
@@ -234,9 +236,9 @@ assert json.loads(get("/health"))["status"]
 assert json.loads(get("/openapi.json"))["openapi"] == "3.1.0"
 assert "<html" in get("/docs")
 get("/docs/{{file}}", {{"file": "swagger-ui-bundle.js"}})
-middleware.publish(engine.Report(quarantined=1))
+middleware.count_batch(engine.Report(quarantined=1))
 token = auth.mint(settings.current(), "me")
-assert auth.context(settings.current(), f"Bearer {{token}}")["sub"] == "me"
+assert auth.authenticate(settings.current(), f"Bearer {{token}}")["sub"] == "me"
 assert crawlers.is_crawler("Googlebot/2.1")
 assert urls.canonical("HTTPS://EXAMPLE.org:443/x/../a") == "https://example.org/a"
 names = {{name.split(".")[0] for name in sys.modules}} & {names!r}

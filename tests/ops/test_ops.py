@@ -69,8 +69,8 @@ def test_an_exported_variable_stays_and_the_stage_is_the_one_asked_for(root: Pat
 def test_the_local_stage_gets_its_secret_when_it_is_first_loaded(root: Path) -> None:
     settings = load("local", root)
     assert settings.secret_file == str(root / ".local" / "secret")
-    assert len(auth.secret(settings)) == 64
-    assert auth.secret(load("local", root)) == auth.secret(settings)
+    assert len(auth.read_secret(settings)) == 64
+    assert auth.read_secret(load("local", root)) == auth.read_secret(settings)
 
 
 def test_no_other_stage_gets_a_secret_of_its_own(root: Path) -> None:
@@ -173,14 +173,14 @@ def run(*words: str, secret: str = "s" * 32) -> tuple[int, str, str]:
 def test_a_token_is_printed_and_nothing_else() -> None:
     code, out, err = run("token", "--stage", "local", "--sub", "player-1")
     assert (code, err, out.count("\n")) == (0, "", 1)
-    context = auth.context(Settings(secret="s" * 32), f"Bearer {out.strip()}")
+    context = auth.authenticate(Settings(secret="s" * 32), f"Bearer {out.strip()}")
     assert (context["sub"], context["scope"]) == ("player-1", "")
 
 
 def test_a_token_is_for_the_stage_that_was_named() -> None:
     _, out, _ = run("token", "--stage", "dev", "--sub", "a", "--scope", "admin")
-    assert auth.context(Settings(stage="dev", secret="s" * 32), f"Bearer {out}")["scope"] == "admin"
-    assert "problem" in auth.context(Settings(stage="local", secret="s" * 32), f"Bearer {out}")
+    assert auth.authenticate(Settings(stage="dev", secret="s" * 32), f"Bearer {out}")["scope"] == "admin"
+    assert "problem" in auth.authenticate(Settings(stage="local", secret="s" * 32), f"Bearer {out}")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_the_module_runs_and_imports_no_sdk_for_a_token() -> None:
 
 
 def _busy(cause: Exception | None) -> Busy:
-    error = Busy("The table cannot be reached: try again in a moment.")
+    error = Busy("The table cannot be reached. Please retry.")
     error.__cause__ = cause
     return error
 

@@ -371,4 +371,4 @@ def test_the_secret_is_made_once_and_never_printed() -> None:
         boto3.client("ssm").get_parameter(Name=NAME, WithDecryption=True)["Parameter"]["Value"]
         == kept["Value"]
     )
-    assert auth.secret(Settings(stage="dev", secret_parameter=NAME)) == kept["Value"].encode()
+    assert auth.read_secret(Settings(stage="dev", secret_parameter=NAME)) == kept["Value"].encode()

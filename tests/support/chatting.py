@@ -146,5 +146,5 @@ def without_time(frames: list[Any]) -> list[Any]:
     """Return frames without the times of messages, which must be instants."""
     for frame in frames:
         if "time" in frame:
-            times.instant(frame["time"])
+            times.parse(frame["time"])
     return [{name: value for name, value in frame.items() if name != "time"} for frame in frames]

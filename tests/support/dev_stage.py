@@ -75,7 +75,7 @@ class DevStage:
 
     def call(self, method: str, path: str, body: Any = None, who: str = "", status: int = 200) -> Any:
         """Call the API as `who`, in a new process. Return the body of the response."""
-        auth.parameter.cache_clear()  # each function has its own process
+        auth.read_parameter.cache_clear()  # each function has its own process
         headers = {"Content-Type": "application/json", "User-Agent": "a browser"}
         if who:
             headers["Authorization"] = f"Bearer {self._token(who)}"
@@ -97,14 +97,14 @@ class DevStage:
 
     def open(self, id: str, **query: str) -> None:
         """Open a socket."""
-        auth.parameter.cache_clear()
+        auth.read_parameter.cache_clear()
         event = {"requestContext": self._context(id), "queryStringParameters": query}
         assert app.socket_connect(event, None) == {"statusCode": 200}
         self.wire.open.add(id)
 
     def say(self, id: str, action: str, **fields: Any) -> list[Any]:
         """Send a frame. Return the frames that its sender has received since the last read."""
-        auth.parameter.cache_clear()
+        auth.read_parameter.cache_clear()
         event = {"requestContext": self._context(id), "body": json.dumps({"action": action, **fields})}
         app.socket_message(event, None)
         return self.wire.read(id)

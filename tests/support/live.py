@@ -1,4 +1,4 @@
-"""A table on a real engine whose stream is applied while a test goes on."""
+"""A table on a real engine whose stream is applied while a test runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FEATURES = (events.contribution, comments.contribution)
 
 
 class Live:
-    """A table whose stream is applied in a thread, as Lambda does it."""
+    """A table whose stream is applied in a thread, as Lambda does."""
 
     def __init__(self, engine_table: EngineTable, features: Sequence[Contribution] = FEATURES) -> None:
         engine, name, stream_arn = engine_table
@@ -51,7 +51,7 @@ class Live:
 
     @contextmanager
     def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:
-        """Apply the stream while this goes on, and what is left of it in the end."""
+        """Apply the stream during the block, and the rest of it at the end."""
         pump = StreamPump(self._streams, self._stream_arn, apply or self.apply, 100)
         pump.start()
         try:
@@ -60,7 +60,7 @@ class Live:
             assert pump.stop(120)
 
     def drain(self, *_: float) -> None:
-        """Apply what has been written so far: what waiting for longer than the lag does."""
+        """Apply all writes so far, as if the test had waited for longer than the lag."""
         pump = StreamPump(self._streams, self._stream_arn, self.apply, 100)
         while pump.step():
             pass

@@ -1,9 +1,9 @@
-"""What each function may call, by its policy, and what it is seen to call, by any test that runs it.
+"""The permissions of each function: those of its policy, and those that its calls in the tests need.
 
-A call is seen where the SDK makes it, and belongs to the function whose handler runs, in whichever thread. So
-every test of the suite that runs a handler holds it against its policy (conftest.py), and test_permissions.py
-holds the policies against what all the functions do. On an engine that has been given the policies
-(`enforce`) a function's calls are signed by a user who has its policy and nothing else.
+The SDK is patched to record each call for the function whose handler runs, in every thread. So each test
+that runs a handler checks it against its policy (conftest.py), and test_permissions.py checks the policies
+against the calls of all functions. On an engine with the policies (`enforce`), a function's calls are
+signed by a user with only this function's policy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from chalice.app import Chalice, ChaliceAuthorizer, EventSourceHandler, Websocke
 from local.engines.engine import Engine
 
 CONFIGURATION = Path(__file__).parents[2] / ".chalice"
-PARTS = {  # a transaction is allowed as its parts: IAM has no action for the whole
+PARTS = {  # IAM has no action for a whole transaction, only for its parts
     "Put": "PutItem",
     "Update": "UpdateItem",
     "Delete": "DeleteItem",
@@ -38,18 +38,18 @@ METHODS = {"PostToConnection": "POST", "GetConnection": "GET", "DeleteConnection
 
 
 class Permission(NamedTuple):
-    """An IAM action on a resource, whose ARN may have stars in a policy."""
+    """An IAM action on a resource. In a policy the ARN may have wildcards."""
 
     action: str
     resource: str
 
     def covers(self, other: Permission) -> bool:
-        """Tell whether a policy that has this allows the other."""
+        """Return whether a policy with this permission allows the other one."""
         return self.action == other.action and fnmatchcase(other.resource, self.resource)
 
 
 class Seen(NamedTuple):
-    """What a function was seen to need."""
+    """A permission that a function has needed."""
 
     function: str
     permission: Permission
@@ -63,13 +63,13 @@ _signer: ContextVar[ReadOnlyCredentials | None] = ContextVar("signer", default=N
 
 
 def running() -> str:
-    """Name the function whose handler runs here, as `.chalice/config.json` does; nothing outside of all."""
+    """Return the function whose handler runs here, as `.chalice/config.json` names it, or an empty text."""
     return "" if _unwatched else _running.get()
 
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """Let every handler run as nobody, while this goes on: on tables that no policy knows of."""
+    """Record no calls in this block, whose tables are in no policy."""
     global _unwatched
     _unwatched = True
     try:
@@ -80,7 +80,7 @@ def unwatched() -> Iterator[None]:
 
 @contextmanager
 def run_as(function: str) -> Iterator[None]:
-    """Count what is called as a function's own; with an empty name, as nobody's."""
+    """Record the calls in this block as those of a function; with an empty name record none."""
     token = _running.set(function)
     try:
         yield
@@ -90,7 +90,7 @@ def run_as(function: str) -> Iterator[None]:
 
 @contextmanager
 def seen() -> Iterator[set[Seen]]:
-    """Collect what functions need while this goes on."""
+    """Collect the permissions that functions need in this block."""
     global _seen
     before, _seen = _seen, set()
     try:
@@ -100,33 +100,33 @@ def seen() -> Iterator[set[Seen]]:
         _seen = before
 
 
-def see(service: str, operation: str, asked: Mapping[str, Any], endpoint: str = "") -> None:
-    """Note down a call, if a function makes it."""
+def see(service: str, operation: str, request: Mapping[str, Any], endpoint: str = "") -> None:
+    """Record a call, if a function makes it."""
     if function := running():
-        _seen.update(Seen(function, one) for one in needed(service, operation, asked, endpoint))
+        _seen.update(Seen(function, one) for one in needed(service, operation, request, endpoint))
 
 
-def needed(service: str, operation: str, asked: Mapping[str, Any], endpoint: str = "") -> set[Permission]:
-    """Say which permissions a call needs, by AWS's Service Authorization Reference."""
+def needed(service: str, operation: str, request: Mapping[str, Any], endpoint: str = "") -> set[Permission]:
+    """Return the permissions that a call needs, by AWS's Service Authorization Reference."""
     match service, operation:
         case "dynamodb", "TransactWriteItems" | "TransactGetItems":
-            parts = [part for item in asked["TransactItems"] for part in item.items()]
+            parts = [part for item in request["TransactItems"] for part in item.items()]
             return {_on_table(PARTS[verb], fields["TableName"]) for verb, fields in parts}
         case "dynamodb", "BatchGetItem" | "BatchWriteItem":
-            return {_on_table(operation, name) for name in asked["RequestItems"]}
+            return {_on_table(operation, name) for name in request["RequestItems"]}
         case "dynamodb", _:
-            return {_on_table(operation, asked["TableName"], asked.get("IndexName", ""))}
+            return {_on_table(operation, request["TableName"], request.get("IndexName", ""))}
         case "sqs", _:
-            account, name = urlsplit(asked["QueueUrl"]).path.split("/")[-2:]
+            account, name = urlsplit(request["QueueUrl"]).path.split("/")[-2:]
             action = operation.removesuffix("Batch")  # a batch is allowed as its messages are
             return {Permission(f"sqs:{action}", f"arn:aws:sqs:us-east-1:{account}:{name}")}
         case "ssm", _:
-            name = asked["Name"].lstrip("/")
+            name = request["Name"].lstrip("/")
             return {Permission(f"ssm:{operation}", f"arn:aws:ssm:us-east-1:000000000000:parameter/{name}")}
         case "apigatewaymanagementapi", _:
             host, _, stage = endpoint.partition("://")[2].rpartition("/")
             api = host.rpartition("/")[2].split(".")[0]
-            path = f"{api}/{stage}/{METHODS[operation]}/@connections/{asked['ConnectionId']}"
+            path = f"{api}/{stage}/{METHODS[operation]}/@connections/{request['ConnectionId']}"
             arn = f"arn:aws:execute-api:us-east-1:000000000000:{path}"
             return {Permission("execute-api:ManageConnections", arn)}
     raise NotImplementedError(f"which permission {service} {operation} needs")
@@ -139,14 +139,14 @@ def _on_table(action: str, table: str, index: str = "") -> Permission:
 
 
 def files() -> dict[str, Path]:
-    """Name each function's policy."""
+    """Return the policy file of each function."""
     configuration = json.loads((CONFIGURATION / "config.json").read_text())
     functions = configuration["stages"]["dev"]["lambda_functions"]
     return {name: CONFIGURATION / function["iam_policy_file"] for name, function in functions.items()}
 
 
 def allowed(function: str) -> list[Permission]:
-    """Read what a function's policy allows, one action on one resource after the other."""
+    """Read the permissions of a function's policy, one for each action and resource."""
     found = []
     for statement in json.loads(files()[function].read_text())["Statement"]:
         resources = statement["Resource"]
@@ -156,7 +156,7 @@ def allowed(function: str) -> list[Permission]:
 
 
 def missing(calls: Iterable[Seen]) -> list[Seen]:
-    """Answer what functions were seen to need and their policies do not allow."""
+    """Return the needed permissions that the functions' policies do not allow."""
     policies = {name: allowed(name) for name in files()}
     return sorted(
         one for one in calls if not any(own.covers(one.permission) for own in policies[one.function])
@@ -164,7 +164,7 @@ def missing(calls: Iterable[Seen]) -> list[Seen]:
 
 
 def enforce(engine: Engine) -> None:
-    """Give an engine that was started with AUTH=true a user for each function, with its policy."""
+    """Create a user with the policy of each function, on an engine that was started with AUTH=true."""
     iam = engine.client("iam")
     for function, file in files().items():
         iam.create_user(UserName=function)
@@ -175,9 +175,9 @@ def enforce(engine: Engine) -> None:
 
 
 def give(engine: Engine, function: str, policy: str) -> None:
-    """Let a function's user do what a policy allows, and nothing else.
+    """Replace the policy of a function's user.
 
-    ministack asks for sqs:SendMessageBatch, where IAM on AWS has only sqs:SendMessage, for both.
+    ministack requires sqs:SendMessageBatch for batches. IAM on AWS has only sqs:SendMessage, for both.
     """
     policy = policy.replace('"sqs:SendMessage"', '"sqs:SendMessage", "sqs:SendMessageBatch"')
     user = {"UserName": function, "PolicyName": "own"}
@@ -185,18 +185,18 @@ def give(engine: Engine, function: str, policy: str) -> None:
 
 
 def watch(patch: pytest.MonkeyPatch) -> None:
-    """Note down, from now on, what functions call, and let them sign as themselves.
+    """Record the calls of functions from now on, and let each function sign as its own user.
 
-    Tags the handlers, hands the tag on to threads, and hooks the SDK.
+    Marks handlers with their function, passes the mark to threads, and patches the SDK.
     """
     call, submit = BaseClient._make_api_call, ThreadPoolExecutor.submit  # type: ignore[attr-defined]
     freeze = Credentials.get_frozen_credentials
 
-    def make_api_call(self: Any, operation: str, asked: Any) -> Any:
-        see(self.meta.service_model.service_name, operation, asked, self.meta.endpoint_url)
+    def make_api_call(self: Any, operation: str, request: Any) -> Any:
+        see(self.meta.service_model.service_name, operation, request, self.meta.endpoint_url)
         token = _signer.set(_users.get((urlsplit(self.meta.endpoint_url).netloc, running())))
         try:
-            return call(self, operation, asked)
+            return call(self, operation, request)
         finally:
             _signer.reset(token)
 
@@ -214,7 +214,7 @@ def watch(patch: pytest.MonkeyPatch) -> None:
 
 
 def _tag(patch: pytest.MonkeyPatch, kind: Any, name: Callable[[Any], str]) -> None:
-    """Let a kind of handler run as the function that it is."""
+    """Run the handlers of a kind as their functions."""
     handle = kind.__call__
 
     def tagged(self: Any, *event: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Makes one item and more of every kind, as this version writes them, and what it answers from them.
+"""Items of every kind as this version writes them, and its responses to read requests.
 
-`python -m tests.shapes tests/data/shapes-0.1.0` writes them down, once for each version that is released.
-What is there is never made again: later versions have to read it (docs/upgrading.md).
+`python -m tests.support.shapes tests/data/shapes-0.1.0` writes them to files, once for each released version.
+The files never change, because later versions must be able to read them (docs/upgrading.md).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ADMIN = Caller("admin", admin=True)
 
 
 def make(live: Live) -> None:
-    """Write something of every kind."""
+    """Write items of every kind."""
     now, table = datetime.now(UTC), live.table
     plant(table)
     for number, value in enumerate((90, 250, 999)):
@@ -74,7 +74,7 @@ def _frame(id: str, body: str) -> dict[str, Any]:
 
 
 def items(live: Live) -> list[Item]:
-    """Answer every item in the order of the keys; what is not read once it has expired does not expire."""
+    """Return every item in the order of the keys. A TTL is far in the future, but not that of pages."""
     lasting = {"ttl": FOREVER}
     found = [
         item | (lasting if "ttl" in item and not item["pk"].startswith("URL#") else {})
@@ -84,7 +84,7 @@ def items(live: Live) -> list[Item]:
 
 
 def questions() -> list[str]:
-    """Answer what is asked of a version: every kind of read that does not follow the clock."""
+    """Return every kind of read request whose response does not depend on the clock."""
     today = datetime.now(UTC).date()
     frame = f"from={today}&to={today + timedelta(days=1)}"
     return [
@@ -115,18 +115,18 @@ def questions() -> list[str]:
 
 
 def ask(http: Any, question: str) -> Any:
-    """Ask as an admin."""
+    """Send a read request as an admin."""
     token = auth.mint(settings.current(), "admin-1", scope="admin")
     answer = http.request("GET", question, headers={"Authorization": f"Bearer {token}"}, body=b"")
     return {"status": answer.status_code, "answer": json.loads(answer.body)}
 
 
 def main(place: Path) -> None:
-    """Write down what this version writes and answers."""
+    """Write the items and the responses of this version to files."""
     from chalice.test import Client
 
     if Path(f"{place}.jsonl").exists():
-        raise SystemExit(f"{place}.jsonl is there, and stays as it is")
+        raise SystemExit(f"{place}.jsonl exists and must not change")
     with start("ministack", data=None) as engine, table_on(engine) as made:
         live = Live((engine, made.name, made.stream_arn), app.CONTRIBUTIONS)
         make(live)

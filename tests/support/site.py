@@ -1,4 +1,4 @@
-"""The app as its clients see it, in this process, on a stream that is applied when a test says so."""
+"""The app as its clients see it, in this process. The test decides when the stream is applied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.records import Reader, drift
 
 
 class Site:
-    """The app as a client sees it, with a stream that is applied when a test says so."""
+    """The app as a client sees it. `settle` applies the stream."""
 
     def __init__(self, table: Table, stream: Reader, http: Any) -> None:
         self.table = table

@@ -1,1 +1,1 @@
-"""telemetry."""
+"""Tests of logs and metrics."""

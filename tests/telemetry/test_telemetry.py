@@ -1,4 +1,4 @@
-"""Each invocation prints what it has counted as one line of metrics, and nothing that names a person."""
+"""Each invocation prints its metrics as one line, without any personal data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.views.test_views import PAGE
 
 @pytest.fixture(autouse=True)
 def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Metrics as a deployed function prints them, and none of another test's."""
+    """Metrics as a deployed function prints them, without those of other tests."""
     monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "false")
     metrics.publish("before")
     yield
@@ -55,7 +55,7 @@ def test_a_request_is_measured_for_all_and_for_its_feature(
     assert PAGE not in json.dumps(line)
 
 
-def test_an_error_of_ours_is_counted_and_one_of_the_clients_is_not(
+def test_a_server_error_is_counted_and_a_client_error_is_not(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     capsys.readouterr()
@@ -65,9 +65,7 @@ def test_an_error_of_ours_is_counted_and_one_of_the_clients_is_not(
     assert [line["ServerErrors"] for line in lines(capsys)] == [[0.0], [1.0]]
 
 
-def test_views_are_counted_as_they_are_taken_and_applied(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_accepted_and_applied_views_are_counted(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     events = [{"url": PAGE, "time": "2020-01-01T00:00:00Z", "clientId": "old"}, {"url": "no"}]
     assert site.post({"events": events})[0] == 202
@@ -82,7 +80,7 @@ def test_views_are_counted_as_they_are_taken_and_applied(
     ] == "Seconds"
 
 
-def test_a_try_that_is_made_again_is_counted_by_its_cause_also_when_it_fails_in_the_end(
+def test_a_failed_attempt_is_counted_by_its_cause(
     live_site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = live_site.table

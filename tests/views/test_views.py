@@ -405,7 +405,7 @@ def test_a_cursor_is_valid_only_for_its_own_query(site: Site) -> None:
         assert (status, reply["Code"]) == (400, "BadCursor")
     token = auth.mint(settings.current(), "me", scope="admin")
     with pytest.raises(BadCursor):
-        cursors.read(settings.current(), ("q",), token)
+        cursors.decode(settings.current(), ("q",), token)
 
 
 def test_only_admins_can_list_events(site: Site) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from chalicelib.api.static import HERE as WEB
+from chalicelib.api.static import WEB
 from tests.support import running
 from tests.support.elsewhere import Elsewhere
 from tests.support.pages import KEEP_SOCKETS, faults, opened, overflow, token

@@ -1,10 +1,13 @@
-"""What is read from the wire, exactly, and what is refused, always with a ValueError that names the field."""
+"""Decoding of JSON and parameters: exact values, and a ValueError that names the field for anything else."""
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import time
 import unicodedata
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -13,8 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import app
 from chalicelib.api import codec
-from chalicelib.api.schemas import Identifier, Schema
+from chalicelib.api.schemas import RULES, Identifier, Schema
+from tests.support.site import Site
+
+PATTERN = re.compile(r"""pattern=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 
 
 class Part(Schema):
@@ -53,9 +60,9 @@ FLAG = "👍🏽🇩🇪"
 
 
 def refused(sent: bytes | dict[str, str], kind: Any) -> str | None:
-    """Answer how something is refused, and None if it is not: any other exception is a failure."""
+    """Return the error message, or None for a valid value. Any other exception is a failure."""
     try:
-        codec.texts(sent, kind) if isinstance(sent, dict) else codec.decode(sent, kind)
+        codec.decode_parameters(sent, kind) if isinstance(sent, dict) else codec.decode(sent, kind)
     except ValueError as error:
         return str(error).encode().decode()
     return None
@@ -87,11 +94,11 @@ def refused(sent: bytes | dict[str, str], kind: Any) -> str | None:
         ('{"text":"' + "😀" * 10 + '"}', "text", "😀" * 10),
         ('{"text":"\u202eabc"}', "text", "\u202eabc"),
         (' {"rating" : 5}\n', "rating", 5),
-        (nested(codec.DEPTH).decode(), "text", None),
+        (nested(codec.MAX_DEPTH).decode(), "text", None),
         ('{"unknown":1}', "text", None),
     ],
 )
-def test_what_is_well_formed_arrives_exactly(raw: str, field: str, value: Any) -> None:
+def test_a_well_formed_body_is_decoded_exactly(raw: str, field: str, value: Any) -> None:
     found = getattr(codec.decode(raw.encode(), Score), field)
     assert found == value
     assert type(found) is type(value)
@@ -110,26 +117,29 @@ def test_negative_zero_is_zero() -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"", "body: it is not JSON"),
-        (b"{", "body: it is not JSON"),
-        (b"{}{}", "body: it is not JSON"),
-        (b"{'a':1}", "body: it is not JSON"),
-        (b'\xef\xbb\xbf{"rating":1}', "body: it is not JSON"),
-        (b'{"text":"a\nb"}', "body: it is not JSON"),
-        (b'{"value":01}', "body: it is not JSON"),
-        (b'{"value":.5}', "body: it is not JSON"),
-        (b'{"value":+1}', "body: it is not JSON"),
-        (b"\xff", "body: it is not UTF-8"),
-        (b'{"text":"\xed\xa0\x80"}', "body: it is not UTF-8"),
-        (b'{"text":"\xc0\xaf"}', "body: it is not UTF-8"),
-        ('{"text":"a"}'.encode("utf-16"), "body: it is not UTF-8"),
+        (b"", "body: must be JSON"),
+        (b"{", "body: must be JSON"),
+        (b"{}{}", "body: must be JSON"),
+        (b"{'a':1}", "body: must be JSON"),
+        (b'\xef\xbb\xbf{"rating":1}', "body: must be JSON"),
+        (b'{"text":"a\nb"}', "body: must be JSON"),
+        (b'{"value":01}', "body: must be JSON"),
+        (b'{"value":.5}', "body: must be JSON"),
+        (b'{"value":+1}', "body: must be JSON"),
+        (b"\xff", "body: must be UTF-8"),
+        (b'{"text":"\xed\xa0\x80"}', "body: must be UTF-8"),
+        (b'{"text":"\xc0\xaf"}', "body: must be UTF-8"),
+        ('{"text":"a"}'.encode("utf-16"), "body: must be UTF-8"),
         (b"[]", "request: Expected `object`, got `array`"),
         (b"null", "request: Expected `object`, got `null`"),
         (b"7", "request: Expected `object`, got `int`"),
-        (b'{"text":"\\ud83d"}', "text: a text has half of a surrogate pair"),
-        (b'{"free":{"deep":["\\ude00\\ud83d"]}}', "deep: a text has half of a surrogate pair"),
-        (b'{"\\ud83d":1}', "body: a text has half of a surrogate pair"),
-        (('{"text":"e' + "\u0301" * 31 + '"}').encode(), "text: a text has more than 30 combining marks"),
+        (b'{"text":"\\ud83d"}', "text: must not contain half of a surrogate pair"),
+        (b'{"free":{"deep":["\\ude00\\ud83d"]}}', "deep: must not contain half of a surrogate pair"),
+        (b'{"\\ud83d":1}', "body: must not contain half of a surrogate pair"),
+        (
+            ('{"text":"e' + "\u0301" * 31 + '"}').encode(),
+            "text: must not contain more than 30 combining marks",
+        ),
         (b'{"value":NaN}', "body: NaN is not a number"),
         (b'{"free":[Infinity]}', "body: Infinity is not a number"),
         (b'{"value":-Infinity}', "body: -Infinity is not a number"),
@@ -139,9 +149,9 @@ def test_negative_zero_is_zero() -> None:
         (b'{"value":1e9999999}', "body: the number 1E+9999999 is out of range"),
         (b'{"free":-1e-9999999}', "body: the number -1E-9999999 is out of range"),
         (b'{"value":1e999999999999999999999}', "body: the number 1e999999999999999999 is out of range"),
-        (b'{"value":' + b"9" * 39 + b"}", "body: a number has more than 38 digits"),
-        (b'{"free":-' + b"9" * 39 + b"}", "body: a number has more than 38 digits"),
-        (b'{"value":0.' + b"1" * 39 + b"}", "body: a number has more than 38 digits"),
+        (b'{"value":' + b"9" * 39 + b"}", "body: a number must have at most 38 digits"),
+        (b'{"free":-' + b"9" * 39 + b"}", "body: a number must have at most 38 digits"),
+        (b'{"value":0.' + b"1" * 39 + b"}", "body: a number must have at most 38 digits"),
         (b'{"value":"NaN"}', "value: Expected a number, got `str`"),
         (b'{"value":"5"}', "value: Expected a number, got `str`"),
         (b'{"parts":[{},{"amount":"1e999"}]}', "amount: Expected a number, got `str`"),
@@ -154,7 +164,7 @@ def test_negative_zero_is_zero() -> None:
         (b'{"rating":' + b"9" * 38 + b"}", "rating: "),
         (b'{"isOpen":1}', "isOpen: Expected `bool | null`, got `int`"),
         (b'{"text":"12345678901"}', "text: Expected `str` of length <= 10"),
-        (b'{"order":"best"}', "order: Invalid enum value 'best'"),
+        (b'{"order":"best"}', "order: must be one of `asc`, `desc`"),
         (b'{"player":""}', "player: must be 1 to 128 ASCII characters"),
         (b'{"player":"' + b"a" * 129 + b'"}', "player: must be 1 to 128 ASCII characters"),
         (b'{"player":"a#b"}', "player: must be 1 to 128 ASCII characters"),
@@ -162,21 +172,78 @@ def test_negative_zero_is_zero() -> None:
         (b'{"player":"a\\n"}', "player: must be 1 to 128 ASCII characters"),
         ('{"player":"a\u202eb"}'.encode(), "player: must be 1 to 128 ASCII characters"),
         ('{"player":"a\u200fb"}'.encode(), "player: must be 1 to 128 ASCII characters"),
-        (b'{"rating":1,"rating":2}', "body: the key 'rating' stands twice"),
-        (b'{"free":[{"a":1,"a":1}]}', "body: the key 'a' stands twice"),
-        (b'{"a":1,"\\u0061":1}', "body: the key 'a' stands twice"),
-        (nested(codec.DEPTH + 2), "body: it nests deeper than 32 levels"),
-        (nested(100_000), "body: it nests deeper than 32 levels"),
-        (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "body: it nests deeper than 32 levels"),
+        (b'{"rating":1,"rating":2}', "body: the key 'rating' must not be repeated"),
+        (b'{"free":[{"a":1,"a":1}]}', "body: the key 'a' must not be repeated"),
+        (b'{"a":1,"\\u0061":1}', "body: the key 'a' must not be repeated"),
+        (nested(codec.MAX_DEPTH + 2), "body: must not be nested deeper than 32 levels"),
+        (nested(100_000), "body: must not be nested deeper than 32 levels"),
+        (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "body: must not be nested deeper than 32 levels"),
     ],
 )
-def test_what_is_malformed_is_refused_and_named(raw: bytes, message: str) -> None:
+def test_a_malformed_body_is_rejected_with_the_field(raw: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=FIELD) as error:
         codec.decode(raw, Score)
     assert str(error.value).startswith(message)
 
 
-def test_a_refusal_does_not_repeat_all_that_was_sent() -> None:
+def routes_with_patterns() -> Iterator[tuple[str, Any, str]]:
+    """Yield the pattern of every text that a route takes, with the struct and the name of its argument."""
+    for route in app.router.routes:
+        for argument in ("path", "query", "body"):
+            if kind := route.arguments.get(argument):
+                for pattern in set(PATTERN.findall(repr(msgspec.inspect.type_info(kind)))):
+                    yield f"{route.name}.{argument}", kind, ast.literal_eval(pattern)
+
+
+def test_every_pattern_that_a_route_uses_has_a_rule_in_words() -> None:
+    patterns = {pattern for _, _, pattern in routes_with_patterns()}
+    assert len(patterns) > 5
+    assert patterns - RULES.keys() == set()
+    for rule in RULES.values():
+        assert rule.startswith("must ")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "message"),
+    [
+        (
+            "GET",
+            "/products/p/comments?rating=7",
+            None,
+            "rating: must be ratings from 1 to 5, separated by commas",
+        ),
+        ("GET", "/products/p/comments/nothing", None, "id: must be a comment's id"),
+        ("GET", "/docs/UPPER.css", None, "file: must be a file name"),
+        ("POST", "/products/p/comments", {"rating": 5, "language": "en", "text": "\0"}, "text: must be text"),
+        ("POST", "/challenges/hunt/paths", {"path": " "}, "path: must contain a character"),
+        ("GET", "/leaderboards/a%20b", None, "board: must be 1 to 128 characters"),
+        (
+            "GET",
+            "/views/series?url=https://e.example&interval=week",
+            None,
+            "interval: must be one of `day`, `hour`",
+        ),
+    ],
+)
+def test_a_client_never_sees_a_regular_expression(
+    site: Site, method: str, path: str, body: Any, message: str
+) -> None:
+    status, answer = site.call(method, path, body, Authorization=site.admin())
+    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert answer["Message"].startswith(message)
+    assert "regex" not in answer["Message"]
+    assert "\\u" not in answer["Message"]
+
+
+def test_a_pattern_without_a_rule_is_not_quoted() -> None:
+    class Code(Schema):
+        code: Annotated[str, msgspec.Meta(pattern="^[a-z - at `$.]+$")]
+
+    with pytest.raises(ValueError, match=r"^code: must have the form"):
+        codec.decode(b'{"code":"1"}', Code)
+
+
+def test_an_error_message_is_short_for_a_long_body() -> None:
     for raw in (
         b'{"order":"' + b"x" * 900_000 + b'"}',
         b'{"%s":1,"%s":2}' % (b"k" * 400_000, b"k" * 400_000),
@@ -204,7 +271,7 @@ def test_a_refusal_does_not_repeat_all_that_was_sent() -> None:
     ],
     ids=lambda raw: raw[:12].decode(),
 )
-def test_a_megabyte_of_anything_takes_no_more_than_seconds(raw: bytes) -> None:
+def test_any_megabyte_is_decoded_or_rejected_within_seconds(raw: bytes) -> None:
     begun = time.perf_counter()
     refusal = refused(raw, Score)
     assert refusal is None or len(refusal) < 300
@@ -223,8 +290,8 @@ def test_a_megabyte_of_anything_takes_no_more_than_seconds(raw: bytes) -> None:
         ({"name": FLAG}, Query(name=FLAG)),
     ],
 )
-def test_parameters_arrive_typed(sent: dict[str, str], expected: Query) -> None:
-    assert codec.texts(sent, Query) == expected
+def test_parameters_are_decoded_to_their_types(sent: dict[str, str], expected: Query) -> None:
+    assert codec.decode_parameters(sent, Query) == expected
 
 
 @pytest.mark.parametrize(
@@ -256,10 +323,10 @@ def test_parameters_arrive_typed(sent: dict[str, str], expected: Query) -> None:
         ("name", "\ud800"),
     ],
 )
-def test_a_malformed_parameter_is_refused_and_named(field: str, text: str) -> None:
+def test_a_malformed_parameter_is_rejected_with_its_name(field: str, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{field}: .") as error:
-        codec.texts({field: text}, Query)
-    str(error.value).encode()  # whatever was sent, it can be answered
+        codec.decode_parameters({field: text}, Query)
+    str(error.value).encode()  # the message can be sent, whatever the parameter was
 
 
 @pytest.mark.parametrize(
@@ -274,13 +341,13 @@ def test_a_malformed_parameter_is_refused_and_named(field: str, text: str) -> No
     ],
 )
 def test_a_part_of_a_path_is_unquoted_once(raw: str, read: str) -> None:
-    assert codec.unquoted("board", raw) == read
+    assert codec.unquote_parameter("board", raw) == read
 
 
 @pytest.mark.parametrize("raw", ["%", "%2", "a%zz", "%ff", "%ED%A0%80", "%C0%AF", "%F0%9F%98", "%%32%35"])
-def test_a_part_of_a_path_that_is_no_utf_8_is_refused_and_named(raw: str) -> None:
-    with pytest.raises(ValueError, match=r"^board: it is not UTF-8"):
-        codec.unquoted("board", raw)
+def test_a_part_of_a_path_that_is_not_utf_8_is_rejected_with_its_name(raw: str) -> None:
+    with pytest.raises(ValueError, match=r"^board: must be UTF-8"):
+        codec.unquote_parameter("board", raw)
 
 
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**30), max_value=10**30)
@@ -294,27 +361,27 @@ VALUES = st.recursive(
 
 @settings(deadline=None, database=None)
 @given(st.binary() | st.text().map(str.encode))
-def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+def test_any_bytes_are_decoded_or_rejected(raw: bytes) -> None:
     refused(raw, Score)
     refused(raw, Any)
 
 
 @settings(deadline=None, database=None)
 @given(VALUES, st.sampled_from([*Score.__struct_encode_fields__, "x"]), st.booleans())
-def test_any_json_is_read_or_refused(value: Any, field: str, ascii: bool) -> None:
+def test_any_json_is_decoded_or_rejected(value: Any, field: str, ascii: bool) -> None:
     raw = json.dumps({field: value}, default=float, ensure_ascii=ascii).encode(errors="surrogatepass")
     refused(raw, Score)
 
 
 @settings(deadline=None, database=None)
 @given(st.dictionaries(st.sampled_from(["limit", "ratio", "least", "name"]), st.text()))
-def test_any_parameters_are_read_or_refused(sent: dict[str, str]) -> None:
+def test_any_parameters_are_decoded_or_rejected(sent: dict[str, str]) -> None:
     refused(sent, Query)
 
 
 @settings(deadline=None, database=None)
 @given(VALUES)
-def test_what_was_read_is_written_as_it_was(value: Any) -> None:
+def test_encoding_reverses_decoding(value: Any) -> None:
     once = codec.decode(codec.encode(_normal(value)).encode(), Any)
     assert once == _normal(value)
     assert codec.decode(codec.encode(once).encode(), Any) == once
@@ -330,7 +397,7 @@ def test_a_decimal_comes_back_exactly(digits: int, exponent: int) -> None:
 
 
 def _normal(value: Any) -> Any:
-    """Write a value's texts as they are after they have entered; its names stay as they are."""
+    """Return a value with its texts in NFC. Names of fields are unchanged."""
     if isinstance(value, dict):
         return {name: _normal(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What passes the door: decoded arguments inwards; one shape of answers, headers and log lines outwards."""
+"""The router: decoded arguments, and one form of responses, errors, headers and log lines."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ import app as hubbub
 from chalicelib import settings
 from chalicelib.api import auth
 from chalicelib.api.auth import Caller
-from chalicelib.api.responses import Answer
-from chalicelib.api.router import BODY, Door
+from chalicelib.api.router import MAX_BODY, Response, Router
 from chalicelib.api.schemas import Identifier, Schema
 from chalicelib.errors import Busy, HubbubError, NotFound, SlowDown
 from chalicelib.telemetry import logs
@@ -35,7 +34,7 @@ STAGE = settings.current()
 
 
 class Unacceptable(HubbubError):
-    """It is well-formed and cannot be."""
+    """The request is well-formed, but its content is impossible."""
 
     STATUS_CODE = 422
 
@@ -69,7 +68,7 @@ class Echo(Schema):
 
 
 class Log:
-    """What was logged, as lines of the app's own logger and as all that any logger has."""
+    """The log: the lines of the app's own logger, and the text of all loggers."""
 
     def __init__(self) -> None:
         self._lines = io.StringIO()
@@ -90,7 +89,7 @@ class Log:
 
 @contextmanager
 def listening() -> Iterator[Log]:
-    """Hear every logger, at DEBUG."""
+    """Capture every logger at DEBUG."""
     log, ours, root = Log(), logging.getLogger(logs.logger().name), logging.getLogger()
     mine = logging.StreamHandler(log._lines)
     mine.setFormatter(logs.logger().registered_formatter)
@@ -110,47 +109,47 @@ def listening() -> Iterator[Log]:
 
 
 def made(*origins: str, stage: settings.Settings = STAGE) -> Chalice:
-    """Make an app with a door and a call of each kind."""
+    """Build an app with a router and a route of each kind."""
     app = Chalice("made", configure_logs=False)
-    door = Door(app, origins or ("*",))
-    app.api.cors = door.cors()
+    router = Router(app, origins or ("*",))
+    app.api.cors = router.cors()
 
     @app.authorizer(ttl_seconds=300)
     def identify(request: Any) -> AuthResponse:
-        context = auth.context(stage, request.token)
+        context = auth.authenticate(stage, request.token)
         return AuthResponse(["*"], context.get("sub", "nobody"), context)
 
-    door.authorizer = identify
+    router.authorizer = identify
 
-    @door("GET", "/things/{thing}")
+    @router.route("GET", "/things/{thing}")
     def get_thing(path: ThingPath) -> Echo:
         return Echo(it=path.thing)
 
-    @door("GET", "/things/{thing}/parts/{partId}")
+    @router.route("GET", "/things/{thing}/parts/{partId}")
     def get_part(path: PairPath) -> Echo:
         return Echo(it=[path.thing, path.part_id])
 
-    @door("GET", "/things")
+    @router.route("GET", "/things")
     def get_things(query: ListQuery) -> Echo:
         return Echo(it=[query.limit, query.around])
 
-    @door("POST", "/things", status=(202, 200))
+    @router.route("POST", "/things", status=(202, 200))
     def post_things(body: Body, idempotency_key: str | None) -> Any:
-        return Answer(Echo(it=[body.name, body.score, idempotency_key]), headers={"ETag": '"1"'})
+        return Response(Echo(it=[body.name, body.score, idempotency_key]), headers={"ETag": '"1"'})
 
-    @door("DELETE", "/things", status=204, who="user")
+    @router.route("DELETE", "/things", status=204, access="user")
     def delete_things(caller: Caller) -> None: ...
 
-    @door("DELETE", "/hunts/{hunt}/paths/{path}", status=204, who="admin")
+    @router.route("DELETE", "/hunts/{hunt}/paths/{path}", status=204, access="admin")
     def delete_path(path: HuntPath) -> None:
         if path.hunt == "missing":
             raise NotFound("hunt: there is none")
 
-    @door("GET", "/secrets", who="admin")
+    @router.route("GET", "/secrets", access="admin")
     def get_secrets(caller: Caller) -> Echo:
         return Echo(it=caller.sub)
 
-    @door("POST", "/errors/{thing}")
+    @router.route("POST", "/errors/{thing}")
     def post_error(path: ThingPath, body: Body, headers: Mapping[str, str]) -> Echo:
         found: dict[str, Exception] = {
             "missing": NotFound("thing: there is none"),
@@ -213,7 +212,7 @@ FLAG_RAW = "%F0%9F%91%8D%F0%9F%8F%BD%F0%9F%87%A9%F0%9F%87%AA"
         ("%22%27%5C%3C", "\"'\\<"),
     ],
 )
-def test_a_path_parameter_arrives_decoded(raw: str, arrives: str) -> None:
+def test_a_path_parameter_is_decoded(raw: str, arrives: str) -> None:
     assert call(made(), "GET", f"/things/{raw}")[:2] == (200, {"it": arrives})
     assert call(made(), "GET", f"/things/x/parts/{raw}")[:2] == (200, {"it": ["x", arrives]})
 
@@ -252,13 +251,13 @@ def test_a_path_parameter_arrives_decoded(raw: str, arrives: str) -> None:
         "e" + "%CC%81" * 40,
     ],
 )
-def test_a_path_parameter_that_is_no_identifier_is_400_and_named(raw: str) -> None:
+def test_a_path_parameter_that_is_not_an_identifier_is_400_and_named(raw: str) -> None:
     status, answer, _ = call(made(), "GET", f"/things/x/parts/{raw}")
     assert (status, answer["Code"]) == (400, "BadRequest")
     assert answer["Message"].startswith("partId: ")
 
 
-def test_a_path_parameter_that_stands_unquoted_in_an_event_is_never_a_crash() -> None:
+def test_an_unquoted_path_parameter_in_an_event_is_never_500() -> None:
     for raw in ("\ud800", "\0", "#", "", " "):
         status, answer, _ = raw_call(made(), "GET", "/things/{thing}", path={"thing": raw})
         assert (status, answer["Code"]) == (400, "BadRequest")
@@ -268,7 +267,7 @@ def test_a_path_parameter_that_stands_unquoted_in_an_event_is_never_a_crash() ->
 # -- query, body, headers ------------------------------------------------------------------------------
 
 
-def test_a_query_arrives_typed_and_in_nfc() -> None:
+def test_a_query_is_decoded_to_its_types_and_nfc() -> None:
     assert call(made(), "GET", "/things")[1] == {"it": [10, None]}
     assert call(made(), "GET", "/things?limit=7&around=e%CC%81")[1] == {"it": [7, "é"]}
 
@@ -327,9 +326,9 @@ def test_a_name_in_a_body_is_in_nfc_and_negative_zero_is_zero() -> None:
     assert call(made(), "POST", "/things", '{"name":"𝕏"}'.encode())[1]["it"][0] == "𝕏"
 
 
-def test_a_body_may_have_a_million_bytes_and_not_one_more() -> None:
+def test_a_body_has_at_most_a_million_bytes() -> None:
     start, end = b'{"name":"a","unknown":"', b'"}'
-    full = start + b"x" * (BODY - len(start) - len(end)) + end
+    full = start + b"x" * (MAX_BODY - len(start) - len(end)) + end
     assert call(made(), "POST", "/things", full)[0] == 202
     status, answer, _ = call(made(), "POST", "/things", full + b" ")
     assert (status, answer["Code"]) == (413, "TooLarge")
@@ -345,11 +344,11 @@ def test_a_body_of_another_type_is_415(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
-def test_json_is_json_with_a_charset_and_in_any_case(kind: str) -> None:
+def test_the_content_type_may_have_a_charset_and_any_case(kind: str) -> None:
     assert call(made(), "POST", "/things", {"name": "a"}, content_type=kind)[0] == 202
 
 
-def test_a_call_without_a_body_does_not_mind_a_content_type() -> None:
+def test_a_route_without_a_body_accepts_any_content_type() -> None:
     assert call(made(), "GET", "/things", content_type="text/html")[0] == 200
 
 
@@ -375,14 +374,14 @@ def test_a_call_without_a_body_does_not_mind_a_content_type() -> None:
         [],
     ],
 )
-def test_an_odd_moment_is_400_and_named(moment: Any) -> None:
+def test_an_invalid_instant_is_400_and_named(moment: Any) -> None:
     view = {"url": "https://example.org/", "clientId": "c", "time": moment}
     status, answer, _ = call(hubbub.app, "POST", "/views", view)
     assert (status, answer["Code"]) == (400, "BadRequest")
     assert answer["Message"].startswith("time: ")
 
 
-def test_an_idempotency_key_arrives_and_may_be_absent() -> None:
+def test_an_idempotency_key_is_optional_and_reaches_the_handler() -> None:
     assert call(made(), "POST", "/things", {"name": "a"})[1]["it"][2] is None
     for key in ("a", "!~", "x" * 128, "3f1c-4b"):
         assert call(made(), "POST", "/things", {"name": "a"}, Idempotency_Key=key)[1]["it"][2] == key
@@ -427,7 +426,7 @@ STATUSES: list[tuple[int, str | None, str, str, Any, dict[str, str]]] = [
     STATUSES,
     ids=[f"{one[0]}-{one[3].split('/')[-1][:10]}" for one in STATUSES],
 )
-def test_every_answer_has_its_headers_and_a_log_line_of_the_same_id(
+def test_every_response_has_its_headers_and_a_log_line_with_the_same_id(
     status: int, code: str | None, method: str, path: str, body: Any, headers: dict[str, str]
 ) -> None:
     origin = {"origin": "https://b.example"}
@@ -477,14 +476,14 @@ def test_a_write_of_an_admin_is_logged_with_its_subject() -> None:
 def test_an_unexpected_error_is_500_without_internals_and_logged_with_its_request() -> None:
     with listening() as log:
         status, answer, got = call(made(), "POST", "/errors/bug", NAME)
-    assert (status, answer) == (500, {"Code": "InternalError", "Message": "It is our fault: try again."})
+    assert (status, answer) == (500, {"Code": "InternalError", "Message": "Internal error. Please retry."})
     [line] = [one for one in log.lines if one["level"] == "ERROR"]
     assert line["request_id"] == got["X-Request-Id"]
     assert (line["error"], line["call"]) == ("RuntimeError", "POST /errors/{thing}")
     assert "post_error" in line["where"][-1]
 
 
-def test_an_error_that_names_a_wait_says_it_in_whole_seconds() -> None:
+def test_retry_after_is_in_whole_seconds() -> None:
     waits = {
         name: call(made(), "POST", f"/errors/{name}", NAME)[2]["Retry-After"]
         for name in ("fast", "soon", "busy")
@@ -492,7 +491,7 @@ def test_an_error_that_names_a_wait_says_it_in_whole_seconds() -> None:
     assert waits == {"fast": "42", "soon": "1", "busy": "1"}
 
 
-def test_an_answers_own_headers_stay() -> None:
+def test_the_headers_of_a_response_are_not_overwritten() -> None:
     got = call(made(), "POST", "/things", NAME)[2]
     assert got["ETag"] == '"1"'
     assert call(made(), "PUT", "/things")[2]["Allow"] == "GET, POST, DELETE"
@@ -512,7 +511,7 @@ def test_an_answers_own_headers_stay() -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/things", "/things?limit=0", "/secrets"])
-def test_only_a_configured_origin_is_let_in(
+def test_only_a_configured_origin_is_allowed(
     path: str, origins: tuple[str, ...], asking: str | None, allowed: str | None
 ) -> None:
     headers = {"authorization": "Bearer x"} | ({"origin": asking} if asking else {})
@@ -539,7 +538,7 @@ def test_a_preflight_is_answered_by_the_gateway(origins: tuple[str, ...], allowe
 
 
 class Context:
-    """What Lambda hands over beside the event."""
+    """The context object that Lambda passes with an event."""
 
     aws_request_id = "lambda-1"
 
@@ -568,7 +567,7 @@ def raw_call(
     return answer["statusCode"], json.loads(answer["body"] or "null"), answer["headers"]
 
 
-def test_deployed_an_answer_carries_the_gateways_id_and_no_log_the_clients_address() -> None:
+def test_a_deployed_response_has_the_gateways_id_and_logs_hold_no_address() -> None:
     with listening() as log:
         status, answer, got = raw_call(made(), "GET", "/things/{thing}", path={"thing": "a%2Fb"})
     assert (status, answer, got["X-Request-Id"]) == (200, {"it": "a/b"}, "gateway-1")
@@ -598,7 +597,7 @@ def fetch(url: str, **headers: str) -> tuple[int, Any, Any]:
             return error.code, json.loads(error.read()), error.headers
 
 
-def test_on_one_machine_the_answers_are_the_same_and_each_request_keeps_its_own_id() -> None:
+def test_the_local_server_gives_the_same_responses_and_each_request_its_own_id() -> None:
     server = Rest(made(), free_port())
     server.start()
     try:

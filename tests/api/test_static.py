@@ -1,4 +1,4 @@
-"""The page's files as the app answers them: its own alone, from its own folders."""
+"""The static files that the app serves: only files of the page, only from its folders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ops.cli import deploy
 WEB = Path(__file__).parents[2] / "web"
 
 
-def test_the_app_answers_the_page_and_says_where_its_sockets_are() -> None:
+def test_the_app_serves_the_page_and_the_address_of_its_sockets() -> None:
     with Client(app.app) as client:
         answer = client.http.get("/")
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -35,7 +35,7 @@ def test_the_app_answers_the_page_and_says_where_its_sockets_are() -> None:
 
 
 def asked_for(path: str, query: dict[str, list[str]] | None = None) -> dict[str, Any]:
-    """Ask the app for its page by an event of API Gateway whose client sent this path."""
+    """Request the page with an event of API Gateway whose client sent this path."""
     context = {"httpMethod": "GET", "resourcePath": "/", "identity": {}, "path": path}
     event: dict[str, Any] = {
         "requestContext": context,
@@ -97,29 +97,29 @@ def test_a_path_never_redirects_to_another_host() -> None:
         ("", 300 * "a"),
     ],
 )
-def test_nothing_beside_the_files_is_answered(folder: str, name: str) -> None:
+def test_only_files_of_the_page_are_served(folder: str, name: str) -> None:
     with pytest.raises(NotFound):
-        static.file(Settings(), name, folder)
+        static.serve_file(Settings(), name, folder)
 
 
-def test_a_link_out_of_the_folder_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret.txt").write_text("hidden")
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "link.txt").symlink_to(tmp_path / "secret.txt")
-    monkeypatch.setattr(static, "HERE", tmp_path / "web")
+    monkeypatch.setattr(static, "WEB", tmp_path / "web")
     with pytest.raises(NotFound):
-        static.file(Settings(), "link.txt")
+        static.serve_file(Settings(), "link.txt")
 
 
-def test_browsers_keep_files_of_a_deployment_for_five_minutes_and_none_while_it_is_worked_on() -> None:
-    assert static.file(Settings(), "page.js").headers["Cache-Control"] == "no-cache"
-    assert static.file(Settings(stage="dev"), "page.js").headers["Cache-Control"] == "public, max-age=300"
+def test_files_are_cached_for_five_minutes_when_deployed_and_never_locally() -> None:
+    assert static.serve_file(Settings(), "page.js").headers["Cache-Control"] == "no-cache"
+    assert (
+        static.serve_file(Settings(stage="dev"), "page.js").headers["Cache-Control"] == "public, max-age=300"
+    )
 
 
-def test_a_bundle_is_kept_for_ever_and_the_html_that_names_it_never(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(static, "HERE", tmp_path)
+def test_a_bundle_is_cached_for_ever_and_html_never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static, "WEB", tmp_path)
     for name in (
         "page-0123456789ab.js",
         "page-0123456789ab.css",
@@ -129,7 +129,7 @@ def test_a_bundle_is_kept_for_ever_and_the_html_that_names_it_never(
     ):
         (tmp_path / name).write_text("")
     said = {
-        path.name: static.file(Settings(stage="dev"), path.name).headers["Cache-Control"]
+        path.name: static.serve_file(Settings(stage="dev"), path.name).headers["Cache-Control"]
         for path in tmp_path.iterdir()
     }
     assert said == {
@@ -141,7 +141,7 @@ def test_a_bundle_is_kept_for_ever_and_the_html_that_names_it_never(
     }
 
 
-def test_every_file_has_the_headers_that_keep_it_to_itself() -> None:
+def test_every_file_has_its_security_headers() -> None:
     with Client(app.app) as client:
         for path in ("/", "/web/admin.html", "/web/examples/comments.html", "/web/page.js", "/docs"):
             headers = client.http.get(path).headers
@@ -154,7 +154,7 @@ def test_every_file_has_the_headers_that_keep_it_to_itself() -> None:
                 assert "unsafe" not in headers["Content-Security-Policy"]
 
 
-def test_chalice_packs_the_page_with_the_app(tmp_path: Path) -> None:
+def test_chalice_packages_the_page_with_the_app(tmp_path: Path) -> None:
     from chalice.deploy.packager import LambdaDeploymentPackager
     from chalice.utils import OSUtils
 
@@ -181,7 +181,7 @@ def test_a_module_of_the_page_is_short_enough_to_be_read(file: Path) -> None:
     assert not re.search(r"innerHTML|insertAdjacentHTML|unsafeHTML|\beval\(|document\.write", text)
 
 
-def test_each_library_says_which_version_it_is_and_under_which_licence() -> None:
+def test_each_library_states_its_version_and_licence() -> None:
     made_from = json.loads((WEB / "vendor" / "package.json").read_text())["dependencies"]
     for file, name in (("lit.js", "lit-html"), ("uplot.js", "uPlot"), ("uplot.css", "uPlot")):
         first = (WEB / "vendor" / file).read_text(encoding="utf-8").splitlines()[0]
