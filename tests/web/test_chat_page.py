@@ -47,7 +47,7 @@ def offered(page: Page) -> list[str]:
 def test_two_tabs_talk_and_what_is_said_is_text(two: list[Page]) -> None:
     one, other = two
     one.type("#chat [name=text]", "h")
-    other.wait_for_selector("#chat .typing:text-is('They are typing …')")
+    other.wait_for_selector("#chat .typing:text-is('Your partner is typing …')")
     say(one, "<b>hello</b>")
     other.wait_for_selector("#chat .they:has-text('<b>hello</b>')")
     say(other, "hi")
@@ -80,7 +80,7 @@ def test_a_long_word_stays_inside_the_page(two: list[Page]) -> None:
 @pytest.mark.long
 def test_the_panel_offers_what_can_be_done_now(two: list[Page]) -> None:
     one, other = two
-    assert offered(one) == ["Join again", "Say", "Next", "Leave", "Report"]
+    assert offered(one) == ["Join again", "Send", "Next", "Leave", "Report"]
     one.click("#chat >> text=Leave")
     other.wait_for_selector("#chat [data-state=waiting]")
     assert offered(one) == ["Join again", "Next"]
@@ -101,7 +101,7 @@ def test_next_parts_and_a_report_reaches_the_admin(two: list[Page], product: Run
     one.wait_for_selector("#chat .they:has-text('buy this')")
     one.click("#chat >> text=Report")
     one.select_option("#chat [name=reason]", "Advertising")
-    one.click("text=Report and part")
+    one.click("text=Send report")
     for page in two:
         page.wait_for_selector("#chat [data-state=waiting]")
     _, answer = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))

@@ -522,7 +522,7 @@ def test_a_board_may_be_empty_or_not_there(browser: Browser, product: Run, shop:
     board(product, "new", 0)
     with opened(browser, "about:blank") as page:
         page.goto(shop.publish("/page", leaderboard(product, "new", player="me")))
-        page.get_by_text("Nobody has a score yet.").wait_for()
+        page.get_by_text("No scores yet.").wait_for()
         page.get_by_text("You have no score yet.").wait_for()
         page.evaluate("document.querySelector('hubbub-leaderboard').setAttribute('board', 'none')")
         page.locator("hubbub-leaderboard[data-state=error] [part=state]:has-text('none')").wait_for()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from local.engines.engine import ROOT
 from tests.support.pages import KEEP_SOCKETS, choose, live, opened, token
 from tests.support.running import Run, until
 
@@ -37,7 +38,7 @@ def demo(browser: Browser, product: Run) -> None:
     """Fill the product by the page's own button."""
     with opened(browser, product.page) as page:
         assert "No views of demo.example.org yet." in page.inner_text("#views .empty")
-        assert "There is no leaderboard demo yet." in page.inner_text("#leaderboard .empty")
+        assert "No leaderboard named demo yet." in page.inner_text("#leaderboard .empty")
         page.click("#views .empty button")
         for filled in (
             "#views .ranked",
@@ -68,12 +69,12 @@ def test_views_are_counted_live_plotted_and_told(page: Page) -> None:
     choose(page, "views", "live.example.org")
     page.click("text=Send a view")
     page.wait_for_selector("#count-views:text-is('1')")
-    page.wait_for_selector("#views .said:has-text('1 view counted: visible')")
+    page.wait_for_selector("#views .said:has-text('1 view counted, visible')")
     page.click("text=Send 25 from 25 visitors")
     page.wait_for_selector("#count-views:text-is('26')")
     page.wait_for_selector("#count-uniques:text-is('26')")
     page.wait_for_selector("#views .ranked .number:text-is('26')")
-    page.wait_for_selector("#views .readout:has-text('26 views in this time.')")
+    page.wait_for_selector("#views .readout:has-text('26 views in this period.')")
     page.focus("#series")
     page.press("#series", "End")
     assert page.inner_text("#views .readout").endswith(": 26 views, 26 uniques")
@@ -92,7 +93,7 @@ def test_a_view_of_somebody_else_is_pushed(page: Page, product: Run) -> None:
 
 def test_without_sockets_the_page_asks_again_and_again(browser: Browser, product: Run) -> None:
     with opened(browser, product.page, script=NO_SOCKETS) as page:
-        page.wait_for_selector("#state:text-is('Live, by polling')")
+        page.wait_for_selector("#state:text-is('Live (polling)')")
         choose(page, "views", "polled.example.org")
         page.wait_for_selector("#views .empty")
         time = datetime.now(UTC).isoformat()
@@ -103,12 +104,12 @@ def test_without_sockets_the_page_asks_again_and_again(browser: Browser, product
 def test_views_outside_the_time_frame_are_found(page: Page) -> None:
     choose(page, "views", "past.example.org")
     page.click("text=Send 25 from 25 visitors")
-    page.wait_for_selector("#views .readout:has-text('25 views in this time.')")
+    page.wait_for_selector("#views .readout:has-text('25 views in this period.')")
     page.fill("#views [name=to]", "2015-06-01")
     page.fill("#views [name=from]", "2015-05-01")
-    page.wait_for_selector("#views .outside:has-text('views at other times')")
+    page.wait_for_selector("#views .outside:has-text('views outside this period')")
     page.click("#views >> text=Later")
-    page.wait_for_selector("#views .readout:has-text('25 views in this time.')")
+    page.wait_for_selector("#views .readout:has-text('25 views in this period.')")
 
 
 def test_a_site_that_is_no_host_is_an_error_until_another_is_shown(page: Page) -> None:
@@ -126,7 +127,7 @@ def test_a_site_that_is_no_host_is_an_error_until_another_is_shown(page: Page) -
 @pytest.mark.usefixtures("demo")
 def test_the_leaderboard_says_where_you_stand_and_goes_to_any_place(page: Page, product: Run) -> None:
     page.wait_for_selector("#leaderboard .entries tr:nth-child(10)")
-    page.wait_for_selector("#leaderboard .standing:has-text('You are not on this board yet.')")
+    page.wait_for_selector("#leaderboard .standing:has-text('You have no score on this leaderboard yet.')")
     page.fill("#leaderboard [name=value]", "9000")
     page.click("#leaderboard >> text=Submit")
     page.wait_for_selector("#rank:text-is('1st')")
@@ -134,7 +135,7 @@ def test_the_leaderboard_says_where_you_stand_and_goes_to_any_place(page: Page, 
     assert page.inner_text("#leaderboard .entries [aria-current] .player") == me
     page.wait_for_selector("#leaderboard .standing:has-text('of 111')")
     page.fill("#leaderboard [name=place]", "100")
-    page.click("#leaderboard [aria-label='Jump to this place']")
+    page.click("#leaderboard [aria-label='Go to this position']")
     page.wait_for_selector("#leaderboard .entries tr:first-child .rank:text-matches('^(9\\d|100)$')")
     page.click("#leaderboard >> text=More")
     page.wait_for_selector("#leaderboard .entries tr:nth-child(11)")
@@ -158,12 +159,12 @@ def test_the_challenge_can_be_played(page: Page) -> None:
 
     before = page.inner_text("#challenge .two > :last-child p")
     guess("Paris")
-    page.wait_for_selector("#challenge .said:text-is('Paris: no.')")
+    page.wait_for_selector("#challenge .said:text-is('Paris is not a correct answer.')")
     guess("  BERN ")
     page.wait_for_selector("#found:text-is('1')")
     assert page.locator("#challenge .found li").all_inner_texts() == ["BERN"]
     guess("bern")
-    page.wait_for_selector("#challenge .said:text-is('You have that one.')")
+    page.wait_for_selector("#challenge .said:text-is('You have already found this answer.')")
     players = int(before.split()[0])
     page.wait_for_selector(f"#challenge p:has-text('{players + 1} players found')")
 
@@ -201,7 +202,7 @@ def test_comments_are_filtered_with_counts_and_go_on_without_end(page: Page) -> 
 def test_a_comment_is_written_edited_and_never_over_another_edit(page: Page, product: Run) -> None:
     page.fill("#write textarea", EVIL)
     page.click("#write .primary")
-    page.wait_for_selector("#comments .said:text-is('Your comment is there.')")
+    page.wait_for_selector("#comments .said:text-is('Your comment was posted.')")
     mine = page.locator("#comments .comments li", has_text=page.inner_text("#you"))
     assert mine.locator(".text").inner_text() == EVIL
     mine.get_by_role("button").click()
@@ -211,7 +212,7 @@ def test_a_comment_is_written_edited_and_never_over_another_edit(page: Page, pro
     assert product.call("PATCH", f"/products/demo/comments/{id}", {"text": "elsewhere"}, author)[0] == 200
     page.fill("#write textarea", "here")
     page.click("#write .primary")
-    page.wait_for_selector("#comments .said:has-text('changed elsewhere meanwhile')")
+    page.wait_for_selector("#comments .said:has-text('changed elsewhere in the meantime')")
     assert page.input_value("#write textarea") == "elsewhere"
     page.fill("#write textarea", "here after all")
     page.click("#write .primary")
@@ -262,6 +263,8 @@ def test_each_panel_shows_its_calls_and_what_they_consumed(page: Page) -> None:
     assert re.search(r"201 · \d+ ms · .*[1-9]\d* WCU", posted.inner_text())
     for link in page.locator(".ledger a").all():
         assert page.request.get(str(link.evaluate("a => a.href"))).ok
+    for path in page.locator(".ledger .links code").all_inner_texts():
+        assert (ROOT / path).exists(), path
 
 
 def test_one_may_be_somebody_else(page: Page) -> None:
@@ -341,5 +344,5 @@ def test_a_product_that_is_stopped_is_shown_as_offline(browser: Browser, product
         page.wait_for_selector("#count-views:text-is('1')")
         product.interrupt()
         page.wait_for_selector("#state:text-is('Offline')")
-        page.wait_for_selector("#views .notice:has-text('Hubbub does not answer.')")
+        page.wait_for_selector("#views .notice:has-text('Hubbub is not responding.')")
         assert page.inner_text("#count-views") == "1"

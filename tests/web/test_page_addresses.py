@@ -86,7 +86,7 @@ def test_a_link_cannot_send_the_token_to_a_foreign_address(
             if place != "the app":
                 page.click("#you")
                 page.fill("#identity [name=given]", token(product, "visitor-1"))
-                page.click("text=That is me")
+                page.click("#identity .primary")
                 page.wait_for_selector("#you:text-is('visitor-1')")
             choose(page, "views", "foreign.example.org")
             page.click("text=Send a view")
