@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from local.engines import dynoxide, guard
+from local.engines import EngineUnavailable, dynoxide, guard
 from local.engines import engine as engines
-from local.engines.engine import KINDS, Engine, EngineUnavailable, default_kind, start
+from local.engines.engine import KINDS, Engine, default_kind, start
 from local.engines.locks import Lock
 from ops.aws.template import create_queue, create_table
 from tests.support.elsewhere import Elsewhere
@@ -469,7 +469,7 @@ def test_without_npm_pip_brings_it(nothing_installed: Path, monkeypatch: pytest.
     assert pack[-3:] == ["pack", "--ignore-scripts", "@dynoxide/linux-x64@1.2.1"]
 
 
-def test_where_dynoxide_cannot_be_had_ministack_stands_in_and_one_line_says_so(
+def test_ministack_replaces_dynoxide_where_it_cannot_be_installed_and_a_line_says_so(
     nothing_installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(dynoxide, "platform_name", lambda: "plan9-mips")
@@ -478,12 +478,13 @@ def test_where_dynoxide_cannot_be_had_ministack_stands_in_and_one_line_says_so(
     assert default_kind(nothing_installed) == "ministack"
     first, second = capsys.readouterr().err.splitlines()
     assert first == (
-        "using ministack, for dynoxide is not available: no dynoxide package has been verified for plan9-mips"
+        "using ministack because dynoxide is not available:"
+        " no dynoxide package has been verified for plan9-mips"
     )
-    assert second.endswith(f"what dynoxide has kept in {nothing_installed}/dynoxide is not used")
+    assert second.endswith(f"the data of dynoxide in {nothing_installed}/dynoxide is not used")
 
 
-def test_what_a_run_on_ministack_has_kept_is_named_once(
+def test_a_start_on_dynoxide_names_the_data_of_a_run_on_ministack(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(dynoxide, "install", lambda: tmp_path)
@@ -494,8 +495,8 @@ def test_what_a_run_on_ministack_has_kept_is_named_once(
     assert default_kind(tmp_path) == "dynoxide"
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        f"starting empty on dynoxide: {tmp_path}/ministack holds the data of a run on ministack,"
-        " which --engine ministack opens"
+        f"starting empty on dynoxide: {tmp_path}/ministack holds the data of a run on ministack."
+        " Use --engine ministack to open it."
     )
 
 
@@ -536,7 +537,7 @@ def test_an_item_that_is_renewed_is_not_deleted_by_the_service() -> None:
 
     def removed(ttl: Any) -> Any:
         old = {"pk": {"S": "a"}, "ttl": ttl, guard.EXPIRED: mark}
-        return guard.corrected({"dynamodb": {"SequenceNumber": "7", "OldImage": old}})
+        return guard.correct_record({"dynamodb": {"SequenceNumber": "7", "OldImage": old}})
 
     service = {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"}
     assert removed(expiry)["userIdentity"] == service
@@ -712,5 +713,5 @@ def test_a_url_where_nothing_answers_is_refused() -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(EngineUnavailable, match="'localstack' is no engine"):
+    with pytest.raises(EngineUnavailable, match="'localstack' is not an engine"):
         start("localstack", None)

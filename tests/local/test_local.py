@@ -102,7 +102,7 @@ def test_a_socket_is_in_its_lobby_and_nonsense_is_a_bad_request(run: Run) -> Non
 
 def test_the_page_and_its_files_are_served_and_nothing_beside_them(run: Run) -> None:
     web = ROOT / "web"
-    for file in [*web.glob("*.js"), *web.glob("*.css"), *web.glob("vendor/*.js")]:
+    for file in [*web.glob("*.js"), *web.glob("*.css"), *web.glob("*/*.js")]:
         assert run.call("GET", f"/web/{file.relative_to(web)}") == (200, file.read_text(encoding="utf-8"))
     assert run.call("GET", "/")[1] == (web / "index.html").read_text(encoding="utf-8")
     for path in ("/web/../app.py", "/web/%2e%2e/app.py", "/web/..%2fapp.py", "/app.py", "/web//etc/passwd"):
@@ -188,13 +188,13 @@ def test_what_cannot_start_says_why_in_one_line(run: Run, tmp_path: Path) -> Non
     one, two = map(str, free_ports(2))
     ports = ["--port", one, "--socket-port", two]
     data = ["--data", str(tmp_path / "data")]
-    busy = f"port {run.port} cannot be used (Address already in use): choose another with "
-    assert busy + "--port" in refusal("--port", str(run.port), "--socket-port", two, *data)
-    assert busy + "--socket-port" in refusal("--port", one, "--socket-port", str(run.port), *data)
-    assert "choose another with --socket-port" in refusal("--port", one, "--socket-port", one, *data)
-    assert "'nonsense' is no engine" in refusal(*ports, *data, "--engine", "nonsense")
+    busy = f": port {run.port} cannot be used (Address already in use); choose another"
+    assert "--port" + busy in refusal("--port", str(run.port), "--socket-port", two, *data)
+    assert "--socket-port" + busy in refusal("--port", one, "--socket-port", str(run.port), *data)
+    assert f"--socket-port: port {one} cannot" in refusal("--port", one, "--socket-port", one, *data)
+    assert "'nonsense' is not an engine" in refusal(*ports, *data, "--engine", "nonsense")
     at_a_url = refusal(*ports, *data, "--fresh", "--engine", "http://127.0.0.1:9")
-    assert "--fresh empties an engine that is started here" in at_a_url
+    assert "--fresh cannot empty an engine at a URL" in at_a_url
     assert f"no DynamoDB at http://127.0.0.1:{one}" in refusal(
         *ports, *data, "--engine", f"http://127.0.0.1:{one}"
     )
@@ -278,7 +278,7 @@ def test_the_app_starts_again_when_its_source_changes(tmp_path: Path) -> None:
         app = copy / "app.py"
         source = app.read_text(encoding="utf-8")
         app.write_text("not Python", encoding="utf-8")
-        until(lambda: "it starts again when its source changes" in run.stderr.read_text(), "the app to end")
+        until(lambda: "It starts again when its source changes" in run.stderr.read_text(), "the app to end")
         assert run.process.poll() is None
         app.write_text(source.replace("def get_health", "def get_my_health"), encoding="utf-8")
         run.wait_for("reloaded")

@@ -78,7 +78,7 @@ def test_the_readmes_transcript_is_what_a_rehearsal_prints(rehearsed: list[str])
 @pytest.mark.long
 def test_every_way_into_the_stage_was_used(rehearsed: list[str]) -> None:
     steps = [line for line in rehearsed if line.startswith("  ✓ ")]
-    for word in ("rank", "are matched", "pushed", "queue", "doubled", "kept", "nothing is left"):
+    for word in ("rank", "are matched", "pushed", "queue", "duplicated", "kept", "nothing is left"):
         assert any(word in step for step in steps), word
 
 

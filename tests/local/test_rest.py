@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from chalice.app import AuthResponse, Chalice, Response
 
-from local.bodies import LIMIT
-from local.rest import Rest
+from local.rest import MAX_BODY_BYTES, Rest
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -156,16 +155,16 @@ def test_a_body_that_cannot_be_read_is_refused(
 
 
 def test_a_body_may_have_ten_megabytes(server: Rest) -> None:
-    assert len(call(server, "POST", "/echo", b"x" * LIMIT)[2]) == LIMIT
+    assert len(call(server, "POST", "/echo", b"x" * MAX_BODY_BYTES)[2]) == MAX_BODY_BYTES
 
 
 def test_a_larger_body_is_refused_to_a_client_that_sends_all_of_it(server: Rest) -> None:
-    status, _, body = call(server, "POST", "/echo", b"x" * (2 * LIMIT))
+    status, _, body = call(server, "POST", "/echo", b"x" * (2 * MAX_BODY_BYTES))
     assert (status, json.loads(body)["Code"]) == (413, "TooLarge")
 
 
 def test_a_client_that_asks_first_need_not_send_what_is_refused(server: Rest) -> None:
-    for length, expected in ((LIMIT + 1, b"HTTP/1.1 413 "), (3, b"HTTP/1.1 100 Continue\r\n\r\n")):
+    for length, expected in ((MAX_BODY_BYTES + 1, b"HTTP/1.1 413 "), (3, b"HTTP/1.1 100 Continue\r\n\r\n")):
         with socket.create_connection(address(server), timeout=60) as client:
             client.sendall(
                 b"PUT /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"

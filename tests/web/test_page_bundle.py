@@ -155,7 +155,9 @@ def test_a_bundle_is_made_once_and_named_for_its_content(web: Path, tmp_path: Pa
     assert content(tmp_path / "web") == before, "the same source is the same bundle"
     changed = tmp_path / "changed"
     shutil.copytree(ROOT / "web", changed)
-    (changed / "lib" / "words.js").write_text((changed / "lib" / "words.js").read_text() + "\nwindow.changed = true;\n")
+    (changed / "lib" / "words.js").write_text(
+        (changed / "lib" / "words.js").read_text() + "\nwindow.changed = true;\n"
+    )
     assert page_bundle.bundle(changed)
     names = [{path.name for path in folder.glob("page-*.js")} for folder in (web, changed)]
     assert not names[0] & names[1]
