@@ -490,7 +490,7 @@ def test_without_the_cryptography_package_it_is_said_and_logged(
     with listening() as log:
         found = issuer.check(signed(RSA, "r"))
     assert "cannot check tokens now" in found["problem"]
-    assert "needs the package cryptography" in log.text
+    assert "HUBBUB_JWKS_URL needs cryptography" in log.text
 
 
 # -- the secret ----------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ OF_AWS = {
 
 def ours() -> set[str]:
     """Name every metric that the app counts, from its code."""
-    code = "\n".join(path.read_text() for path in (ROOT / "chalicelib").glob("*.py"))
+    code = "\n".join(path.read_text() for path in (ROOT / "chalicelib").rglob("*.py"))
     counted = re.findall(r"metrics\.count\((.*?)\)\n", code, re.DOTALL)
     names = set(re.findall(r"\b([A-Z][A-Za-z]+)=", "\n".join(counted)))
     return names | {"Conflicts", "Throttles"}  # which of the two follows from the error

@@ -203,7 +203,7 @@ def test_a_deploy_takes_it(made: Made, tmp_path: Path) -> None:
     functions = [
         one["Properties"] for one in template["Resources"].values() if one["Type"].endswith("::Function")
     ]
-    assert len(functions) == 8
+    assert len(functions) == 9
     for function in functions:
         assert function["Architectures"] == ["arm64"]
         assert function["Runtime"] == f"python{VERSION}"
@@ -216,7 +216,11 @@ sys.path.insert(0, {folder!r})
 import app
 late = {{"jwt", "aws_lambda_powertools", "crawleruseragents", "cryptography", "rich", "click", "yaml"}}
 assert not late & set(sys.modules), late & set(sys.modules)
-from chalicelib import aggregates, auth, crawlers, logs, settings, telemetry, urls
+from chalicelib import settings, urls
+from chalicelib.aggregates import engine
+from chalicelib.api import auth
+from chalicelib.telemetry import middleware
+from chalicelib.views import crawlers
 
 def get(path, parameters=None):
     context = {{"httpMethod": "GET", "resourcePath": path, "identity": {{}}}}
@@ -230,7 +234,7 @@ assert json.loads(get("/health"))["status"]
 assert json.loads(get("/openapi.json"))["openapi"] == "3.1.0"
 assert "<html" in get("/docs")
 get("/docs/{{file}}", {{"file": "swagger-ui-bundle.js"}})
-telemetry.publish(aggregates.Report(quarantined=1))
+middleware.publish(engine.Report(quarantined=1))
 token = auth.mint(settings.current(), "me")
 assert auth.context(settings.current(), f"Bearer {{token}}")["sub"] == "me"
 assert crawlers.is_crawler("Googlebot/2.1")

@@ -55,6 +55,8 @@ def copied(project: Path, **variables: str) -> Path:
             ROOT / folder, project / folder, ignore=shutil.ignore_patterns("deployments", "deployed")
         )
     (project / "requirements.txt").touch()
+    (project / "vendor").mkdir()
+    shutil.copytree(ROOT / "web", project / "vendor" / "web")
     file = project / ".chalice" / "config.json"
     config = json.loads(file.read_text())
     config["stages"]["dev"]["environment_variables"] |= variables
@@ -286,7 +288,7 @@ def test_a_packaged_stack_uploads_what_a_deploy_uploads(tmp_path: Path) -> None:
     zipped = tmp_path / "out" / "deployment.zip"
     assert zipped.read_bytes() == bundle.bundle(project, "dev").read_bytes()
     names = ZipFile(zipped).namelist()
-    assert [name for name in names if name.startswith("chalicelib/__pycache__/auth.")]
+    assert [name for name in names if name.startswith("chalicelib/api/__pycache__/auth.")]
 
 
 def test_no_message_and_no_record_is_lost_by_its_source(template: Any) -> None:
