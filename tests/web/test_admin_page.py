@@ -1,4 +1,4 @@
-"""The admin page in a real browser: no token, a wrong one, the right one; moderating, defining, looking."""
+"""The admin page in a real browser: signing in, moderation, definitions, lag and quarantine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.quarantine import Poison
 from chalicelib.dynamo.items import Item, pack
 from local.engines.engine import start
-from tests.support.pages import faults, opened, overflow, token
+from tests.support.pages import find_accessibility_violations, measure_overflow, open_page, token
 from tests.support.running import Run
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ EVIL = "<img src=x onerror='document.title=1'>"
 
 @contextmanager
 def admin_page(browser: Browser, product: Run, **context: Any) -> Iterator[Page]:
-    """The admin page, with the token of an admin."""
-    with opened(browser, f"{product.page}web/admin.html", **context) as page:
+    """Open the admin page with the token of an admin."""
+    with open_page(browser, f"{product.page}web/admin.html", **context) as page:
         sign_in(page, token(product, "admin-1", "admin"))
         page.get_by_text("Signed in as admin-1").wait_for()
         yield page
@@ -43,7 +43,7 @@ def comment(product: Run, item: str, author: str, text: str) -> None:
 
 
 def put(product: Run, *items: Item) -> None:
-    """Write items that no call writes."""
+    """Write items to the table that no API call can write."""
     client = start(f"http://127.0.0.1:{product.engine_port}", None).client("dynamodb")
     for item in items:
         client.put_item(TableName="hubbub-local", Item=pack(item))
@@ -81,8 +81,10 @@ def test_a_token_is_kept_in_its_tab_and_nowhere_else(browser: Browser, product: 
         ("me", "This token does not have the scope admin."),
     ],
 )
-def test_a_token_that_is_no_good_is_given_back(browser: Browser, product: Run, sub: str, said: str) -> None:
-    with opened(browser, f"{product.page}web/admin.html") as page:
+def test_a_refused_token_is_forgotten_with_a_reason(
+    browser: Browser, product: Run, sub: str, said: str
+) -> None:
+    with open_page(browser, f"{product.page}web/admin.html") as page:
         sign_in(page, token(product, sub) if sub else "nonsense")
         page.locator("#notice").get_by_text(said).wait_for()
         assert page.evaluate("sessionStorage.length") == 0
@@ -92,9 +94,9 @@ def test_a_token_that_is_no_good_is_given_back(browser: Browser, product: Run, s
         assert not page.locator("#notice").is_visible()
 
 
-def test_no_address_makes_it_send_the_token_elsewhere(browser: Browser, product: Run) -> None:
+def test_no_link_makes_the_page_send_the_token_to_another_address(browser: Browser, product: Run) -> None:
     asked: list[str] = []
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{product.page}web/admin.html?api=http://evil.example/#http://evil.example/")
         sign_in(page, token(product, "admin-1", "admin"))
@@ -156,7 +158,7 @@ def test_reports_are_read_newest_first_a_page_at_a_time(browser: Browser, produc
 # -- the stream ----------------------------------------------------------------------------------------
 
 
-def test_it_shows_the_lag_and_what_is_in_quarantine(browser: Browser, product: Run) -> None:
+def test_it_shows_the_lag_and_the_quarantine(browser: Browser, product: Run) -> None:
     image = {"pk": {"S": "PRODUCT#a"}, "sk": {"S": "COMMENT#1"}, "text": {"S": EVIL}}
     poison = Poison(image, 1, "KeyError: 'rating'")
     with admin_page(browser, product) as page:
@@ -173,9 +175,9 @@ def test_it_shows_the_lag_and_what_is_in_quarantine(browser: Browser, product: R
         assert EVIL in entry.inner_text()
 
 
-def test_a_stream_that_stands_still_is_said_to_be_behind(browser: Browser, product: Run) -> None:
+def test_a_stalled_stream_is_highlighted(browser: Browser, product: Run) -> None:
     late = {"sent": "2026-11-21T10:00:00Z", "seconds": 754.2, "counted": False}
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.route("**/lag", lambda route: route.fulfill(json=late))
         page.goto(f"{product.page}web/admin.html")
         sign_in(page, token(product, "admin-1", "admin"))
@@ -183,8 +185,8 @@ def test_a_stream_that_stands_still_is_said_to_be_behind(browser: Browser, produ
         assert "late" in str(page.locator("#lag").get_attribute("class"))
 
 
-def test_what_does_not_answer_is_said_where_it_is_missing(browser: Browser, product: Run) -> None:
-    with opened(browser, "about:blank") as page:
+def test_a_failed_list_shows_the_error_in_its_place(browser: Browser, product: Run) -> None:
+    with open_page(browser, "about:blank") as page:
         page.route("**/quarantine", lambda route: route.abort())
         page.goto(f"{product.page}web/admin.html")
         sign_in(page, token(product, "admin-1", "admin"))
@@ -199,7 +201,9 @@ def test_what_does_not_answer_is_said_where_it_is_missing(browser: Browser, prod
 # -- defining ------------------------------------------------------------------------------------------
 
 
-def test_a_board_is_defined_and_what_is_wrong_is_said_at_its_field(browser: Browser, product: Run) -> None:
+def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
+    browser: Browser, product: Run
+) -> None:
     with admin_page(browser, product) as page:
         form = card(page, "Leaderboard")
         form.get_by_role("button", name="Save").click()
@@ -259,9 +263,9 @@ def test_a_challenge_is_defined_and_played(browser: Browser, product: Run) -> No
 
 def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> None:
     comment(product, "shoe", "me", "w" * 400)
-    with opened(browser, f"{product.page}web/admin.html", viewport={"width": 360, "height": 740}) as page:
-        assert faults(page) == []
-        assert overflow(page) <= 0
+    with open_page(browser, f"{product.page}web/admin.html", viewport={"width": 360, "height": 740}) as page:
+        assert find_accessibility_violations(page) == []
+        assert measure_overflow(page) <= 0
         sign_in(page, token(product, "admin-1", "admin"))
         page.get_by_label("Product").fill("shoe")
         page.get_by_role("button", name="Show", exact=True).click()
@@ -269,13 +273,13 @@ def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> No
         card(page, "Leaderboard").get_by_role("button", name="Save").click()
         card(page, "Leaderboard").get_by_role("alert").wait_for()
         page.get_by_role("button", name="Show again").wait_for()
-        assert faults(page) == []
-        assert overflow(page) <= 0
+        assert find_accessibility_violations(page) == []
+        assert measure_overflow(page) <= 0
 
 
-def test_it_asks_for_few_bytes(browser: Browser, product: Run) -> None:
+def test_it_loads_few_bytes(browser: Browser, product: Run) -> None:
     sizes: dict[str, int] = {}
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.on("response", lambda answer: sizes.update({answer.url: len(answer.body())}))
         page.goto(f"{product.page}web/admin.html", wait_until="networkidle")
     assert len(sizes) <= 15
