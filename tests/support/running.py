@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -164,8 +165,9 @@ class Run:
 
     def wait_for_listener(self, topic: str) -> None:
         """Wait until a connection is subscribed to a topic."""
+        partition = f"TOPIC#{hashlib.blake2b(topic.encode(), digest_size=16).hexdigest()}"
         until(
-            lambda: any(pk == f"TOPIC#{topic}" and sk.startswith("CONN#") for pk, sk in self.keys()),
+            lambda: any(pk == partition and sk.startswith("CONN#") for pk, sk in self.keys()),
             f"a subscription to {topic}",
         )
 

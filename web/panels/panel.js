@@ -39,7 +39,7 @@ export class Panel {
       <p class="said" aria-live="polite">${this.message}</p>`, this.#root);
   }
 
-  /** Load everything again. ApiClient during a load cause one further load after it. */
+  /** Load everything again. Calls during a load cause one further load after it. */
   async refresh() {
     this.#isRequested = true;
     if (this.#isBusy) return;
