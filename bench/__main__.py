@@ -95,7 +95,7 @@ def everything(quick: bool, output: Path) -> None:
     from rich.console import Console
 
     from bench.results import run
-    from local.engines.engine import EngineUnavailable
+    from local.engines import EngineUnavailable
 
     try:
         is_met = run(output, quick, Console())
@@ -142,7 +142,8 @@ def published(seed: int, count: int, page: Path | None) -> None:
 @contextmanager
 def _engine(kind: str) -> Iterator[Engine]:
     """Start an engine without data on a free port."""
-    from local.engines.engine import EngineUnavailable, start
+    from local.engines import EngineUnavailable
+    from local.engines.engine import start
 
     try:
         engine = start(kind, data=None)

@@ -1,1 +1,1 @@
-"""Runs the whole of Hubbub on one machine, against an embedded engine in place of AWS."""
+"""Runs all of Hubbub on one machine, with an embedded engine instead of AWS."""

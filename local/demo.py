@@ -1,7 +1,7 @@
-"""Something to look at on one machine: a site, a board, a challenge, a product, filled through the interface.
+"""Demo data for a local run: a site, a leaderboard, a challenge and a product, filled through the public API.
 
-Nothing here knows the table. Views go on for two minutes, so that numbers grow while one looks. To fill it
-twice is no harm: players and authors have fixed names, and count once; views come on top.
+After filling, views continue for two minutes, so that the counters change visibly. Filling twice is safe:
+players and authors have fixed names and count once, and only views are added.
 """
 
 from __future__ import annotations
@@ -19,24 +19,84 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from local.demo_words import ADJECTIVES, ANIMALS, ANSWERS, COMMENTS
-
 LOGGER = logging.getLogger("hubbub.local")
 SITE = "https://demo.example.org"
 PAGES = {"/": 30, "/pricing": 18, "/docs/start": 14, "/blog/hello": 9, "/about": 5, "/contact": 2}
-NAME = "demo"  # of the board, the challenge and the product
+NAME = "demo"  # of the leaderboard, the challenge and the product
 VIEWS, DAYS = 1_500, 5
 VISITORS = 400
-AT_ONCE = 4
-PLAYERS, HUNTERS = 110, 40
-BATCH = 100  # views in one call
-GOES_ON = 120.0  # seconds that views keep coming
+THREADS = 4
+PLAYERS, CHALLENGERS = 110, 40
+BATCH = 100  # views per call
+CONTINUES = 120.0  # seconds for which views continue
 
-Work = Callable[[], None]
+Call = Callable[[], None]
+
+# -- names, answers and comments -----------------------------------------------------------------------
+
+ADJECTIVES = (
+    "amber",
+    "brave",
+    "calm",
+    "dusty",
+    "eager",
+    "fuzzy",
+    "gentle",
+    "hasty",
+    "jolly",
+    "keen",
+    "lucky",
+)
+ANIMALS = ("badger", "crane", "finch", "gecko", "heron", "ibex", "koala", "lynx", "newt", "otter", "raven")
+
+ANSWERS = [
+    *("Baghdad", "Baku", "Bamako", "Bandar Seri Begawan", "Bangkok", "Bangui", "Banjul", "Basseterre"),
+    *("Beijing", "Beirut", "Belgrade", "Belmopan", "Berlin", "Bern", "Bishkek", "Bissau", "Bogotá"),
+    *("Brasília", "Bratislava", "Brazzaville", "Bridgetown", "Brussels", "Bucharest", "Budapest"),
+    "Buenos Aires",
+]
+
+_COMMENT_TEXTS = {
+    "en": [
+        (5, "Does one thing, and does it well. I have stopped counting by hand."),
+        (5, "Set up before my tea was cold."),
+        (4, "Good numbers, good manners. A few more plots would be nice."),
+        (4, "Was sceptical of yet another counter. This one I kept."),
+        (3, "Fine, though I had to read the manual twice."),
+        (2, "Too plain for my taste."),
+        (5, "The leaderboard made our office unbearable. Five stars."),
+        (1, "Arrived as software. I had expected a parcel."),
+    ],
+    "de": [
+        (5, "Läuft seit Wochen, ohne dass ich daran denken muss."),
+        (4, "Schlicht und schnell. Genau richtig."),
+        (3, "Ordentlich, aber die Farben sind Geschmackssache."),
+        (5, "Endlich Zahlen, denen ich glaube."),
+        (2, "Mir fehlt der Export."),
+    ],
+    "fr": [
+        (5, "Simple, rapide, et ça marche."),
+        (4, "Très bien, il ne manque que le café."),
+        (1, "Je n’ai rien compris au classement."),
+        (5, "Mes élèves adorent le défi des capitales."),
+    ],
+    "es": [
+        (4, "Muy práctico para una web pequeña."),
+        (5, "Lo instalé una tarde y sigue ahí."),
+        (3, "Correcto, sin más."),
+    ],
+}
+COMMENTS = [
+    {"rating": rating, "language": language, "text": text}
+    for language, texts in _COMMENT_TEXTS.items()
+    for rating, text in texts * 3
+]
+
+# -- filling -------------------------------------------------------------------------------------------
 
 
 class Demo:
-    """Fills the demo of one run, once at a time; `mint` signs tokens by their sub and scope."""
+    """Fills the demo data of one run. `mint` signs a token for a sub and a scope."""
 
     def __init__(self, url: str, mint: Callable[[str, str], str]) -> None:
         self._address, self._prefix = urlsplit(url).netloc, urlsplit(url).path
@@ -45,73 +105,73 @@ class Demo:
         self._stopping = threading.Event()
 
     def start(self) -> bool:
-        """Fill it in a thread; False when that is under way."""
+        """Start filling in a thread. Return False if that is already running."""
         if not self._busy.acquire(blocking=False):
             return False
         threading.Thread(target=self._run, name="demo", daemon=True).start()
         return True
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._stopping.set()
 
     def fill(self, seed: int = 1) -> None:
-        """Make all of it. Raises OSError when the app refuses something."""
-        chance = random.Random(seed)  # noqa: S311 (nobody's secret)
+        """Send all demo data. Raises OSError when the app refuses a call."""
+        rng = random.Random(seed)  # noqa: S311 (not a secret)
         self._define()
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            # Many are submitted in turn, so that every panel of the page has something soon.
-            list(pool.map(lambda work: work(), _in_turn(*self._work(chance))))
+        with ThreadPoolExecutor(THREADS) as pool:
+            # The features are interleaved, so that every panel of the page soon has data.
+            list(pool.map(lambda call: call(), _interleave(*self._calls(rng))))
 
     def _run(self) -> None:
         try:
             self.fill()
-            chance = random.Random()  # noqa: S311
-            for _ in range(int(GOES_ON * 2)):
+            rng = random.Random()  # noqa: S311
+            for _ in range(int(CONTINUES * 2)):
                 if self._stopping.wait(0.5):
                     return
-                self._views([_view(chance, datetime.now(UTC))])
+                self._send_views([_view(rng, datetime.now(UTC))])
         except OSError as error:
-            LOGGER.warning("the demo was not filled: %s", error)
+            LOGGER.warning("filling the demo failed: %s", error)
         finally:
             self._busy.release()
 
     def _define(self) -> None:
         admin = self._mint("demo", "admin")
         board = {"title": "Points this season", "unit": "points", "max": 10_000, "operator": "best"}
-        hunt = {"title": "Capitals that begin with B", "paths": ANSWERS, "limit": 12, "ranked": True}
+        challenge = {"title": "Capitals that begin with B", "paths": ANSWERS, "limit": 12, "ranked": True}
         self._send("PUT", f"/leaderboards/{NAME}", board, admin)
-        self._send("PUT", f"/challenges/{NAME}", hunt, admin)
+        self._send("PUT", f"/challenges/{NAME}", challenge, admin)
 
-    def _work(self, chance: random.Random) -> Iterator[list[Work]]:
-        """Name all calls, by feature."""
+    def _calls(self, rng: random.Random) -> Iterator[list[Call]]:
+        """Yield the calls of each feature."""
         admin = self._mint("demo", "admin")
         now = datetime.now(UTC)
-        views = [_view(chance, now - timedelta(seconds=_age(chance, now))) for _ in range(VIEWS)]
-        yield [partial(self._views, views[i : i + BATCH]) for i in range(0, VIEWS, BATCH)]
+        views = [_view(rng, now - timedelta(seconds=_age(rng, now))) for _ in range(VIEWS)]
+        yield [partial(self._send_views, views[i : i + BATCH]) for i in range(0, VIEWS, BATCH)]
         names = [f"{adjective}-{animal}" for adjective in ADJECTIVES for animal in ANIMALS]
-        chance.shuffle(names)
+        rng.shuffle(names)
         scores = f"/leaderboards/{NAME}/scores"
         yield [
-            partial(self._send, "POST", scores, {"id": name, "value": _score(chance), "player": name}, admin)
+            partial(self._send, "POST", scores, {"id": name, "value": _score(rng), "player": name}, admin)
             for name in names[:PLAYERS]
         ]
         yield [
             partial(self._send, "POST", f"/challenges/{NAME}/paths", {"path": path}, self._mint(name, ""))
-            for name in names[:HUNTERS]
-            for path in chance.sample(ANSWERS, min(12, 1 + int(chance.expovariate(0.3))))
+            for name in names[:CHALLENGERS]
+            for path in rng.sample(ANSWERS, min(12, 1 + int(rng.expovariate(0.3))))
         ]
-        said = chance.sample(COMMENTS, len(COMMENTS))
+        comments = rng.sample(COMMENTS, len(COMMENTS))
         yield [
             partial(self._send, "POST", f"/products/{NAME}/comments", comment, self._mint(name, ""))
-            for name, comment in zip(names, said, strict=False)
+            for name, comment in zip(names, comments, strict=False)
         ]
 
-    def _views(self, events: list[dict[str, str]]) -> None:
+    def _send_views(self, events: list[dict[str, str]]) -> None:
         self._send("POST", "/views", {"events": events}, self._mint("demo", ""))
 
     def _send(self, method: str, path: str, body: Any, token: str = "") -> None:
-        """Call the interface. What is there already is as good as done: 409. Raises OSError."""
+        """Call the API. 409 means that the data already exists. Raises OSError."""
         if self._stopping.is_set():
             return
         headers = {"Content-Type": "application/json", "User-Agent": "Mozilla/5.0 (demo)"}
@@ -119,34 +179,36 @@ class Demo:
         connection = http.client.HTTPConnection(self._address, timeout=30)
         try:
             connection.request(method, self._prefix + path, json.dumps(body), headers)
-            answer = connection.getresponse()
-            said = answer.read()
+            response = connection.getresponse()
+            content = response.read()
         finally:
             connection.close()
-        if answer.status >= 400 and answer.status != 409:
-            raise OSError(f"{method} {path}: {answer.status} {said[:200]!r}")
+        if response.status >= 400 and response.status != 409:
+            raise OSError(f"{method} {path}: {response.status} {content[:200]!r}")
 
 
-def _view(chance: random.Random, time: datetime) -> dict[str, str]:
-    [path] = chance.choices(list(PAGES), list(PAGES.values()))
-    client = f"visitor-{chance.randrange(VISITORS)}"
+def _view(rng: random.Random, time: datetime) -> dict[str, str]:
+    [path] = rng.choices(list(PAGES), list(PAGES.values()))
+    client = f"visitor-{rng.randrange(VISITORS)}"
     return {"url": SITE + path, "time": time.isoformat(), "clientId": client}
 
 
-def _score(chance: random.Random) -> int:
-    return round(chance.betavariate(2.2, 3) * 2_000)
+def _score(rng: random.Random) -> int:
+    return round(rng.betavariate(2.2, 3) * 2_000)
 
 
-def _age(chance: random.Random, now: datetime) -> float:
-    """Draw how many seconds ago a view was: few at night."""
+def _age(rng: random.Random, now: datetime) -> float:
+    """Draw the age of a view in seconds. Fewer views happen at night."""
     while True:
-        age: float = DAYS * 86_400 * chance.random()
+        age: float = DAYS * 86_400 * rng.random()
         hour = (now - timedelta(seconds=age)).hour
-        if chance.random() < 0.55 - 0.45 * math.cos(2 * math.pi * (hour - 3) / 24):
+        if rng.random() < 0.55 - 0.45 * math.cos(2 * math.pi * (hour - 3) / 24):
             return age
 
 
-def _in_turn(*lists: list[Work]) -> list[Work]:
-    """Mix lists so that all of them come to their ends together."""
-    placed = [(i / len(one), which, work) for which, one in enumerate(lists) for i, work in enumerate(one)]
-    return [work for _, _, work in sorted(placed, key=lambda entry: entry[:2])]
+def _interleave(*lists: list[Call]) -> list[Call]:
+    """Merge lists so that each progresses evenly to its end."""
+    positions = [
+        (i / len(calls), which, call) for which, calls in enumerate(lists) for i, call in enumerate(calls)
+    ]
+    return [call for _, _, call in sorted(positions, key=lambda entry: entry[:2])]

@@ -1,8 +1,9 @@
-"""Pumps: what Lambda's event source mappings do, on one machine.
+"""Pumps, which do the work of Lambda's event source mappings on one machine.
 
-Each reads its source in a thread and calls the app's own handler with a batch in AWS's shape. As on AWS a
-batch is delivered at least once: one whose handler raises comes again. A stream waits for it, and a shard's
-records stay in order; a queue goes on, and has the messages again after their visibility time-out.
+A pump polls its source in a thread and calls the app's handler with batches in AWS's format. As on AWS a
+batch is delivered at least once: it is retried when its handler raises. The records of a shard stay in order,
+because a stream waits for the retry. A queue continues with other messages, and the failed ones return after
+their visibility timeout.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     from ops.aws.template import Queue
 
 LOGGER = logging.getLogger("hubbub.local")
-IDLE = 0.05  # seconds between two looks at an empty source
-LONGEST_PAUSE = 5.0  # seconds before a failed batch comes again
+IDLE = 0.05  # seconds between two polls of an empty source
+LONGEST_PAUSE = 5.0  # seconds before a failed batch is retried
 
 Handler = Callable[[dict[str, Any], Any], Any]
 
 
-class Last(NamedTuple):
+class Position(NamedTuple):
     """The last record of a shard that was delivered."""
 
     sequence_number: str
@@ -50,17 +51,17 @@ class Pump:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def step(self) -> bool:
-        """Deliver one batch; tell whether there was one. What it raises is logged, and tried again."""
+        """Deliver one batch and return whether there was one. The caller logs an exception and retries."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Begin to deliver."""
+        """Start to deliver."""
         self._thread.start()
 
     def stop(self, patience: float = 10.0) -> bool:
-        """Deliver what is there, then end; tell whether the source was empty within `patience` seconds.
+        """Drain the source and end. Return whether it was empty within `patience` seconds.
 
-        A batch that fails now is left for the next start: its engine may be gone.
+        A batch that fails now is left for the next start, because its engine may have stopped.
         """
         self._stopping.set()
         self._thread.join(patience)
@@ -77,7 +78,7 @@ class Pump:
             except Exception as error:
                 pause, failed = min(LONGEST_PAUSE, pause * 2), True
                 reason = error if isinstance(error, ClientError | BotoCoreError) else repr(error)
-                LOGGER.warning("%s: a batch failed and will come again: %s", self.name, reason)
+                LOGGER.warning("%s: a batch failed and will be retried: %s", self.name, reason)
                 LOGGER.debug("%s", self.name, exc_info=True)
             if self._stopping.is_set():
                 self._is_drained = not failed
@@ -87,18 +88,18 @@ class Pump:
 
 @dataclass
 class Shard:
-    """A shard that is being read: where to go on, and the batch that the handler has not taken yet."""
+    """An open shard: its iterator, and the batch that is not delivered yet."""
 
     iterator: str | None
     batch: list[dict[str, Any]] = field(default_factory=list)
 
 
 class StreamPump(Pump):
-    """Delivers a table's stream, each shard in order; remembers in a file how far it got.
+    """Delivers a table's stream, each shard in order, and saves its positions in a checkpoint file.
 
-    The file is written after a batch, so a pump that is killed delivers its last batch again. A file that is
-    lost, or is not about this stream, costs no more than time: the handler gets the last 24 hours again. A
-    pump that begins with the LATEST record leaves out what was there before it, as such a mapping does.
+    The checkpoint is written after a batch, so a pump that was killed delivers its last batch again. Without
+    a checkpoint of this stream the handler gets the last 24 hours again. A pump that begins at LATEST skips
+    the records before its start.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class StreamPump(Pump):
         self._batch_size = batch_size
         self._checkpoint = checkpoint
         self._begins: Literal["TRIM_HORIZON", "LATEST"] = begins
-        self._last: dict[str, Last] = self._remembered()
+        self._positions: dict[str, Position] = self._load_checkpoint()
         self._open: dict[str, Shard] = {}
         self._closed: set[str] = set()
 
@@ -135,10 +136,12 @@ class StreamPump(Pump):
         records = shard.batch
         if records:
             self._handler({"Records": records}, None)
-            self._last[name] = Last(records[-1]["dynamodb"]["SequenceNumber"], records[-1]["eventID"])
-            self._remember()
+            self._positions[name] = Position(
+                records[-1]["dynamodb"]["SequenceNumber"], records[-1]["eventID"]
+            )
+            self._save_checkpoint()
             shard.batch = []
-        if shard.iterator is None:  # it was split, or its stream was switched off; its children go on
+        if shard.iterator is None:  # the shard is closed; its children continue
             self._closed.add(name)
             self._find_shards()
             del self._open[name]
@@ -147,52 +150,52 @@ class StreamPump(Pump):
 
     def _read(self, name: str, shard: Shard, iterator: str) -> None:
         try:
-            answer = self._streams.get_records(ShardIterator=iterator, Limit=self._batch_size)
+            response = self._streams.get_records(ShardIterator=iterator, Limit=self._batch_size)
         except ClientError:  # iterators expire after 15 minutes, and records are trimmed after 24 hours
             del self._open[name]
             raise
-        shard.batch = [to_lambda_record(record, self._arn) for record in answer["Records"]]
-        shard.iterator = answer.get("NextShardIterator")
+        shard.batch = [to_lambda_record(record, self._arn) for record in response["Records"]]
+        shard.iterator = response.get("NextShardIterator")
 
     def _find_shards(self) -> None:
-        """Open every shard that is neither open nor read to its end, children after their parents."""
+        """Open every shard that is neither open nor finished. Children wait for their parents."""
         known = list_shards(self._streams, self._arn)
         unread = {shard["ShardId"] for shard in known} - self._closed
         for shard in known:
             name = shard["ShardId"]
             if name in unread and name not in self._open and shard.get("ParentShardId") not in unread:
                 self._open[name] = Shard(self._iterator(name))
-        self._begins = "TRIM_HORIZON"  # of shards that come later nothing is left out
+        self._begins = "TRIM_HORIZON"  # later shards are read from their beginning
 
     def _iterator(self, name: str) -> str:
-        """Go on behind the last record that was delivered, provided that the stream still has it.
+        """Return an iterator after the last delivered record if the stream still has that record.
 
-        It need not: an engine that was killed is back where it started, and numbers other records so.
+        An engine that was killed can have lost records and reused their numbers, so the event id is compared.
         """
 
         def iterator(kind: str, **position: str) -> str:
             shard: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
             return self._streams.get_shard_iterator(**shard)["ShardIterator"]
 
-        if last := self._last.get(name):
+        if last := self._positions.get(name):
             with contextlib.suppress(ClientError, ParamValidationError):
-                there = iterator("AT_SEQUENCE_NUMBER", SequenceNumber=last.sequence_number)
-                found = self._streams.get_records(ShardIterator=there, Limit=1)["Records"]
+                at = iterator("AT_SEQUENCE_NUMBER", SequenceNumber=last.sequence_number)
+                found = self._streams.get_records(ShardIterator=at, Limit=1)["Records"]
                 if found and found[0]["eventID"] == last.event_id:
                     return iterator("AFTER_SEQUENCE_NUMBER", SequenceNumber=last.sequence_number)
         return iterator(self._begins)
 
-    def _remembered(self) -> dict[str, Last]:
+    def _load_checkpoint(self) -> dict[str, Position]:
         try:
-            remembered = json.loads(self._checkpoint.read_text(encoding="utf-8")) if self._checkpoint else {}
-            return {name: Last(*map(str, last)) for name, last in remembered[self._arn].items()}
+            saved = json.loads(self._checkpoint.read_text(encoding="utf-8")) if self._checkpoint else {}
+            return {name: Position(*map(str, last)) for name, last in saved[self._arn].items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return {}
 
-    def _remember(self) -> None:
+    def _save_checkpoint(self) -> None:
         if self._checkpoint is not None:
             written = self._checkpoint.with_suffix(".new")
-            written.write_text(json.dumps({self._arn: self._last}), encoding="utf-8")
+            written.write_text(json.dumps({self._arn: self._positions}), encoding="utf-8")
             written.replace(self._checkpoint)
 
 
@@ -206,14 +209,14 @@ class QueuePump(Pump):
         self._handler = handler
 
     def step(self) -> bool:
-        """Deliver one batch; a failed message is received again after its visibility time-out."""
+        """Deliver one batch; a failed message is received again after its visibility timeout."""
         messages = self._sqs.receive_message(
             QueueUrl=self._queue.url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
         ).get("Messages", [])
         if not messages:
             return False
-        report = self._handler({"Records": [self._record(message) for message in messages]}, None) or {}
-        failed = {failure["itemIdentifier"] for failure in report.get("batchItemFailures", [])}
+        response = self._handler({"Records": [self._record(message) for message in messages]}, None) or {}
+        failed = {failure["itemIdentifier"] for failure in response.get("batchItemFailures", [])}
         done = [
             {"Id": str(i), "ReceiptHandle": message["ReceiptHandle"]}
             for i, message in enumerate(messages)

@@ -1,17 +1,25 @@
-"""REST on one machine: Chalice's own local server, with what API Gateway and a web server add to it."""
+"""REST on 127.0.0.1: Chalice's local server with the behaviour of API Gateway and of a web server.
+
+Below a prefix the routes are served as below a stage of API Gateway. A request that API Gateway would refuse
+never reaches the app, and the refusal has the contract's shape.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import logging
+import re
 import socket
 import socketserver
 import sys
 import threading
 import time
+from collections.abc import Callable
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
+from io import BufferedIOBase
 from typing import Any, cast
 
 from chalice.app import Chalice
@@ -25,13 +33,14 @@ from chalice.local import (
     ThreadedHTTPServer,
 )
 
-from local.bodies import Refusal, read_body
-from local.page_api import Desk
+from local.page_api import PageApi
 
+MAX_BODY_BYTES = 10 * 1024 * 1024  # API Gateway's limit
+MAX_LINE_BYTES = 8192  # of a chunk's size, or of a trailer
 LOGGER = logging.getLogger("hubbub.local")
 HOST = "127.0.0.1"
 
-# What API Gateway itself answers, in the deployment's gateway responses: the contract's shape and codes.
+# Errors of API Gateway itself, as the gateway responses of a deployment define them.
 GATEWAY_ERRORS = {
     401: (401, "This call needs a valid bearer token: no token."),
     403: (404, "There is no such path."),  # "Missing Authentication Token": no route matches
@@ -48,10 +57,10 @@ CODES = {
 
 
 class StageGateway(LocalGateway):
-    """Chalice's gateway below a stage's path, as API Gateway has it.
+    """Chalice's gateway below the path of a stage.
 
-    API Gateway serves `/{stage}` and `/{stage}/` as the same resource, `/`. Only `requestContext.path`, which
-    is the whole path as the client sent it, tells the one from the other.
+    API Gateway serves `/{stage}` and `/{stage}/` as the same resource, `/`. Only `requestContext.path`, the
+    path as the client sent it, distinguishes them.
     """
 
     def __init__(self, app_object: Chalice, config: Config, prefix: str) -> None:
@@ -64,19 +73,19 @@ class StageGateway(LocalGateway):
         return event
 
     def handle_request(self, method: str, path: str, headers: Any, body: bytes | None) -> Any:
-        """Pass a request on by its path below the prefix. Raises NotBelow."""
+        """Handle a request by its path below the prefix. Raises NotBelow."""
         self._path = path.partition("?")[0]
         return super().handle_request(method, below(self._prefix, path), headers, body)
 
 
 class NotBelow(LocalGatewayException):
-    """The path is not below the prefix: API Gateway has no stage of that name."""
+    """The path is not below the prefix. On AWS there is no such stage."""
 
     CODE = 403
 
 
 def below(prefix: str, path: str) -> str:
-    """Return the part of a path below a prefix, at least a slash. Raises NotBelow."""
+    """Return the part of a path below a prefix, or a slash. Raises NotBelow."""
     rest = path.removeprefix(prefix)
     if not path.startswith(prefix) or (prefix and rest[:1] not in ("", "/", "?")):
         raise NotBelow({}, b"")
@@ -84,10 +93,10 @@ def below(prefix: str, path: str) -> str:
 
 
 class Handler(ChaliceRequestHandler):
-    """Answers what the desk has for the page of this machine, and everything else through Chalice."""
+    """Serves the page API of the local run itself, and everything else through Chalice."""
 
-    disable_nagle_algorithm = True  # headers and body are two writes: the second would wait 40 ms for an ACK
-    default_request_version = "HTTP/1.1"  # of a request line that cannot be read, and is refused
+    disable_nagle_algorithm = True  # otherwise the body waits 40 ms for the ACK of the headers
+    default_request_version = "HTTP/1.1"  # of a malformed request line
     timeout = 75.0  # seconds without a byte from the client
 
     def __init__(
@@ -97,59 +106,59 @@ class Handler(ChaliceRequestHandler):
         BaseHTTPRequestHandler.__init__(self, request, client_address, server)
 
     def handle_one_request(self) -> None:
-        """Answer a request of a connection that may bring more, unless the server is about to stop."""
+        """Handle a request, and close the connection after it when the server is stopping."""
         super().handle_one_request()
         if cast(Server, self.server).is_stopping:
             self.close_connection = True
 
-    def answer(self) -> None:
-        """Answer what the desk or the app answers."""
+    def respond(self) -> None:
+        """Respond to a request of any method."""
         try:
-            body = read_body(self.headers, self.rfile, self._let_it_come)
+            body = read_body(self.headers, self.rfile, self._send_continue)
             server = cast(Server, self.server)
-            desk, path = server.desk, below(server.prefix, self.path)
-            if desk and self.command == "POST" and path.startswith(desk.PATH):
-                answer = desk.answer(path, self.headers, body or b"")
-                self._send_http_response_with_body(answer[0], {}, json.dumps(answer[1]))
+            page_api, path = server.page_api, below(server.prefix, self.path)
+            if page_api and self.command == "POST" and path.startswith(page_api.PATH):
+                status, content = page_api.respond(path, self.headers, body or b"")
+                self._send_http_response_with_body(status, {}, json.dumps(content))
             else:
-                self._ask_app(body)
+                self._call_app(body)
         except NotBelow:
             self._send_error(*GATEWAY_ERRORS[403])
         except Refusal as refusal:
             self.send_error(refusal.status, str(refusal))
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = answer  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = respond  # noqa: N815
 
-    def _ask_app(self, body: bytes | None) -> None:
+    def _call_app(self, body: bytes | None) -> None:
         headers = dict(self.headers)
         if not all(value.isascii() for name, value in headers.items() if name.lower() == "authorization"):
-            raise Refusal(400, "Authorization: a token is ASCII")
+            raise Refusal(400, "Authorization: must be ASCII")
         try:
-            method = "GET" if self.command == "HEAD" else self.command  # its body is not sent
+            method = "GET" if self.command == "HEAD" else self.command  # the body is not sent
             response = self.local_gateway.handle_request(method, self.path, headers, body)
         except LocalGatewayException as error:
-            status, message = GATEWAY_ERRORS.get(error.CODE, (500, "Try again."))
+            status, message = GATEWAY_ERRORS.get(error.CODE, (500, "Internal error. Please retry."))
             self._send_error(status, message)
             return
         except Exception:
             LOGGER.exception("%s %s failed", self.command, self.path)
-            self._send_error(500, "Try again.")
+            self._send_error(500, "Internal error. Please retry.")
             return
-        answer = self._handle_binary(response)
-        sent = {**answer["headers"], **answer["multiValueHeaders"]}
-        self._send_http_response(answer["statusCode"], sent, answer["body"])
+        response = self._handle_binary(response)
+        response_headers = {**response["headers"], **response["multiValueHeaders"]}
+        self._send_http_response(response["statusCode"], response_headers, response["body"])
 
     def handle_expect_100(self) -> bool:
-        """Say nothing before the headers are checked: a client that waits need not send what is refused."""
+        """Postpone 100 Continue until the headers are checked, so that a refused body is never sent."""
         return True
 
-    def _let_it_come(self) -> None:
+    def _send_continue(self) -> None:
         if self.headers.get("Expect", "").lower() == "100-continue":
             self.send_response_only(HTTPStatus.CONTINUE)
             self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse a request in the contract's shape, and end the connection: its rest cannot be understood."""
+        """Send an error in the contract's format, and close the connection, which may hold unread bytes."""
         self.close_connection = True
         self._send_error(code, message or explain or HTTPStatus(code).description)
         self._linger()
@@ -160,7 +169,7 @@ class Handler(ChaliceRequestHandler):
         self._send_http_response_with_body(status, headers, body)
 
     def _linger(self) -> None:
-        """Let a client that is still sending read the answer: closing now would reset the connection."""
+        """Wait until a client that still sends has read the response. Closing would reset the connection."""
         self.wfile.flush()
         deadline = time.monotonic() + 1
         with contextlib.suppress(OSError):
@@ -182,22 +191,22 @@ class Handler(ChaliceRequestHandler):
             self.wfile.write(content)
 
     def version_string(self) -> str:
-        """Name the server, and nothing that is of use to no client."""
+        """Return the server's name without versions."""
         return "hubbub-local"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep quiet: one line a request is more than anyone reads."""
+        """Log no requests."""
 
 
 class Server(ThreadedHTTPServer):
-    """Takes a burst of connections, as API Gateway would, and can end them without losing an answer."""
+    """Accepts bursts of connections, and closes connections without losing a response."""
 
     request_queue_size = 256
 
     def __init__(self, *arguments: Any) -> None:
         self.is_stopping = False
         self.prefix = ""
-        self.desk: Desk | None = None
+        self.page_api: PageApi | None = None
         self._connections: set[Any] = set()
         self._changed = threading.Condition()
         super().__init__(*arguments)
@@ -208,57 +217,131 @@ class Server(ThreadedHTTPServer):
         self.server_name, self.server_port = self.server_address[:2]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Remember a connection, and answer it in a thread."""
+        """Register a connection, and serve it in a thread."""
         with self._changed:
             self._connections.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection, and forget it."""
+        """Close a connection, and remove it from the registered ones."""
         super().shutdown_request(request)
         with self._changed:
             self._connections.discard(request)
             self._changed.notify_all()
 
     def finish(self, patience: float) -> None:
-        """End every connection behind the request that it is answering, if any."""
+        """Close every connection after its current request."""
         with self._changed:
             self.is_stopping = True
             for connection in self._connections:
-                with contextlib.suppress(OSError):  # its client has gone
+                with contextlib.suppress(OSError):  # the client has disconnected
                     connection.shutdown(socket.SHUT_RD)
             self._changed.wait_for(lambda: not self._connections, patience)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what went wrong with a connection, unless its client just went away."""
+        """Log an error of a connection, unless its client disconnected."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             LOGGER.exception("a connection failed")
 
 
 class Rest:
-    """Serves a Chalice app's routes on a port of 127.0.0.1. Raises OSError when it is taken.
+    """Serves a Chalice app's routes on a port of 127.0.0.1, below an optional prefix such as `/api`.
 
-    `prefix` is a path such as `/api` below which they are served, as a stage of API Gateway has them.
+    Raises: OSError when the port is in use.
     """
 
     def __init__(self, app: Chalice, port: int, prefix: str = "") -> None:
-        app.__class__ = LocalChalice  # as `chalice local` does: each thread has a current request of its own
+        app.__class__ = LocalChalice  # as `chalice local` does: each thread has its own current request
         config = Config(chalice_stage="local", config_from_disk={"app_name": app.app_name})
         self._dev = LocalDevServer(app, config, HOST, port, handler_cls=Handler, server_cls=Server)
         self._server = cast(Server, self._dev.server)
         self._server.prefix = prefix
         self.url = f"http://{HOST}:{self._server.server_port}{prefix}"
 
-    def open_desk(self, desk: Desk) -> None:
-        """Let the page ask a desk for what only this machine gives."""
-        self._server.desk = desk
+    def serve_page_api(self, page_api: PageApi) -> None:
+        """Serve the API of the local page as well."""
+        self._server.page_api = page_api
 
     def start(self) -> None:
         """Serve in a thread."""
         threading.Thread(target=self._server.serve_forever, args=(0.05,), name="rest", daemon=True).start()
 
     def stop(self, patience: float = 5.0) -> None:
-        """Stop taking requests and free the port; what is being answered has `patience` seconds."""
+        """Accept no more requests, free the port, and wait `patience` seconds for running requests."""
         self._server.shutdown()
         self._server.server_close()
         self._server.finish(patience)
+
+
+# -- request bodies ------------------------------------------------------------------------------------
+
+
+class Refusal(Exception):
+    """A request that is refused before it reaches the app, with a status and a message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def read_body(headers: Message, stream: BufferedIOBase, send_continue: Callable[[], None]) -> bytes | None:
+    """Return the body that follows the headers, or None when they declare none.
+
+    `send_continue` is called after the headers are checked and before the body is read.
+
+    Cost: reads at most 10 MB.
+    Raises: Refusal with 400 for a malformed request, 413 for more than 10 MB, and 501 for a transfer coding
+        other than chunked.
+    """
+    lengths = set(headers.get_all("Content-Length", []))
+    codings = headers.get_all("Transfer-Encoding", [])
+    if codings:
+        if lengths:
+            raise Refusal(400, "Content-Length: not allowed with Transfer-Encoding")
+        if [coding.strip().lower() for coding in codings] != ["chunked"]:
+            raise Refusal(501, f"Transfer-Encoding: {', '.join(codings)} is not supported, only chunked")
+        send_continue()
+        return _chunks(stream)
+    if not lengths:
+        return None
+    length = lengths.pop().strip()
+    if lengths or not re.fullmatch("[0-9]+", length):
+        raise Refusal(400, "Content-Length: must be one whole number")
+    if len(length) > 15 or int(length) > MAX_BODY_BYTES:
+        raise Refusal(413, f"body: has {length[:20]} bytes, more than {MAX_BODY_BYTES}")
+    send_continue()
+    return _exactly(stream, int(length))
+
+
+def _chunks(stream: BufferedIOBase) -> bytes:
+    body = bytearray()
+    while size := _chunk_size(stream):
+        if len(body) + size > MAX_BODY_BYTES:
+            raise Refusal(413, f"body: has more than {MAX_BODY_BYTES} bytes")
+        body += _exactly(stream, size)
+        if _line(stream):
+            raise Refusal(400, "body: a chunk is longer than its size")
+    while _line(stream):  # trailers are ignored
+        pass
+    return bytes(body)
+
+
+def _chunk_size(stream: BufferedIOBase) -> int:
+    size = _line(stream).partition(b";")[0].strip()
+    if not re.fullmatch(rb"[0-9A-Fa-f]{1,15}", size):
+        raise Refusal(400, "body: a chunk must begin with its size in hexadecimal")
+    return int(size, 16)
+
+
+def _line(stream: BufferedIOBase) -> bytes:
+    line = stream.readline(MAX_LINE_BYTES)
+    if not line.endswith(b"\n"):
+        raise Refusal(400, "body: ends early, or a line in it is too long")
+    return line.rstrip(b"\r\n")
+
+
+def _exactly(stream: BufferedIOBase, length: int) -> bytes:
+    read = stream.read(length)
+    if len(read) < length:
+        raise Refusal(400, "body: ends early")
+    return read

@@ -1,4 +1,4 @@
-"""Calls the app's scheduled handlers on one machine, at their rate, as EventBridge does."""
+"""Calls the app's scheduled handlers at their rates, as EventBridge does."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
 def interval(expression: str) -> float:
-    """Read how many seconds a rate takes. Raises ValueError for a cron expression, which nothing here uses.
+    """Parse a rate into seconds. Raises ValueError for a cron expression.
 
     >>> interval("rate(1 minute)"), interval("rate(2 hours)")
     (60.0, 7200.0)
     """
     kind, _, rest = expression.partition("(")
     if kind != "rate":
-        raise ValueError(f"{expression!r}: only a rate can be run on one machine")
+        raise ValueError(f"{expression!r}: only a rate is supported")
     number, unit = rest.rstrip(")").split()
     return float(number) * SECONDS[unit.rstrip("s")]
 
 
 def schedules(app: Chalice) -> list[Schedule]:
-    """Make a schedule of each scheduled handler of an app."""
+    """Return a schedule for each scheduled handler of an app."""
     return [
-        Schedule(source.name, _written(source.schedule_expression), app.handler_map[source.name])
+        Schedule(source.name, _expression(source.schedule_expression), app.handler_map[source.name])
         for source in app.event_sources
         if isinstance(source, ScheduledEventConfig)
     ]
 
 
 class Schedule:
-    """Calls one handler at its rate, the first time at once; a call that fails is logged, and not repeated.
+    """Calls a handler at its rate, first at the start. A failed call is logged and not retried.
 
-    EventBridge would call again though the last call goes on; here the next one waits for it.
+    A call waits for the end of the previous one. EventBridge would run both.
     """
 
     def __init__(self, name: str, expression: str, handler: Callable[[dict[str, Any], Any], Any]) -> None:
@@ -47,15 +47,15 @@ class Schedule:
         self._seconds = interval(expression)
         self._handler = handler
         self._stopping = threading.Event()
-        # A call may be sleeping when the process ends: what it does can be cut short anywhere.
+        # A daemon thread, because a call may be sleeping when the process ends.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to call."""
+        """Start calling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Call no more; a call under way is not waited for."""
+        """Stop calling, without waiting for a running call."""
         self._stopping.set()
 
     def _run(self) -> None:
@@ -64,16 +64,16 @@ class Schedule:
             try:
                 self._handler(_event(), None)
             except Exception:
-                LOGGER.warning("%s failed; it comes again in %g s", self.name, self._seconds, exc_info=True)
+                LOGGER.warning("%s failed; the next call is in %g s", self.name, self._seconds, exc_info=True)
             self._stopping.wait(max(0.0, due - time.monotonic()))
 
 
-def _written(expression: Any) -> str:
+def _expression(expression: Any) -> str:
     return expression if isinstance(expression, str) else str(expression.to_string())
 
 
 def _event() -> dict[str, Any]:
-    """Make EventBridge's event of a schedule."""
+    """Build EventBridge's event of a schedule."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     names = {"id": "local", "account": "000000000000", "region": "local", "version": "0"}
     return names | {

@@ -1,4 +1,4 @@
-"""`python -m local.screenshots`: take the pictures of the page from a run of its own with the demo data."""
+"""`python -m local.screenshots`: take the screenshots of the page, from a temporary run with demo data."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ FOUND = ("Berlin", "Bogotá", "Budapest")
 @click.command()
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), default=ROOT / "docs")
 def main(output: Path) -> None:
-    """Take the page's pictures: light, dark, and on a phone."""
+    """Take screenshots of the page in light and dark colours and on a phone."""
     from playwright.sync_api import sync_playwright
 
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if not chromium:
-        raise click.ClickException("there is no chromium on the PATH; on Debian: apt-get install chromium")
-    with running() as url, sync_playwright() as playwright:
+        raise click.ClickException("chromium is not on the PATH (on Debian: apt-get install chromium)")
+    with run_product() as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        fill(browser, url)
-        take(browser, url, output / "page.png", viewport=WIDE, color_scheme="light")
-        take(browser, url, output / "page-dark.png", viewport=WIDE, color_scheme="dark")
-        take(browser, url, output / "page-phone.png", viewport=NARROW, device_scale_factor=2)
+        fill_demo(browser, url)
+        take_screenshot(browser, url, output / "page.png", viewport=WIDE, color_scheme="light")
+        take_screenshot(browser, url, output / "page-dark.png", viewport=WIDE, color_scheme="dark")
+        take_screenshot(browser, url, output / "page-phone.png", viewport=NARROW, device_scale_factor=2)
         browser.close()
 
 
 @contextmanager
-def running() -> Iterator[str]:
-    """Run the product on free ports, with data of its own; answer the page's address."""
+def run_product() -> Iterator[str]:
+    """Run the product on free ports with a temporary data folder. Yield the page's address."""
     with tempfile.TemporaryDirectory() as folder:
         ports = [str(port) for port in _free_ports(3)]
         options = ["--port", ports[0], "--socket-port", ports[1], "--engine-port", ports[2]]
@@ -62,8 +62,8 @@ def running() -> Iterator[str]:
             product.wait(60)
 
 
-def fill(browser: Browser, url: str) -> None:
-    """Fill the demo as a visitor does, and wait until all of it is counted."""
+def fill_demo(browser: Browser, url: str) -> None:
+    """Fill the demo data with the page's button, and wait until all of it is counted."""
     page = browser.new_page()
     page.set_default_timeout(PATIENCE)
     page.goto(url)
@@ -73,14 +73,14 @@ def fill(browser: Browser, url: str) -> None:
     page.close()
 
 
-def take(browser: Browser, url: str, file: Path, **options: object) -> None:
-    """Play a little, so that every panel knows the visitor, and take a picture of what the window shows."""
+def take_screenshot(browser: Browser, url: str, file: Path, **options: object) -> None:
+    """Use each panel as a visitor, and take a screenshot of the window."""
     context = browser.new_context(reduced_motion="reduce", **options)  # type: ignore[arg-type]
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     page.goto(url)
     page.wait_for_selector("#state:text-is('Live')")
-    play(page)
+    use_panels(page)
     page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
     page.wait_for_selector("#views .calls li:nth-child(3)")
     page.screenshot(path=file)
@@ -88,11 +88,11 @@ def take(browser: Browser, url: str, file: Path, **options: object) -> None:
     click.echo(f"{file}: {file.stat().st_size:,} bytes")
 
 
-def play(page: Page) -> None:
-    """Be somebody with a score, and with some answers found."""
+def use_panels(page: Page) -> None:
+    """Sign in, submit a score and find some answers."""
     page.click("#you")
     page.fill("#identity [name=given]", "quiet-reader")
-    page.click("text=That is me")
+    page.click("#identity .primary")
     page.wait_for_selector("#you:text-is('quiet-reader')")
     page.fill("#leaderboard [name=value]", "1111")
     page.click("#leaderboard .primary")

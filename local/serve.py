@@ -1,4 +1,4 @@
-"""The app on one machine: REST, sockets and pumps around the app's own handlers, on a running engine."""
+"""Runs the app on this machine: REST, sockets, event sources and schedules, on a running engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from local.engines.engine import Engine
 from local.event_sources import Pump, QueuePump, StreamPump
 from local.filters import filtered
 from local.gateway import Gateway
-from local.page_api import Desk
+from local.page_api import PageApi
 from local.rest import HOST, Rest
 from local.schedule import schedules
 from ops.aws.template import Queue, create_queue, create_table
@@ -34,10 +34,11 @@ def serve(
     with_parent: bool,
     prefix: str = "",
 ) -> None:
-    """Run the app until SIGINT or SIGTERM, then drain what it has taken. Prints `word` once it answers.
+    """Run the app until SIGINT or SIGTERM, then process the accepted views and stop.
 
-    `queue` puts the views queue behind POST /views. `prefix` is the path below which REST and the page are
-    served. `with_parent` also stops it when standard input ends.
+    Print `word` once everything is serving. `queue` sends the views of POST /views through the queue.
+    `prefix` is the path below which REST and the page are served. `with_parent` also stops at the end of
+    standard input.
     """
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -45,12 +46,12 @@ def serve(
     if with_parent:
         threading.Thread(target=_stop_at_end_of_input, args=(stopping,), daemon=True).start()
 
-    # 1. The environment that Chalice would make for this stage; app.py reads it when it is imported.
+    # 1. Set the environment that Chalice would set for this stage. app.py reads it on import.
     for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
-        del os.environ[name]  # nobody's credentials, profile or proxy has business here
+        del os.environ[name]  # no credentials, profile or proxy of the user
     settings = load("local")
 
-    # 2. The table and its queue, from the template that a deployment uses.
+    # 2. Create the table and the queue from the template of a deployment.
     table = create_table(engine.client("dynamodb"), "local", settings.table)
     views_queue = None
     if engine.has_queues:
@@ -61,19 +62,19 @@ def serve(
         HUBBUB_QUEUE_URL=views_queue.url if queue and views_queue else "",
         HUBBUB_SOCKET=f"ws://{HOST}:{socket_port}",
     )
-    if engine.has_queues:  # ministack reports the units of reads wrongly
+    if engine.has_queues:  # ministack reports wrong capacity units for reads
         os.environ["HUBBUB_CAPACITY"] = "off"
-    import app  # after its environment
+    import app  # reads the environment
 
-    # 3. The doors: REST, and sockets whose posts stay in this process.
+    # 3. Start REST, and the WebSocket gateway whose posts stay in this process.
     rest = Rest(app.app, port, prefix)
     demo = Demo(rest.url, lambda sub, scope: auth.mint(settings, sub, scope=scope))
-    rest.open_desk(Desk(rest.url, demo, lambda sub: auth.mint(settings, sub, seconds=DAY)))
+    rest.serve_page_api(PageApi(rest.url, demo, lambda sub: auth.mint(settings, sub, seconds=DAY)))
     gateway = Gateway(app.app, socket_port)
     app.app.websocket_api.session = gateway.session()
     gateway.start()
 
-    # 4. The pumps, which bring stream and queue to the handlers, and what runs once a minute.
+    # 4. Start the pumps of the stream and the queue, and the schedules.
     streams = engine.client("dynamodbstreams")
     apply, checkpoint = filtered(app.apply, "apply"), data / "stream.json"
     push = filtered(app.push, "push")
@@ -90,39 +91,39 @@ def serve(
         schedule.start()
     rest.start()
 
-    # 5. Everything answers.
+    # 5. Report that everything is serving.
     for name, url in {
         "page": f"{rest.url}/",
         "REST": rest.url,
         "sockets": gateway.url,
         "engine": engine.endpoint,
         "table": table.name,
-        "queue": _described(views_queue, queue),
+        "queue": _describe_queue(views_queue, queue),
         "data": str(data),
     }.items():
         print(f"{name:8} {url}", flush=True)
     print(word, flush=True)
     stopping.wait()
 
-    # 6. In order: nothing new comes in, what came in is counted, then the sockets close.
-    print("stopping: counting what has been taken", file=sys.stderr, flush=True)
+    # 6. Stop in order: accept no more requests, process the accepted ones, then close the sockets.
+    print("stopping: processing the accepted views", file=sys.stderr, flush=True)
     demo.stop()
     rest.stop()
     for schedule in scheduled:
         schedule.stop()
     for pump in pumps:
         if not pump.stop():
-            print(f"the {pump.name} had more to do: it goes on at the next start", file=sys.stderr)
+            print(f"the {pump.name} is not drained. It continues at the next start.", file=sys.stderr)
     gateway.stop()
 
 
-def _described(views_queue: Queue | None, is_used: bool) -> str:
+def _describe_queue(views_queue: Queue | None, is_used: bool) -> str:
     if views_queue is None:
         return "none (this engine has no SQS)"
-    return f"{views_queue.url} ({'views go through it' if is_used else 'views go past it: --queue'})"
+    return f"{views_queue.url} ({'used' if is_used else 'not used: see --queue'})"
 
 
 def _stop_at_end_of_input(stopping: threading.Event) -> None:
-    """Stop when the parent has gone, even by kill -9."""
+    """Stop when the parent process ends, even by kill -9."""
     sys.stdin.buffer.read()
     stopping.set()

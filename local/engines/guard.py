@@ -1,23 +1,23 @@
-"""Stands in front of an engine: refuses what a browser brings from elsewhere, and mends dynoxide's answers.
+"""A proxy in front of an engine that refuses requests from other sites and corrects dynoxide's responses.
 
-An engine answers whoever reaches its port, and a browser on the same machine reaches it for every page that
-it shows. `refusal` decides which requests are a browser's on behalf of a foreign page. The launcher asks it
-for ministack. For dynoxide this module runs as a process between the clients and the engine:
+An engine serves every client that reaches its port, and a browser on the same machine can reach it on behalf
+of any page. `refusal` decides which requests come from a page of another site. `ministack.py` calls it inside
+ministack's server. For dynoxide this module runs as a process between the clients and the engine:
 
     python -m local.engines.guard --port 8002 --program DYNOXIDE --state FOLDER
 
-dynoxide itself listens on a random address of 127.0.0.0/8 and a random port, where no page finds it. The
-guard also does what AWS does and dynoxide 1.2.1 does not:
+dynoxide itself listens on a random address of 127.0.0.0/8 and a random port, which no page can guess. The
+guard also corrects these differences between AWS and dynoxide 1.2.1:
 
-| on AWS | dynoxide | here |
+| AWS | dynoxide | guard |
 |---|---|---|
-| shard ids have 28 characters or more, sequence numbers 21 | fewer | zeros are added |
-| an open shard has no ending sequence number | has one | it is left out |
-| an unknown shard is an error | it is read as the one there is | it is an error |
-| a write that changes nothing leaves no stream record | leaves one | it is left out |
-| time to live deletes items, as the service | never deletes | `Sweep` |
-| a stream keeps its records for 24 hours | for ever | `Upkeep` deletes them |
-| a write takes the same time however long the stream is | reads the whole stream | `Upkeep` adds an index |
+| shard ids have 28 characters or more, sequence numbers 21 | fewer | adds zeros |
+| an open shard has no ending sequence number | has one | removes it |
+| an unknown shard is an error | it is read as the only shard | returns the error |
+| a write that changes nothing leaves no stream record | leaves one | removes it |
+| time to live deletes items, as the service | never deletes | `Sweep` deletes them |
+| a stream keeps its records for 24 hours | for ever | `Maintenance` deletes them |
+| the time of a write does not depend on the stream | it does | `Maintenance` adds an index |
 """
 
 from __future__ import annotations
@@ -46,30 +46,30 @@ from typing import Any, NamedTuple
 LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 DATABASE = "dynoxide.db"
 DAY = 86_400  # seconds
-FIVE_YEARS = 5 * 365 * DAY  # seconds: AWS leaves an item that expired before that alone
+FIVE_YEARS = 5 * 365 * DAY  # seconds: AWS does not delete items that expired longer ago
 SHARD, LONG_SHARD = "shardId-00000001-", "shardId-00000000000000000001-"
 EXPIRED = "expired#"
-"""An attribute that the sweep puts on an item just before deleting it. No stream record shows it."""
+"""An attribute that the sweep adds to an item before it deletes the item. Stream records do not show it."""
 STREAMS = "DynamoDBStreams_20120810."
-LONGEST_HEAD = 65_536  # bytes
+MAX_HEAD_BYTES = 65_536
 
 
 def refusal(headers: Iterable[tuple[str, str]]) -> str:
-    """Return why a request with these headers is refused, or nothing.
+    """Return why a request with these headers is refused, or "".
 
-    No page can change what a browser sends in them:
+    A page cannot change these headers of a browser:
 
-    - `Host` must name this machine, or a page's own name was made to point here (DNS rebinding).
-    - `Origin` must be the engine's own address. Browsers send it with every request that could change
-      anything or whose answer a page could read.
-    - `Sec-Fetch-Site` must not say that another site's page asks, as for an image or a link.
+    - `Host` must name this machine. Otherwise a foreign host name points here (DNS rebinding).
+    - `Origin` must be the engine's own address. Browsers send it with every request that can change data or
+      whose response a page can read.
+    - `Sec-Fetch-Site` must not name another site, as it does for an image or a link.
     """
     found: dict[str, list[str]] = {}
     for name, value in headers:
         found.setdefault(name.lower(), []).append(value.strip())
     hosts = found.get("host", [])
     if len(hosts) != 1 or not LOOPBACK.fullmatch(hosts[0].lower()):
-        return "Host: it must be 127.0.0.1 or localhost"
+        return "Host: must be 127.0.0.1 or localhost"
     if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in found.get("origin", [])):
         return "Origin: pages of other origins may not use this engine"
     if any(site not in ("same-origin", "none") for site in found.get("sec-fetch-site", [])):
@@ -84,28 +84,33 @@ FIELD = re.compile(
 )
 LENGTH = re.compile(rb"^content-length:[^\r]*", re.IGNORECASE | re.MULTILINE)
 CHECKSUM = re.compile(rb"^x-amz-crc32:[^\r]*", re.IGNORECASE | re.MULTILINE)
-EXPECT = re.compile(rb"^expect:[^\n]*\n", re.IGNORECASE | re.MULTILINE)  # nobody waits before a body is sent
+EXPECT = re.compile(
+    rb"^expect:[^\n]*\n", re.IGNORECASE | re.MULTILINE
+)  # no client here waits for 100 Continue
 
 
 class Message(NamedTuple):
-    """A request or an answer: its head up to the empty line, the fields of it that are read, and its body."""
+    """A request or a response: its head up to the empty line, the headers that are used, and its body."""
 
     head: bytes
     fields: list[tuple[str, str]]
     body: bytes
 
     def get(self, name: str) -> str:
-        """Return a field's value, or nothing."""
+        """Return the value of a header, or ""."""
         return next((value for field, value in self.fields if field == name), "")
 
-    def having(self, body: bytes) -> Message:
+    def with_body(self, body: bytes) -> Message:
         """Return the same message with another body."""
         head = LENGTH.sub(b"Content-Length: %d" % len(body), self.head)
         return Message(CHECKSUM.sub(b"x-amz-crc32: %d" % zlib.crc32(body), head), self.fields, body)
 
 
 async def read(reader: asyncio.StreamReader) -> Message:
-    """Read one message. Raises ValueError when its end is not certain, EOFError or OSError at the end."""
+    """Read one message.
+
+    Raises: ValueError when its length is ambiguous, EOFError or OSError when the connection has ended.
+    """
     try:
         head = EXPECT.sub(b"", await reader.readuntil(b"\r\n\r\n"))
     except asyncio.LimitOverrunError:
@@ -115,19 +120,19 @@ async def read(reader: asyncio.StreamReader) -> Message:
     if head.count(b"\n") != head.count(b"\r\n") or any(name == "transfer-encoding" for name, _ in fields):
         raise ValueError("lines must end with CR and LF, and a body must have a Content-Length")
     if len(lengths) > 1 or not all(length.isascii() and length.isdecimal() for length in lengths):
-        raise ValueError("Content-Length: it must be one number")
+        raise ValueError("Content-Length: must be one number")
     length = int(lengths[0]) if lengths else 0
     return Message(head, fields, await reader.readexactly(length) if length else b"")
 
 
-class Front:
-    """Takes the clients' connections, and has one to the engine for each."""
+class Proxy:
+    """Accepts the clients' connections and opens a connection to the engine for each of them."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client's requests until it leaves."""
+        """Serve a client's requests until it disconnects."""
         with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError):
             try:
                 await self._requests(reader, writer)
@@ -151,9 +156,9 @@ class Front:
                 if engine is None:
                     engine = await Connection.open(*self._address)
                 target = request.get("x-amz-target")
-                ask = ask_stream if target.startswith(STREAMS) else Connection.ask
-                answer = await ask(engine, request)
-                writer.write(answer.head + answer.body)
+                send = send_to_stream if target.startswith(STREAMS) else Connection.send
+                response = await send(engine, request)
+                writer.write(response.head + response.body)
                 await writer.drain()
         finally:
             if engine is not None:
@@ -169,20 +174,20 @@ class Connection(NamedTuple):
     @staticmethod
     async def open(host: str, port: int) -> Connection:
         """Connect to the engine."""
-        return Connection(*await asyncio.open_connection(host, port, limit=LONGEST_HEAD))
+        return Connection(*await asyncio.open_connection(host, port, limit=MAX_HEAD_BYTES))
 
-    async def ask(self, request: Message) -> Message:
-        """Send a request and return the answer."""
+    async def send(self, request: Message) -> Message:
+        """Send a request and return the response."""
         self.writer.write(request.head + request.body)
         return await read(self.reader)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self.writer.close()
 
 
 def error(status: int, code: str, message: str, connection: str = "keep-alive") -> Message:
-    """Build an answer that says what was wrong, as DynamoDB words it."""
+    """Build an error response in the format of DynamoDB."""
     body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message}).encode()
     lines = [
         f"HTTP/1.1 {status} {http.client.responses[status]}",
@@ -194,52 +199,54 @@ def error(status: int, code: str, message: str, connection: str = "keep-alive") 
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: int, code: str, message: str) -> None:
-    answer = error(status, code, message, "close")
-    writer.write(answer.head + answer.body)
+    response = error(status, code, message, "close")
+    writer.write(response.head + response.body)
     await writer.drain()
 
 
-async def ask_stream(engine: Connection, request: Message) -> Message:
-    """Send a request for a stream and return the answer as AWS would give it.
+async def send_to_stream(engine: Connection, request: Message) -> Message:
+    """Send a request of DynamoDB Streams and return the response in AWS's form.
 
-    Pages of records that are all left out are read over, so an empty page means that nothing more is there.
+    A page whose records are all removed is skipped, so an empty page means that there are no more records.
     """
     operation = request.get("x-amz-target").removeprefix(STREAMS)
     body = request.body.replace(LONG_SHARD.encode(), SHARD.encode())
     if operation == "GetShardIterator" and not _names_a_shard(body):
         return error(400, "ResourceNotFoundException", "Requested resource not found: Shard does not exist")
     while True:
-        answer = await engine.ask(request.having(body))
-        is_good = b" 200 " in answer.head.partition(b"\r")[0]
+        response = await engine.send(request.with_body(body))
+        is_good = b" 200 " in response.head.partition(b"\r")[0]
         if not is_good or operation not in ("DescribeStream", "GetRecords"):
-            return answer
-        given = json.loads(answer.body)
+            return response
+        content = json.loads(response.body)
         if operation == "DescribeStream":
-            for shard in given["StreamDescription"]["Shards"]:
+            for shard in content["StreamDescription"]["Shards"]:
                 shard["ShardId"] = shard["ShardId"].replace(SHARD, LONG_SHARD)
                 shard["SequenceNumberRange"] = {"StartingSequenceNumber": f"{1:021}"}
         else:
-            records = [record for one in given["Records"] if (record := corrected(one))]
-            if given["Records"] and not records:
-                body = json.dumps({**json.loads(body), "ShardIterator": given["NextShardIterator"]}).encode()
+            records = [record for one in content["Records"] if (record := correct_record(one))]
+            if content["Records"] and not records:
+                body = json.dumps(
+                    {**json.loads(body), "ShardIterator": content["NextShardIterator"]}
+                ).encode()
                 continue
-            given["Records"] = records
-        return answer.having(json.dumps(given, separators=(",", ":"), ensure_ascii=False).encode())
+            content["Records"] = records
+        return response.with_body(json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 def _names_a_shard(body: bytes) -> bool:
-    """Tell whether a request names the one shard that its table's stream has. Raises ValueError."""
-    asked = json.loads(body)
-    if not isinstance(asked, dict):
+    """Return whether a request names the only shard of its table's stream. Raises ValueError."""
+    request = json.loads(body)
+    if not isinstance(request, dict):
         raise ValueError("the body must be a JSON object")
-    table = str(asked.get("StreamArn", "")).split("/")[1:2]
-    return [asked.get("ShardId")] == [SHARD + name for name in table]
+    table = str(request.get("StreamArn", "")).split("/")[1:2]
+    return [request.get("ShardId")] == [SHARD + name for name in table]
 
 
-def corrected(record: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a stream record as AWS would write it, or None where it would write none.
+def correct_record(record: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a stream record in AWS's form, or None if AWS would not write a record.
 
-    The sweep's mark is taken off. What is left of a deletion of a marked item is the service's own.
+    The mark of the sweep is removed. The deletion of a marked item gets the identity of the service.
     """
     change = record["dynamodb"]
     change["SequenceNumber"] = change["SequenceNumber"].rjust(21, "0")
@@ -252,17 +259,17 @@ def corrected(record: dict[str, Any]) -> dict[str, Any] | None:
     return record
 
 
-class Upkeep(threading.Thread):
-    """Keeps the engine's database as AWS keeps a table, in a thread, until the process ends."""
+class Maintenance(threading.Thread):
+    """Runs time to live and trims streams, in a thread, until the process ends."""
 
     def __init__(self, database: Path, address: tuple[str, int], pause: float) -> None:
-        super().__init__(name="upkeep", daemon=True)
+        super().__init__(name="maintenance", daemon=True)
         self._database = sqlite3.connect(database, timeout=30, check_same_thread=False, isolation_level=None)
         self._sweep = Sweep(self._database, address)
         self._pause = pause
 
     def prepare(self) -> None:
-        """Add the index without which every write reads the whole stream, and trim what is old."""
+        """Add the index without which every write reads the whole stream, and delete old stream records."""
         self._database.execute(
             "CREATE INDEX IF NOT EXISTS stream_sequence"
             " ON _stream_records (table_name, CAST(sequence_number AS INTEGER))"
@@ -270,7 +277,7 @@ class Upkeep(threading.Thread):
         self.trim(time.time())
 
     def trim(self, now: float) -> None:
-        """Delete stream records older than 24 hours; each table's last stays, for numbers go on from it."""
+        """Delete stream records older than 24 hours, except the last of each table, which has its number."""
         while self._database.execute(
             "DELETE FROM _stream_records WHERE id IN (SELECT id FROM _stream_records WHERE created_at < ?"
             " AND id NOT IN (SELECT MAX(id) FROM _stream_records GROUP BY table_name) LIMIT 1000)",
@@ -279,7 +286,7 @@ class Upkeep(threading.Thread):
             pass
 
     def run(self) -> None:
-        """Sweep again and again, at most a twentieth of the time; trim once an hour."""
+        """Sweep repeatedly, for at most a twentieth of the time, and trim once an hour."""
         trimmed = time.monotonic()
         pause = self._pause
         while True:
@@ -296,11 +303,11 @@ class Upkeep(threading.Thread):
 
 
 class Sweep:
-    """Deletes expired items as time to live does on AWS, where it takes minutes to days.
+    """Deletes expired items within seconds. On AWS time to live takes minutes to days.
 
-    An item is marked with the expiry that it has, and then deleted, each on condition that it still has that
-    expiry. The mark is in the deleted item's image, so the record of a deletion says by itself that it is the
-    service's, whatever is killed in between. A client that renews an item makes its mark void.
+    The sweep first marks an item with its expiry and then deletes it. Both writes are conditional on that
+    expiry, so a client that renews the item cancels the deletion. The mark is in the image of the deleted
+    item, so the stream record shows that the service deleted it, even if the guard is killed in between.
     """
 
     def __init__(self, database: sqlite3.Connection, address: tuple[str, int]) -> None:
@@ -308,7 +315,7 @@ class Sweep:
         self._address = address
 
     def run(self, now: float) -> None:
-        """Delete what has expired at `now` and not more than five years before. Reads all keys' items."""
+        """Delete the items that expired up to five years before `now`. Reads every item of these tables."""
         tables = "SELECT table_name, key_schema, ttl_attribute FROM _tables WHERE ttl_enabled = 1"
         for table, schema, attribute in self._database.execute(tables).fetchall():
             names = [key["AttributeName"] for key in json.loads(schema)]
@@ -333,12 +340,12 @@ class Sweep:
             "ExpressionAttributeNames": {**names, "#mark": EXPIRED},
             "ExpressionAttributeValues": {**values, ":mark": {"M": {attribute: expiry}}},
         }
-        if self._ask("UpdateItem", one | mark):
+        if self._write("UpdateItem", one | mark):
             delete = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
-            self._ask("DeleteItem", one | delete)
+            self._write("DeleteItem", one | delete)
 
-    def _ask(self, operation: str, asked: Any) -> bool:
-        """Send a conditional write; tell whether the condition was true."""
+    def _write(self, operation: str, request: Any) -> bool:
+        """Send a conditional write, and return whether its condition held."""
         with contextlib.closing(http.client.HTTPConnection(*self._address, timeout=30)) as connection:
             headers = {
                 "Content-Type": "application/x-amz-json-1.0",
@@ -347,10 +354,10 @@ class Sweep:
                 "Authorization": "AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/dynamodb/aws4_request,"
                 " SignedHeaders=host, Signature=0",
             }
-            connection.request("POST", "/", json.dumps(asked), headers)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        if answer.status == 200:
+            connection.request("POST", "/", json.dumps(request), headers)
+            response = connection.getresponse()
+            text = response.read().decode()
+        if response.status == 200:
             return True
         if "ConditionalCheckFailedException" in text or "ResourceNotFoundException" in text:
             return False
@@ -358,9 +365,9 @@ class Sweep:
 
 
 def hidden_address() -> tuple[str, int]:
-    """Draw an address and a port on which the engine will be reached by its guard alone."""
+    """Return a random address and port for the engine, known only to its guard."""
     host = "127.0.0.1"
-    if sys.platform == "linux":  # elsewhere the other addresses of 127.0.0.0/8 lead nowhere
+    if sys.platform == "linux":  # other systems route only 127.0.0.1
         host = f"127.{1 + secrets.randbelow(254)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
     with socket.socket() as probe:
         while True:
@@ -388,14 +395,14 @@ async def _wait(process: subprocess.Popen[bytes], address: tuple[str, int]) -> N
 
 
 async def run(port: int, program: str, state: Path) -> int:
-    """Run the engine and its front until standard input ends, SIGTERM, SIGINT, or the engine's own end."""
+    """Run the engine and the proxy until standard input ends, SIGTERM, SIGINT, or the end of the engine."""
     address = hidden_address()
     database = state / DATABASE
     command = [program, "serve", "--host", address[0], "--port", str(address[1]), "--db-path", str(database)]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
-        close_fds=False,  # the lock on the folder is held for as long as anything writes there
+        close_fds=False,  # keeps the lock on the folder until the engine ends
         preexec_fn=_die_with_parent,
     )
     try:
@@ -416,11 +423,11 @@ async def run(port: int, program: str, state: Path) -> int:
         for wait in (wait_for_parent, wait_for_engine):
             threading.Thread(target=wait, daemon=True).start()
         await _wait(process, address)
-        upkeep = Upkeep(database, address, float(os.environ.get("TTL_SWEEP_SECONDS", "5")))
-        upkeep.prepare()
-        upkeep.start()
-        front = Front(address)
-        server = await asyncio.start_server(front.serve, "127.0.0.1", port, limit=LONGEST_HEAD)
+        maintenance = Maintenance(database, address, float(os.environ.get("TTL_SWEEP_SECONDS", "5")))
+        maintenance.prepare()
+        maintenance.start()
+        proxy = Proxy(address)
+        server = await asyncio.start_server(proxy.serve, "127.0.0.1", port, limit=MAX_HEAD_BYTES)
         await stopping.wait()
         server.close()
         return 0 if process.poll() is None else 1
@@ -433,7 +440,7 @@ async def run(port: int, program: str, state: Path) -> int:
 
 
 def main() -> None:
-    """Read the command line and run."""
+    """Parse the command line and run."""
     parser = argparse.ArgumentParser(description="Run dynoxide behind its guard.")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--program", required=True)
@@ -441,7 +448,7 @@ def main() -> None:
     options = parser.parse_args()
     code = asyncio.run(run(options.port, options.program, options.state))
     sys.stdout.flush()
-    os._exit(code)  # the threads above wait for ever
+    os._exit(code)  # the threads above never end
 
 
 if __name__ == "__main__":

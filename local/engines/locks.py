@@ -1,4 +1,4 @@
-"""Locks on data folders: one run, and one engine, at a time."""
+"""Locks on data folders: a folder is used by one run and by one engine at a time."""
 
 from __future__ import annotations
 
@@ -12,25 +12,29 @@ from typing import Self
 
 
 class InUse(Exception):
-    """Another process holds the lock; the message names it."""
+    """Another process holds the lock. The message names it."""
 
 
-def private(path: Path, flags: int) -> int:
-    """Open a file that its owner alone can read, and return its descriptor."""
+def open_private(path: Path, flags: int) -> int:
+    """Open a file that only its owner can read, and return its descriptor."""
     return os.open(path, flags, 0o600)
 
 
 class Lock:
-    """Locks a file, which then names this process, until it is released here and wherever it was inherited.
+    """A lock on a file, held until it is released here and in every process that inherited it.
 
-    A holder that lives is InUse at once. When it has released the lock or died, its children may still be
-    writing what they know. They are waited for: `patience` seconds at most, or without it until they end, and
-    every five seconds a line on standard error gives the `reason`. Raises OSError when the file cannot be
-    written.
+    The file contains the id of the process that holds it. When that process has released the lock or died,
+    its children may still be writing. The lock then waits for them, for at most `patience` seconds or without
+    a limit, and prints the `reason` to standard error every five seconds.
+
+    Raises: InUse at once when the process that holds the lock is alive, OSError when the file cannot be
+        written.
     """
 
-    def __init__(self, path: Path, patience: float | None, reason: str = "it is still ending") -> None:
-        self._file = os.fdopen(private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", errors="replace")
+    def __init__(self, path: Path, patience: float | None, reason: str = "it is still stopping") -> None:
+        self._file = os.fdopen(
+            open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", errors="replace"
+        )
         try:
             self._acquire(path, patience, reason)
             self._name(str(os.getpid()))
@@ -50,19 +54,19 @@ class Lock:
         self._file.close()
 
     def _acquire(self, path: Path, patience: float | None, reason: str) -> None:
-        begin = said = time.monotonic()
+        begin = printed = time.monotonic()
         while True:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             self._file.seek(0)
             holder, now = self._file.read(), time.monotonic()
-            if _lives(holder) or (patience is not None and now > begin + patience):
+            if _is_alive(holder) or (patience is not None and now > begin + patience):
                 raise InUse(f"process {holder or '?'} is using {path.parent}")
-            if now > said + 5:
-                waits = f"waiting for the last run of {path.parent} ({now - begin:.0f} s): {reason}"
-                print(waits, file=sys.stderr, flush=True)
-                said = now
+            if now > printed + 5:
+                message = f"waiting for the last run of {path.parent} ({now - begin:.0f} s): {reason}"
+                print(message, file=sys.stderr, flush=True)
+                printed = now
             time.sleep(0.05)
 
     def _name(self, holder: str) -> None:
@@ -71,15 +75,15 @@ class Lock:
         self._file.flush()
 
 
-def _lives(holder: str) -> bool:
+def _is_alive(holder: str) -> bool:
     if not holder.isdecimal():
-        return False  # released, or taken and not named yet
+        return False  # released, or just acquired
     try:
         os.kill(int(holder), 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it lives, and is someone else's
+    except PermissionError:  # it belongs to another user
         return True
-    with contextlib.suppress(OSError):  # killed, but its parent has yet to take note: on Linux, a zombie
+    with contextlib.suppress(OSError):  # on Linux, a killed process is a zombie until its parent waits for it
         return Path(f"/proc/{holder}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return True

@@ -1,9 +1,12 @@
-"""Runs ministack with the corrections that Hubbub needs to find on AWS's side of the wire.
+"""Runs ministack 1.5.33 with corrections of its differences from AWS.
 
-Each function below is one correction of ministack 1.5.33, and says what AWS does; `main` makes them before
-the server starts. DynamoDB's requests are answered on the event loop, one by one: there no lock is needed.
-Two variables beside ministack's own: `TTL_SWEEP_SECONDS`, the pause between two sweeps for expired items
-(default 5), and `SERVE_FUNCTIONS`, set for a stage that is deployed here (deployed.py).
+Each function below applies one correction and states the behaviour of AWS. `main` applies them before the
+server starts. ministack handles DynamoDB requests one at a time on the event loop, so they need no lock.
+
+| variable | default | |
+|---|---|---|
+| `TTL_SWEEP_SECONDS` | 5 | pause between two sweeps for expired items |
+| `SERVE_FUNCTIONS` | unset | set for a stage that is deployed here; its corrections cost more imports |
 """
 
 from __future__ import annotations
@@ -28,30 +31,29 @@ from ministack.services import dynamodb, sqs
 
 from local.engines.guard import FIVE_YEARS, refusal
 
-logger = logging.getLogger("hubbub.launcher")
+logger = logging.getLogger("hubbub.local")
 
 SERVICE = "dynamodb.amazonaws.com"
 SERVICE_IDENTITY = {"Type": "Service", "PrincipalId": SERVICE, "type": "Service", "principalId": SERVICE}
-"""Whom a stream record names when time to live deleted the item, as GetRecords and as Lambda spell it."""
+"""The identity in the stream record of an expired item, as GetRecords and as Lambda spell it."""
 
-Answer = tuple[int, dict[str, str], bytes]
+Response = tuple[int, dict[str, str], bytes]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-def calculate_with_38_digits() -> None:
-    """Give every thread decimals of 38 digits: DynamoDB's precision, where Python's default is 28."""
+def use_38_digits() -> None:
+    """Give every thread decimals of 38 digits, DynamoDB's precision. Python's default is 28."""
     decimal.DefaultContext.prec = 38
     decimal.setcontext(decimal.DefaultContext.copy())
 
 
 def save_streams_with_their_tables() -> None:
-    """Keep stream records, and the positions iterators point at, over a restart.
+    """Keep stream records and iterator positions over a restart.
 
-    A DynamoDB stream holds its records for 24 hours whatever happens to its readers; ministack saves tables,
-    and with them their stream ARNs, but forgets the records. Sequence numbers go on from the highest one
-    saved.
+    A DynamoDB stream keeps its records for 24 hours. ministack saves tables and their stream ARNs, but not
+    the records. Sequence numbers continue from the highest one saved.
     """
     get_tables, restore_tables = dynamodb.get_state, dynamodb.load_persisted_state
 
@@ -75,9 +77,10 @@ def save_streams_with_their_tables() -> None:
 
 
 def find_saved_queues_on_another_port() -> None:
-    """Give queues restored from the state the address they have now.
+    """Give restored queues their current URL.
 
-    ministack knows a queue by its URL, which holds the port: on another port it would not find its messages.
+    ministack identifies a queue by its URL, which contains the port, so on another port it would not find the
+    messages of the queue.
     """
     restore = sqs.load_persisted_state
 
@@ -91,8 +94,8 @@ def find_saved_queues_on_another_port() -> None:
     sqs.load_persisted_state = load_persisted_state
 
 
-def leave_expired_items_to_the_sweep() -> None:
-    """Make ministack's own reaper delete nothing: it runs once a minute and writes no stream record."""
+def disable_the_reaper() -> None:
+    """Disable ministack's own reaper, which runs once a minute and writes no stream records."""
     remove_item = dynamodb._remove_item
 
     def remove(table: dict[str, Any], pk: str, sk: str) -> Any:
@@ -104,10 +107,12 @@ def leave_expired_items_to_the_sweep() -> None:
 
 
 def delete_expired_items(now: float) -> int:
-    """Delete what has expired at `now` in every table with a time to live; return the number of items.
+    """Delete the items that have expired at `now`, and return their number.
 
-    As on AWS each deletion is a REMOVE in the table's stream, by the service's identity; a value that is no
-    number, or lies more than five years back, never expires. Reads every item of every such table.
+    As on AWS, each deletion is a REMOVE record in the table's stream with the identity of the service. A
+    value that is not a number, or lies more than five years back, never expires.
+
+    Cost: reads every item of every table with a time to live.
     """
     deleted = 0
     for (account, region, name), setting in list(dynamodb._ttl_settings.all_items()):
@@ -130,9 +135,9 @@ def delete_expired_items(now: float) -> int:
 
 
 def sweep_while_serving() -> None:
-    """Run `delete_expired_items` every `TTL_SWEEP_SECONDS` for as long as the server is up.
+    """Run `delete_expired_items` every `TTL_SWEEP_SECONDS` while the server runs.
 
-    AWS takes minutes to days, which nobody wants to wait for on one machine.
+    AWS deletes expired items after minutes to days.
     """
     serve: Callable[[Message, Receive, Send], Awaitable[None]] = ministack.app
     pause = float(os.environ.get("TTL_SWEEP_SECONDS", "5"))
@@ -158,8 +163,8 @@ def sweep_while_serving() -> None:
     ministack.app = serve_and_sweep
 
 
-def refuse_foreign_pages() -> None:
-    """Refuse requests and sockets that a browser makes for a foreign page, before anything reads them."""
+def refuse_other_sites() -> None:
+    """Refuse requests and sockets that a browser opens for a page of another site."""
     serve: Callable[[Message, Receive, Send], Awaitable[None]] = ministack.app
 
     async def guarded(scope: Message, receive: Receive, send: Send) -> None:
@@ -181,24 +186,23 @@ def refuse_foreign_pages() -> None:
 
 
 def import_rest_apis() -> None:
-    """Answer ImportRestApi and PutRestApi, with which `chalice deploy` creates and overwrites its REST API.
+    """Support ImportRestApi and PutRestApi, with which `chalice deploy` creates and overwrites its REST API.
 
-    API Gateway also takes `minimumCompressionSize` in a patch as text, like every patched value, and keeps a
-    number.
+    In a patch, API Gateway also accepts `minimumCompressionSize` as a string and stores a number.
     """
-    others: Callable[..., Awaitable[Answer]] = rest_apis.handle_request
+    others: Callable[..., Awaitable[Response]] = rest_apis.handle_request
 
     async def handle_request(
         method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]
-    ) -> Answer:
+    ) -> Response:
         match [method, *path.strip("/").split("/")]:
             case ["POST", "restapis"] if query.get("mode") in ("import", ["import"]):
                 spec = json.loads(body)
                 api_id = rest_apis._import_rest_api(spec, {"binaryMediaTypes": _media_types(spec)})
-                return _answer(api_id, 201)
+                return _describe_api(api_id, 201)
             case ["PUT", "restapis", api_id] if api_id in rest_apis._rest_apis:
                 _overwrite(api_id, json.loads(body))
-                return _answer(api_id, 200)
+                return _describe_api(api_id, 200)
             case ["PATCH", "restapis", _]:
                 body = _with_numeric_compression_size(body)
         return await others(method, path, headers, body, query)
@@ -206,9 +210,11 @@ def import_rest_apis() -> None:
     rest_apis.handle_request = handle_request
 
 
-def _answer(api_id: str, status: int) -> Answer:
-    answer: Answer = rest_apis._v1_response(rest_apis._rest_api_view(rest_apis._rest_apis[api_id]), status)
-    return answer
+def _describe_api(api_id: str, status: int) -> Response:
+    response: Response = rest_apis._v1_response(
+        rest_apis._rest_api_view(rest_apis._rest_apis[api_id]), status
+    )
+    return response
 
 
 def _media_types(spec: dict[str, Any]) -> list[str]:
@@ -216,7 +222,7 @@ def _media_types(spec: dict[str, Any]) -> list[str]:
 
 
 def _overwrite(api_id: str, spec: dict[str, Any]) -> None:
-    """Replace everything below the API's root resource, its methods and authorizers; its id stays."""
+    """Replace the resources, methods and authorizers of an API, but keep its id and root resource."""
     root = next(r for r in rest_apis._resources[api_id].values() if r["path"] == "/")
     root["resourceMethods"] = {}
     rest_apis._resources[api_id] = {root["id"]: root}
@@ -235,11 +241,84 @@ def _with_numeric_compression_size(body: bytes) -> bytes:
     return json.dumps(patch).encode()
 
 
-def stop_at_end_of_input() -> None:
-    """Stop, saving the state, once the pipe on standard input is closed.
+# -- corrections for a deployed stage (SERVE_FUNCTIONS) ------------------------------------------------
 
-    That is when the parent has gone, even by kill -9. A terminal or /dev/null on standard input is not
-    watched.
+POSTS = """
+def _to_the_engine():
+    import os, re
+    import botocore.handlers
+
+    def redirect(params, **_):
+        found = re.match(r"https://([^.]+)[.]execute-api[.][^/]+(/.*)", params["url"])
+        if found:
+            api, path = found.groups()
+            params["url"] = os.environ["AWS_ENDPOINT_URL"] + "/_aws/execute-api/" + api + path
+
+    name = "before-call.apigatewaymanagementapi"
+    botocore.handlers.BUILTIN_HANDLERS.append((name, redirect))
+
+_to_the_engine()
+"""
+"""Runs in a worker before the function's code is imported. It replaces DNS and a certificate."""
+
+
+def route_socket_posts_to_the_engine() -> None:
+    """Let a function post to `https://<api>.execute-api.<region>.amazonaws.com`, its address on AWS."""
+    from ministack.core import lambda_runtime
+
+    lambda_runtime._PYTHON_WORKER_SCRIPT = POSTS + lambda_runtime._PYTHON_WORKER_SCRIPT
+
+
+def make_functions_ready_at_once() -> None:
+    """Make a created or updated function Active at once.
+
+    AWS takes seconds and ministack half a second, but Chalice polls every five seconds for each function.
+    """
+    from ministack.services import lambda_svc
+
+    def ready(name: str, delay: float) -> None:
+        config = lambda_svc._functions[name]["config"]
+        config |= {"State": "Active", "StateReason": "", "StateReasonCode": ""}
+        config |= {"LastUpdateStatus": "Successful", "LastUpdateStatusReason": ""}
+
+    lambda_svc._schedule_state_transition = ready
+
+
+def apply_all_table_properties() -> None:
+    """Apply time to live and point-in-time recovery to the table of a stack, which ministack ignores."""
+    from ministack.services.cloudformation import provisioners
+
+    handler = provisioners._RESOURCE_HANDLERS["AWS::DynamoDB::Table"]
+    create, update = handler["create"], handler["update"]
+
+    def specify(made: Any, properties: dict[str, Any]) -> Any:
+        if expiry := properties.get("TimeToLiveSpecification"):
+            status = "ENABLED" if expiry.get("Enabled") else "DISABLED"
+            dynamodb._ttl_settings[made[0]] = {
+                "TimeToLiveStatus": status,
+                "AttributeName": expiry["AttributeName"],
+            }
+        if recovery := properties.get("PointInTimeRecoverySpecification"):
+            dynamodb._pitr_settings[made[0]] = recovery["PointInTimeRecoveryEnabled"]
+        return made
+
+    def created(logical_id: str, properties: dict[str, Any], stack: str) -> Any:
+        return specify(create(logical_id, properties, stack), properties)
+
+    def updated(id: str, old: dict[str, Any], new: dict[str, Any], *rest: Any, **named: Any) -> Any:
+        return specify(update(id, old, new, *rest, **named), new)
+
+    handler |= {"create": created, "update": updated}
+
+
+# -- running -------------------------------------------------------------------------------------------
+
+
+def stop_at_end_of_input() -> None:
+    """Save the state and stop when the pipe on standard input is closed.
+
+    The pipe closes when the parent ends, even by kill -9. A terminal or /dev/null on standard input is
+    ignored.
     """
     if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
         return
@@ -253,18 +332,18 @@ def stop_at_end_of_input() -> None:
 
 
 def main() -> None:
-    """Make every correction, then serve until SIGTERM, SIGINT or the end of the input."""
-    calculate_with_38_digits()
+    """Apply every correction, then serve until SIGTERM, SIGINT or the end of standard input."""
+    use_38_digits()
     save_streams_with_their_tables()
     find_saved_queues_on_another_port()
-    leave_expired_items_to_the_sweep()
+    disable_the_reaper()
     sweep_while_serving()
-    refuse_foreign_pages()
+    refuse_other_sites()
     import_rest_apis()
     if os.environ.get("SERVE_FUNCTIONS"):
-        from local.engines import ministack_deployed
-
-        ministack_deployed.correct()
+        route_socket_posts_to_the_engine()
+        make_functions_ready_at_once()
+        apply_all_table_properties()
     stop_at_end_of_input()
     ministack.main()
 

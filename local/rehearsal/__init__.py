@@ -1,1 +1,1 @@
-"""rehearsal."""
+"""Rehearses a deployment on an engine on this machine."""

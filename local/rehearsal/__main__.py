@@ -1,10 +1,12 @@
-"""`python -m local.rehearsal`: a deployment from the first command to the last, on an engine on this machine.
+"""`python -m local.rehearsal`: rehearse a whole deployment on an engine on this machine.
 
-It runs the commands that bring a stage to AWS, in a copy of the project in a temporary folder, with the
-engine's address in `AWS_ENDPOINT_URL` and credentials that mean nothing. Chalice's own CLI deploys; every
-call goes through the engine's API Gateway and Lambda into the functions of the zip. Two settings are its own:
-the functions are built for this machine's architecture, so that the libraries in the zip can be imported
-here (Linux only: Lambda's wheels are Linux's), and one site counts, so that a view can be.
+The rehearsal runs the commands that deploy a stage to AWS in a temporary copy of the project, with the
+engine's address in `AWS_ENDPOINT_URL` and dummy credentials. Chalice's own CLI deploys, and every call goes
+through the engine's API Gateway and Lambda into the functions of the zip.
+
+Two settings differ from a deployment. The functions are built for this machine's architecture, so that the
+libraries in the zip can be imported here. This works only on Linux, because Lambda's wheels are for Linux.
+One site is allowed, so that its views are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from typing import Any
 
 import click
 
-from local.engines.engine import REGION, ROOT, Engine, EngineUnavailable, start
+from local.engines import EngineUnavailable
+from local.engines.engine import REGION, ROOT, Engine, start
 from local.rehearsal import walk
 
 STAGE = "dev"
@@ -33,12 +36,12 @@ NEEDED = ("app.py", "chalicelib", "vendor", ".chalice", "ops", "requirements.txt
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
 
 
-class Failed(Exception):
-    """A step of the rehearsal did not do what it should; the message says which."""
+class RehearsalFailed(Exception):
+    """A step of the rehearsal failed. The message names it."""
 
 
 class Rehearsal:
-    """A project in a folder, an engine, and what is said about the commands that are run."""
+    """A copy of the project, and the engine to which its commands deploy."""
 
     def __init__(self, root: Path, engine: Engine) -> None:
         self.root = root
@@ -55,9 +58,9 @@ class Rehearsal:
         }
 
     def ops(self, *arguments: str, shows: bool = True) -> str:
-        """Run a command of `python -m ops`, and return what it prints; Failed when it fails."""
+        """Run a command of `python -m ops` and return its output. Raises RehearsalFailed when it fails."""
         if shows:
-            say(f"$ python -m ops {' '.join(arguments)}")
+            report(f"$ python -m ops {' '.join(arguments)}")
         process = subprocess.Popen(
             [sys.executable, "-m", "ops", *arguments],
             cwd=self.root,
@@ -71,9 +74,9 @@ class Rehearsal:
             for line in process.stdout or ():
                 lines.append(line)
                 if shows:
-                    say(line.rstrip("\n"))
+                    report(line.rstrip("\n"))
         if process.returncode:
-            raise Failed(f"python -m ops {' '.join(arguments)}: exit code {process.returncode}")
+            raise RehearsalFailed(f"python -m ops {' '.join(arguments)}: exit code {process.returncode}")
         return "".join(lines)
 
     def token(self, sub: str, *options: str) -> str:
@@ -85,23 +88,23 @@ class Rehearsal:
         return self.engine.client(service)
 
 
-def say(line: str) -> None:
-    """Print a line at once."""
+def report(line: str) -> None:
+    """Print a line without buffering."""
     print(line, flush=True)
 
 
-def check(holds: bool, what: str) -> None:
-    """Say that something holds, or end the rehearsal."""
+def check(holds: bool, statement: str) -> None:
+    """Print a statement that holds. Raises RehearsalFailed for one that does not."""
     if not holds:
-        raise Failed(what)
-    say(f"  ✓ {what}")
+        raise RehearsalFailed(statement)
+    report(f"  ✓ {statement}")
 
 
 @contextlib.contextmanager
-def prepared() -> Iterator[Rehearsal]:
-    """Copy the project, set its stage up for this machine, and start an engine."""
+def prepare() -> Iterator[Rehearsal]:
+    """Copy the project, configure its stage for this machine, and start an engine."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_"))]:
-        del os.environ[name]  # neither the commands nor the engine's workers know of another stage
+        del os.environ[name]  # the commands and the engine's workers must not see another stage
     os.environ["SERVE_FUNCTIONS"] = "1"
     with (
         tempfile.TemporaryDirectory(prefix="hubbub-rehearsal-") as folder,
@@ -123,25 +126,25 @@ def prepared() -> Iterator[Rehearsal]:
         yield Rehearsal(root, engine)
 
 
-def walked(rehearsal: Rehearsal) -> walk.Stage:
-    """Use every way into the stage once."""
+def use_stage(rehearsal: Rehearsal) -> walk.Stage:
+    """Use every entry point of the stage once."""
     from ops.aws import deploy
 
     urls = deploy.find_urls(rehearsal.root, STAGE, rehearsal.engine.endpoint)
     admin = rehearsal.token("admin-1", "--scope", "admin")
     stage = walk.Stage(*urls, SITE, rehearsal.token("player-1"), admin)
-    check(True, walk.page(stage))
-    check(True, walk.rest(stage))
-    for said in walk.sockets(stage):
-        check(True, said)
+    check(True, walk.load_page(stage))
+    check(True, walk.submit_score(stage))
+    for statement in walk.use_sockets(stage):
+        check(True, statement)
     sqs = rehearsal.client("sqs")
     url = sqs.get_queue_url(QueueName=f"hubbub-{STAGE}-views")["QueueUrl"]
-    check(True, walk.queue(stage, sqs, url))
+    check(True, walk.send_to_queue(stage, sqs, url))
     return stage
 
 
 def inventory(rehearsal: Rehearsal) -> dict[str, int]:
-    """Count what there is in the account."""
+    """Count the resources in the account."""
     client = rehearsal.client
     return {
         "functions": len(client("lambda").list_functions()["Functions"]),
@@ -158,51 +161,53 @@ def inventory(rehearsal: Rehearsal) -> dict[str, int]:
     }
 
 
-def told(counts: Mapping[str, int]) -> str:
-    """Write an inventory as one line."""
+def format_inventory(counts: Mapping[str, int]) -> str:
+    """Format an inventory as one line."""
     words = [f"{number} {name if number > 1 else name[:-1]}" for name, number in counts.items() if number]
     return ", ".join(words) or "nothing"
 
 
 def restart_stream(rehearsal: Rehearsal) -> None:
-    """Switch the table's stream off and on: it is another one then, and the mapping stays on the old."""
+    """Disable and enable the table's stream. The mapping then points to the old stream."""
     dynamodb, table = rehearsal.client("dynamodb"), f"hubbub-{STAGE}"
     dynamodb.update_table(TableName=table, StreamSpecification={"StreamEnabled": False})
     specification = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
     dynamodb.update_table(TableName=table, StreamSpecification=specification)
-    say("  the table's stream is switched off and on")
+    report("  the table's stream was disabled and enabled")
 
 
 def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
-    """Deploy, use, deploy again, destroy, take over what is left, destroy for good."""
+    """Deploy, use, deploy again, destroy, import the retained resources, and destroy with all data."""
     rehearsal.ops("deploy", "--stage", STAGE, "--yes", "--queue")
-    stage = walked(rehearsal)
+    stage = use_stage(rehearsal)
     before, seen = inventory(rehearsal), stage.views("live")
     rehearsal.ops("deploy", "--stage", STAGE, "--yes")
-    check(inventory(rehearsal) == before, f"nothing is doubled: {told(before)}")
+    check(inventory(rehearsal) == before, f"no resource is duplicated: {format_inventory(before)}")
     check(stage.views("live") == seen, f"the data is kept: {seen} view of the page")
     if loses_stream:
         restart_stream(rehearsal)
         rehearsal.ops("deploy", "--stage", STAGE, "--yes")
         check(inventory(rehearsal) == before, "the new stream has the one mapping")
     rehearsal.ops("destroy", "--stage", STAGE, "--yes")
-    say(f"  left: {told(inventory(rehearsal))}")
+    report(f"  left: {format_inventory(inventory(rehearsal))}")
     rehearsal.ops("provision", "--stage", STAGE, "--yes")
     rehearsal.ops("destroy", "--stage", STAGE, "--yes", "--delete-data")
     check(not any(inventory(rehearsal).values()), "nothing is left")
 
 
 @click.command()
-@click.option("--loses-stream", is_flag=True, help="Switch the table's stream off and on, and mend that too.")
+@click.option(
+    "--loses-stream", is_flag=True, help="Also disable and enable the table's stream, and repair its mapping."
+)
 def main(loses_stream: bool) -> None:
-    """Rehearse a deployment on an engine on this machine, and say how long it took."""
-    begun = time.monotonic()
+    """Rehearse a deployment on an engine on this machine."""
+    started = time.monotonic()
     try:
-        with prepared() as rehearsal:
+        with prepare() as rehearsal:
             rehearse(rehearsal, loses_stream)
-    except (Failed, EngineUnavailable, OSError) as error:
+    except (RehearsalFailed, EngineUnavailable, OSError) as error:
         raise click.ClickException(str(error)) from error
-    say(f"rehearsed in {time.monotonic() - begun:.0f} s")
+    report(f"rehearsed in {time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Walks through a deployed stage as its clients do: REST, the page, two sockets, the stream and the queue."""
+"""Uses a deployed stage as its clients do: REST, the page, two sockets, the stream and the queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from ops.waiting import wait_until
 
-PATIENCE = 60.0
+PATIENCE = 60.0  # seconds
 
 
 class Stage(NamedTuple):
@@ -27,30 +27,30 @@ class Stage(NamedTuple):
     admin: str
 
     def call(self, method: str, path: str, body: Any = None, token: str = "") -> dict[str, Any]:
-        """Send a request, and return what is answered; urllib.error.HTTPError for a refusal."""
+        """Send a request and return the decoded response. Raises urllib.error.HTTPError."""
         headers = {"Content-Type": "application/json"} | (
             {"Authorization": f"Bearer {token}"} if token else {}
         )
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.rest + path, data, headers, method=method)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310
-            return dict(json.load(answer))
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:  # noqa: S310
+            return dict(json.load(response))
 
     def page(self, name: str) -> str:
         """Return the address of a page of the site."""
         return f"https://{self.site}/{name}"
 
     def view(self, name: str, client: str) -> dict[str, str]:
-        """Return a view of a page, as a client sends it."""
+        """Return the view event of a client."""
         return {"url": self.page(name), "time": datetime.now(UTC).isoformat(), "clientId": client}
 
     def views(self, name: str) -> int:
-        """Ask how often a page was viewed."""
+        """Return the number of views of a page."""
         return int(self.call("GET", f"/views?url={quote(self.page(name), safe='')}")["views"])
 
 
-def rest(stage: Stage) -> str:
-    """Make a board, submit a score, and wait for its rank, which the stream works out."""
+def submit_score(stage: Stage) -> str:
+    """Define a leaderboard, submit a score, and wait until the stream has ranked it."""
     board = {"title": "Race", "unit": "s", "decimals": 0, "min": 0, "max": 1000, "order": "desc"}
     stage.call("PUT", "/leaderboards/race", board | {"operator": "best"}, stage.admin)
     stage.call("POST", "/leaderboards/race/scores", {"id": "1", "value": 500}, stage.player)
@@ -64,55 +64,54 @@ def rest(stage: Stage) -> str:
     return f"a score has rank {found['rank']} of {found['of']}"
 
 
-def page(stage: Stage) -> str:
-    """Open the page at the address that a deploy prints, and load each file that its HTML names."""
+def load_page(stage: Stage) -> str:
+    """Load the page at the address that a deployment prints, and each file that its HTML names."""
     address = f"{stage.rest}/"
-    with urllib.request.urlopen(address, timeout=PATIENCE) as answer:  # noqa: S310
-        html = answer.read().decode()
+    with urllib.request.urlopen(address, timeout=PATIENCE) as response:  # noqa: S310
+        html = response.read().decode()
     files = set(re.findall(r'(?:src|href)="([^"#]+\.(?:js|css|svg))"', html))
     if not {"js", "css", "svg"} <= {name.rpartition(".")[2] for name in files}:
-        raise ValueError(f"the page names no script, style sheet or icon: {sorted(files)}")
+        raise ValueError(f"the page must name a script, a style sheet and an icon: {sorted(files)}")
     for name in files:
-        with urllib.request.urlopen(urljoin(address, name), timeout=PATIENCE) as answer:  # noqa: S310
-            answer.read()
+        with urllib.request.urlopen(urljoin(address, name), timeout=PATIENCE) as response:  # noqa: S310
+            response.read()
     return "the page opens at its address, and its files load"
 
 
-def sockets(stage: Stage) -> Iterator[str]:
-    """Match two strangers, hand on a message, and push a page's views to who listens."""
+def use_sockets(stage: Stage) -> Iterator[str]:
+    """Match two clients, deliver a message, and push the views of a page to a subscriber."""
     address = f"{stage.socket}?lobby=rehearsal"
     with connect(address, proxy=None) as one, connect(address, proxy=None) as other:
         for each in (one, other):
             each.send('{"action": "status"}')
         for each in (one, other):
-            expect(
+            wait_for(
                 each,
                 lambda frame: frame.get("state") == "matched" or frame.get("code") == "partner_connected",
             )
         yield "two sockets are matched"
         one.send('{"action": "message", "text": "hello"}')
-        expect(other, lambda frame: frame.get("text") == "hello")
+        wait_for(other, lambda frame: frame.get("text") == "hello")
         yield "a message reaches the other"
         one.send(json.dumps({"action": "subscribe", "topic": f"views:{stage.page('live')}"}))
-        one.send(
-            '{"action": "unknown"}'
-        )  # frames of a connection are taken in order here: the answer says when
-        expect(one, lambda frame: frame.get("type") == "error")
+        # ministack handles the frames of a connection in order, so the error follows the subscription.
+        one.send('{"action": "unknown"}')
+        wait_for(one, lambda frame: frame.get("type") == "error")
         stage.call("POST", "/views", stage.view("live", "listener"))
-        expect(one, lambda frame: frame.get("type") == "update" and frame["value"]["views"] == 1)
-        yield "a view is pushed to who listens"
+        wait_for(one, lambda frame: frame.get("type") == "update" and frame["value"]["views"] == 1)
+        yield "a view is pushed to its subscriber"
 
 
-def expect(socket: Any, is_it: Any) -> dict[str, Any]:
-    """Read frames until one is it; TimeoutError when none comes."""
+def wait_for(socket: Any, matches: Any) -> dict[str, Any]:
+    """Return the first frame that matches. Raises TimeoutError."""
     while True:
         frame: dict[str, Any] = json.loads(socket.recv(timeout=PATIENCE))
-        if is_it(frame):
+        if matches(frame):
             return frame
 
 
-def queue(stage: Stage, sqs: Any, url: str) -> str:
-    """Send a view to the queue as any producer may, twice: it counts once."""
+def send_to_queue(stage: Stage, sqs: Any, url: str) -> str:
+    """Send a view to the queue twice, as a producer that retries. It counts once."""
     before, view = stage.views("queued"), json.dumps(stage.view("queued", "producer"))
     for _ in range(2):
         sqs.send_message(QueueUrl=url, MessageBody=view)

@@ -1,1 +1,1 @@
-"""local."""
+"""Tests of the local run."""

@@ -1,4 +1,4 @@
-"""Engines keep what they are given, end with their owner, and behave as AWS where we corrected them."""
+"""Engines keep their data, end with their owner, and behave like AWS where we corrected them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from local.engines import dynoxide, guard
+from local.engines import EngineUnavailable, dynoxide, guard
 from local.engines import engine as engines
-from local.engines.engine import KINDS, Engine, EngineUnavailable, default_kind, start
+from local.engines.engine import KINDS, Engine, default_kind, start
 from local.engines.locks import Lock
 from ops.aws.template import create_queue, create_table
-from tests.support.elsewhere import Elsewhere
+from tests.support.other_site import OtherSite
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -54,7 +54,7 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 @cache
 def unavailable(kind: str) -> str:
-    """Return why an engine cannot run here, or nothing."""
+    """Return why an engine cannot run here, or ""."""
     try:
         if kind == "dynoxide":
             dynoxide.install()
@@ -118,7 +118,7 @@ def test_items_and_unread_stream_records_survive_a_restart(kind: str, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_iterator_goes_on_where_it_was_after_a_restart(kind: str, tmp_path: Path) -> None:
+def test_an_iterator_continues_at_its_position_after_a_restart(kind: str, tmp_path: Path) -> None:
     needs(kind)
     with start(kind, tmp_path) as before:
         stream_arn = create_table(before.client("dynamodb"), "dev").stream_arn
@@ -150,7 +150,7 @@ def test_messages_survive_a_restart_on_another_port(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fresh_engine_has_forgotten_everything(kind: str, tmp_path: Path) -> None:
+def test_a_fresh_engine_is_empty(kind: str, tmp_path: Path) -> None:
     needs(kind)
     (tmp_path / "another-file").touch()
     with start(kind, tmp_path) as before:
@@ -161,7 +161,9 @@ def test_a_fresh_engine_has_forgotten_everything(kind: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_expired_item_is_deleted_by_the_service(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_item_is_deleted_with_the_identity_of_the_service(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs(kind)
     monkeypatch.setenv("TTL_SWEEP_SECONDS", "0.1")
     now = int(time.time())
@@ -193,7 +195,7 @@ def test_an_expired_item_is_deleted_by_the_service(kind: str, monkeypatch: pytes
 
 
 def owned(kind: str, data: Path) -> tuple[subprocess.Popen[str], int]:
-    """Start a process that has an engine with one item; return it and the engine's port."""
+    """Start a process that owns an engine with one item. Return the process and the engine's port."""
     command = [sys.executable, "-c", OWNER, kind, str(data)]
     owner = subprocess.Popen(command, cwd=engines.ROOT, stdout=subprocess.PIPE, text=True)
     assert owner.stdout
@@ -229,7 +231,7 @@ def test_dynoxide_keeps_its_state_when_everything_is_killed(spared: str, tmp_pat
 
 
 def listens_at(process: int) -> set[str]:
-    """Return the addresses on which a process listens; none when it has ended."""
+    """Return the addresses on which a process listens, and none after its end."""
     try:
         return listening(process)
     except OSError:
@@ -302,7 +304,7 @@ def test_a_rest_api_is_imported_and_overwritten(ministack: Engine) -> None:
     assert gateway.get_rest_api(restApiId=api_id)["minimumCompressionSize"] == 1024
 
 
-def test_a_url_is_used_as_it_is(ministack: Engine) -> None:
+def test_an_engine_at_a_url_is_used_without_starting_one(ministack: Engine) -> None:
     with start(ministack.endpoint, None) as engine:
         assert (engine.kind, engine.endpoint, engine.has_queues) == ("url", ministack.endpoint, True)
     assert ministack.client("dynamodb").list_tables()
@@ -314,9 +316,7 @@ def test_a_dynamodb_at_a_url_has_no_queues() -> None:
         assert not start(running.endpoint, None).has_queues
 
 
-def test_a_client_knows_nothing_of_profiles_and_proxies(
-    ministack: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_ignores_profiles_and_proxies(ministack: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     assert start(ministack.endpoint, None).client("dynamodb").list_tables()
@@ -330,7 +330,7 @@ def test_two_engines_do_not_share_a_folder(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_an_engine_keeps_is_its_owners_alone(kind: str, tmp_path: Path) -> None:
+def test_the_files_of_an_engine_are_readable_only_by_their_owner(kind: str, tmp_path: Path) -> None:
     needs(kind)
     data = tmp_path / "data"
     with start(kind, data) as engine:
@@ -372,10 +372,10 @@ def save(*_):
 signal.signal(signal.SIGTERM, save)
 HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
-"""An engine that takes eight seconds to save what it has."""
+"""An engine that takes eight seconds to save its state."""
 
 
-def test_an_engine_that_saves_is_not_killed_and_says_what_it_does(
+def test_an_engine_that_is_saving_is_not_killed_and_reports_its_progress(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(engines, "STOP_SECONDS", 0.1)
@@ -390,7 +390,7 @@ def test_an_engine_that_saves_is_not_killed_and_says_what_it_does(
     assert re.search(r"saving: the engine writes its state to \S+ \([1-8] MB there after 5 s\)", said), said
 
 
-def test_a_start_waits_for_what_the_last_run_still_saves(
+def test_a_start_waits_until_the_last_run_has_saved_its_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lock = tmp_path / "ministack.lock"
@@ -413,7 +413,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def npm_that_packs(folder: Path, content: bytes) -> str:
-    """Make a command that stands in for npm and packs a package with a binary of this content."""
+    """Create a replacement for npm that packs a package with a binary of this content."""
     with tarfile.open(folder / "packed.tgz", "w:gz") as package:
         member = tarfile.TarInfo("package/dynoxide")
         member.size = len(content)
@@ -435,7 +435,7 @@ def test_an_archive_with_another_digest_is_refused(
     assert list(dynoxide.CACHE.iterdir()) == []
 
 
-def test_an_archive_that_is_known_is_installed_once(
+def test_a_verified_archive_is_installed_once(
     nothing_installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     npm = npm_that_packs(nothing_installed, b"#!/bin/sh\n")
@@ -450,7 +450,9 @@ def test_an_archive_that_is_known_is_installed_once(
     assert dynoxide.install() == binary
 
 
-def test_without_npm_pip_brings_it(nothing_installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_npm_it_is_installed_with_pip(
+    nothing_installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr(dynoxide, "platform_name", lambda: "linux-x64")
@@ -469,7 +471,7 @@ def test_without_npm_pip_brings_it(nothing_installed: Path, monkeypatch: pytest.
     assert pack[-3:] == ["pack", "--ignore-scripts", "@dynoxide/linux-x64@1.2.1"]
 
 
-def test_where_dynoxide_cannot_be_had_ministack_stands_in_and_one_line_says_so(
+def test_ministack_replaces_dynoxide_where_it_cannot_be_installed_and_a_line_says_so(
     nothing_installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(dynoxide, "platform_name", lambda: "plan9-mips")
@@ -478,12 +480,13 @@ def test_where_dynoxide_cannot_be_had_ministack_stands_in_and_one_line_says_so(
     assert default_kind(nothing_installed) == "ministack"
     first, second = capsys.readouterr().err.splitlines()
     assert first == (
-        "using ministack, for dynoxide is not available: no dynoxide package has been verified for plan9-mips"
+        "using ministack because dynoxide is not available:"
+        " no dynoxide package has been verified for plan9-mips"
     )
-    assert second.endswith(f"what dynoxide has kept in {nothing_installed}/dynoxide is not used")
+    assert second.endswith(f"the data of dynoxide in {nothing_installed}/dynoxide is not used")
 
 
-def test_what_a_run_on_ministack_has_kept_is_named_once(
+def test_a_start_on_dynoxide_names_the_data_of_a_run_on_ministack(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(dynoxide, "install", lambda: tmp_path)
@@ -494,8 +497,8 @@ def test_what_a_run_on_ministack_has_kept_is_named_once(
     assert default_kind(tmp_path) == "dynoxide"
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        f"starting empty on dynoxide: {tmp_path}/ministack holds the data of a run on ministack,"
-        " which --engine ministack opens"
+        f"starting empty on dynoxide: {tmp_path}/ministack holds the data of a run on ministack."
+        " Use --engine ministack to open it."
     )
 
 
@@ -529,14 +532,14 @@ def test_an_unknown_shard_is_an_error() -> None:
             )
 
 
-def test_an_item_that_is_renewed_is_not_deleted_by_the_service() -> None:
-    """A sweep that is killed leaves a mark; who renews the item and deletes it later is the one who did."""
+def test_a_later_deletion_of_a_renewed_item_is_not_the_services() -> None:
+    """A killed sweep leaves a mark. A client that renews the item and deletes it later is not the service."""
     expiry = {"N": "1000"}
     mark = {"M": {"ttl": expiry}}
 
     def removed(ttl: Any) -> Any:
         old = {"pk": {"S": "a"}, "ttl": ttl, guard.EXPIRED: mark}
-        return guard.corrected({"dynamodb": {"SequenceNumber": "7", "OldImage": old}})
+        return guard.correct_record({"dynamodb": {"SequenceNumber": "7", "OldImage": old}})
 
     service = {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"}
     assert removed(expiry)["userIdentity"] == service
@@ -544,7 +547,7 @@ def test_an_item_that_is_renewed_is_not_deleted_by_the_service() -> None:
     assert "userIdentity" not in removed({"N": "2000"})
 
 
-def test_stream_records_are_trimmed_after_24_hours_and_numbers_go_on(tmp_path: Path) -> None:
+def test_stream_records_are_trimmed_after_24_hours_and_numbers_continue(tmp_path: Path) -> None:
     needs("dynoxide")
     with start("dynoxide", tmp_path) as before:
         stream_arn = create_table(before.client("dynamodb"), "dev").stream_arn
@@ -561,7 +564,7 @@ def test_stream_records_are_trimmed_after_24_hours_and_numbers_go_on(tmp_path: P
         assert int(kept[1]["eventID"]) == 4
 
 
-def test_a_write_takes_no_longer_when_the_stream_is_long(tmp_path: Path) -> None:
+def test_the_time_of_a_write_does_not_depend_on_the_length_of_the_stream(tmp_path: Path) -> None:
     """dynoxide reads its whole stream for each write, without the index that the guard adds."""
     needs("dynoxide")
     with start("dynoxide", tmp_path) as engine:
@@ -608,7 +611,7 @@ def test_a_foreign_host_or_origin_is_refused(headers: dict[str, str], refused: s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_engine_refuses_them_on_the_wire(kind: str) -> None:
+def test_an_engine_refuses_foreign_hosts_and_origins_over_http(kind: str) -> None:
     needs(kind)
     with start(kind, None) as engine:
         host = engine.endpoint.removeprefix("http://")
@@ -637,7 +640,7 @@ def test_an_engine_refuses_them_on_the_wire(kind: str) -> None:
         b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: many\r\n\r\n",
     ],
 )
-def test_a_request_whose_end_is_not_certain_is_refused(request_: bytes) -> None:
+def test_a_request_of_ambiguous_length_is_refused(request_: bytes) -> None:
     needs("dynoxide")
     with start("dynoxide", None) as engine:
         port = int(engine.endpoint.rpartition(":")[2])
@@ -681,10 +684,10 @@ ATTACK = """async endpoint => {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_of_another_origin_reaches_no_engine(kind: str, browser: Browser) -> None:
-    """The page is another program's, on this machine: no browser keeps it from trying."""
+def test_a_page_of_another_origin_cannot_reach_an_engine(kind: str, browser: Browser) -> None:
+    """The page is served by another program on this machine, so the browser does not stop its requests."""
     needs(kind)
-    with start(kind, None) as engine, Elsewhere() as elsewhere:
+    with start(kind, None) as engine, OtherSite() as elsewhere:
         dynamodb = engine.client("dynamodb")
         create_table(dynamodb, "dev")
         page = browser.new_page()
@@ -706,11 +709,11 @@ def test_a_page_of_another_origin_reaches_no_engine(kind: str, browser: Browser)
             assert engine.client("lambda").list_functions()["Functions"] == []
 
 
-def test_a_url_where_nothing_answers_is_refused() -> None:
+def test_a_url_without_an_engine_is_refused() -> None:
     with pytest.raises(EngineUnavailable, match="there is no DynamoDB at"):
         start("http://127.0.0.1:9", None)
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(EngineUnavailable, match="'localstack' is no engine"):
+    with pytest.raises(EngineUnavailable, match="'localstack' is not an engine"):
         start("localstack", None)

@@ -1,4 +1,4 @@
-"""Lambda's filter: what no contribution and no topic needs costs no invocation, and nothing else is lost."""
+"""The stream filters drop exactly the records that no contribution and no topic needs."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def key(item: Item) -> str:
 
 @pytest.mark.parametrize("function", ["apply", "push"])
 @pytest.mark.parametrize("item", OWN, ids=key)
-def test_the_apps_own_records_cost_no_invocation(item: Item, function: str) -> None:
+def test_items_that_only_the_app_reads_cause_no_invocation(item: Item, function: str) -> None:
     change = record(None, item)
     assert not passes(change, function)
     assert not is_used(change, function)
 
 
 @pytest.mark.parametrize("item", READ, ids=key)
-def test_what_a_contribution_reads_passes_to_apply_whatever_happens_to_it_and_to_nobody_else(
+def test_items_with_a_contribution_are_delivered_only_to_apply(
     item: Item,
 ) -> None:
     for change in (record(None, item), record(item, None), record(item, {**item, "more": 1})):
@@ -78,7 +78,7 @@ def test_what_a_contribution_reads_passes_to_apply_whatever_happens_to_it_and_to
 
 
 @pytest.mark.parametrize("item", [*SHOWN, MISSED], ids=key)
-def test_what_a_topic_shows_passes_to_push_and_costs_counting_no_invocation(item: Item) -> None:
+def test_items_of_topics_are_delivered_only_to_push(item: Item) -> None:
     for change in (record(None, item), record(item, {**item, "more": 1})):
         assert passes(change, "push")
         assert is_used(change, "push")
@@ -86,14 +86,14 @@ def test_what_a_topic_shows_passes_to_push_and_costs_counting_no_invocation(item
         assert not is_used(change, "apply")
 
 
-def test_a_head_that_goes_and_one_whose_push_was_made_are_no_invocation() -> None:
+def test_a_deleted_or_pushed_head_causes_no_invocation() -> None:
     made = {name: value for name, value in MISSED.items() if name != "missed"} | {"pushed": 1}
     for change in (record(MISSED, None), record(MISSED, made)):
         assert not passes(change, "push")
         assert not is_used(change, "push")
 
 
-def test_a_batch_without_a_record_that_passes_is_no_call() -> None:
+def test_a_batch_without_a_matching_record_does_not_call_the_handler() -> None:
     batches: list[Any] = []
     handle = filtered(lambda event, _: batches.append(event["Records"]), "apply")
     own, read = record(None, OWN[0]), record(None, READ[0])
@@ -102,7 +102,7 @@ def test_a_batch_without_a_record_that_passes_is_no_call() -> None:
     assert batches == [[read]]
 
 
-def test_an_operator_that_is_not_known_is_no_match_in_silence() -> None:
+def test_an_unknown_operator_is_an_error() -> None:
     with pytest.raises(ValueError, match="anything-but"):
         matches({"a": "b"}, {"a": [{"anything-but": ["c"]}]})
     assert not matches({}, {"a": ["b"]})
@@ -114,5 +114,5 @@ def test_an_operator_that_is_not_known_is_no_match_in_silence() -> None:
     ]
 
 
-def test_the_docstrings_are_true() -> None:
+def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(filters).failed == 0

@@ -1,4 +1,4 @@
-"""The local gateway, as real WebSocket clients and an app's handlers see it."""
+"""The local gateway behaves like API Gateway for WebSocket clients and for an app's handlers."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ PATIENCE = 30  # seconds until a test gives up waiting for what should happen at
 
 
 class Echo:
-    """An app that says what it is told, or does what it is told, and keeps the events of its handlers."""
+    """An app that echoes messages or executes them as commands, and keeps the events of its handlers."""
 
     def __init__(self) -> None:
         app = Chalice(app_name="echo")
@@ -65,7 +65,7 @@ class Echo:
         self.app.websocket_api.send(connection_id, text)
 
     def is_gone(self, connection_id: str, text: str = "hello") -> bool:
-        """Post to a connection; whether it is gone."""
+        """Post to a connection. Return whether it is gone."""
         try:
             self.send(connection_id, text)
         except WebsocketDisconnectedError:
@@ -78,7 +78,7 @@ class Echo:
         return connection_id
 
     def disconnect(self) -> tuple[int, str]:
-        """Wait for the next $disconnect; the code it reports, and its connection."""
+        """Wait for the next $disconnect. Return its code and its connection."""
         context = self.disconnected.get(timeout=PATIENCE)["requestContext"]
         return context["disconnectStatusCode"], context["connectionId"]
 
@@ -114,7 +114,7 @@ def management(gateway: Gateway) -> Any:
 
 
 def close_code(client: ClientConnection) -> int | None:
-    """Read until the server closes; the code it closes with."""
+    """Read until the server closes, and return its close code."""
     try:
         while True:
             client.recv(timeout=PATIENCE)
@@ -123,7 +123,7 @@ def close_code(client: ClientConnection) -> int | None:
 
 
 def raw_client(gateway: Gateway) -> socket.socket:
-    """A client that has sent its handshake, and has no manners."""
+    """A raw socket that has sent its handshake."""
     host, port = gateway.url.removeprefix("ws://").split(":")
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -137,12 +137,12 @@ def raw_client(gateway: Gateway) -> socket.socket:
 
 
 def reset(client: socket.socket) -> None:
-    """End a TCP connection with RST: no closing handshake, not even FIN."""
+    """End a TCP connection with RST, without a closing handshake or FIN."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
 
 
-def test_a_message_reaches_the_handler_and_its_answer_the_client(gateway: Gateway, echo: Echo) -> None:
+def test_a_message_reaches_the_handler_and_its_response_the_client(gateway: Gateway, echo: Echo) -> None:
     with connect(gateway.url) as client:
         client.send("hällo")
         assert client.recv(timeout=PATIENCE) == "hällo"
@@ -304,7 +304,9 @@ def test_an_idle_connection_is_closed_though_its_client_pings(
     assert echo.disconnected.empty()
 
 
-def test_a_busy_connection_is_closed_when_its_time_is_up(serve: Callable[..., Gateway], echo: Echo) -> None:
+def test_a_busy_connection_is_closed_after_its_maximum_duration(
+    serve: Callable[..., Gateway], echo: Echo
+) -> None:
     gateway = serve(duration_seconds=0.2)
     with connect(gateway.url) as client:
         with suppress(ConnectionClosed):
@@ -317,7 +319,7 @@ def test_a_busy_connection_is_closed_when_its_time_is_up(serve: Callable[..., Ga
     assert echo.disconnected.empty()
 
 
-def test_disconnect_waits_for_the_last_message_and_cannot_be_answered(gateway: Gateway, echo: Echo) -> None:
+def test_disconnect_waits_for_the_last_message_and_its_posts_fail(gateway: Gateway, echo: Echo) -> None:
     waiting, resume = threading.Event(), threading.Event()
     order: list[str] = []
 
@@ -376,7 +378,7 @@ def test_a_closed_or_unknown_connection_is_gone(gateway: Gateway, echo: Echo) ->
     assert disconnected.value.connection_id == connection_id
 
 
-def test_a_connection_tells_who_is_there_and_since_when(gateway: Gateway, echo: Echo) -> None:
+def test_get_connection_returns_the_client_and_the_time_of_connection(gateway: Gateway, echo: Echo) -> None:
     with connect(gateway.url, user_agent_header="tester/1.0"):
         connection_id = echo.connection_id()
         echo.send(connection_id, "hello")
@@ -464,7 +466,7 @@ def test_a_hundred_clients_are_served_at_once(gateway: Gateway, echo: Echo) -> N
     assert len({echo.disconnect() for _ in range(100)}) == 100
 
 
-def test_a_peer_that_reads_nothing_is_cut_off(serve: Callable[..., Gateway], echo: Echo) -> None:
+def test_a_peer_that_does_not_read_is_disconnected(serve: Callable[..., Gateway], echo: Echo) -> None:
     gateway = serve(patience_seconds=0.2)
     client = raw_client(gateway)
     assert client.recv(4096).startswith(b"HTTP/1.1 101 ")
@@ -496,7 +498,7 @@ def test_stop_closes_the_connections_and_leaves_no_thread(serve: Callable[..., G
         connect(gateway.url)
 
 
-def test_stop_does_not_wait_for_a_peer_that_reads_nothing(serve: Callable[..., Gateway], echo: Echo) -> None:
+def test_stop_does_not_wait_for_a_peer_that_does_not_read(serve: Callable[..., Gateway], echo: Echo) -> None:
     gateway = serve(patience_seconds=0.2)
     client = raw_client(gateway)
     assert client.recv(4096).startswith(b"HTTP/1.1 101 ")

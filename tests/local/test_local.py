@@ -1,4 +1,4 @@
-"""`python -m local` as its user meets it: started, asked, interrupted, killed, and started again."""
+"""`python -m local` starts, serves, stops, survives a kill, and starts again with its data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def live(processes: set[int]) -> set[int]:
 
 
 def refusal(*options: str) -> str:
-    """Run a command that cannot start; return the one line it says on standard error."""
+    """Run a command that cannot start. Return its only line on standard error."""
     ended = subprocess.run(
         [sys.executable, "-m", "local", *options],
         cwd=ROOT,
@@ -66,13 +66,13 @@ def refusal(*options: str) -> str:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """A run that several tests ask; on the engine's own port where that is free."""
+    """A run that several tests share, on the default port of the engine if that is free."""
     port = 0 if listens(CHALICE_LOCAL_ENGINE) else CHALICE_LOCAL_ENGINE
     with Run(tmp_path_factory.mktemp("run") / "data", "--no-reload", engine_port=port) as running:
         yield running
 
 
-def test_it_says_where_everything_is(run: Run) -> None:
+def test_the_start_prints_every_address(run: Run) -> None:
     said = dict(line.split(maxsplit=1) for line in run.lines)
     assert said["page"] == f"http://127.0.0.1:{run.port}/"
     assert said["REST"] == f"http://127.0.0.1:{run.port}"
@@ -92,7 +92,7 @@ def test_a_view_is_counted_in_well_under_a_second(run: Run) -> None:
     assert statistics.median(seconds) < 0.5
 
 
-def test_a_socket_is_in_its_lobby_and_nonsense_is_a_bad_request(run: Run) -> None:
+def test_a_socket_waits_in_its_lobby_and_an_invalid_frame_is_a_bad_request(run: Run) -> None:
     with connect(f"ws://127.0.0.1:{run.socket_port}") as socket_:
         socket_.send('{"action":"status"}')
         assert json.loads(socket_.recv(timeout=60))["state"] == "waiting"
@@ -100,9 +100,9 @@ def test_a_socket_is_in_its_lobby_and_nonsense_is_a_bad_request(run: Run) -> Non
         assert json.loads(socket_.recv(timeout=60)) == {"type": "error", "code": "bad_request"}
 
 
-def test_the_page_and_its_files_are_served_and_nothing_beside_them(run: Run) -> None:
+def test_only_the_page_and_its_files_are_served(run: Run) -> None:
     web = ROOT / "web"
-    for file in [*web.glob("*.js"), *web.glob("*.css"), *web.glob("vendor/*.js")]:
+    for file in [*web.glob("*.js"), *web.glob("*.css"), *web.glob("*/*.js")]:
         assert run.call("GET", f"/web/{file.relative_to(web)}") == (200, file.read_text(encoding="utf-8"))
     assert run.call("GET", "/")[1] == (web / "index.html").read_text(encoding="utf-8")
     for path in ("/web/../app.py", "/web/%2e%2e/app.py", "/web/..%2fapp.py", "/app.py", "/web//etc/passwd"):
@@ -116,7 +116,7 @@ def test_every_route_answers_a_preflight(run: Run) -> None:
 
 
 @needs_proc
-def test_all_of_it_listens_on_loopback_alone(run: Run) -> None:
+def test_every_process_listens_only_on_loopback(run: Run) -> None:
     sockets = set()
     for process in run.processes():
         for file in Path(f"/proc/{process}/fd").iterdir():
@@ -165,7 +165,7 @@ def token(*options: str) -> str:
     ).stdout.strip()
 
 
-def test_a_token_opens_what_is_for_admins(run: Run) -> None:
+def test_an_admin_token_is_accepted_and_other_tokens_are_refused(run: Run) -> None:
     events = f"/views/events?url={quote(PAGE, safe='')}&limit=5"
     assert run.call("GET", events, token=token("--scope", "admin"))[0] == 200
     for wrong, status in ((token(), 403), ("nonsense", 401), ("", 401)):
@@ -174,7 +174,7 @@ def test_a_token_opens_what_is_for_admins(run: Run) -> None:
         assert set(answer[1]) == {"Code", "Message"}
 
 
-def test_two_runs_side_by_side_do_not_see_each_other(run: Run, tmp_path: Path) -> None:
+def test_two_concurrent_runs_do_not_share_data(run: Run, tmp_path: Path) -> None:
     with Run(tmp_path / "data", "--no-reload") as other:
         before = run.views()
         other.post(view("other-1"), view("other-2"))
@@ -184,17 +184,17 @@ def test_two_runs_side_by_side_do_not_see_each_other(run: Run, tmp_path: Path) -
         assert other.views() == 2
 
 
-def test_what_cannot_start_says_why_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_a_start_that_fails_prints_the_reason_in_one_line(run: Run, tmp_path: Path) -> None:
     one, two = map(str, free_ports(2))
     ports = ["--port", one, "--socket-port", two]
     data = ["--data", str(tmp_path / "data")]
-    busy = f"port {run.port} cannot be used (Address already in use): choose another with "
-    assert busy + "--port" in refusal("--port", str(run.port), "--socket-port", two, *data)
-    assert busy + "--socket-port" in refusal("--port", one, "--socket-port", str(run.port), *data)
-    assert "choose another with --socket-port" in refusal("--port", one, "--socket-port", one, *data)
-    assert "'nonsense' is no engine" in refusal(*ports, *data, "--engine", "nonsense")
+    busy = f": port {run.port} cannot be used (Address already in use); choose another"
+    assert "--port" + busy in refusal("--port", str(run.port), "--socket-port", two, *data)
+    assert "--socket-port" + busy in refusal("--port", one, "--socket-port", str(run.port), *data)
+    assert f"--socket-port: port {one} cannot" in refusal("--port", one, "--socket-port", one, *data)
+    assert "'nonsense' is not an engine" in refusal(*ports, *data, "--engine", "nonsense")
     at_a_url = refusal(*ports, *data, "--fresh", "--engine", "http://127.0.0.1:9")
-    assert "--fresh empties an engine that is started here" in at_a_url
+    assert "--fresh cannot empty an engine at a URL" in at_a_url
     assert f"no DynamoDB at http://127.0.0.1:{one}" in refusal(
         *ports, *data, "--engine", f"http://127.0.0.1:{one}"
     )
@@ -204,7 +204,7 @@ def test_what_cannot_start_says_why_in_one_line(run: Run, tmp_path: Path) -> Non
     assert "cannot be used (Not a directory)" in refusal(*ports, "--data", str(tmp_path / "file" / "data"))
 
 
-def test_data_is_kept_until_a_fresh_start(tmp_path: Path) -> None:
+def test_data_is_kept_until_a_start_with_fresh(tmp_path: Path) -> None:
     data, last = tmp_path / "data", view("the last moment")
     with Run(data, "--no-reload") as first:
         processes = first.processes()
@@ -278,7 +278,7 @@ def test_the_app_starts_again_when_its_source_changes(tmp_path: Path) -> None:
         app = copy / "app.py"
         source = app.read_text(encoding="utf-8")
         app.write_text("not Python", encoding="utf-8")
-        until(lambda: "it starts again when its source changes" in run.stderr.read_text(), "the app to end")
+        until(lambda: "It starts again when its source changes" in run.stderr.read_text(), "the app to end")
         assert run.process.poll() is None
         app.write_text(source.replace("def get_health", "def get_my_health"), encoding="utf-8")
         run.wait_for("reloaded")
@@ -287,7 +287,7 @@ def test_the_app_starts_again_when_its_source_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_an_engine_of_ones_own_is_used_and_left_alone(tmp_path: Path) -> None:
+def test_an_engine_at_a_url_is_used_and_keeps_running(tmp_path: Path) -> None:
     with start("ministack", None) as engine:
         for options, count in ((("--queue",), 3), ((), 4)):
             with Run(tmp_path / "data", "--no-reload", "--engine", engine.endpoint, *options) as run:
@@ -298,7 +298,7 @@ def test_an_engine_of_ones_own_is_used_and_left_alone(tmp_path: Path) -> None:
         assert engine.client("dynamodb").list_tables()["TableNames"] == ["hubbub-local"]
 
 
-def test_without_a_queue_the_option_for_it_names_the_engine_that_has_one(run: Run, tmp_path: Path) -> None:
+def test_the_queue_option_without_a_queue_names_an_engine_with_queues(run: Run, tmp_path: Path) -> None:
     if default_kind(tmp_path) == "ministack":
         pytest.skip("this run has a queue")
     assert "queue    none (this engine has no SQS)" in run.lines
@@ -317,7 +317,7 @@ def kill(run: Run, *, engine_first: bool) -> None:
 
 @needs_proc
 @pytest.mark.parametrize("engine_first", [True, False])
-def test_what_was_acknowledged_survives_a_kill_of_everything(engine_first: bool, tmp_path: Path) -> None:
+def test_acknowledged_views_survive_a_kill_of_every_process(engine_first: bool, tmp_path: Path) -> None:
     if default_kind(tmp_path) == "ministack":
         pytest.skip("ministack keeps what it had when it was stopped last")
     acknowledged: set[str] = set()
@@ -358,7 +358,7 @@ def test_what_was_acknowledged_survives_a_kill_of_everything(engine_first: bool,
 
 
 @needs_proc
-def test_ministack_that_is_killed_costs_its_data_and_not_the_count(tmp_path: Path) -> None:
+def test_a_killed_ministack_loses_data_but_the_counts_stay_correct(tmp_path: Path) -> None:
     options = ("--no-reload", "--engine", "ministack")
     with Run(tmp_path / "data", *options) as run:
         run.post(view("kept"))
@@ -374,7 +374,7 @@ def test_ministack_that_is_killed_costs_its_data_and_not_the_count(tmp_path: Pat
         run.wait_for_views(2)
 
 
-def test_what_a_run_keeps_is_its_owners_alone(tmp_path: Path) -> None:
+def test_the_files_of_a_run_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with Run(data, "--no-reload") as run:
         run.post(view("1"))
@@ -387,12 +387,12 @@ def test_what_a_run_keeps_is_its_owners_alone(tmp_path: Path) -> None:
     assert {"run.lock", "stream.json"} <= {path.name for path in kept}
 
 
-def test_trace_is_a_method_that_no_route_has(run: Run) -> None:
+def test_trace_is_not_an_allowed_method(run: Run) -> None:
     status, answer = run.call("TRACE", "/views")
     assert (status, answer["Code"]) == (405, "MethodNotAllowed")
 
 
-def test_an_old_python_gets_a_clear_line(tmp_path: Path) -> None:
+def test_an_old_python_gets_a_clear_message(tmp_path: Path) -> None:
     old = tmp_path / "python3"
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.8.0" && exit 0\nexit 1\n')
     old.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The rehearsal: a whole deployment on an engine, as the README shows it."""
+"""The rehearsal runs a whole deployment on an engine, as the README shows it."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ TIMES_AND_IDS = (
 
 
 def masked(line: str) -> str:
-    """Replace what is another in each run."""
+    """Replace the parts that differ in each run."""
     for pattern, word in TIMES_AND_IDS:
         line = re.sub(pattern, word, line)
     return line.rstrip()
 
 
 def transcript() -> list[str]:
-    """Read the README's transcript; a line of three dots stands for lines that are left out."""
+    """Return the README's transcript. A line of three dots stands for omitted lines."""
     [text] = re.findall(r"```text\n\$ make rehearse\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     return [masked(line) for line in text.splitlines()]
 
 
 def project() -> dict[Path, bytes]:
-    """Read every file of the project that a deployment could touch."""
+    """Return every file of the project that a deployment could change."""
     folders = [ROOT / ".chalice", ROOT / "ops", ROOT / "chalicelib"]
     files = [path for folder in folders for path in folder.rglob("*") if "__pycache__" not in path.parts]
     return {path: path.read_bytes() for path in [ROOT / "app.py", *files] if path.is_file()}
 
 
 def rehearse(*options: str) -> list[str]:
-    """Rehearse, and return what is printed."""
+    """Run the rehearsal and return its output."""
     before = project()
     done = subprocess.run(
         [sys.executable, "-m", "local.rehearsal", *options],
@@ -76,14 +76,14 @@ def test_the_readmes_transcript_is_what_a_rehearsal_prints(rehearsed: list[str])
 
 
 @pytest.mark.long
-def test_every_way_into_the_stage_was_used(rehearsed: list[str]) -> None:
+def test_every_entry_point_of_the_stage_was_used(rehearsed: list[str]) -> None:
     steps = [line for line in rehearsed if line.startswith("  ✓ ")]
-    for word in ("rank", "are matched", "pushed", "queue", "doubled", "kept", "nothing is left"):
+    for word in ("rank", "are matched", "pushed", "queue", "duplicated", "kept", "nothing is left"):
         assert any(word in step for step in steps), word
 
 
 @pytest.mark.long
-def test_a_mapping_on_a_stream_that_is_no_more_is_mended_by_the_next_deploy() -> None:
+def test_a_mapping_on_a_deleted_stream_is_repaired_by_the_next_deployment() -> None:
     lines = rehearse("--loses-stream")
     assert "  ✓ the new stream has the one mapping" in lines
     [drift] = [line for line in lines if line.endswith("which is no longer its source: mapping deleted")]

@@ -1,4 +1,4 @@
-"""The local REST server keeps to HTTP whatever a client sends, and refuses in the contract's shape."""
+"""The local REST server follows HTTP for any request, and its errors have the contract's format."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from urllib.parse import urlsplit
 import pytest
 from chalice.app import AuthResponse, Chalice, Response
 
-from local.bodies import LIMIT
-from local.rest import Rest
+from local.rest import MAX_BODY_BYTES, Rest
 
 Answer = tuple[int, dict[str, str], bytes]
 
 
 class Slow:
-    """A handler that is under way until it is let go."""
+    """A handler that runs until it is released."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -97,7 +96,7 @@ def call(server: Rest, method: str, path: str, body: Any = None, **headers: str)
 
 
 def raw(server: Rest, request: bytes) -> bytes:
-    """Send bytes, and read all that comes until the server ends the connection."""
+    """Send bytes, and return everything received until the server closes the connection."""
     with socket.create_connection(address(server), timeout=60) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)
@@ -105,7 +104,7 @@ def raw(server: Rest, request: bytes) -> bytes:
 
 
 def refused(answer: bytes) -> tuple[int, str, str]:
-    """Read the one refusal that an answer is, and check its shape."""
+    """Parse a response that is one error, and check its format."""
     head, _, body = answer.partition(b"\r\n\r\n")
     said = json.loads(body)
     assert set(said) == {"Code", "Message"}
@@ -114,11 +113,11 @@ def refused(answer: bytes) -> tuple[int, str, str]:
     return int(head.split()[1]), said["Code"], said["Message"]
 
 
-def test_a_body_in_chunks_is_put_together(server: Rest) -> None:
+def test_a_chunked_body_is_assembled(server: Rest) -> None:
     assert call(server, "POST", "/echo", iter([b"one ", b"and ", b"two"]))[2] == b"one and two"
 
 
-def test_chunks_may_have_extensions_and_trailers_and_the_connection_goes_on(server: Rest) -> None:
+def test_chunks_may_have_extensions_and_trailers_and_the_connection_stays_open(server: Rest) -> None:
     chunked = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     body = b'3;a="b"\r\nabc\r\n0\r\nX: y\r\n\r\n'
     answer = raw(server, chunked + body + b"GET /items/next HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -148,24 +147,22 @@ def test_chunks_may_have_extensions_and_trailers_and_the_connection_goes_on(serv
         ("Transfer-Encoding: chunked", "1" + 9000 * " ", 400, "BadRequest"),
     ],
 )
-def test_a_body_that_cannot_be_read_is_refused(
-    server: Rest, headers: str, body: str, status: int, code: str
-) -> None:
+def test_a_malformed_body_is_refused(server: Rest, headers: str, body: str, status: int, code: str) -> None:
     request = f"POST /echo HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n{body}"
     assert refused(raw(server, request.encode()))[:2] == (status, code)
 
 
 def test_a_body_may_have_ten_megabytes(server: Rest) -> None:
-    assert len(call(server, "POST", "/echo", b"x" * LIMIT)[2]) == LIMIT
+    assert len(call(server, "POST", "/echo", b"x" * MAX_BODY_BYTES)[2]) == MAX_BODY_BYTES
 
 
 def test_a_larger_body_is_refused_to_a_client_that_sends_all_of_it(server: Rest) -> None:
-    status, _, body = call(server, "POST", "/echo", b"x" * (2 * LIMIT))
+    status, _, body = call(server, "POST", "/echo", b"x" * (2 * MAX_BODY_BYTES))
     assert (status, json.loads(body)["Code"]) == (413, "TooLarge")
 
 
-def test_a_client_that_asks_first_need_not_send_what_is_refused(server: Rest) -> None:
-    for length, expected in ((LIMIT + 1, b"HTTP/1.1 413 "), (3, b"HTTP/1.1 100 Continue\r\n\r\n")):
+def test_a_client_that_expects_100_continue_does_not_send_a_refused_body(server: Rest) -> None:
+    for length, expected in ((MAX_BODY_BYTES + 1, b"HTTP/1.1 413 "), (3, b"HTTP/1.1 100 Continue\r\n\r\n")):
         with socket.create_connection(address(server), timeout=60) as client:
             client.sendall(
                 b"PUT /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
@@ -191,7 +188,7 @@ def test_a_request_without_a_length_has_no_body(server: Rest) -> None:
         ("GET /" + 70_000 * "a" + " HTTP/1.1", 414),
     ],
 )
-def test_a_request_line_that_makes_no_sense_is_refused(server: Rest, request_line: str, status: int) -> None:
+def test_a_malformed_request_line_is_refused(server: Rest, request_line: str, status: int) -> None:
     assert refused(raw(server, f"{request_line}\r\nHost: x\r\n\r\n".encode()))[0] == status
 
 
@@ -206,7 +203,7 @@ def test_a_path_without_a_route_is_not_found(server: Rest) -> None:
         assert (status, json.loads(body)["Code"]) == (404, "NotFound")
 
 
-def test_a_method_without_a_route_says_which_have_one(server: Rest) -> None:
+def test_a_method_without_a_route_gets_the_allowed_methods(server: Rest) -> None:
     status, headers, body = call(server, "GET", "/echo")
     assert (status, headers["allow"]) == (405, "POST, PUT")
     assert set(json.loads(body)) == {"Code", "Message"}
@@ -242,12 +239,12 @@ def test_no_content_has_neither_length_nor_type(server: Rest) -> None:
 @pytest.mark.parametrize(
     "path", ["/items/%zz", "/items/%", "/items/%00", "/items/%ff?q=%ff", "/items/é?q=ü", "/items/?&&=%"]
 )
-def test_no_path_makes_it_fail(server: Rest, path: str) -> None:
+def test_no_path_causes_an_internal_error(server: Rest, path: str) -> None:
     answer = raw(server, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     assert answer.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 404 "))
 
 
-def test_a_private_route_asks_for_a_token(server: Rest) -> None:
+def test_a_private_route_requires_a_token(server: Rest) -> None:
     status, headers, body = call(server, "GET", "/private/a:b")
     assert (status, json.loads(body)["Code"]) == (401, "Unauthorized")
     assert headers["access-control-allow-origin"] == "*"
@@ -260,7 +257,7 @@ def test_a_token_that_is_not_ascii_is_refused(server: Rest, path: str) -> None:
     assert refused(answer) == (400, "BadRequest", "Authorization: a token is ASCII")
 
 
-def test_a_bug_in_the_app_is_500_in_the_same_shape(server: Rest) -> None:
+def test_a_bug_in_the_app_is_500_in_the_contracts_format(server: Rest) -> None:
     status, _, body = call(server, "GET", "/broken")
     assert status == 500
     assert set(json.loads(body)) == {"Code", "Message"}
@@ -271,7 +268,7 @@ def test_head_is_answered_as_get_without_its_body(server: Rest) -> None:
     assert (status, int(headers["content-length"]) > 0, body) == (200, True, b"")
 
 
-def test_200_connections_stay_open_side_by_side(server: Rest) -> None:
+def test_200_connections_stay_open_at_once(server: Rest) -> None:
     connections = [http.client.HTTPConnection(*address(server), timeout=60) for _ in range(200)]
     together = threading.Barrier(200)
 
@@ -289,7 +286,7 @@ def test_200_connections_stay_open_side_by_side(server: Rest) -> None:
         connection.close()
 
 
-def test_stopping_lets_a_request_end_and_closes_idle_connections() -> None:
+def test_stopping_completes_running_requests_and_closes_idle_connections() -> None:
     server = Rest(small_app(), 0)
     server.start()
     with (

@@ -1,4 +1,4 @@
-"""The local schedule: a handler is called at its rate, with EventBridge's event, whatever it raises."""
+"""The local schedule calls a handler at its rate with EventBridge's event, and continues after errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_rate_is_read_as_seconds(expression: str, seconds: float) -> None:
     assert interval(expression) == seconds
 
 
-def test_what_is_no_rate_is_refused() -> None:
+def test_a_cron_expression_is_refused() -> None:
     with pytest.raises(ValueError, match="only a rate"):
         interval("cron(0 12 * * ? *)")
 
@@ -29,7 +29,7 @@ def test_the_apps_sweep_is_scheduled_every_minute() -> None:
     assert (schedule.name, schedule._seconds) == ("sweep", 60)
 
 
-def test_a_call_that_fails_comes_again_and_none_comes_after_the_stop() -> None:
+def test_calls_continue_after_a_failure_and_end_with_stop() -> None:
     events: list[dict[str, Any]] = []
     second = threading.Event()
 

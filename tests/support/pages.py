@@ -1,4 +1,4 @@
-"""The page in a browser, for the tests: opened, complained about, and asked by its panels."""
+"""Helpers for the tests of pages in a browser."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.support.running import Run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE = 60_000  # ms until a test gives up waiting for what should happen at once
-# Keeps the sockets that the page opens, so that a test can cut them.
+PATIENCE = 60_000  # ms until a test gives up waiting
+# Keeps the sockets that the page opens, so that a test can close them.
 KEEP_SOCKETS = """
 window.sockets = [];
 const Native = WebSocket;
@@ -23,39 +23,39 @@ window.WebSocket = class extends Native {
 
 
 @contextmanager
-def opened(browser: Browser, url: str, *, script: str = "", **options: Any) -> Iterator[Page]:
-    """A page in a context of its own, which knows nothing yet; it must not complain on its console."""
-    complaints: list[str] = []
+def open_page(browser: Browser, url: str, *, script: str = "", **options: Any) -> Iterator[Page]:
+    """Open a page in a new context. Fail if it logs an error on its console."""
+    errors: list[str] = []
     context = browser.new_context(**options)
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
-    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
     if script:
         page.add_init_script(script)
     page.goto(url)
     yield page
     context.close()
-    # That a call was refused or not answered is the browser's own note; the page says it to its reader.
+    # The browser itself logs calls that failed. The page shows those errors to its visitor.
     known = ("Failed to load resource", "WebSocket connection to")
-    complaints = [text for text in complaints if not text.startswith(known)]
-    assert not complaints, complaints
+    errors = [text for text in errors if not text.startswith(known)]
+    assert not errors, errors
 
 
-def live(page: Page) -> Page:
-    """Wait until every panel shows something, and updates are pushed."""
+def wait_until_live(page: Page) -> Page:
+    """Wait until every panel has loaded and updates are pushed."""
     page.wait_for_selector("#state:text-is('Live')")
     return page
 
 
 def choose(page: Page, panel: str, name: str) -> None:
-    """Let a panel show something else."""
+    """Enter a name into the form that chooses what a panel shows."""
     page.fill(f"#{panel} .choose input", name)
     page.press(f"#{panel} .choose input", "Enter")
 
 
 def token(run: Run, sub: str, scope: str = "") -> str:
-    """A token that a run takes: it has the tests' own secret."""
+    """Return a token that a run accepts, signed with the tests' secret."""
     from chalicelib.api import auth
     from chalicelib.settings import Settings
     from tests.support.running import ENVIRONMENT
@@ -63,8 +63,8 @@ def token(run: Run, sub: str, scope: str = "") -> str:
     return auth.mint(Settings(secret=ENVIRONMENT["HUBBUB_SECRET"]), sub, scope=scope)
 
 
-def faults(page: Page) -> list[str]:
-    """What axe finds, in light and in dark, that keeps somebody from using the page."""
+def find_accessibility_violations(page: Page) -> list[str]:
+    """Return the serious and critical violations that axe finds in light and in dark colours."""
     from axe_playwright_python.sync_playwright import Axe
 
     found: list[str] = []
@@ -80,7 +80,7 @@ def faults(page: Page) -> list[str]:
     return found
 
 
-def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than its window."""
+def measure_overflow(page: Page) -> int:
+    """Return by how many pixels the page is wider than its window."""
     width: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     return width

@@ -1,7 +1,8 @@
-"""The product as its user runs it: `python -m local` in a process of its own."""
+"""Runs the product as a user does: `python -m local` in its own process."""
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -23,22 +24,23 @@ import pytest
 
 from local.engines.engine import ROOT, start
 
-PATIENCE = 30.0  # seconds that anything here may take
+PATIENCE = 30.0  # seconds until a test gives up waiting
 PAGE = "https://example.org/a"
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
     if not name.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_", "PYTEST_"))
 }
-ENVIRONMENT["HUBBUB_SECRET"] = "0123456789abcdef0123456789abcdef"  # the tests' own: none is made in the tree
+# Without a secret, a run would create one in the tree.
+ENVIRONMENT["HUBBUB_SECRET"] = "0123456789abcdef0123456789abcdef"
 CHALICE_LOCAL_ENGINE = 8002  # the port in .chalice/config.json
 
 
 def until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait until a condition holds, and return what it answers."""
+    """Wait until a condition returns a true value, and return that value."""
     deadline = time.monotonic() + patience
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"after {patience} s still not: {what}"
+        assert time.monotonic() < deadline, f"not within {patience} s: {what}"
         time.sleep(0.01)
     return found
 
@@ -59,7 +61,7 @@ def view(client: str) -> dict[str, str]:
 
 
 class Run:
-    """One run of the command, in a process group of its own, as a terminal has it in its foreground."""
+    """A run of the command in its own process group, like a foreground process of a terminal."""
 
     def __init__(self, data: Path, *options: str, engine_port: int = 0, root: Path = ROOT) -> None:
         self.port, self.socket_port, engine = free_ports(3)
@@ -71,7 +73,7 @@ class Run:
         self.begin()
 
     def begin(self) -> None:
-        """Start it, for the first time or again."""
+        """Start or restart the command."""
         with self.stderr.open("ab") as stderr:
             self.process = subprocess.Popen(
                 self._command,
@@ -88,7 +90,7 @@ class Run:
 
     @property
     def page(self) -> str:
-        """The page's address."""
+        """The address of the page."""
         return f"http://127.0.0.1:{self.port}/"
 
     def __enter__(self) -> Self:
@@ -114,7 +116,7 @@ class Run:
             except queue.Empty:
                 pytest.fail(f"no {line!r}: {self.lines} {self.stderr.read_text()}")
             if self.lines[-1] == "(the end)":
-                pytest.fail(f"it ended before {line!r}: {self.stderr.read_text()}")
+                pytest.fail(f"the run ended before {line!r}: {self.stderr.read_text()}")
         self.lines.remove(line)
 
     def interrupt(self) -> int:
@@ -125,19 +127,19 @@ class Run:
     def call(
         self, method: str, path: str, body: Any = None, token: str = "", port: int = 0
     ) -> tuple[int, Any]:
-        """Send a request; return the status, and the JSON or the text that is answered."""
+        """Send a request. Return the status and the JSON or text of the response."""
         with closing(http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=60)) as connection:
             headers = {"Content-Type": "application/json"} | (
                 {"Authorization": f"Bearer {token}"} if token else {}
             )
             connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-            is_json = answer.getheader("Content-Type", "").startswith("application/json")
-            return answer.status, json.loads(text) if is_json and text else text
+            response = connection.getresponse()
+            text = response.read().decode()
+            is_json = response.getheader("Content-Type", "").startswith("application/json")
+            return response.status, json.loads(text) if is_json and text else text
 
     def post(self, *views: dict[str, str], port: int = 0) -> None:
-        for first in range(0, len(views), 25):  # without a token a request may have so many
+        for first in range(0, len(views), 25):  # the limit of a request without a token
             some = list(views[first : first + 25])
             answer = self.call("POST", "/views", {"events": some}, port=port)
             assert answer == (202, {"accepted": len(some), "rejected": []}), answer
@@ -152,7 +154,7 @@ class Run:
         assert self.views() == count
 
     def keys(self) -> list[tuple[str, str]]:
-        """List the keys of all items in the table."""
+        """Return the keys of all items in the table."""
         client = start(f"http://127.0.0.1:{self.engine_port}", None).client("dynamodb")
         pages = client.get_paginator("scan").paginate(TableName="hubbub-local", ConsistentRead=True)
         return [(item["pk"]["S"], item["sk"]["S"]) for page in pages for item in page["Items"]]
@@ -162,17 +164,18 @@ class Run:
         return sum(sk.startswith("T#") for _, sk in self.keys())
 
     def wait_for_listener(self, topic: str) -> None:
-        """Wait until somebody's subscription to a topic is in effect."""
+        """Wait until a connection is subscribed to a topic."""
+        partition = f"TOPIC#{hashlib.blake2b(topic.encode(), digest_size=16).hexdigest()}"
         until(
-            lambda: any(pk == f"TOPIC#{topic}" and sk.startswith("CONN#") for pk, sk in self.keys()),
-            f"somebody listens to {topic}",
+            lambda: any(pk == partition and sk.startswith("CONN#") for pk, sk in self.keys()),
+            f"a subscription to {topic}",
         )
 
     def ports(self) -> list[int]:
         return [self.port, self.socket_port, self.engine_port]
 
     def processes(self) -> set[int]:
-        """Find the processes of this run: the command, the app and the engine."""
+        """Return the ids of the processes of this run: the command, the app and the engine."""
         parents = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:

@@ -1,4 +1,4 @@
-"""The admin page in a real browser: no token, a wrong one, the right one; moderating, defining, looking."""
+"""The admin page in a real browser: signing in, moderation, definitions, lag and quarantine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.quarantine import Poison
 from chalicelib.dynamo.items import Item, pack
 from local.engines.engine import start
-from tests.support.pages import faults, opened, overflow, token
+from tests.support.pages import find_accessibility_violations, measure_overflow, open_page, token
 from tests.support.running import Run
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ EVIL = "<img src=x onerror='document.title=1'>"
 
 @contextmanager
 def admin_page(browser: Browser, product: Run, **context: Any) -> Iterator[Page]:
-    """The admin page, with the token of an admin."""
-    with opened(browser, f"{product.page}web/admin.html", **context) as page:
+    """Open the admin page with the token of an admin."""
+    with open_page(browser, f"{product.page}web/admin.html", **context) as page:
         sign_in(page, token(product, "admin-1", "admin"))
-        page.get_by_text("admin-1, until").wait_for()
+        page.get_by_text("Signed in as admin-1").wait_for()
         yield page
 
 
 def sign_in(page: Page, text: str) -> None:
     page.get_by_role("textbox", name="Token").fill(text)
-    page.get_by_role("button", name="Use it").click()
+    page.get_by_role("button", name="Sign in").click()
 
 
 def comment(product: Run, item: str, author: str, text: str) -> None:
@@ -43,7 +43,7 @@ def comment(product: Run, item: str, author: str, text: str) -> None:
 
 
 def put(product: Run, *items: Item) -> None:
-    """Write items that no call writes."""
+    """Write items to the table that no API call can write."""
     client = start(f"http://127.0.0.1:{product.engine_port}", None).client("dynamodb")
     for item in items:
         client.put_item(TableName="hubbub-local", Item=pack(item))
@@ -65,40 +65,42 @@ def test_a_token_is_kept_in_its_tab_and_nowhere_else(browser: Browser, product: 
         assert page.locator("#token").input_value() == ""
         assert right.split(".")[0] not in page.url
         page.reload()
-        page.get_by_text("admin-1, until").wait_for()
+        page.get_by_text("Signed in as admin-1").wait_for()
         other = page.context.new_page()
         other.goto(page.url)
-        other.get_by_role("button", name="Use it").wait_for()
-        page.get_by_role("button", name="Forget").click()
-        page.get_by_role("button", name="Use it").wait_for()
+        other.get_by_role("button", name="Sign in").wait_for()
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_role("button", name="Sign in").wait_for()
         assert page.evaluate("sessionStorage.length") == 0
 
 
 @pytest.mark.parametrize(
     ("sub", "said"),
     [
-        ("", "This token is not taken any more: sign in again."),
-        ("me", "This token is valid, but has not the scope admin."),
+        ("", "This token is invalid or has expired. Please sign in again."),
+        ("me", "This token does not have the scope admin."),
     ],
 )
-def test_a_token_that_is_no_good_is_given_back(browser: Browser, product: Run, sub: str, said: str) -> None:
-    with opened(browser, f"{product.page}web/admin.html") as page:
+def test_a_refused_token_is_forgotten_with_a_reason(
+    browser: Browser, product: Run, sub: str, said: str
+) -> None:
+    with open_page(browser, f"{product.page}web/admin.html") as page:
         sign_in(page, token(product, sub) if sub else "nonsense")
         page.locator("#notice").get_by_text(said).wait_for()
         assert page.evaluate("sessionStorage.length") == 0
         assert not page.locator("#signed-in").is_visible()
         sign_in(page, f"Bearer {token(product, 'admin-1', 'admin')}")
-        page.get_by_text("admin-1, until").wait_for()
+        page.get_by_text("Signed in as admin-1").wait_for()
         assert not page.locator("#notice").is_visible()
 
 
-def test_no_address_makes_it_send_the_token_elsewhere(browser: Browser, product: Run) -> None:
+def test_no_link_makes_the_page_send_the_token_to_another_address(browser: Browser, product: Run) -> None:
     asked: list[str] = []
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{product.page}web/admin.html?api=http://evil.example/#http://evil.example/")
         sign_in(page, token(product, "admin-1", "admin"))
-        card(page, "Stream").get_by_text("from a write until the sums have it").wait_for()
+        card(page, "Stream").get_by_text("from a write until it is aggregated").wait_for()
     assert len(asked) > 10
     assert [url for url in asked if not url.startswith(product.page)] == []
 
@@ -125,7 +127,7 @@ def test_a_comment_is_hidden_found_again_and_deleted(browser: Browser, product: 
         comments.get_by_role("button", name="Delete").click()
         comments.get_by_role("button", name="Really delete?").click()
         comments.wait_for(state="detached")
-        page.get_by_label("In sight").check(force=True)
+        page.get_by_label("Visible").check(force=True)
         comments.nth(1).wait_for()
         assert [EVIL in text for text in comments.all_inner_texts()] == [True, True]
         assert page.locator("#comments article img").count() == 0
@@ -146,8 +148,8 @@ def test_reports_are_read_newest_first_a_page_at_a_time(browser: Browser, produc
         reports.nth(19).wait_for()
         assert "reason 20" in reports.first.inner_text()
         assert f"a90b: {EVIL}" in reports.first.inner_text()
-        assert "not proved" not in reports.first.inner_text()
-        assert "not proved" in reports.nth(1).inner_text()
+        assert "not verified" not in reports.first.inner_text()
+        assert "not verified" in reports.nth(1).inner_text()
         card(page, "Reports of chat partners").get_by_role("button", name="More").click()
         reports.nth(20).wait_for()
         assert "reason 0" in reports.last.inner_text()
@@ -156,26 +158,26 @@ def test_reports_are_read_newest_first_a_page_at_a_time(browser: Browser, produc
 # -- the stream ----------------------------------------------------------------------------------------
 
 
-def test_it_shows_the_lag_and_what_is_in_quarantine(browser: Browser, product: Run) -> None:
+def test_it_shows_the_lag_and_the_quarantine(browser: Browser, product: Run) -> None:
     image = {"pk": {"S": "PRODUCT#a"}, "sk": {"S": "COMMENT#1"}, "text": {"S": EVIL}}
     poison = Poison(image, 1, "KeyError: 'rating'")
     with admin_page(browser, product) as page:
         stream = card(page, "Stream")
-        stream.get_by_text("Nothing is in quarantine.").wait_for()
-        stream.get_by_text("from a write until the sums have it").wait_for()
+        stream.get_by_text("The quarantine is empty.").wait_for()
+        stream.get_by_text("from a write until it is aggregated").wait_for()
         assert stream.locator("#behind").inner_text().endswith((" ms", " s"))
         now = int(datetime.now(UTC).timestamp())
         put(product, quarantine.build_item(os.urandom(12), now, poison, now))
-        stream.get_by_role("button", name="Again").click()
+        stream.get_by_role("button", name="Refresh").click()
         entry = stream.get_by_role("article")
         entry.get_by_text("KeyError: 'rating'").wait_for()
-        assert "PRODUCT#a COMMENT#1 · became this" in entry.inner_text()
+        assert "PRODUCT#a COMMENT#1 · new image" in entry.inner_text()
         assert EVIL in entry.inner_text()
 
 
-def test_a_stream_that_stands_still_is_said_to_be_behind(browser: Browser, product: Run) -> None:
+def test_a_stalled_stream_is_highlighted(browser: Browser, product: Run) -> None:
     late = {"sent": "2026-11-21T10:00:00Z", "seconds": 754.2, "counted": False}
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.route("**/lag", lambda route: route.fulfill(json=late))
         page.goto(f"{product.page}web/admin.html")
         sign_in(page, token(product, "admin-1", "admin"))
@@ -183,44 +185,46 @@ def test_a_stream_that_stands_still_is_said_to_be_behind(browser: Browser, produ
         assert "late" in str(page.locator("#lag").get_attribute("class"))
 
 
-def test_what_does_not_answer_is_said_where_it_is_missing(browser: Browser, product: Run) -> None:
-    with opened(browser, "about:blank") as page:
+def test_a_failed_list_shows_the_error_in_its_place(browser: Browser, product: Run) -> None:
+    with open_page(browser, "about:blank") as page:
         page.route("**/quarantine", lambda route: route.abort())
         page.goto(f"{product.page}web/admin.html")
         sign_in(page, token(product, "admin-1", "admin"))
-        card(page, "Stream").get_by_text("Hubbub does not answer: try again.").wait_for()
+        card(page, "Stream").get_by_text("Hubbub is not responding. Please retry.").wait_for()
         page.unroute("**/quarantine")
-        card(page, "Stream").get_by_role("button", name="Try again").click()
+        card(page, "Stream").get_by_role("button", name="Retry").click()
         card(page, "Stream").get_by_role("article").or_(
-            page.get_by_text("Nothing is in quarantine.")
+            page.get_by_text("The quarantine is empty.")
         ).wait_for()
 
 
 # -- defining ------------------------------------------------------------------------------------------
 
 
-def test_a_board_is_defined_and_what_is_wrong_is_said_at_its_field(browser: Browser, product: Run) -> None:
+def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
+    browser: Browser, product: Run
+) -> None:
     with admin_page(browser, product) as page:
         form = card(page, "Leaderboard")
-        form.get_by_role("button", name="Define").click()
-        form.get_by_text("leaderboard: it must have a name").wait_for()
+        form.get_by_role("button", name="Save").click()
+        form.get_by_text("leaderboard: a name is required").wait_for()
         form.get_by_label("Name").fill("sprint")
         form.get_by_label("Title").fill(EVIL)
         form.get_by_label("Decimals").fill("12")
-        form.get_by_role("button", name="Define").click()
+        form.get_by_role("button", name="Save").click()
         form.get_by_role("alert").filter(has_text="decimals").wait_for()
         assert form.get_by_label("Decimals").get_attribute("aria-invalid") == "true"
         form.get_by_label("Decimals").fill("2")
-        form.get_by_label("Best is").select_option("the least")
-        form.get_by_label("A value").select_option("replaces a worse score")
+        form.get_by_label("Best score").select_option("the lowest")
+        form.get_by_label("A new value").select_option("replaces a worse score")
         form.get_by_label("Resets").fill("2030-01-01T00:00")
-        form.get_by_role("button", name="Define").click()
-        form.get_by_text(f"Defined: {EVIL}.").wait_for()
+        form.get_by_role("button", name="Save").click()
+        form.get_by_text(f"Saved: {EVIL}.").wait_for()
         form.get_by_label("Decimals").fill("3")
-        form.get_by_role("button", name="Define").click()
+        form.get_by_role("button", name="Save").click()
         form.get_by_role("alert").filter(has_text="decimals").wait_for()
         form.get_by_role("button", name="Load").click()
-        form.get_by_text(f"This is {EVIL} as it is.").wait_for()
+        form.get_by_text(f"Loaded: {EVIL}.").wait_for()
         assert form.get_by_label("Decimals").input_value() == "2"
         assert form.get_by_label("Resets").input_value() == "2030-01-01T00:00"
     board = product.call("GET", "/leaderboards/sprint")[1]
@@ -239,15 +243,15 @@ def test_a_challenge_is_defined_and_played(browser: Browser, product: Run) -> No
         form = card(page, "Challenge")
         form.get_by_label("Name").fill("hunt")
         form.get_by_label("Title").fill("Treasure hunt")
-        form.get_by_role("button", name="Define").click()
+        form.get_by_role("button", name="Save").click()
         form.get_by_role("alert").filter(has_text="paths").wait_for()
         form.get_by_label("Valid paths").fill("oak/bridge\n\n  oak/well  \n")
         form.get_by_label("Paths a player may find").fill("2")
-        form.get_by_label("Rank its players").check()
-        form.get_by_role("button", name="Define").click()
-        form.get_by_text("Defined: Treasure hunt.").wait_for()
+        form.get_by_label("Rank the players").check()
+        form.get_by_role("button", name="Save").click()
+        form.get_by_text("Saved: Treasure hunt.").wait_for()
         form.get_by_role("button", name="Load").click()
-        form.get_by_text("This is Treasure hunt as it is.").wait_for()
+        form.get_by_text("Loaded: Treasure hunt.").wait_for()
     challenge = product.call("GET", "/challenges/hunt")[1]
     assert (challenge["limit"], challenge["ranked"]) == (2, True)
     found = product.call("POST", "/challenges/hunt/paths", {"path": "oak/well"}, token(product, "me"))
@@ -259,23 +263,23 @@ def test_a_challenge_is_defined_and_played(browser: Browser, product: Run) -> No
 
 def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> None:
     comment(product, "shoe", "me", "w" * 400)
-    with opened(browser, f"{product.page}web/admin.html", viewport={"width": 360, "height": 740}) as page:
-        assert faults(page) == []
-        assert overflow(page) <= 0
+    with open_page(browser, f"{product.page}web/admin.html", viewport={"width": 360, "height": 740}) as page:
+        assert find_accessibility_violations(page) == []
+        assert measure_overflow(page) <= 0
         sign_in(page, token(product, "admin-1", "admin"))
         page.get_by_label("Product").fill("shoe")
         page.get_by_role("button", name="Show", exact=True).click()
         page.get_by_role("button", name="Hide").click()
-        card(page, "Leaderboard").get_by_role("button", name="Define").click()
+        card(page, "Leaderboard").get_by_role("button", name="Save").click()
         card(page, "Leaderboard").get_by_role("alert").wait_for()
         page.get_by_role("button", name="Show again").wait_for()
-        assert faults(page) == []
-        assert overflow(page) <= 0
+        assert find_accessibility_violations(page) == []
+        assert measure_overflow(page) <= 0
 
 
-def test_it_asks_for_few_bytes(browser: Browser, product: Run) -> None:
+def test_it_loads_few_bytes(browser: Browser, product: Run) -> None:
     sizes: dict[str, int] = {}
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.on("response", lambda answer: sizes.update({answer.url: len(answer.body())}))
         page.goto(f"{product.page}web/admin.html", wait_until="networkidle")
     assert len(sizes) <= 15

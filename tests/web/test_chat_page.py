@@ -1,4 +1,4 @@
-"""The chat in a real browser: two tabs talk, part, report, and come back by themselves."""
+"""The chat in a real browser: two tabs chat, report, and reconnect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.pages import KEEP_SOCKETS, opened
+from tests.support.pages import KEEP_SOCKETS, open_page
 from tests.support.running import Run
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ def join(page: Page, lobby: str) -> None:
 
 @pytest.fixture
 def two(browser: Browser, product: Run, request: pytest.FixtureRequest) -> Iterator[list[Page]]:
-    """Two pages in a lobby of their own, matched; they must not complain on their console."""
+    """Two matched pages in their own lobby."""
     with ExitStack() as stack:
-        pages = [stack.enter_context(opened(browser, product.page, script=KEEP_SOCKETS)) for _ in range(2)]
+        pages = [stack.enter_context(open_page(browser, product.page, script=KEEP_SOCKETS)) for _ in range(2)]
         for page in pages:
             join(page, request.node.name[:60])
         for page in pages:
@@ -44,10 +44,10 @@ def offered(page: Page) -> list[str]:
     return page.locator("#chat .body button:enabled").all_inner_texts()
 
 
-def test_two_tabs_talk_and_what_is_said_is_text(two: list[Page]) -> None:
+def test_two_tabs_chat_and_messages_are_shown_as_text(two: list[Page]) -> None:
     one, other = two
     one.type("#chat [name=text]", "h")
-    other.wait_for_selector("#chat .typing:text-is('They are typing …')")
+    other.wait_for_selector("#chat .typing:text-is('Your partner is typing …')")
     say(one, "<b>hello</b>")
     other.wait_for_selector("#chat .they:has-text('<b>hello</b>')")
     say(other, "hi")
@@ -56,7 +56,7 @@ def test_two_tabs_talk_and_what_is_said_is_text(two: list[Page]) -> None:
     assert "SEND message" in one.inner_text("#chat .calls").replace("\n", " ")
 
 
-def test_a_tab_that_is_cut_finds_its_partner_again(two: list[Page]) -> None:
+def test_a_tab_that_lost_its_connection_resumes_with_its_partner(two: list[Page]) -> None:
     one, other = two
     say(one, "before")
     other.wait_for_selector("#chat .they:has-text('before')")
@@ -78,9 +78,9 @@ def test_a_long_word_stays_inside_the_page(two: list[Page]) -> None:
 
 
 @pytest.mark.long
-def test_the_panel_offers_what_can_be_done_now(two: list[Page]) -> None:
+def test_only_the_buttons_that_apply_are_enabled(two: list[Page]) -> None:
     one, other = two
-    assert offered(one) == ["Join again", "Say", "Next", "Leave", "Report"]
+    assert offered(one) == ["Join again", "Send", "Next", "Leave", "Report"]
     one.click("#chat >> text=Leave")
     other.wait_for_selector("#chat [data-state=waiting]")
     assert offered(one) == ["Join again", "Next"]
@@ -92,7 +92,7 @@ def test_the_panel_offers_what_can_be_done_now(two: list[Page]) -> None:
     assert offered(other) == ["Join"]
 
 
-def test_next_parts_and_a_report_reaches_the_admin(two: list[Page], product: Run) -> None:
+def test_a_report_ends_the_chat_and_reaches_the_admin(two: list[Page], product: Run) -> None:
     from tests.support.pages import token
 
     one, other = two
@@ -101,7 +101,7 @@ def test_next_parts_and_a_report_reaches_the_admin(two: list[Page], product: Run
     one.wait_for_selector("#chat .they:has-text('buy this')")
     one.click("#chat >> text=Report")
     one.select_option("#chat [name=reason]", "Advertising")
-    one.click("text=Report and part")
+    one.click("text=Send report")
     for page in two:
         page.wait_for_selector("#chat [data-state=waiting]")
     _, answer = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))
@@ -112,12 +112,12 @@ def test_next_parts_and_a_report_reaches_the_admin(two: list[Page], product: Run
     ]
 
 
-def test_after_the_gateway_restarts_the_pages_are_live_and_talk_again(
+def test_pages_reconnect_and_chat_again_after_a_restart_of_the_gateway(
     browser: Browser, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
         run = stack.enter_context(Run(tmp_path / "run", "--no-reload"))
-        pages = [stack.enter_context(opened(browser, run.page)) for _ in range(2)]
+        pages = [stack.enter_context(open_page(browser, run.page)) for _ in range(2)]
         for page in pages:
             join(page, "restart")
         for page in pages:

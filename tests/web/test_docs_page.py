@@ -1,4 +1,4 @@
-"""The page of the calls in a real browser: it lists them, one can try them, nothing comes from elsewhere."""
+"""The API reference in a real browser: it lists every call, can send calls, and loads only own files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BELOW = "http://hubbub.example/api/"  # where a stage of API Gateway has it: bel
 
 @pytest.fixture(params=["at the root", "below a path"])
 def page(browser: Browser, product: Run, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """The page, opened; it must not complain, and must ask for nothing but what lies beside it."""
+    """The opened page. It must not log errors, and must load only files of its own folder."""
     base = product.page if request.param == "at the root" else BELOW
     asked: list[str] = []
     complaints: list[str] = []
@@ -67,7 +67,7 @@ def test_a_call_can_be_tried(page: Page) -> None:
     assert re.search(r'"stage":\s*"local"', answer)
 
 
-def test_a_call_for_admins_takes_a_token(page: Page) -> None:
+def test_a_call_for_admins_accepts_a_token(page: Page) -> None:
     page.click("#operations-views-get_views_events .authorization__btn")
     page.wait_for_selector(".auth-container >> text=bearer")
     assert "python -m ops token" in page.inner_text(".auth-container")

@@ -1,4 +1,4 @@
-"""The drop-ins in a real browser: the very example files, on a foreign site under CORS and its own CSP."""
+"""The drop-ins in a real browser: the example files on another site, with CORS and a strict CSP."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ import pytest
 
 from chalicelib.api.static import WEB
 from tests.support import running
-from tests.support.elsewhere import Elsewhere
-from tests.support.pages import KEEP_SOCKETS, faults, opened, overflow, token
+from tests.support.other_site import OtherSite
+from tests.support.pages import (
+    KEEP_SOCKETS,
+    find_accessibility_violations,
+    measure_overflow,
+    open_page,
+    token,
+)
 from tests.support.running import Run, until
 
 if TYPE_CHECKING:
@@ -23,15 +29,15 @@ EVIL = '<img src=x onerror="document.title=1"><script>document.title=1</script>'
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Elsewhere]:
-    """The foreign site, which drops the pieces in."""
-    with Elsewhere() as site:
+def shop() -> Iterator[OtherSite]:
+    """Another site that uses the drop-ins."""
+    with OtherSite() as site:
         yield site
 
 
 @pytest.fixture(scope="module")
-def product(browser: Browser, shop: Elsewhere, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """The running product, whose answers the shop's pages alone may read, and the shop's strict policy."""
+def product(browser: Browser, shop: OtherSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The product, whose CORS allows only the shop's origin. The shop has a strict policy."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setitem(running.ENVIRONMENT, "HUBBUB_ORIGINS", f"{shop.origin},https://other.example")
         with Run(tmp_path_factory.mktemp("data") / "run", "--no-reload") as run:
@@ -41,7 +47,7 @@ def product(browser: Browser, shop: Elsewhere, tmp_path_factory: pytest.TempPath
 
 
 def example(product: Run, name: str, edit: Callable[[str], str] = str) -> str:
-    """An example as it is copied onto another site: with the addresses written out."""
+    """Return an example as another site uses it, with absolute addresses."""
     text = (WEB / "examples" / name).read_text()
     lines = text.splitlines()
     assert len(lines) == 5
@@ -71,7 +77,7 @@ GROUND = "getComputedStyle(document.body.firstElementChild).backgroundColor"
 
 
 class Visit:
-    """A page of the shop with the beacon, whose time passes when a test says so."""
+    """A page of the shop with the beacon. The test controls its clock."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page, self.url = page, url
@@ -85,7 +91,7 @@ class Visit:
         page.wait_for_load_state()
 
     def posts(self) -> list[Any]:
-        """What it has sent by now: an evaluation comes back after the requests before it were seen."""
+        """The requests sent so far. An evaluation returns after the requests before it were recorded."""
         self.page.evaluate("1")
         return [json.loads(post.post_data or "") for post in self._posts]
 
@@ -99,10 +105,10 @@ class Visit:
         )
 
 
-def test_a_view_counts_once_after_three_seconds_in_sight(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_a_view_counts_once_after_three_visible_seconds(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         beacon = Visit(page, shop.publish("/once", example(product, "beacon.html")))
         before = page.evaluate("Date.now()")
         page.clock.run_for(2_900)
@@ -118,8 +124,8 @@ def test_a_view_counts_once_after_three_seconds_in_sight(
         assert page.evaluate("localStorage.length + sessionStorage.length") == 0
 
 
-def test_a_reload_is_a_new_view(browser: Browser, product: Run, shop: Elsewhere) -> None:
-    with opened(browser, "about:blank") as page:
+def test_a_reload_is_a_new_view(browser: Browser, product: Run, shop: OtherSite) -> None:
+    with open_page(browser, "about:blank") as page:
         beacon = Visit(page, shop.publish("/reload", example(product, "beacon.html")))
         page.clock.run_for(3_100)
         page.reload()
@@ -129,10 +135,10 @@ def test_a_reload_is_a_new_view(browser: Browser, product: Run, shop: Elsewhere)
         until(lambda: views(product, beacon.url) == (2, 2), "both views count")
 
 
-def test_a_tab_that_is_hidden_does_not_count_until_it_is_seen_for_long_enough(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_a_hidden_tab_counts_only_after_enough_visible_time(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         beacon = Visit(page, shop.publish("/hidden", example(product, "beacon.html")))
         page.clock.run_for(2_000)
         beacon.see("hidden")
@@ -146,10 +152,10 @@ def test_a_tab_that_is_hidden_does_not_count_until_it_is_seen_for_long_enough(
 
 
 @pytest.mark.parametrize("wish", ["doNotTrack: '1'", "globalPrivacyControl: true"])
-def test_who_does_not_want_to_be_tracked_is_not(
-    browser: Browser, product: Run, shop: Elsewhere, wish: str
+def test_visitors_who_opted_out_of_tracking_are_not_counted(
+    browser: Browser, product: Run, shop: OtherSite, wish: str
 ) -> None:
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         name, value = wish.split(": ")
         page.add_init_script(f"Object.defineProperty(navigator, '{name}', {{ value: {value} }})")
         beacon = Visit(page, shop.publish("/private", example(product, "beacon.html")))
@@ -157,10 +163,10 @@ def test_who_does_not_want_to_be_tracked_is_not(
         assert beacon.posts() == []
 
 
-def test_a_page_that_comes_back_and_a_route_of_an_application_are_new_views(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_a_restored_page_and_a_new_route_are_new_views(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         beacon = Visit(page, shop.publish("/again", example(product, "beacon.html")))
         page.clock.run_for(3_100)
         page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
@@ -171,34 +177,34 @@ def test_a_page_that_comes_back_and_a_route_of_an_application_are_new_views(
         assert len({event["clientId"] for event in beacon.posts()}) == 3
 
 
-def test_its_attributes_say_how_long_which_page_and_who(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_its_attributes_set_the_duration_the_page_and_the_client(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
     said = 'data-seconds="1" data-url="https://shop.example/p" data-client="c-7" data-api="API"'
 
     def edit(html: str) -> str:
         return html.replace(" async", f" async {said.replace('API', product.page)}")
 
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         beacon = Visit(page, shop.publish("/said", example(product, "beacon.html", edit)))
         page.clock.run_for(1_100)
         [event] = beacon.posts()
         assert (event["url"], event["clientId"]) == ("https://shop.example/p", "c-7")
 
 
-def test_the_canonical_address_is_the_pages(browser: Browser, product: Run, shop: Elsewhere) -> None:
+def test_the_canonical_address_is_counted(browser: Browser, product: Run, shop: OtherSite) -> None:
     link = '<link rel="canonical" href="/p">'
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         html = example(product, "beacon.html", lambda html: html.replace("<title>", f"{link}<title>"))
         beacon = Visit(page, shop.publish("/p?utm_source=mail", html))
         page.clock.run_for(3_100)
         assert beacon.posts()[0]["url"] == f"{shop.origin}/p"
 
 
-def test_where_there_is_no_send_beacon_it_fetches_and_tries_again_and_it_counts_once(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_without_send_beacon_it_retries_with_fetch_and_counts_once(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.add_init_script(LOSE)
         beacon = Visit(page, shop.publish("/fetched", example(product, "beacon.html")))
         page.clock.run_for(3_100)
@@ -218,12 +224,12 @@ TRACKED = "utm_source=mail&UTM_Medium=x&gclid=1&gbraid=2&fbclid=3&msclkid=4&mc_e
 
 @pytest.mark.parametrize("canonical", ["", f"/token?{SECRET}"], ids=["location", "canonical"])
 def test_a_query_is_neither_sent_nor_published(
-    browser: Browser, product: Run, shop: Elsewhere, canonical: str
+    browser: Browser, product: Run, shop: OtherSite, canonical: str
 ) -> None:
     link = f'<link rel="canonical" href="{canonical}">' if canonical else ""
     html = example(product, "beacon.html", lambda html: html.replace("<title>", f"{link}<title>"))
     shop.publish(f"/token?{SECRET}", html)
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         beacon = Visit(page, f"{shop.origin}/token?{SECRET}#{SECRET}")
         page.clock.run_for(3_100)
         [event] = beacon.posts()
@@ -246,13 +252,13 @@ def test_a_query_is_neither_sent_nor_published(
         (f'data-url="ORIGIN/query?page=2&{TRACKED}#part"', "?id=5", "?page=2"),
     ],
 )
-def test_a_query_is_kept_where_the_site_says_so_and_without_what_tracks(
-    browser: Browser, product: Run, shop: Elsewhere, attributes: str, query: str, sent: str
+def test_a_query_is_kept_on_request_without_tracking_parameters(
+    browser: Browser, product: Run, shop: OtherSite, attributes: str, query: str, sent: str
 ) -> None:
     said = attributes.replace("ORIGIN", shop.origin).replace("&", "&amp;")
     html = example(product, "beacon.html", lambda html: html.replace(" async", f" async {said}"))
     shop.publish(f"/query{query}", html)
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         beacon = Visit(page, f"{shop.origin}/query{query}")
         page.clock.run_for(3_100)
         [event] = beacon.posts()
@@ -268,12 +274,12 @@ def test_the_beacon_is_one_small_file(product: Run) -> None:
 # -- the badge -----------------------------------------------------------------------------------------
 
 
-def test_the_badge_is_an_image_on_any_page(browser: Browser, product: Run, shop: Elsewhere) -> None:
+def test_the_badge_is_an_image_on_any_page(browser: Browser, product: Run, shop: OtherSite) -> None:
     product.post(running.view("badge"))
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.goto(shop.publish("/page", example(product, "badge.html")))
         assert page.evaluate("document.images[0].decode().then(() => document.images[0].naturalWidth > 40)")
-        assert faults(page) == []
+        assert find_accessibility_violations(page) == []
 
 
 # -- comments ------------------------------------------------------------------------------------------
@@ -289,7 +295,7 @@ def comment(
 
 
 def comments(product: Run, item: str, author: str = "", **said: str) -> Any:
-    """The example with another product, and maybe a token, as a site's own server would write it."""
+    """Return the example with another product and an optional token, as a site's server would write it."""
     said |= {"token": token(product, author)} if author else {}
     attributes = "".join(f' {name}="{value}"' for name, value in said.items())
     return example(
@@ -313,10 +319,10 @@ def rate(page: Page, rating: int, text: str, button: str) -> None:
 
 
 def test_a_comment_is_written_edited_and_deleted_on_a_foreign_page(
-    browser: Browser, product: Run, shop: Elsewhere
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
     comment(product, "other", "coat", 1, EVIL)
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.goto(shop.publish("/page", comments(product, "coat", "me")))
         page.get_by_text(EVIL).wait_for()
         rate(page, 4, f"Fits {EVIL}", "Comment")
@@ -339,12 +345,12 @@ def test_a_comment_is_written_edited_and_deleted_on_a_foreign_page(
         assert page.evaluate(style) == "12px"  # styled, though the page allows no styles
 
 
-def test_pages_go_on_by_themselves_and_filters_narrow_them(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_more_comments_load_on_scrolling_and_filters_apply(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
     for i in range(24):
         comment(product, f"author-{i}", "hat", i % 5 + 1, f"text {i}", "de" if i % 2 else "en")
-    with opened(browser, "about:blank", viewport={"width": 600, "height": 600}) as page:
+    with open_page(browser, "about:blank", viewport={"width": 600, "height": 600}) as page:
         page.goto(shop.publish("/page", comments(product, "hat", limit="5")))
         shown = page.locator("[part~=comment]")
         page.get_by_text("text 23").wait_for()
@@ -365,23 +371,23 @@ def test_pages_go_on_by_themselves_and_filters_narrow_them(
         page.get_by_role("button", name="5 stars").locator("span:text-is('2')").wait_for()
 
 
-def test_who_has_commented_already_is_shown_that_comment(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_a_visitor_who_has_already_commented_sees_that_comment(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
     comment(product, "me", "sock", 2, "mine, long ago")
     for i in range(3):
         comment(product, f"author-{i}", "sock")
-    with opened(browser, "about:blank", viewport={"width": 600, "height": 330}) as page:
+    with open_page(browser, "about:blank", viewport={"width": 600, "height": 330}) as page:
         page.goto(shop.publish("/page", comments(product, "sock", "me", limit="1")))
         rate(page, 5, "again", "Comment")
         page.locator("[part~=mine]").get_by_text("mine, long ago").wait_for()
         assert page.locator("form").count() == 0
 
 
-def test_a_widget_says_when_it_is_empty_refused_or_without_an_answer(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_a_widget_shows_that_it_is_empty_refused_or_offline(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
-    with opened(browser, shop.publish("/page", comments(product, "empty"))) as page:
+    with open_page(browser, shop.publish("/page", comments(product, "empty"))) as page:
         page.get_by_text("No comments yet.").wait_for()
         page.get_by_text("Sign in to comment.").wait_for()
         page.evaluate("document.querySelector('hubbub-comments').setAttribute('product', 'a b')")
@@ -393,19 +399,19 @@ def test_a_widget_says_when_it_is_empty_refused_or_without_an_answer(
         page.get_by_text("No comments yet.").wait_for()
 
 
-def test_a_site_that_is_not_listed_gets_no_widget(browser: Browser, product: Run, shop: Elsewhere) -> None:
+def test_a_site_that_is_not_listed_gets_no_widget(browser: Browser, product: Run, shop: OtherSite) -> None:
     shop.publish("/page", comments(product, "empty"))
     with browser.new_context() as context:
         page = context.new_page()
         with page.expect_event("console", lambda said: "CORS policy" in said.text):
-            page.goto(f"{shop.stranger}/page")
+            page.goto(f"{shop.other_origin}/page")
         assert page.evaluate("customElements.get('hubbub-comments') === undefined")
 
 
-def test_a_token_may_come_from_a_function_and_an_old_one_is_told_to_the_page(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_a_token_can_come_from_a_function_and_the_page_is_notified_when_it_expires(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.goto(shop.publish("/page", comments(product, "glove")))
         page.get_by_text("Sign in to comment.").wait_for()
         page.evaluate(
@@ -428,12 +434,12 @@ def test_a_token_may_come_from_a_function_and_an_old_one_is_told_to_the_page(
         page.locator("[part~=mine] [lang=de]:has-text('Geht so.')").wait_for()
 
 
-def test_another_ones_comment_is_announced_over_the_socket(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_a_new_comment_of_another_visitor_is_announced_over_the_socket(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
     comment(product, "first", "scarf")
     html = comments(product, "scarf", socket=f"ws://127.0.0.1:{product.socket_port}")
-    with opened(browser, shop.publish("/page", html)) as page:
+    with open_page(browser, shop.publish("/page", html)) as page:
         page.get_by_text("5.0 of 5, 1 comment").wait_for()
         product.wait_for_listener("product:scarf")
         comment(product, "second", "scarf", text="just now")
@@ -474,13 +480,13 @@ def ranks(page: Page) -> list[str]:
     return [" ".join(row.inner_text().split()) for row in page.locator("tbody tr").all()]
 
 
-def test_it_shows_the_best_and_ones_own_neighbours_and_follows_the_socket(
-    browser: Browser, product: Run, shop: Elsewhere
+def test_it_shows_the_top_and_the_players_neighbours_and_updates_over_the_socket(
+    browser: Browser, product: Run, shop: OtherSite
 ) -> None:
     board(product, "race", 20, EVIL)
     socket = f"ws://127.0.0.1:{product.socket_port}"
     html = leaderboard(product, "race", player="R12", socket=socket)
-    with opened(browser, shop.publish("/page", html), script=KEEP_SOCKETS) as page:
+    with open_page(browser, shop.publish("/page", html), script=KEEP_SOCKETS) as page:
         page.get_by_text("You are 12th of 20, 1.00 minutes to the next place.").wait_for()
         assert ranks(page) == [
             *[f"{i} R{i} {119 + i}.00" for i in range(1, 6)],
@@ -505,9 +511,9 @@ def test_it_shows_the_best_and_ones_own_neighbours_and_follows_the_socket(
         page.locator("tr:has-text('R20'):has-text('99.00')").wait_for()
 
 
-def test_without_a_socket_it_asks_again_and_again(browser: Browser, product: Run, shop: Elsewhere) -> None:
+def test_without_a_socket_it_polls(browser: Browser, product: Run, shop: OtherSite) -> None:
     board(product, "polled", 2)
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.clock.install()
         page.goto(shop.publish("/page", leaderboard(product, "polled")))
         page.get_by_text("2 players").wait_for()
@@ -518,11 +524,11 @@ def test_without_a_socket_it_asks_again_and_again(browser: Browser, product: Run
         assert ranks(page)[0] == "1 <b>R3</b> 99.00"
 
 
-def test_a_board_may_be_empty_or_not_there(browser: Browser, product: Run, shop: Elsewhere) -> None:
+def test_a_leaderboard_can_be_empty_or_missing(browser: Browser, product: Run, shop: OtherSite) -> None:
     board(product, "new", 0)
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.goto(shop.publish("/page", leaderboard(product, "new", player="me")))
-        page.get_by_text("Nobody has a score yet.").wait_for()
+        page.get_by_text("No scores yet.").wait_for()
         page.get_by_text("You have no score yet.").wait_for()
         page.evaluate("document.querySelector('hubbub-leaderboard').setAttribute('board', 'none')")
         page.locator("hubbub-leaderboard[data-state=error] [part=state]:has-text('none')").wait_for()
@@ -531,7 +537,7 @@ def test_a_board_may_be_empty_or_not_there(browser: Browser, product: Run, shop:
 # -- all of them ---------------------------------------------------------------------------------------
 
 
-def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: Run, shop: Elsewhere) -> None:
+def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: Run, shop: OtherSite) -> None:
     comment(product, "me", "shoe", 4, "w" * 300)
     comment(product, "other", "shoe", 1, "Too small.")
     board(product, "phone", 8)
@@ -541,24 +547,24 @@ def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: R
         (comments(product, "shoe", "newcomer"), "Too small."),
         (leaderboard(product, "phone", player="R7"), "R8"),
     ):
-        with opened(browser, "about:blank", viewport={"width": 360, "height": 740}) as page:
+        with open_page(browser, "about:blank", viewport={"width": 360, "height": 740}) as page:
             page.goto(shop.publish("/phone", html.replace("<title>", both)))
             page.get_by_text(ready).wait_for()
-            assert faults(page) == []
+            assert find_accessibility_violations(page) == []
             assert page.evaluate(GROUND) == "rgb(23, 29, 26)"  # dark, as axe saw it last
             page.emulate_media(color_scheme="light")
             assert page.evaluate(GROUND) == "rgb(255, 255, 255)"
-            assert overflow(page) <= 0
+            assert measure_overflow(page) <= 0
 
 
 @pytest.mark.parametrize(
     ("name", "files", "bytes_"), [("beacon", 1, 2_700), ("comments", 4, 27_000), ("leaderboard", 3, 18_000)]
 )
-def test_an_example_asks_for_few_bytes(
-    browser: Browser, product: Run, shop: Elsewhere, name: str, files: int, bytes_: int
+def test_an_example_loads_few_bytes(
+    browser: Browser, product: Run, shop: OtherSite, name: str, files: int, bytes_: int
 ) -> None:
     sizes: dict[str, int] = {}
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.on(
             "response",
             lambda answer: (

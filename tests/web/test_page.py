@@ -1,4 +1,4 @@
-"""The page's panels in a real browser, on the whole product: what each is for, live, and told as it is."""
+"""The panels of the page in a real browser, with the whole product."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.pages import KEEP_SOCKETS, choose, live, opened, token
+from local.engines.engine import ROOT
+from tests.support.pages import KEEP_SOCKETS, choose, open_page, token, wait_until_live
 from tests.support.running import Run, until
 
 if TYPE_CHECKING:
@@ -28,16 +29,16 @@ window.WebSocket = class {
 
 @pytest.fixture
 def page(browser: Browser, product: Run) -> Iterator[Page]:
-    with opened(browser, product.page) as page:
-        yield live(page)
+    with open_page(browser, product.page) as page:
+        yield wait_until_live(page)
 
 
 @pytest.fixture(scope="module")
 def demo(browser: Browser, product: Run) -> None:
-    """Fill the product by the page's own button."""
-    with opened(browser, product.page) as page:
+    """Fill the product with the button of the page."""
+    with open_page(browser, product.page) as page:
         assert "No views of demo.example.org yet." in page.inner_text("#views .empty")
-        assert "There is no leaderboard demo yet." in page.inner_text("#leaderboard .empty")
+        assert "No leaderboard named demo yet." in page.inner_text("#leaderboard .empty")
         page.click("#views .empty button")
         for filled in (
             "#views .ranked",
@@ -55,7 +56,7 @@ def demo(browser: Browser, product: Run) -> None:
 # -- views ---------------------------------------------------------------------------------------------
 
 
-def test_a_site_without_views_says_how_to_get_some(page: Page) -> None:
+def test_a_site_without_views_shows_how_to_add_some(page: Page) -> None:
     choose(page, "views", "https://empty.example.org/of/no/matter")
     page.wait_for_selector("#views .empty:has-text('No views of empty.example.org yet.')")
     assert "python -m ops import-log --site https://empty.example.org" in page.inner_text("#views .empty")
@@ -64,16 +65,16 @@ def test_a_site_without_views_says_how_to_get_some(page: Page) -> None:
     assert page.input_value("#views .choose input") == "empty.example.org"
 
 
-def test_views_are_counted_live_plotted_and_told(page: Page) -> None:
+def test_views_are_counted_live_and_shown_in_the_plot_and_the_table(page: Page) -> None:
     choose(page, "views", "live.example.org")
     page.click("text=Send a view")
     page.wait_for_selector("#count-views:text-is('1')")
-    page.wait_for_selector("#views .said:has-text('1 view counted: visible')")
+    page.wait_for_selector("#views .said:has-text('1 view counted, visible')")
     page.click("text=Send 25 from 25 visitors")
     page.wait_for_selector("#count-views:text-is('26')")
     page.wait_for_selector("#count-uniques:text-is('26')")
     page.wait_for_selector("#views .ranked .number:text-is('26')")
-    page.wait_for_selector("#views .readout:has-text('26 views in this time.')")
+    page.wait_for_selector("#views .readout:has-text('26 views in this period.')")
     page.focus("#series")
     page.press("#series", "End")
     assert page.inner_text("#views .readout").endswith(": 26 views, 26 uniques")
@@ -81,7 +82,7 @@ def test_views_are_counted_live_plotted_and_told(page: Page) -> None:
     assert page.inner_text("#views .scroll tbody").split()[-2:] == ["26", "26"]
 
 
-def test_a_view_of_somebody_else_is_pushed(page: Page, product: Run) -> None:
+def test_a_view_of_another_visitor_is_pushed(page: Page, product: Run) -> None:
     choose(page, "views", "pushed.example.org")
     page.click("text=Send a view")
     page.wait_for_selector("#count-views:text-is('1')")
@@ -90,9 +91,9 @@ def test_a_view_of_somebody_else_is_pushed(page: Page, product: Run) -> None:
     page.wait_for_selector("#count-views:text-is('2')")
 
 
-def test_without_sockets_the_page_asks_again_and_again(browser: Browser, product: Run) -> None:
-    with opened(browser, product.page, script=NO_SOCKETS) as page:
-        page.wait_for_selector("#state:text-is('Live, by polling')")
+def test_without_sockets_the_page_polls(browser: Browser, product: Run) -> None:
+    with open_page(browser, product.page, script=NO_SOCKETS) as page:
+        page.wait_for_selector("#state:text-is('Live (polling)')")
         choose(page, "views", "polled.example.org")
         page.wait_for_selector("#views .empty")
         time = datetime.now(UTC).isoformat()
@@ -100,18 +101,18 @@ def test_without_sockets_the_page_asks_again_and_again(browser: Browser, product
         page.wait_for_selector("#count-views:text-is('1')")
 
 
-def test_views_outside_the_time_frame_are_found(page: Page) -> None:
+def test_views_outside_the_period_are_found(page: Page) -> None:
     choose(page, "views", "past.example.org")
     page.click("text=Send 25 from 25 visitors")
-    page.wait_for_selector("#views .readout:has-text('25 views in this time.')")
+    page.wait_for_selector("#views .readout:has-text('25 views in this period.')")
     page.fill("#views [name=to]", "2015-06-01")
     page.fill("#views [name=from]", "2015-05-01")
-    page.wait_for_selector("#views .outside:has-text('views at other times')")
+    page.wait_for_selector("#views .outside:has-text('views outside this period')")
     page.click("#views >> text=Later")
-    page.wait_for_selector("#views .readout:has-text('25 views in this time.')")
+    page.wait_for_selector("#views .readout:has-text('25 views in this period.')")
 
 
-def test_a_site_that_is_no_host_is_an_error_until_another_is_shown(page: Page) -> None:
+def test_an_invalid_site_is_an_error_until_another_is_shown(page: Page) -> None:
     choose(page, "views", "not a host")
     page.wait_for_selector("#views .notice:has-text('site:')")
     page.wait_for_selector("#state:text-is('Error')")
@@ -124,9 +125,9 @@ def test_a_site_that_is_no_host_is_an_error_until_another_is_shown(page: Page) -
 
 
 @pytest.mark.usefixtures("demo")
-def test_the_leaderboard_says_where_you_stand_and_goes_to_any_place(page: Page, product: Run) -> None:
+def test_the_leaderboard_shows_your_rank_and_any_position(page: Page, product: Run) -> None:
     page.wait_for_selector("#leaderboard .entries tr:nth-child(10)")
-    page.wait_for_selector("#leaderboard .standing:has-text('You are not on this board yet.')")
+    page.wait_for_selector("#leaderboard .standing:has-text('You have no score on this leaderboard yet.')")
     page.fill("#leaderboard [name=value]", "9000")
     page.click("#leaderboard >> text=Submit")
     page.wait_for_selector("#rank:text-is('1st')")
@@ -134,7 +135,7 @@ def test_the_leaderboard_says_where_you_stand_and_goes_to_any_place(page: Page, 
     assert page.inner_text("#leaderboard .entries [aria-current] .player") == me
     page.wait_for_selector("#leaderboard .standing:has-text('of 111')")
     page.fill("#leaderboard [name=place]", "100")
-    page.click("#leaderboard [aria-label='Jump to this place']")
+    page.click("#leaderboard [aria-label='Go to this position']")
     page.wait_for_selector("#leaderboard .entries tr:first-child .rank:text-matches('^(9\\d|100)$')")
     page.click("#leaderboard >> text=More")
     page.wait_for_selector("#leaderboard .entries tr:nth-child(11)")
@@ -158,12 +159,12 @@ def test_the_challenge_can_be_played(page: Page) -> None:
 
     before = page.inner_text("#challenge .two > :last-child p")
     guess("Paris")
-    page.wait_for_selector("#challenge .said:text-is('Paris: no.')")
+    page.wait_for_selector("#challenge .said:text-is('Paris is not a correct answer.')")
     guess("  BERN ")
     page.wait_for_selector("#found:text-is('1')")
     assert page.locator("#challenge .found li").all_inner_texts() == ["BERN"]
     guess("bern")
-    page.wait_for_selector("#challenge .said:text-is('You have that one.')")
+    page.wait_for_selector("#challenge .said:text-is('You have already found this answer.')")
     players = int(before.split()[0])
     page.wait_for_selector(f"#challenge p:has-text('{players + 1} players found')")
 
@@ -172,7 +173,7 @@ def test_the_challenge_can_be_played(page: Page) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_comments_are_filtered_with_counts_and_go_on_without_end(page: Page) -> None:
+def test_comments_are_filtered_with_counts_and_load_on_scrolling(page: Page) -> None:
     from playwright.sync_api import expect
 
     five = page.locator("#comments .stars button:first-child")
@@ -198,10 +199,10 @@ def test_comments_are_filtered_with_counts_and_go_on_without_end(page: Page) -> 
 
 
 @pytest.mark.usefixtures("demo")
-def test_a_comment_is_written_edited_and_never_over_another_edit(page: Page, product: Run) -> None:
+def test_a_comment_is_written_and_edited_and_never_overwrites_another_edit(page: Page, product: Run) -> None:
     page.fill("#write textarea", EVIL)
     page.click("#write .primary")
-    page.wait_for_selector("#comments .said:text-is('Your comment is there.')")
+    page.wait_for_selector("#comments .said:text-is('Your comment was posted.')")
     mine = page.locator("#comments .comments li", has_text=page.inner_text("#you"))
     assert mine.locator(".text").inner_text() == EVIL
     mine.get_by_role("button").click()
@@ -211,7 +212,7 @@ def test_a_comment_is_written_edited_and_never_over_another_edit(page: Page, pro
     assert product.call("PATCH", f"/products/demo/comments/{id}", {"text": "elsewhere"}, author)[0] == 200
     page.fill("#write textarea", "here")
     page.click("#write .primary")
-    page.wait_for_selector("#comments .said:has-text('changed elsewhere meanwhile')")
+    page.wait_for_selector("#comments .said:has-text('changed elsewhere in the meantime')")
     assert page.input_value("#write textarea") == "elsewhere"
     page.fill("#write textarea", "here after all")
     page.click("#write .primary")
@@ -225,7 +226,7 @@ def test_a_comment_is_written_edited_and_never_over_another_edit(page: Page, pro
 # -- all panels ----------------------------------------------------------------------------------------
 
 
-def test_what_anybody_writes_is_text(page: Page, product: Run) -> None:
+def test_user_content_is_shown_as_text(page: Page, product: Run) -> None:
     admin = token(product, "a", "admin")
     board = {"title": EVIL, "unit": EVIL[:40], "operator": "set"}
     assert product.call("PUT", "/leaderboards/evil", board, admin)[0] == 201
@@ -252,7 +253,7 @@ def test_what_anybody_writes_is_text(page: Page, product: Run) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_each_panel_shows_its_calls_and_what_they_consumed(page: Page) -> None:
+def test_each_panel_shows_its_calls_and_their_consumed_capacity(page: Page) -> None:
     row = page.locator("#leaderboard .calls li", has_text="/leaderboards/demo/entries")
     assert re.search(r"200 · \d+ ms · 1 RCU", row.inner_text())
     page.fill("#leaderboard [name=value]", "10")
@@ -262,9 +263,11 @@ def test_each_panel_shows_its_calls_and_what_they_consumed(page: Page) -> None:
     assert re.search(r"201 · \d+ ms · .*[1-9]\d* WCU", posted.inner_text())
     for link in page.locator(".ledger a").all():
         assert page.request.get(str(link.evaluate("a => a.href"))).ok
+    for path in page.locator(".ledger .links code").all_inner_texts():
+        assert (ROOT / path).exists(), path
 
 
-def test_one_may_be_somebody_else(page: Page) -> None:
+def test_a_visitor_can_sign_in_under_another_name(page: Page) -> None:
     page.click("#you")
     page.fill("#identity [name=given]", "someone-else")
     page.press("#identity [name=given]", "Enter")
@@ -273,7 +276,7 @@ def test_one_may_be_somebody_else(page: Page) -> None:
     page.wait_for_selector("#you:text-is('someone-else')")
 
 
-def test_the_keyboard_reaches_everything_and_the_first_stop_skips_the_header(page: Page) -> None:
+def test_the_keyboard_reaches_every_control_and_the_first_link_skips_the_header(page: Page) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
@@ -289,11 +292,11 @@ def test_the_keyboard_reaches_everything_and_the_first_stop_skips_the_header(pag
 
 @pytest.mark.usefixtures("demo")
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
-def test_axe_finds_nothing_serious(browser: Browser, product: Run, scheme: str) -> None:
+def test_axe_finds_no_violation(browser: Browser, product: Run, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    with opened(browser, product.page, color_scheme=scheme, reduced_motion="reduce") as page:
-        live(page)
+    with open_page(browser, product.page, color_scheme=scheme, reduced_motion="reduce") as page:
+        wait_until_live(page)
         page.wait_for_selector("#comments .comments li:nth-child(10)")
         found = Axe().run(page).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
@@ -301,8 +304,8 @@ def test_axe_finds_nothing_serious(browser: Browser, product: Run, scheme: str) 
 
 @pytest.mark.usefixtures("demo")
 def test_the_page_fits_a_phone(browser: Browser, product: Run) -> None:
-    with opened(browser, product.page, viewport={"width": 360, "height": 740}) as page:
-        live(page)
+    with open_page(browser, product.page, viewport={"width": 360, "height": 740}) as page:
+        wait_until_live(page)
         page.wait_for_selector("#comments .comments li:nth-child(10)")
         wide = "[...document.querySelectorAll('main *')].filter((e) => e.getBoundingClientRect().right > 361)"
         assert page.evaluate(f"{wide}.map((e) => e.outerHTML.slice(0, 200))") == []
@@ -311,7 +314,7 @@ def test_the_page_fits_a_phone(browser: Browser, product: Run) -> None:
 
 @pytest.mark.usefixtures("demo")
 def test_the_page_is_small_and_does_not_block(browser: Browser, product: Run) -> None:
-    """Budgets: files, their bytes before any compression, calls to begin with, work in one go."""
+    """Budgets: files, their uncompressed bytes, initial calls, and the longest task."""
     sizes: dict[str, int] = {}
     calls: list[str] = []
     tasks = "new PerformanceObserver((list) => { (window.tasks ??= []).push(...list.getEntries()) })"
@@ -322,7 +325,7 @@ def test_the_page_is_small_and_does_not_block(browser: Browser, product: Run) ->
         page.on("response", lambda answer: sizes.update({answer.url: int(answer.headers["content-length"])}))
         page.on("request", lambda asked: calls.append(asked.url) if asked.resource_type == "fetch" else None)
         page.goto(product.page)
-        live(page)
+        wait_until_live(page)
         page.wait_for_selector("#comments .comments li:nth-child(10)")
         longest = page.evaluate("Math.max(0, ...window.tasks.map((task) => task.duration))")
     files = {url: size for url, size in sizes.items() if url == product.page or "/web/" in url}
@@ -333,13 +336,13 @@ def test_the_page_is_small_and_does_not_block(browser: Browser, product: Run) ->
 
 
 # Last, for it stops the product.
-def test_a_product_that_is_stopped_is_shown_as_offline(browser: Browser, product: Run) -> None:
-    with opened(browser, product.page, script=KEEP_SOCKETS) as page:
-        live(page)
+def test_a_stopped_product_is_shown_as_offline(browser: Browser, product: Run) -> None:
+    with open_page(browser, product.page, script=KEEP_SOCKETS) as page:
+        wait_until_live(page)
         choose(page, "views", "last.example.org")
         page.click("text=Send a view")
         page.wait_for_selector("#count-views:text-is('1')")
         product.interrupt()
         page.wait_for_selector("#state:text-is('Offline')")
-        page.wait_for_selector("#views .notice:has-text('Hubbub does not answer.')")
+        page.wait_for_selector("#views .notice:has-text('Hubbub is not responding.')")
         assert page.inner_text("#count-views") == "1"

@@ -1,4 +1,4 @@
-"""Which addresses the page talks to: its own, and those that its configuration allows."""
+"""The page connects only to its own address and to those that its configuration allows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from local.engines.engine import ROOT
 from tests.support import running
-from tests.support.pages import choose, live, opened, token
+from tests.support.pages import choose, open_page, token, wait_until_live
 from tests.support.running import Run
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Foreign:
-    """A server of somebody else, which records each connection to it and what comes first over it."""
+    """A foreign server that records the first bytes of each connection."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
@@ -58,7 +58,7 @@ def foreign() -> Iterator[Foreign]:
 
 @contextmanager
 def hosted(folder: Path, config: dict[str, Any]) -> Iterator[str]:
-    """Serve the page from a static host with a configuration; yield its address."""
+    """Serve the page from a static host with a configuration. Yield its address."""
     shutil.copytree(ROOT / "web", folder / "web")
     shutil.copy(ROOT / "web" / "index.html", folder)
     (folder / "web" / "config.json").write_text(json.dumps(config))
@@ -81,12 +81,12 @@ def test_a_link_cannot_send_the_token_to_a_foreign_address(
     query = f"?api={scheme or '//'}{foreign.address}/api&socket=ws://{foreign.address}"
     with hosted(tmp_path / "site", {"api": product.page}) as site:
         home = product.page if place == "the app" else site
-        with opened(browser, home + query) as page:
-            live(page)
+        with open_page(browser, home + query) as page:
+            wait_until_live(page)
             if place != "the app":
                 page.click("#you")
                 page.fill("#identity [name=given]", token(product, "visitor-1"))
-                page.click("text=That is me")
+                page.click("#identity .primary")
                 page.wait_for_selector("#you:text-is('visitor-1')")
             choose(page, "views", "foreign.example.org")
             page.click("text=Send a view")
@@ -96,9 +96,9 @@ def test_a_link_cannot_send_the_token_to_a_foreign_address(
     assert foreign.heard == []
 
 
-def test_an_address_that_is_none_is_refused(browser: Browser, product: Run) -> None:
-    with opened(browser, f"{product.page}?api=http://&socket=:") as page:
-        live(page)
+def test_an_invalid_address_is_refused(browser: Browser, product: Run) -> None:
+    with open_page(browser, f"{product.page}?api=http://&socket=:") as page:
+        wait_until_live(page)
         assert page.is_visible("#refused")
 
 
@@ -113,8 +113,8 @@ def test_a_static_host_uses_the_addresses_in_its_configuration(
     socket = f"ws://127.0.0.1:{product.socket_port}"
     text = json.dumps(config).replace("API", product.page.rstrip("/")).replace("SOCKET", socket)
     query = f"?api={product.page}" if "api" not in config else ""
-    with hosted(tmp_path / "site", json.loads(text)) as site, opened(browser, site + query) as page:
-        live(page)
+    with hosted(tmp_path / "site", json.loads(text)) as site, open_page(browser, site + query) as page:
+        wait_until_live(page)
         assert page.query_selector("#refused") is None
         choose(page, "views", "static.example.org")
         page.click("text=Send a view")
@@ -122,10 +122,10 @@ def test_a_static_host_uses_the_addresses_in_its_configuration(
         assert page.inner_text("#views .calls li:has-text('/views/series')").count("RCU") == 1
 
 
-def test_the_app_lets_its_page_connect_to_itself_and_its_sockets_alone(
+def test_the_policy_of_the_app_allows_only_its_own_address_and_sockets(
     browser: Browser, product: Run, foreign: Foreign
 ) -> None:
-    """Should a script ever get in, the header keeps it from sending a token away."""
+    """The header prevents an injected script from sending a token to another address."""
     with browser.new_context() as context:
         page = context.new_page()
         answer = page.goto(product.page)
@@ -135,7 +135,7 @@ def test_the_app_lets_its_page_connect_to_itself_and_its_sockets_alone(
         assert "script-src 'self';" in policy
         assert f"connect-src 'self' ws://127.0.0.1:{product.socket_port};" in policy
         assert "frame-ancestors 'none'" in policy
-        live(page)
+        wait_until_live(page)
         assert (
             page.evaluate(f"fetch('http://{foreign.address}/').then(() => 'sent', () => 'refused')")
             == "refused"
@@ -143,17 +143,17 @@ def test_the_app_lets_its_page_connect_to_itself_and_its_sockets_alone(
     assert foreign.heard == []
 
 
-def test_no_address_and_no_log_holds_a_token(
+def test_no_address_and_no_log_contains_a_token(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(running.ENVIRONMENT, "POWERTOOLS_LOG_LEVEL", "INFO")  # a line for each request
     addresses: list[str] = []
     with Run(tmp_path / "run", "--no-reload") as product:
-        with opened(browser, "about:blank") as page:
+        with open_page(browser, "about:blank") as page:
             page.on("request", lambda request: addresses.append(request.url))
             page.on("websocket", lambda socket: addresses.append(socket.url))
             page.goto(product.page)
-            live(page)
+            wait_until_live(page)
             choose(page, "views", "quiet.example.org")
             page.click("text=Send a view")
             page.wait_for_selector("#count-views:text-is('1')")

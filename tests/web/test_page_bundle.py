@@ -1,4 +1,4 @@
-"""The page as it is deployed: bundled, below a stage's path."""
+"""The page as deployed: bundled, below the path of a stage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from local.engines.engine import ROOT
 from ops.aws import page_bundle
-from tests.support.pages import choose, live, opened, token
+from tests.support.pages import choose, open_page, token, wait_until_live
 from tests.support.running import Run
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MOST = 6  # files, the HTML, the icon and the configuration among them
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project whose page is bundled; the tests are skipped where there is no Node."""
+    """A copy of the project with a bundled page. Skips the tests where Node is missing."""
     root = tmp_path_factory.mktemp("bundled") / "hubbub"
     left_out = shutil.ignore_patterns(
         ".git",
@@ -55,7 +55,7 @@ def below(run: Run) -> str:
 
 
 def files(answers: list[Response]) -> dict[str, int]:
-    """The files of a page and their status, without the calls of the API."""
+    """Return the files of a page with their status, without API calls."""
     kinds = ("document", "script", "stylesheet", "image", "other")
     return {
         answer.url: answer.status
@@ -67,10 +67,10 @@ def files(answers: list[Response]) -> dict[str, int]:
 @pytest.mark.parametrize("address", ["/api", "/api/", "/api?theme=none", "/api/#comments"])
 def test_the_page_opens_below_a_stage_with_few_files(browser: Browser, deployed: Run, address: str) -> None:
     answers: list[Response] = []
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.on("response", lambda answer: answers.append(answer))
         page.goto(deployed.page.rstrip("/") + address)
-        live(page)
+        wait_until_live(page)
         assert page.url.startswith(f"{below(deployed)}/")
         assert page.url.partition("?")[2] == address.partition("?")[2]
         found = files([answer for answer in answers if answer.status != 302])
@@ -83,8 +83,8 @@ def test_the_page_opens_below_a_stage_with_few_files(browser: Browser, deployed:
 
 
 def test_its_panels_work(browser: Browser, deployed: Run) -> None:
-    with opened(browser, f"{below(deployed)}/") as page:
-        live(page)
+    with open_page(browser, f"{below(deployed)}/") as page:
+        wait_until_live(page)
         page.click("#views .empty button")
         for filled in ("#views .ranked", "#leaderboard .entries", "#challenge .plot canvas", "#comments li"):
             page.wait_for_selector(filled)
@@ -93,7 +93,7 @@ def test_its_panels_work(browser: Browser, deployed: Run) -> None:
         page.wait_for_selector("#count-views:text-is('1')")
 
 
-def test_what_is_not_below_the_stage_is_not_there(deployed: Run) -> None:
+def test_paths_outside_the_stage_are_not_found(deployed: Run) -> None:
     for path in ("/", "/health", "/apihealth", "/ap"):
         status, answer = deployed.call("GET", path)
         assert (status, answer["Code"]) == (404, "NotFound")
@@ -103,11 +103,11 @@ def test_what_is_not_below_the_stage_is_not_there(deployed: Run) -> None:
 
 def test_the_admin_page_works_with_few_files(browser: Browser, deployed: Run) -> None:
     answers: list[Response] = []
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.on("response", lambda answer: answers.append(answer))
         page.goto(f"{below(deployed)}/web/admin.html")
         page.fill("#token", token(deployed, "admin-1", "admin"))
-        page.click("text=Use it")
+        page.click("#sign-in button")
         page.wait_for_selector("#signed-in")
         page.wait_for_selector("#reports .list:has-text('report')")
         found = files(answers)
@@ -118,7 +118,7 @@ def test_the_admin_page_works_with_few_files(browser: Browser, deployed: Run) ->
 @pytest.mark.parametrize("name", ["comments", "leaderboard", "beacon"])
 def test_a_drop_in_is_one_script(browser: Browser, deployed: Run, name: str) -> None:
     scripts: list[str] = []
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.on("response", lambda answer: scripts.append(answer.url) if answer.url.endswith(".js") else None)
         with page.expect_response(lambda answer: f"/{name}.js" in answer.url):
             page.goto(f"{below(deployed)}/web/examples/{name}.html")
@@ -141,7 +141,7 @@ def test_licences_stay_in_the_bundles(web: Path) -> None:
     assert (web / "vendor" / "licences.txt").is_file()
 
 
-def test_a_bundle_is_made_once_and_named_for_its_content(web: Path, tmp_path: Path) -> None:
+def test_a_bundle_is_built_once_and_named_after_its_content(web: Path, tmp_path: Path) -> None:
     def content(folder: Path) -> dict[str, bytes]:
         return {
             str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
@@ -155,7 +155,9 @@ def test_a_bundle_is_made_once_and_named_for_its_content(web: Path, tmp_path: Pa
     assert content(tmp_path / "web") == before, "the same source is the same bundle"
     changed = tmp_path / "changed"
     shutil.copytree(ROOT / "web", changed)
-    (changed / "words.js").write_text((changed / "words.js").read_text() + "\nwindow.changed = true;\n")
+    (changed / "lib" / "words.js").write_text(
+        (changed / "lib" / "words.js").read_text() + "\nwindow.changed = true;\n"
+    )
     assert page_bundle.bundle(changed)
     names = [{path.name for path in folder.glob("page-*.js")} for folder in (web, changed)]
     assert not names[0] & names[1]
@@ -165,7 +167,7 @@ def test_a_bundle_is_made_once_and_named_for_its_content(web: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("npm", ["none", "one that fails"])
-def test_without_node_the_page_stays_as_it_is_and_a_warning_says_so(
+def test_without_node_the_page_is_not_bundled_and_a_warning_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], npm: str
 ) -> None:
     folder = tmp_path / "bin"

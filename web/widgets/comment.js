@@ -1,26 +1,26 @@
-// One comment as it is shown, and the form that writes or edits one.
+// One comment, and the form that creates or edits a comment.
 
 import { make } from "./element.js";
 
 const LONGEST = 5000; // characters of a text
 
-/** Draw a rating, readable by a screen reader. */
+/** Create a rating that screen readers can read. */
 export function stars(rating) {
   return make("span", { className: "stars", role: "img", ariaLabel: `${rating} of 5 stars` }, "★".repeat(rating) + "☆".repeat(5 - rating));
 }
 
-/** Make a button that asks first: the second press, within four seconds, deletes. */
-export function deletes(remove, properties = {}) {
+/** Create a delete button. It deletes when it is pressed again within four seconds. */
+export function deleteButton(remove, properties = {}) {
   const button = make("button", { type: "button", ...properties, onclick: press }, "Delete");
   function press() {
-    if (button.dataset.sure) {
+    if (button.dataset.confirming) {
       remove();
       return;
     }
-    button.dataset.sure = "yes";
+    button.dataset.confirming = "yes";
     button.textContent = "Really delete?";
     setTimeout(() => {
-      delete button.dataset.sure;
+      delete button.dataset.confirming;
       button.textContent = "Delete";
     }, 4000);
   }
@@ -28,8 +28,8 @@ export function deletes(remove, properties = {}) {
 }
 
 /**
- * Show a comment; its author may edit and delete it. `read` answers it as it is now, `edit` and `remove`
- * change it; what they throw is shown to its author.
+ * Create the element of a comment. Its author can edit and delete it: `read` returns its current version, `edit` and
+ * `remove` change it, and their errors are shown.
  */
 export function entry(comment, { language, isMine, read, edit, remove }) {
   const { author, rating, text, created, edited } = comment;
@@ -54,20 +54,20 @@ export function entry(comment, { language, isMine, read, edit, remove }) {
     try {
       await work();
     } catch (error) {
-      problem.textContent = saying(error);
+      problem.textContent = errorText(error);
     }
   };
-  const change = make("button", { type: "button", className: "link", onclick: () => attempt(begin) }, "Edit");
-  const drop = deletes(() => attempt(remove), { className: "link" });
+  const change = make("button", { type: "button", className: "link", onclick: () => attempt(startEditing) }, "Edit");
+  const drop = deleteButton(() => attempt(remove), { className: "link" });
   const tools = make("span", { part: "tools" }, change, drop);
   head.append(tools);
 
-  async function begin() {
+  async function startEditing() {
     const now = await read();
     const fields = form({
       button: "Save",
       comment: now,
-      send: (said) => edit(said, now.etag),
+      send: (values) => edit(values, now.etag),
       cancel: () => {
         fields.replaceWith(words);
         tools.hidden = false;
@@ -82,7 +82,7 @@ export function entry(comment, { language, isMine, read, edit, remove }) {
   return shown;
 }
 
-/** Make a form for a new comment, or for one that is edited; what `send` throws is said in it. */
+/** Create the form for a new comment, or for one that is edited. It shows the errors of `send`. */
 export function form({ button, comment, send, cancel }) {
   const problem = make("p", { className: "problem", role: "alert" });
   const choices = [1, 2, 3, 4, 5].map((rating) => {
@@ -111,15 +111,15 @@ export function form({ button, comment, send, cancel }) {
       const { rating, text } = Object.fromEntries(new FormData(made));
       await send({ rating: Number(rating), text });
     } catch (error) {
-      problem.textContent = saying(error);
+      problem.textContent = errorText(error);
     }
     submit.disabled = false;
   });
   return made;
 }
 
-function saying(error) {
-  if (error.status === 412) return "It was changed meanwhile, elsewhere: cancel, and edit it again.";
+function errorText(error) {
+  if (error.status === 412) return "This comment was changed elsewhere in the meantime. Cancel, then edit it again.";
   if (error.status) return error.message;
-  return "There is no answer: try again.";
+  return "No response from the server. Please retry.";
 }

@@ -1,11 +1,11 @@
-// <hubbub-comments product="garment-767">: what people say of a product, to read, filter, write, edit and delete.
+// <hubbub-comments product="garment-767">: the comments on a product, to read, filter, write, edit and delete.
 
 import { entry, form, stars } from "./comment.js";
-import { make, Refused, Widget } from "./element.js";
+import { make, ApiError, Widget } from "./element.js";
 import { follow } from "./live.js";
 
-const EVERY = 15_000; // ms between two looks at the statistics, without a socket
-const SETTLED = 700; // ms after which the statistics mostly have a write
+const POLL_INTERVAL = 15_000; // ms between two loads of the statistics without a socket
+const AGGREGATED = 700; // ms after which the statistics usually include a write
 const ULID = /[0-9A-HJKMNP-TV-Z]{26}/;
 const RATINGS = [5, 4, 3, 2, 1];
 
@@ -14,21 +14,21 @@ class Comments extends Widget {
   #turn = 0; #stop; #me = ""; #cursor = null; #key = ""; #total = null; #ratings = new Set(); #again = 0;
   #title = make("h3", { part: "title", tabIndex: -1 }, "Comments");
   #facts = make("p", { part: "facts", className: "quiet" });
-  #filters = make("div", { part: "filters", className: "row", role: "group", ariaLabel: "Which comments" });
+  #filters = make("div", { part: "filters", className: "row", role: "group", ariaLabel: "Filter comments" });
   #buttons = new Map(RATINGS.map((rating) => [rating, this.#button(rating)]));
   #only = make("select", { ariaLabel: "Language", onchange: () => this.#reload() });
   #write = make("div", { part: "write" });
   #list = make("ol", { part: "list" });
   #news = make("button", { type: "button", part: "news", hidden: true, onclick: () => this.#reload() }, "Show new comments");
   #more = make("button", { type: "button", part: "more", hidden: true, onclick: () => this.#load() }, "Show more");
-  #heard = make("p", { className: "hidden", role: "status" });
+  #announcement = make("p", { className: "hidden", role: "status" });
   #sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#load());
 
   constructor() {
     super(STYLE);
     this.#filters.append(...this.#buttons.values(), this.#only);
     this.shadowRoot.append(
-      this.#title, this.#facts, this.#filters, this.#write, this.#news, this.#list, this.stateLine, this.#more, this.#heard,
+      this.#title, this.#facts, this.#filters, this.#write, this.#news, this.#list, this.stateLine, this.#more, this.#announcement,
     );
     this.#sight.observe(this.#more);
   }
@@ -45,7 +45,7 @@ class Comments extends Widget {
     this.#stop = follow({
       socket: this.getAttribute("socket"),
       topic: `product:${this.getAttribute("product")}`,
-      every: EVERY,
+      every: POLL_INTERVAL,
       changed: (value) => (value && !this.#only.value ? this.#count(value) : this.#recount()),
     });
   }
@@ -58,17 +58,17 @@ class Comments extends Widget {
 
   // -- read --------------------------------------------------------------------------------------------
 
-  /** Begin again with the newest. */
+  /** Load the list again from the newest comment. */
   async #reload() {
     this.#turn += 1;
     this.#cursor = "";
     this.#list.replaceChildren();
     this.#news.hidden = this.#more.hidden = true;
     clearTimeout(this.#again);
-    const mine = this.#turn, me = await this.visitor();
-    if (mine !== this.#turn) return;
+    const turn = this.#turn, me = await this.visitor();
+    if (turn !== this.#turn) return;
     this.#me = me;
-    this.#offer();
+    this.#showForm();
     this.#recount();
     this.#loading = false;
     this.#load();
@@ -76,24 +76,24 @@ class Comments extends Widget {
 
   #loading = false;
 
-  /** Load the next page; one that is empty and yet not the last is passed over. */
+  /** Load the next page. A page can be empty although more pages follow. */
   async #load() {
     if (this.#loading || this.#cursor === null) return;
-    const mine = this.#turn;
+    const turn = this.#turn;
     this.#loading = true;
-    this.say("loading", this.#list.childElementCount ? "" : "Loading …");
+    this.setState("loading", this.#list.childElementCount ? "" : "Loading …");
     const query = { limit: this.getAttribute("limit") || 10, rating: [...this.#ratings].join(), language: this.#only.value };
     try {
       for (let page = { items: [] }; !page.items.length && this.#cursor !== null;) {
         page = await this.call("GET", `${this.#path}/comments`, { query: { ...query, cursor: this.#cursor } });
-        if (mine !== this.#turn) return;
+        if (turn !== this.#turn) return;
         this.#cursor = page.cursor;
         this.#append(page.items);
       }
     } catch (error) {
-      if (mine !== this.#turn) return;
-      this.complain(error);
-      if (!(error instanceof Refused && error.status < 500)) this.#again = setTimeout(() => this.#load(), 5000);
+      if (turn !== this.#turn) return;
+      this.showError(error);
+      if (!(error instanceof ApiError && error.status < 500)) this.#again = setTimeout(() => this.#load(), 5000);
     }
     this.#loading = false;
     this.#more.hidden = this.#cursor === null;
@@ -103,19 +103,19 @@ class Comments extends Widget {
     const there = new Set([...this.#list.children].map((one) => one.dataset.id));
     this.#list.append(...items.filter((one) => !there.has(one.id)).map((one) => this.#entry(one)));
     const count = this.#list.childElementCount;
-    const none = this.#ratings.size || this.#only.value ? "No comment is like that." : "No comments yet.";
-    this.say(count ? "ready" : "empty", count || this.#cursor !== null ? "" : none);
-    this.#heard.textContent = count ? `${count} shown` : "";
-    this.#offer();
+    const none = this.#ratings.size || this.#only.value ? "No comments match this filter." : "No comments yet.";
+    this.setState(count ? "ready" : "empty", count || this.#cursor !== null ? "" : none);
+    this.#announcement.textContent = count ? `${count} shown` : "";
+    this.#showForm();
   }
 
   async #recount() {
-    const mine = this.#turn;
+    const turn = this.#turn;
     try {
       const counts = await this.call("GET", `${this.#path}/statistics`, { query: { language: this.#only.value } });
-      if (mine === this.#turn) this.#count(counts);
+      if (turn === this.#turn) this.#count(counts);
     } catch (error) {
-      if (mine === this.#turn && !this.#loading) this.complain(error);
+      if (turn === this.#turn && !this.#loading) this.showError(error);
     }
   }
 
@@ -126,7 +126,7 @@ class Comments extends Widget {
     for (const [rating, button] of this.#buttons) button.querySelector("span").textContent = ratings[rating];
     if (this.#total !== null && total > this.#total && !this.#only.value) this.#news.hidden = false;
     if (!this.#only.value) this.#total = total;
-    if (this.dataset.state === "offline") this.say("ready");
+    if (this.dataset.state === "offline") this.setState("ready");
   }
 
   #button(rating) {
@@ -151,53 +151,53 @@ class Comments extends Widget {
 
   // -- write -------------------------------------------------------------------------------------------
 
-  /** Offer to write where that is possible: to who has a token, and no comment in sight. */
-  #offer() {
+  /** Show the form to visitors who are signed in and whose own comment is not in the list. */
+  #showForm() {
     if (!this.#me) {
       this.#write.replaceChildren(make("slot", { name: "sign-in" }, make("p", { className: "quiet" }, "Sign in to comment.")));
     } else if ([...this.#list.children].some((one) => one.dataset.author === this.#me)) {
       this.#write.replaceChildren();
     } else if (!this.#write.querySelector("form")) {
-      this.#key = crypto.getRandomValues(new Uint32Array(4)).join("-"); // of this comment, however often it is sent
-      this.#write.replaceChildren(form({ button: "Comment", send: (said) => this.#post(said) }));
+      this.#key = crypto.getRandomValues(new Uint32Array(4)).join("-"); // the same for each retry of this comment
+      this.#write.replaceChildren(form({ button: "Comment", send: (values) => this.#post(values) }));
     }
   }
 
-  async #post(said) {
+  async #post(values) {
     const language = this.#language || this.closest("[lang]")?.lang || "en";
     try {
       const made = await this.call("POST", `${this.#path}/comments`, {
-        body: { ...said, language },
+        body: { ...values, language },
         headers: { "Idempotency-Key": this.#key },
         signed: true,
       });
-      this.#wrote("posted", made, 1);
+      this.#showWritten("posted", made, 1);
     } catch (error) {
       const [other] = (error.code === "Conflict" && error.message.match(ULID)) || [];
-      if (!other) throw this.#refused(error);
-      this.#wrote("found", await this.call("GET", `${this.#path}/comments/${other}`, { signed: true }), 0);
-      this.say("ready", "You have commented already: this is your comment.");
+      if (!other) throw this.#checkToken(error);
+      this.#showWritten("found", await this.call("GET", `${this.#path}/comments/${other}`, { signed: true }), 0);
+      this.setState("ready", "You have already commented. This is your comment.");
     }
   }
 
-  #wrote(kind, comment, more) {
+  #showWritten(kind, comment, more) {
     const added = this.#entry(comment);
     this.#list.querySelector(`[data-id="${CSS.escape(comment.id)}"]`)?.remove();
     this.#list.prepend(added);
     added.focus();
     if (this.#total !== null) this.#total += more;
-    this.say("ready");
-    this.#offer();
-    this.#settle(kind, comment);
+    this.setState("ready");
+    this.#showForm();
+    this.#announce(kind, comment);
   }
 
-  #settle(kind, comment) {
-    this.tell(kind, comment);
-    setTimeout(() => this.isConnected && this.#recount(), SETTLED);
+  #announce(kind, comment) {
+    this.emit(kind, comment);
+    setTimeout(() => this.isConnected && this.#recount(), AGGREGATED);
   }
 
-  #refused(error) {
-    if (error.status === 401) this.tell("unauthorized", { message: error.message });
+  #checkToken(error) {
+    if (error.status === 401) this.emit("unauthorized", { message: error.message });
     return error;
   }
 
@@ -207,28 +207,28 @@ class Comments extends Widget {
       language: this.closest("[lang]")?.lang || undefined,
       isMine: Boolean(this.#me) && comment.author === this.#me,
       read: () => this.call("GET", path, { signed: true }),
-      edit: async (said, etag) => {
+      edit: async (values, etag) => {
         try {
-          const changed = await this.call("PATCH", path, { body: said, headers: { "If-Match": etag }, signed: true });
+          const changed = await this.call("PATCH", path, { body: values, headers: { "If-Match": etag }, signed: true });
           const now = this.#entry(changed);
           shown.replaceWith(now);
           now.focus();
-          this.#settle("edited", changed);
+          this.#announce("edited", changed);
         } catch (error) {
-          throw this.#refused(error);
+          throw this.#checkToken(error);
         }
       },
       remove: async () => {
         try {
           await this.call("DELETE", path, { signed: true });
         } catch (error) {
-          if (error.status !== 404) throw this.#refused(error);
+          if (error.status !== 404) throw this.#checkToken(error);
         }
         shown.remove();
         if (this.#total) this.#total -= 1;
         this.#append([]);
         this.#title.focus();
-        this.#settle("deleted", comment);
+        this.#announce("deleted", comment);
       },
     });
     return shown;

@@ -1,15 +1,15 @@
-// What the widgets share: elements made without HTML texts, calls to the API, and what is said when they fail.
+// What the widgets share: elements created without HTML strings, calls to the API, and their error messages.
 
-export class Refused extends Error {
+export class ApiError extends Error {
   constructor(status, code, message) {
     super(message);
     Object.assign(this, { status, code });
   }
 }
 
-const PATIENCE = 10_000; // ms
+const TIMEOUT = 10_000; // ms
 
-/** Make an element; a text among its children is a text and never HTML. */
+/** Create an element. A string among its children becomes text and never HTML. */
 export function make(name, properties = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -21,15 +21,15 @@ export function make(name, properties = {}, ...children) {
   return element;
 }
 
-/** Write a rank in English: 1st, 2nd, 211th. */
+/** Format a rank in English: 1st, 2nd, 211th. */
 export function ordinal(number) {
   const ends = { one: "st", two: "nd", few: "rd", other: "th" };
   return new Intl.NumberFormat("en").format(number) + ends[new Intl.PluralRules("en", { type: "ordinal" }).select(number)];
 }
 
 /**
- * A widget. `api` is the address of the API (without it, the one that this file came from); `token` a bearer
- * token of the visitor, or `getToken` a function that answers one, or a promise of one.
+ * A widget. `api` is the address of the API, by default the one that served this file. `token` is a bearer token of
+ * the visitor, and `getToken` a function that returns one or a promise of one.
  */
 export class Widget extends HTMLElement {
   getToken = null;
@@ -37,14 +37,14 @@ export class Widget extends HTMLElement {
 
   constructor(style) {
     super();
-    const sheet = new CSSStyleSheet(); // not bound by the page's style-src
+    const sheet = new CSSStyleSheet(); // the page's style-src does not apply to it
     sheet.replaceSync(STYLE + style);
     this.attachShadow({ mode: "open" }).adoptedStyleSheets = [sheet];
     this.#state = make("p", { part: "state", role: "status" });
   }
 
   connectedCallback() {
-    // Set before the element was defined, a property hides what the class does when it is set.
+    // A property that was set before the element was defined hides the accessor of the class.
     for (const name of ["token", "getToken"]) {
       if (!Object.hasOwn(this, name) || (name === "getToken" && this.getToken === null)) continue;
       const value = this[name];
@@ -61,7 +61,7 @@ export class Widget extends HTMLElement {
   }
 
   attributeChangedCallback(name, before, after) {
-    if (!this.#on || before === after) return; // the first ones come before it is connected
+    if (!this.#on || before === after) return; // the initial attributes arrive before it is connected
     this.end();
     this.begin();
   }
@@ -70,47 +70,47 @@ export class Widget extends HTMLElement {
   get token() { return this.getAttribute("token") ?? ""; }
   set token(value) { value ? this.setAttribute("token", value) : this.removeAttribute("token"); }
 
-  /** The line that says how things stand; empty, it takes no room. */
+  /** The line that shows the state. It takes no space while it is empty. */
   get stateLine() { return this.#state; }
 
-  say(kind, text = "") {
+  setState(kind, text = "") {
     this.dataset.state = kind;
     if (this.#state.textContent !== text) this.#state.textContent = text;
   }
 
-  /** Say what went wrong; a mistake of ours goes to the console too. */
-  complain(error) {
-    if (error instanceof Refused) this.say("error", error.message);
-    else if (error instanceof TypeError || error.name === "TimeoutError") this.say("offline", "There is no answer. Trying again …");
+  /** Show an error. A bug in this code is also logged to the console. */
+  showError(error) {
+    if (error instanceof ApiError) this.setState("error", error.message);
+    else if (error instanceof TypeError || error.name === "TimeoutError") this.setState("offline", "No response from the server. Retrying …");
     else {
-      this.say("error", "Something went wrong here.");
+      this.setState("error", "Something went wrong.");
       console.error(error);
     }
   }
 
-  tell(kind, detail) { this.dispatchEvent(new CustomEvent(`hubbub-${kind}`, { detail, bubbles: true, composed: true })); }
+  emit(kind, detail) { this.dispatchEvent(new CustomEvent(`hubbub-${kind}`, { detail, bubbles: true, composed: true })); }
 
-  /** Ask the API; answers the decoded JSON, with its ETag as `etag` where there is one. Throws Refused, TypeError. */
+  /** Send a call and return the decoded JSON, with the ETag of the response as `etag`. Throws ApiError or TypeError. */
   async call(method, path, { query = {}, body, headers = {}, signed = false } = {}) {
     const url = new URL(path, this.api);
     for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
     const token = signed && (await this.identity());
-    const options = { method, cache: "no-store", signal: AbortSignal.timeout(PATIENCE), headers: { ...headers } };
+    const options = { method, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT), headers: { ...headers } };
     if (token) options.headers.Authorization = `Bearer ${token}`;
     if (body) {
       options.body = JSON.stringify(body);
       options.headers["Content-Type"] = "application/json";
     }
-    const answer = await fetch(url, options);
-    const said = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Refused(answer.status, said.Code, said.Message ?? `The answer was ${answer.status}.`);
-    return Object.defineProperty(said, "etag", { value: answer.headers.get("ETag") });
+    const response = await fetch(url, options);
+    const json = await response.json().catch(() => ({}));
+    if (!response.ok) throw new ApiError(response.status, json.Code, json.Message ?? `The server responded with status ${response.status}.`);
+    return Object.defineProperty(json, "etag", { value: response.headers.get("ETag") });
   }
 
-  /** Answer the visitor's token, or nothing. */
+  /** Return the visitor's token, or "". */
   async identity() { return this.getToken ? await this.getToken() : this.token; }
 
-  /** Read who a token says the visitor is; whether it is true, the API decides. */
+  /** Return the visitor's name from the token, or "". Only the API verifies it. */
   async visitor() {
     try {
       const [, claims] = (await this.identity()).split(".");
@@ -122,7 +122,7 @@ export class Widget extends HTMLElement {
   }
 }
 
-// A page changes colours by setting these properties, and single parts by ::part().
+// A page can change the colours with these properties, and style single parts with ::part().
 const STYLE = `
 :host {
   --h-card: var(--card, light-dark(#fff, #171d1a)); --h-ink: var(--ink, light-dark(#17201c, #e6edea));

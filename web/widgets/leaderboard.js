@@ -1,16 +1,16 @@
-// <hubbub-leaderboard board="race" player="R1301">: the best of a leaderboard, and where a player stands.
+// <hubbub-leaderboard board="race" player="R1301">: the top of a leaderboard, and the rank of a player.
 
-import { make, ordinal, Refused, Widget } from "./element.js";
+import { make, ordinal, ApiError, Widget } from "./element.js";
 import { follow } from "./live.js";
 
-const EVERY = 5000; // ms between two looks, without a socket
-const REST = 2000; // ms between two looks, however often is pushed
+const POLL_INTERVAL = 5000; // ms between two loads without a socket
+const MIN_INTERVAL = 2000; // ms between two loads, however many updates are pushed
 const LONGEST_PAUSE = 60_000;
-const AROUND = 5; // entries: the player, and two on each side
+const AROUND = 5; // entries: the player and two on each side
 
 class Leaderboard extends Widget {
   static observedAttributes = ["api", "socket", "board", "player", "limit", "lang"];
-  #board; #stop; #turn = 0; #again = 0; #failures = 0; #asked = 0; #asking = false; #wanted = false;
+  #board; #stop; #turn = 0; #again = 0; #failures = 0; #loadedAt = 0; #isLoading = false; #isRequested = false;
   #title = make("h3", { part: "title" });
   #facts = make("p", { part: "facts", className: "quiet" });
   #standing = make("p", { part: "standing", ariaLive: "polite" });
@@ -31,13 +31,13 @@ class Leaderboard extends Widget {
   get #path() { return `leaderboards/${encodeURIComponent(this.#name)}`; }
 
   begin() {
-    this.say("loading", "Loading …");
+    this.setState("loading", "Loading …");
     this.#board = null;
-    this.#ask();
+    this.#load();
     this.#stop = follow({
       socket: this.getAttribute("socket"),
       topic: `leaderboard:${this.#name}`,
-      every: EVERY,
+      every: POLL_INTERVAL,
       changed: (value) => this.#changed(value),
     });
   }
@@ -46,54 +46,54 @@ class Leaderboard extends Widget {
     this.#stop?.();
     clearTimeout(this.#again);
     this.#turn += 1;
-    [this.#asking, this.#wanted] = [false, false];
+    [this.#isLoading, this.#isRequested] = [false, false];
   }
 
-  /** A push has the first ten: enough for a short list of which nobody's rank is asked for. */
+  /** Show the first ten entries of a push if that is all the widget shows. Otherwise load again. */
   #changed(value) {
-    if (!value) return this.#failures || this.#ask();
-    if (this.#player || this.#limit > 10 || !this.#board || value.season !== this.#board.season) return this.#askSoon();
+    if (!value) return this.#failures || this.#load();
+    if (this.#player || this.#limit > 10 || !this.#board || value.season !== this.#board.season) return this.#loadSoon();
     this.#board.players = value.players;
     this.#show(value.items.slice(0, this.#limit), null, []);
   }
 
-  /** Ask once for all the pushes of a moment: a busy board has two in a second. */
-  #askSoon() {
+  /** Load once for several pushes: a busy leaderboard has two each second. */
+  #loadSoon() {
     clearTimeout(this.#again);
-    this.#again = setTimeout(() => this.#ask(), Math.max(0, this.#asked + REST - Date.now()));
+    this.#again = setTimeout(() => this.#load(), Math.max(0, this.#loadedAt + MIN_INTERVAL - Date.now()));
   }
 
-  /** Ask for all that is shown; one question at a time, and once more if something changed meanwhile. */
-  async #ask() {
-    if (this.#asking) {
-      this.#wanted = true;
+  /** Load everything that is shown. Calls during a load cause one further load after it. */
+  async #load() {
+    if (this.#isLoading) {
+      this.#isRequested = true;
       return;
     }
-    const mine = this.#turn;
+    const turn = this.#turn;
     clearTimeout(this.#again);
-    [this.#asking, this.#wanted, this.#asked] = [true, false, Date.now()];
+    [this.#isLoading, this.#isRequested, this.#loadedAt] = [true, false, Date.now()];
     try {
       const [board, entries, standing] = await Promise.all([
         this.call("GET", this.#path),
         this.call("GET", `${this.#path}/entries`, { query: { limit: this.#limit } }),
-        this.#player && this.call("GET", `${this.#path}/players/${encodeURIComponent(this.#player)}`).catch(absent),
+        this.#player && this.call("GET", `${this.#path}/players/${encodeURIComponent(this.#player)}`).catch(nullIfNotFound),
       ]);
       const isListed = entries.items.some((entry) => entry.player === this.#player);
       const near = standing && !isListed
-        ? await this.call("GET", `${this.#path}/entries`, { query: { around: this.#player, limit: AROUND } }).catch(absent)
+        ? await this.call("GET", `${this.#path}/entries`, { query: { around: this.#player, limit: AROUND } }).catch(nullIfNotFound)
         : null;
-      if (mine !== this.#turn) return;
+      if (turn !== this.#turn) return;
       this.#board = board;
       this.#failures = 0;
       this.#show(entries.items, standing, near?.items ?? []);
     } catch (error) {
-      if (mine !== this.#turn) return;
-      this.complain(error);
+      if (turn !== this.#turn) return;
+      this.showError(error);
       this.#failures += 1;
-      this.#again = setTimeout(() => this.#ask(), Math.min(1000 * 2 ** this.#failures, LONGEST_PAUSE));
+      this.#again = setTimeout(() => this.#load(), Math.min(1000 * 2 ** this.#failures, LONGEST_PAUSE));
     }
-    this.#asking = false;
-    if (this.#wanted) this.#ask();
+    this.#isLoading = false;
+    if (this.#isRequested) this.#load();
   }
 
   #show(items, standing, near) {
@@ -105,14 +105,14 @@ class Leaderboard extends Widget {
     this.#facts.textContent = `${count.format(players)} ${players === 1 ? "player" : "players"}`;
     this.#score.textContent = unit || "Score";
     this.#standing.hidden = !this.#player;
-    if (this.#player) write(this.#standing, where(standing, exact, unit, count));
+    if (this.#player) write(this.#standing, standingText(standing, exact, unit, count));
     const shown = new Set(items.map((entry) => entry.player));
     const rows = [...items, ...(near.length ? [null] : []), ...near.filter((entry) => !shown.has(entry.player))];
     const before = new Map([...this.#body.rows].map((row) => [row.dataset.player, row.textContent]));
     this.#body.replaceChildren(...rows.map((entry) => (entry ? this.#row(entry, count, exact, before) : gap())));
     this.#table.hidden = !items.length;
-    this.say(items.length ? "ready" : "empty", items.length ? "" : "Nobody has a score yet.");
-    this.tell("update", { players, items });
+    this.setState(items.length ? "ready" : "empty", items.length ? "" : "No scores yet.");
+    this.emit("update", { players, items });
   }
 
   #row(entry, count, exact, before) {
@@ -139,12 +139,12 @@ function gap() {
   return make("tr", { part: "gap" }, make("td", { colSpan: 3, className: "gap" }, "…"));
 }
 
-function absent(error) {
-  if (error instanceof Refused && error.status === 404) return null;
+function nullIfNotFound(error) {
+  if (error instanceof ApiError && error.status === 404) return null;
   throw error;
 }
 
-function where(standing, exact, unit, count) {
+function standingText(standing, exact, unit, count) {
   if (!standing) return "You have no score yet.";
   const next = standing.toNext === null ? "" : `, ${exact.format(standing.toNext)}${unit ? ` ${unit}` : ""} to the next place`;
   return `You are ${ordinal(standing.rank)} of ${count.format(standing.of)}${next}.`;

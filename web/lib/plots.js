@@ -1,9 +1,9 @@
-// Bars by uPlot, in the page's colours, which can be read with the pointer, with arrow keys and as text.
+// Bar charts by uPlot in the page's colours. They can be read with the pointer, with the arrow keys and as text.
 
-import uPlot from "./vendor/uplot.js";
+import uPlot from "../vendor/uplot.js";
 import { short } from "./words.js";
 
-const LABEL = 64; // pixels for a label below
+const LABEL = 64; // pixels for a label on the x axis
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
 
@@ -16,8 +16,8 @@ export class Bars {
   }
 
   /**
-   * Show series of one length in a figure. `tick` names a bar below the axis, `describe` says what a bar
-   * stands for, `summary` what all of them do; `marked` is a bar of another colour, or -1.
+   * Show series of equal length in a figure. `tick` returns the label of a bar, `describe` its description, and
+   * `summary` describes the whole chart. `marked` is the index of the highlighted bar, or -1.
    */
   show(host, shown) {
     const isOther = host !== this.#host || shown.series.length !== this.#shown?.series.length;
@@ -27,7 +27,7 @@ export class Bars {
       this.#plot?.setData(this.#data());
       this.#plot ?? this.#make();
     }
-    this.#say();
+    this.#describe();
   }
 
   #attach(host) {
@@ -70,8 +70,8 @@ export class Bars {
         y: { range: (_, __, most) => [0, Math.max(most * 1.05, 4)] },
       },
       axes: [
-        { ...axis, size: 26, grid: { show: false }, splits: () => this.#places(), values: (_, at) => at.map(tick) },
-        { ...axis, size: 40, grid: { stroke: colour("--line"), width: 1 }, incrs: whole(), values: numbers },
+        { ...axis, size: 26, grid: { show: false }, splits: () => this.#ticks(), values: (_, at) => at.map(tick) },
+        { ...axis, size: 40, grid: { stroke: colour("--line"), width: 1 }, incrs: wholeNumbers(), values: numbers },
       ],
       series: [{}, ...bars],
       hooks: {
@@ -90,7 +90,7 @@ export class Bars {
     return this.#shown.series[0].values.length;
   }
 
-  #places() {
+  #ticks() {
     const every = Math.max(1, Math.ceil((this.#length() * LABEL) / (this.#host.clientWidth - 44)));
     return Array.from({ length: Math.ceil(this.#length() / every) }, (_, i) => i * every);
   }
@@ -113,7 +113,7 @@ export class Bars {
     if (next === this.#chosen) return;
     this.#chosen = next;
     this.#plot?.redraw(false);
-    this.#say();
+    this.#describe();
   }
 
   #key(event) {
@@ -125,17 +125,17 @@ export class Bars {
     this.#choose(index);
   }
 
-  /** Say what is chosen; sums change too often to be read out. */
-  #say() {
+  /** Update the text below the chart. The summary changes too often to be announced. */
+  #describe() {
     const { describe, summary } = this.#shown;
     const text = this.#chosen < 0 ? summary : describe(this.#chosen);
     const readout = this.#host.parentElement.querySelector(".readout");
     readout.setAttribute("aria-live", this.#chosen < 0 ? "off" : "polite");
     if (readout.textContent !== text) readout.textContent = text;
-    this.#host.setAttribute("aria-label", `${summary} Arrow keys read single bars.`);
+    this.#host.setAttribute("aria-label", `${summary} Use the arrow keys to read single bars.`);
   }
 }
 
-function whole() {
+function wholeNumbers() {
   return Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power)).flat();
 }

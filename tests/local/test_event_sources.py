@@ -1,4 +1,4 @@
-"""A pump delivers everything at least once, in the order of its shard, in the shape Lambda hands over."""
+"""A pump delivers every record at least once, in the order of its shard, in Lambda's format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def failure(code: str) -> ClientError:
 
 
 class FakeStream:
-    """A stream in memory: shards of records, `a_b` a child of `a`; an iterator is used once."""
+    """A stream in memory. Shard `a_b` is a child of `a`, and an iterator is valid once."""
 
     def __init__(self, **shards: list[str]) -> None:
         self.shards = shards
@@ -37,7 +37,7 @@ class FakeStream:
         self.generation = 1
 
     def describe_stream(self, StreamArn: str, ExclusiveStartShardId: str | None = None) -> Event:  # noqa: N803
-        """Answer one shard a page."""
+        """Return one shard per page."""
         assert StreamArn == ARN
         names = sorted(self.shards)
         name = names[names.index(ExclusiveStartShardId) + 1 if ExclusiveStartShardId else 0]
@@ -78,7 +78,7 @@ class FakeStream:
 
 
 class Taker:
-    """A handler that notes what it takes, and raises as often as it is told."""
+    """A handler that records its batches, and raises a given number of times."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
@@ -109,8 +109,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_sources, "LONGEST_PAUSE", 0.002)
 
 
-def test_a_pump_goes_on_past_pages_without_records() -> None:
-    """As AWS may answer some before a page with records; `stop` may then leave these to the next start."""
+def test_a_pump_continues_after_pages_without_records() -> None:
+    """AWS may return empty pages before a page with records. `stop` may leave these to the next start."""
 
     class Sparse(FakeStream):
         empties = 3
@@ -129,7 +129,7 @@ def test_a_pump_goes_on_past_pages_without_records() -> None:
     assert steps.count(True) == 3
 
 
-def test_a_batch_whose_handler_raises_comes_again_and_the_rest_after_it() -> None:
+def test_a_batch_whose_handler_raises_is_retried_before_later_records() -> None:
     stream, taker = FakeStream(a=list("12345")), Taker(failures=2)
     pump = pump_of(stream, taker)
     for _ in range(2):
@@ -140,7 +140,7 @@ def test_a_batch_whose_handler_raises_comes_again_and_the_rest_after_it() -> Non
     assert taker.batches == ["12", "12", "12", "34", "56", "6"]
 
 
-def test_a_failing_batch_comes_again_by_itself() -> None:
+def test_a_failing_batch_is_retried_automatically() -> None:
     stream, taker = FakeStream(a=list("123")), Taker(failures=3)
     pump = pump_of(stream, taker)
     pump.start()
@@ -150,7 +150,7 @@ def test_a_failing_batch_comes_again_by_itself() -> None:
     assert taker.batches == ["12", "12", "12", "12", "3"]
 
 
-def test_a_stopped_pump_delivers_what_is_there_first() -> None:
+def test_a_stopped_pump_first_drains_its_source() -> None:
     stream, taker = FakeStream(a=list("1234567")), Taker()
     pump = pump_of(stream, taker)
     pump.start()
@@ -158,14 +158,14 @@ def test_a_stopped_pump_delivers_what_is_there_first() -> None:
     assert "".join(taker.batches) == "1234567"
 
 
-def test_a_stopped_pump_leaves_a_failing_batch_and_says_so() -> None:
+def test_a_stopped_pump_reports_a_failing_batch_that_it_leaves() -> None:
     taker = Taker(failures=1_000_000)
     pump = pump_of(FakeStream(a=["1"]), taker)
     pump.start()
     assert not pump.stop()
 
 
-def test_a_stopped_pump_says_that_its_handler_does_not_return() -> None:
+def test_a_stopped_pump_reports_a_handler_that_does_not_return() -> None:
     release = threading.Event()
     pump = pump_of(FakeStream(a=["1"]), lambda event, context: release.wait(10))
     pump.start()
@@ -173,7 +173,7 @@ def test_a_stopped_pump_says_that_its_handler_does_not_return() -> None:
     release.set()
 
 
-def test_a_pump_goes_on_behind_its_checkpoint(tmp_path: Path) -> None:
+def test_a_pump_continues_after_its_checkpoint(tmp_path: Path) -> None:
     stream, before, after = FakeStream(a=list("123")), Taker(), Taker()
     drain(pump_of(stream, before, tmp_path / "stream.json"))
     stream.shards["a"] += "45"
@@ -181,7 +181,7 @@ def test_a_pump_goes_on_behind_its_checkpoint(tmp_path: Path) -> None:
     assert (before.batches, after.batches) == (["12", "3"], ["45"])
 
 
-def test_a_pump_killed_before_it_wrote_its_checkpoint_delivers_again(tmp_path: Path) -> None:
+def test_a_pump_killed_before_its_checkpoint_delivers_the_batch_again(tmp_path: Path) -> None:
     stream, before, after = FakeStream(a=list("1234")), Taker(), Taker()
     killed = pump_of(stream, before, tmp_path / "stream.json")
     killed.step()
@@ -213,7 +213,7 @@ def test_a_pump_killed_before_it_wrote_its_checkpoint_delivers_again(tmp_path: P
         b"\xff\xfe",
     ],
 )
-def test_a_checkpoint_that_makes_no_sense_is_ignored(tmp_path: Path, content: str | bytes) -> None:
+def test_a_malformed_checkpoint_is_ignored(tmp_path: Path, content: str | bytes) -> None:
     checkpoint, taker = tmp_path / "stream.json", Taker()
     checkpoint.write_bytes(content.encode() if isinstance(content, str) else content)
     drain(pump_of(FakeStream(a=list("123")), taker, checkpoint))
@@ -223,7 +223,7 @@ def test_a_checkpoint_that_makes_no_sense_is_ignored(tmp_path: Path, content: st
     assert again.batches == ["4"]
 
 
-def test_a_checkpoint_of_what_the_engine_has_forgotten_is_ignored(tmp_path: Path) -> None:
+def test_a_checkpoint_of_lost_records_is_ignored(tmp_path: Path) -> None:
     stream, before, after = FakeStream(a=list("123")), Taker(), Taker()
     drain(pump_of(stream, before, tmp_path / "stream.json"))
     stream.generation = 2  # killed, and back where it started: other records have these numbers now
@@ -280,7 +280,7 @@ def test_a_closed_shard_is_not_read_again_after_a_restart(tmp_path: Path) -> Non
     assert taker.batches == ["12", "3"]
 
 
-def test_a_record_has_the_shape_that_lambda_hands_over() -> None:
+def test_a_record_has_the_format_of_lambda() -> None:
     events: list[Event] = []
     created = datetime(2026, 1, 1, tzinfo=UTC)
     streams = FakeStream(a=["1"])
@@ -327,7 +327,7 @@ def test_a_record_has_the_shape_that_lambda_hands_over() -> None:
 
 
 class FakeQueue:
-    """A queue in memory, which shows each message once until it is deleted or visible again."""
+    """A queue in memory. A received message is hidden until it is deleted or visible again."""
 
     def __init__(self, *bodies: str) -> None:
         self.waiting = [
@@ -373,7 +373,7 @@ def test_no_message_is_deleted_when_all_fail_or_the_handler_raises() -> None:
     assert queue.deleted == []
 
 
-def test_a_stopped_queue_pump_delivers_what_waits_ten_at_a_time() -> None:
+def test_a_stopped_queue_pump_delivers_the_waiting_messages_in_tens() -> None:
     queue, sizes = FakeQueue(*map(str, range(25))), []
     pump = queue_pump(queue, lambda event, context: sizes.append(len(event["Records"])))
     pump.start()
@@ -382,7 +382,7 @@ def test_a_stopped_queue_pump_delivers_what_waits_ten_at_a_time() -> None:
     assert queue.deleted == [str(i) for i in range(25)]
 
 
-def test_a_message_has_the_shape_that_lambda_hands_over() -> None:
+def test_a_message_has_the_format_of_lambda() -> None:
     events: list[Event] = []
     queue_pump(FakeQueue("a"), lambda event, context: events.append(event)).step()
     assert events == [

@@ -1,9 +1,9 @@
-// Something to look at, on one machine: the local server fills a site, a board, a challenge and a product.
+// The demo button of a local run: the local server fills a site, a leaderboard, a challenge and a product.
 
 import { api, isLocal } from "./config.js";
-import { html, nothing } from "./vendor/lit.js";
+import { html, nothing } from "../vendor/lit.js";
 
-const FILLS = 15; // seconds in which to look for it again and again
+const REFRESHES = 15; // one each second while the demo is being filled
 
 export const changes = new EventTarget();
 let isFilling = false;
@@ -17,8 +17,8 @@ export function demoButton() {
 async function fill() {
   isFilling = true;
   const headers = { "Content-Type": "application/json" };
-  await fetch(`${api}local/demo`, { method: "POST", headers, body: "{}" }).catch(() => {}); // the panels say it
-  for (let second = 0; second < FILLS; second += 1) {
+  await fetch(`${api}local/demo`, { method: "POST", headers, body: "{}" }).catch(() => {}); // the panels report the error
+  for (let second = 0; second < REFRESHES; second += 1) {
     changes.dispatchEvent(new Event("change"));
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }

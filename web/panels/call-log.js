@@ -1,20 +1,20 @@
-// Beside each panel: which calls it makes, and what each of them took.
+// The list beside each panel: its API calls with status, duration and consumed capacity.
 
-import { api } from "./config.js";
-import { html, nothing, render, repeat } from "./vendor/lit.js";
-import { count, plural } from "./words.js";
+import { api } from "../lib/config.js";
+import { html, nothing, render, repeat } from "../vendor/lit.js";
+import { count, plural } from "../lib/words.js";
 
 const UNITS = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
-/** Keep an element up to date with the calls of a panel; `files` are its code: ours here, and the app's. */
-export function showLedger(calls, element, { script, module, documented }) {
+/** Show a panel's calls in an element. `script` and `module` name its code here and in the app, `documented` its tag. */
+export function showCallLog(calls, element, { script, module, documented }) {
   let isDue = false;
   const draw = () => {
     isDue = false;
     render(template(calls, script, module, documented), element);
   };
   calls.addEventListener("call", () => {
-    if (!isDue) requestAnimationFrame(draw); // many calls, one drawing
+    if (!isDue) requestAnimationFrame(draw); // one drawing for many calls
     isDue = true;
   });
   draw();
@@ -24,9 +24,9 @@ function template(calls, script, module, documented) {
   const rows = [...calls.rows.values()].reverse();
   return html`
     <p class="links">
-      <a href="${api}docs#/${documented}">The calls</a>
-      <a href="${api}web/${script}">This panel’s code</a>
-      <span>behind it: <code>${module}</code></span>
+      <a href="${api}docs#/${documented}">API reference</a>
+      <a href="${api}web/${script}">Source of this panel</a>
+      <span>server code: <code>${module}</code></span>
     </p>
     <ol class="calls">
       ${repeat(rows, (row) => `${row.method} ${row.path}`, (row) => html`
@@ -38,16 +38,16 @@ function template(calls, script, module, documented) {
           </span>
         </li>`)}
     </ol>
-    <p class="sum">${calls.made ? sum(calls) : "Nothing was asked yet"}</p>`;
+    <p class="sum">${calls.made ? sum(calls) : "No calls yet"}</p>`;
 }
 
 function cost({ cost: units, took }) {
-  if (!units) return took === undefined ? "" : "cost not said"; // the stage does not say it
+  if (!units) return took === undefined ? "" : "cost not reported"; // HUBBUB_CAPACITY is off
   const parts = [units.read && `${UNITS.format(units.read)} RCU`, units.write && `${UNITS.format(units.write)} WCU`];
   return parts.filter(Boolean).join(" + ") || "no units";
 }
 
-// Frames never say what they cost: `python -m bench chat` measures it.
+// Frames do not report their cost. `python -m bench chat` measures it.
 function sum({ made, frames, read, write }) {
   if (frames) return plural(frames, "frame");
   return `${plural(made, "call")}, ${UNITS.format(read)} RCU, ${UNITS.format(write)} WCU`;

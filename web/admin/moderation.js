@@ -1,16 +1,16 @@
-// Comments to hide, to show again and to delete; reports of chat partners.
+// Moderation: hide, show and delete comments, and read reports of chat partners.
 
-import { call, part } from "./admin-calls.js";
-import { article, facts, List, when } from "./admin-list.js";
-import { deletes, stars } from "./widgets/comment.js";
-import { make } from "./widgets/element.js";
+import { call, encode } from "./api.js";
+import { article, facts, List, when } from "./list.js";
+import { deleteButton, stars } from "../widgets/comment.js";
+import { make } from "../widgets/element.js";
 
 const byId = (id) => document.getElementById(id);
 
 // -- comments ------------------------------------------------------------------------------------------
 
 let product = "";
-const comments = new List(document.querySelector("#comments .list"), drawComment, "There are none.");
+const comments = new List(document.querySelector("#comments .list"), drawComment, "No comments.");
 
 byId("choose-product").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -20,15 +20,15 @@ byId("choose-product").addEventListener("change", (event) => event.target.type =
 
 function showComments() {
   product = byId("product").value.trim();
-  if (product) comments.show(`products/${part(product)}/${byId("choose-product").elements.which.value}`);
+  if (product) comments.show(`products/${encode(product)}/${byId("choose-product").elements.which.value}`);
 }
 
 function drawComment(comment) {
-  const path = `products/${part(product)}/comments/${comment.id}`;
+  const path = `products/${encode(product)}/comments/${comment.id}`;
   const problem = make("p", { className: "mark-bad", role: "alert" });
   const mark = make("strong", { hidden: !comment.hidden }, "hidden ");
-  const hide = make("button", { type: "button", onclick: () => attempt(turn) }, comment.hidden ? "Show again" : "Hide");
-  const drop = deletes(() => attempt(remove));
+  const hide = make("button", { type: "button", onclick: () => attempt(toggleHidden) }, comment.hidden ? "Show again" : "Hide");
+  const drop = deleteButton(() => attempt(remove));
   const shown = article(
     make("p", { className: "row" }, stars(comment.rating), make("strong", {}, comment.author), mark),
     make("p", { className: "words", dir: "auto", lang: comment.language }, comment.text),
@@ -47,7 +47,7 @@ function drawComment(comment) {
     }
   }
 
-  async function turn() {
+  async function toggleHidden() {
     const now = await call("PATCH", path, { body: { hidden: !comment.hidden } });
     comment.hidden = now.hidden;
     mark.hidden = !now.hidden;
@@ -67,17 +67,17 @@ function drawComment(comment) {
 
 // -- reports -------------------------------------------------------------------------------------------
 
-const reports = new List(document.querySelector("#reports .list"), drawReport, "Nobody was reported.");
+const reports = new List(document.querySelector("#reports .list"), drawReport, "No reports.");
 export const showReports = () => reports.show("chat/reports");
-document.querySelector("#reports .again").addEventListener("click", showReports);
+document.querySelector("#reports .refresh").addEventListener("click", showReports);
 
 function drawReport(report) {
   const lines = report.messages.map(({ author, text, proved }) =>
-    make("p", { className: "words" }, make("strong", {}, author === "reported" ? `${report.reported}: ` : `${report.reporter}: `), text, proved ? "" : make("em", { className: "quiet" }, " (not proved)")),
+    make("p", { className: "words" }, make("strong", {}, author === "reported" ? `${report.reported}: ` : `${report.reporter}: `), text, proved ? "" : make("em", { className: "quiet" }, " (not verified)")),
   );
   return article(
     make("p", {}, make("strong", {}, report.reason)),
-    facts(when(report.time), ` · lobby ${report.lobby} · ${report.reporter} reports ${report.reported}`),
+    facts(when(report.time), ` · lobby ${report.lobby} · ${report.reporter} reported ${report.reported}`),
     ...(lines.length ? [make("div", { className: "said-by" }, ...lines)] : []),
   );
 }

@@ -1,19 +1,19 @@
-// A list of the admin page: its newest page, and more on demand; what goes wrong is said in its place.
+// A paginated list of the admin page, newest first. An error is shown in place of the page that failed.
 
-import { call } from "./admin-calls.js";
-import { make } from "./widgets/element.js";
+import { call } from "./api.js";
+import { make } from "../widgets/element.js";
 
 export class List {
   #box; #draw; #empty; #path = ""; #turn = 0;
 
-  /** `draw` makes an article of an item, `empty` is what is said when there is none. */
+  /** `draw` returns an article for an item. `empty` is the text of a list without items. */
   constructor(box, draw, empty) {
     [this.#box, this.#draw, this.#empty] = [box, draw, empty];
     box.tabIndex = 0;
     box.role = "region";
   }
 
-  /** Begin anew with the first page of a path. */
+  /** Load the first page of a path. */
   show(path) {
     this.#path = path;
     this.#box.replaceChildren(make("p", { className: "quiet" }, "Loading …"));
@@ -21,14 +21,14 @@ export class List {
   }
 
   async #load(cursor) {
-    const mine = ++this.#turn, last = this.#box.lastElementChild;
+    const turn = ++this.#turn, last = this.#box.lastElementChild;
     try {
       const page = await call("GET", this.#path, { query: { cursor } });
-      if (mine !== this.#turn) return;
+      if (turn !== this.#turn) return;
       last?.remove();
       const articles = page.items.map(this.#draw);
       this.#box.append(...articles);
-      if (cursor) articles[0]?.focus(); // the button that had the focus is gone
+      if (cursor) articles[0]?.focus(); // the focused button was removed
       if (page.cursor) {
         const more = make("button", { type: "button", className: "more", onclick: () => this.#load(page.cursor) }, "More");
         this.#box.append(more);
@@ -36,24 +36,25 @@ export class List {
         this.#box.append(make("p", { className: "quiet" }, this.#empty));
       }
     } catch (error) {
-      if (mine !== this.#turn) return;
+      if (turn !== this.#turn) return;
       last?.remove();
-      const again = make("button", { type: "button", onclick: () => this.#load(cursor) }, "Try again");
-      this.#box.append(make("div", { className: "row", role: "alert" }, make("span", { className: "mark-bad" }, error.message), again));
+      const retry = make("button", { type: "button", onclick: () => this.#load(cursor) }, "Retry");
+      this.#box.append(make("div", { className: "row", role: "alert" }, make("span", { className: "mark-bad" }, error.message), retry));
     }
   }
 }
 
-/** Make an article, which can have the focus: a title line, what else is said. */
+/** Create an article that can receive the focus. */
 export function article(...children) {
   return make("article", { tabIndex: -1 }, ...children);
 }
 
+/** Create the line of details of an article. */
 export function facts(...children) {
   return make("p", { className: "facts" }, ...children);
 }
 
-/** Write an instant for people, with the exact one as its title. */
+/** Create a localized time whose title is the exact one. */
 export function when(instant) {
-  return instant ? make("time", { dateTime: instant, title: instant }, new Date(instant).toLocaleString()) : "at a time unknown";
+  return instant ? make("time", { dateTime: instant, title: instant }, new Date(instant).toLocaleString()) : "time unknown";
 }

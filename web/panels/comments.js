@@ -1,15 +1,14 @@
-// A product's comments: how it is rated, filters with their counts, endless pages, and your own to write and edit.
+// The comments panel: a product's average rating, filters with counts, an endless list, and a form for your own comment.
 
-import { part } from "./config.js";
-import * as editor from "./editor.js";
-import { chooser, nothingYet, Panel, remember } from "./panel.js";
-import { you } from "./session.js";
-import { html, nothing, repeat } from "./vendor/lit.js";
-import { ago, count, plural } from "./words.js";
+import { encode } from "../lib/config.js";
+import * as editor from "./comment-editor.js";
+import { chooser, emptyState, Panel, remember } from "./panel.js";
+import { userName } from "../lib/session.js";
+import { html, nothing, repeat } from "../vendor/lit.js";
+import { ago, count, LANGUAGES, plural } from "../lib/words.js";
 
 const PAGE = 10;
 const STARS = [5, 4, 3, 2, 1];
-const LANGUAGES = editor.LANGUAGES;
 
 let product = "", all = null, byStars = null, byLanguage = {}, items = [], cursor = null;
 let filter = { ratings: [], language: "" };
@@ -18,14 +17,14 @@ let isPaged = false, isNewer = false, isLoading = false;
 const panel = new Panel("comments", {
   load,
   template,
-  about: { script: "comments.js", module: "chalicelib/comments/comments.py", documented: "comments" },
+  about: { script: "panels/comments.js", module: "chalicelib/comments", documented: "comments" },
 });
 
 export function start() {
   show(remember("product") || "demo");
 }
 
-/** Your name has changed. */
+/** Load the panel again, after the visitor signed in under another name. */
 export const refresh = () => panel.refresh();
 
 function show(text) {
@@ -37,40 +36,40 @@ function show(text) {
   panel.restart(`product:${product}`, changed);
 }
 
-const path = (rest) => `/products/${part(product)}${rest}`;
+const path = (rest) => `/products/${encode(product)}${rest}`;
 
 async function load() {
-  const of = product;
-  const [total, ...languages] = await Promise.all(["", ...Object.keys(LANGUAGES)].map((language) => sums(language)));
-  if (of !== product) return;
+  const requested = product;
+  const [total, ...languages] = await Promise.all(["", ...Object.keys(LANGUAGES)].map((language) => loadStatistics(language)));
+  if (requested !== product) return;
   all = total;
   byLanguage = Object.fromEntries(Object.keys(LANGUAGES).map((language, i) => [language, languages[i].total]));
   byStars = (filter.language ? languages[Object.keys(LANGUAGES).indexOf(filter.language)] : total).ratings;
-  if (!isPaged) await first();
+  if (!isPaged) await loadFirstPage();
 }
 
-const sums = (language) => panel.calls.get(path("/statistics"), { language });
+const loadStatistics = (language) => panel.api.get(path("/statistics"), { language });
 
 const query = () => ({ rating: filter.ratings.join(","), language: filter.language, limit: PAGE });
 
-async function first() {
-  const asked = filter;
-  const answer = await panel.calls.get(path("/comments"), query());
-  if (asked !== filter) return;
-  [items, cursor, isPaged, isNewer] = [answer.items, answer.cursor, false, false];
+async function loadFirstPage() {
+  const requested = filter;
+  const page = await panel.api.get(path("/comments"), query());
+  if (requested !== filter) return;
+  [items, cursor, isPaged, isNewer] = [page.items, page.cursor, false, false];
 }
 
-/** Add the next page; one page may be short, or empty, and yet not the last. */
-async function more() {
+/** Append the next page. A page can be short or empty although more pages follow. */
+async function loadNextPage() {
   if (isLoading || !cursor) return;
   isLoading = true;
-  const asked = filter;
+  const requested = filter;
   await panel.act(async () => {
-    const answer = await panel.calls.get(path("/comments"), { ...query(), cursor });
-    if (asked !== filter) return;
+    const page = await panel.api.get(path("/comments"), { ...query(), cursor });
+    if (requested !== filter) return;
     const known = new Set(items.map(({ id }) => id));
-    items = [...items, ...answer.items.filter(({ id }) => !known.has(id))];
-    [cursor, isPaged] = [answer.cursor, true];
+    items = [...items, ...page.items.filter(({ id }) => !known.has(id))];
+    [cursor, isPaged] = [page.cursor, true];
   });
   isLoading = false;
 }
@@ -93,16 +92,16 @@ const toggle = (stars) => {
 
 // -- what is shown -------------------------------------------------------------------------------------
 
-// The next page is asked for shortly before the end of this one comes into sight.
-const sight = new IntersectionObserver(
-  (entries) => entries.some((entry) => entry.isIntersecting) && more(),
+// The next page is loaded shortly before the end of the list becomes visible.
+const endOfList = new IntersectionObserver(
+  (entries) => entries.some((entry) => entry.isIntersecting) && loadNextPage(),
   { rootMargin: "0px 0px 200px" },
 );
 
 function watch() {
-  sight.disconnect();
+  endOfList.disconnect();
   const button = document.querySelector("#comments .more");
-  if (button && isPaged) sight.observe(button);
+  if (button && isPaged) endOfList.observe(button);
 }
 
 function template() {
@@ -110,15 +109,15 @@ function template() {
   return html`
     ${chooser("Product", product, show)}
     ${all?.total ? html`<div class="two">${filters()}${list()}</div>`
-      : nothingYet(`Nobody has commented on ${product} yet.`, "Be the first, below.")}
-    ${own()}`;
+      : emptyState(`No comments on ${product} yet.`, "Write the first one below.")}
+    ${ownComment()}`;
 }
 
-function own() {
-  const done = (said) => {
+function ownComment() {
+  const done = (message) => {
     isPaged = false;
     panel.refresh();
-    return said;
+    return message;
   };
   return editor.template({ panel, product, done });
 }
@@ -138,9 +137,9 @@ function filters() {
           </button>`)}
       </div>
       <div class="chips" role="group" aria-label="Filter by language">
-        ${Object.entries({ "": "All", ...LANGUAGES }).map(([language, named]) => html`
+        ${Object.entries({ "": "All", ...LANGUAGES }).map(([language, label]) => html`
           <button type="button" aria-pressed=${filter.language === language} @click=${() => choose({ language })}>
-            ${named} <span class="number">${count.format(language ? byLanguage[language] : total)}</span>
+            ${label} <span class="number">${count.format(language ? byLanguage[language] : total)}</span>
           </button>`)}
       </div>
     </div>`;
@@ -153,8 +152,8 @@ function list() {
       <ol class="comments" aria-label="Comments, newest first">
         ${repeat(items, ({ id }) => id, one)}
       </ol>
-      ${items.length || cursor ? nothing : html`<p class="quiet">No comment is like that.</p>`}
-      ${cursor ? html`<button type="button" class="more" @click=${more}>More</button>` : nothing}
+      ${items.length || cursor ? nothing : html`<p class="quiet">No comments match this filter.</p>`}
+      ${cursor ? html`<button type="button" class="more" @click=${loadNextPage}>More</button>` : nothing}
     </div>`;
 }
 
@@ -166,7 +165,7 @@ function one(comment) {
         class="none">${"★".repeat(5 - rating)}</span></span>
         <b>${author}</b>
         <span class="quiet">${LANGUAGES[language] ?? language}, ${ago(created)}${edited ? ", edited" : ""}</span>
-        ${author === you() ? html`<button type="button" class="plain" @click=${() => edit(id)}>Edit</button>`
+        ${author === userName() ? html`<button type="button" class="plain" @click=${() => edit(id)}>Edit</button>`
           : nothing}
       </p>
       <p class="text" lang=${language}>${text}</p>
@@ -174,5 +173,5 @@ function one(comment) {
 }
 
 const edit = (id) => panel.act(async () => {
-  await editor.open(panel, path(`/comments/${part(id)}`));
+  await editor.open(panel, path(`/comments/${encode(id)}`));
 });

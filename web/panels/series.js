@@ -1,15 +1,15 @@
-// A page's views over time: the time frame, the plot, the same figures as a table.
+// The views of one page over time: the form for the period, the plot, and the same counts as a table.
 
-import { Refused } from "./calls.js";
-import { Bars } from "./plots.js";
-import { html, live, nothing } from "./vendor/lit.js";
-import { count, plural } from "./words.js";
+import { ApiError } from "../lib/api.js";
+import { Bars } from "../lib/plots.js";
+import { html, live, nothing } from "../vendor/lit.js";
+import { count, plural } from "../lib/words.js";
 
 const DAY = 86_400_000; // ms
-const FRESH = 30_000; // ms until a series is asked for again though no number changed: hours pass
-const MOST_HOURS = 30 * DAY; // of which the API answers single hours
-const YEARS_BACK = 25;
-const SHOWN = 240; // rows of the table
+const MAX_AGE = 30_000; // ms until a series is loaded again although no count has changed
+const MOST_HOURS = 30 * DAY; // the longest period that the API returns by the hour
+const MOST_YEARS = 25; // searched for views outside the period
+const MOST_ROWS = 240; // of the table
 const date = (time) => new Date(time).toISOString().slice(0, 10);
 const today = () => date(Date.now());
 const [DATE, HOUR] = [{ day: "numeric", month: "short" }, { hour: "2-digit", minute: "2-digit" }].map(
@@ -19,46 +19,46 @@ const [DATE, HOUR] = [{ day: "numeric", month: "short" }, { hour: "2-digit", min
 const figures = ({ views, uniques }) => `${plural(views, "view")}, ${plural(uniques, "unique")}`;
 
 export class Series {
-  #calls; #draw; #url = ""; #total = 0; #items = []; #problem = ""; #looked = ""; #at = 0; #isOpen = false;
+  #api; #draw; #url = ""; #total = 0; #items = []; #problem = ""; #searchResult = ""; #loadedAt = 0; #isOpen = false;
   #interval = "hour"; #from = ""; #to = ""; #bars = new Bars(210);
 
-  constructor(calls, draw) {
-    this.#calls = calls;
+  constructor(api, draw) {
+    this.#api = api;
     this.#draw = draw;
   }
 
   clear() {
-    [this.#items, this.#problem, this.#looked, this.#at] = [[], "", "", 0];
+    [this.#items, this.#problem, this.#searchResult, this.#loadedAt] = [[], "", "", 0];
   }
 
-  /** Have it asked for again the next time. */
+  /** Load the series again the next time. */
   expire() {
-    this.#at = 0;
+    this.#loadedAt = 0;
   }
 
-  /** Ask for the series of a page with so many views, when they have changed or some time has passed. */
+  /** Load the series of a page with `total` views when its counts have changed or the series is old. */
   async load(url, total, isNew) {
     [this.#url, this.#total] = [url, total];
-    if (isNew || Date.now() - this.#at > FRESH) await this.#ask();
+    if (isNew || Date.now() - this.#loadedAt > MAX_AGE) await this.#request();
   }
 
-  async #ask() {
-    if (!this.#from) this.#frame(Date.now() - (this.#interval === "hour" ? 2 : 29) * DAY, Date.now());
+  async #request() {
+    if (!this.#from) this.#setPeriod(Date.now() - (this.#interval === "hour" ? 2 : 29) * DAY, Date.now());
     const [url, to] = [this.#url, this.#to];
-    // Without `to` the API ends with now: no hours that are still to come.
+    // Without `to` the series ends now, so it has no hours in the future.
     const query = { url, interval: this.#interval, from: this.#from, to: to < today() ? to : "" };
-    this.#at = Date.now();
+    this.#loadedAt = Date.now();
     try {
-      const { items } = await this.#calls.get("/views/series", query);
+      const { items } = await this.#api.get("/views/series", query);
       if (url === this.#url) [this.#items, this.#problem] = [items, ""];
     } catch (error) {
-      if (!(error instanceof Refused) || error.passes) throw error;
+      if (!(error instanceof ApiError) || error.isTransient) throw error;
       [this.#items, this.#problem] = [[], error.message];
     }
     this.#draw();
   }
 
-  #frame(from, to) {
+  #setPeriod(from, to) {
     [this.#from, this.#to] = [date(from), date(to)];
   }
 
@@ -69,33 +69,33 @@ export class Series {
     if (isOther && event.target.name === "interval" && this.#to >= today()) this.#from = "";
     if (!from.value || !to.value) return;
     if (Date.parse(to.value) - Date.parse(from.value) > MOST_HOURS) this.#interval = "day";
-    this.#looked = "";
-    this.#ask().catch((error) => this.#fail(error));
+    this.#searchResult = "";
+    this.#request().catch((error) => this.#fail(error));
   }
 
   #fail(error) {
-    this.#looked = error.message;
+    this.#searchResult = error.message;
     this.#draw();
   }
 
-  /** Look a year at a time, backwards or forwards, until there are views; then show those. */
-  async #seek(years) {
+  /** Search a year at a time, backwards or forwards, until there are views. Then show their period. */
+  async #search(years) {
     const url = this.#url;
     let from = Date.parse(this.#from), to = Date.parse(this.#to), found = [];
-    for (let looks = 0; looks < YEARS_BACK && !found.length; looks += 1) {
+    for (let looks = 0; looks < MOST_YEARS && !found.length; looks += 1) {
       if (years > 0 && date(to) >= today()) break;
       [from, to] = years < 0 ? [from - 365 * DAY, from - DAY] : [to + DAY, to + 365 * DAY];
       const query = { url, interval: "day", from: date(from), to: date(to) };
-      found = (await this.#calls.get("/views/series", query)).items.filter((item) => item.views);
+      found = (await this.#api.get("/views/series", query)).items.filter((item) => item.views);
     }
     if (url !== this.#url) return;
-    this.#looked = `There are none ${years < 0 ? "earlier" : "later"}.`;
+    this.#searchResult = `No ${years < 0 ? "earlier" : "later"} views.`;
     if (found.length) {
       const [first, last] = [found[0], found.at(-1)].map((item) => Date.parse(item.time));
       this.#interval = last - first < 3 * DAY ? "hour" : "day";
-      this.#frame(first, last);
-      this.#looked = "";
-      await this.#ask();
+      this.#setPeriod(first, last);
+      this.#searchResult = "";
+      await this.#request();
     }
     this.#draw();
   }
@@ -106,10 +106,10 @@ export class Series {
     const inside = this.#items.reduce((sum, item) => sum + item.views, 0);
     queueMicrotask(() => this.#plot(inside));
     return html`
-      <form class="row range" aria-label="Time frame of the series, in UTC"
+      <form class="row range" aria-label="Period of the series, in UTC"
         @submit=${(event) => event.preventDefault()} @change=${(event) => this.#change(event)}>
         <fieldset class="switch">
-          <legend class="hidden">One bar for each</legend>
+          <legend class="hidden">Interval</legend>
           ${["hour", "day"].map((one) => html`<label><input type="radio" name="interval" value=${one}
             .checked=${live(this.#interval === one)}><span>${one === "hour" ? "Hours" : "Days"}</span></label>`)}
         </fieldset>
@@ -124,7 +124,7 @@ export class Series {
       </figure>
       ${this.#items.length && this.#total > inside ? this.#outside(this.#total - inside) : nothing}
       <details @toggle=${(event) => this.#toggle(event)}>
-        <summary>These figures as a table</summary>${this.#isOpen ? this.#table() : nothing}
+        <summary>Show as a table</summary>${this.#isOpen ? this.#table() : nothing}
       </details>`;
   }
 
@@ -134,18 +134,18 @@ export class Series {
   }
 
   #outside(number) {
-    const seek = (years) => this.#seek(years).catch((error) => this.#fail(error));
-    return html`<div class="row outside"><p>${this.#looked || `${plural(number, "view")} at other times:`}</p>
-      <button type="button" @click=${() => seek(-1)}>Earlier</button>
-      <button type="button" ?disabled=${this.#to >= today()} @click=${() => seek(1)}>Later</button></div>`;
+    const search = (years) => this.#search(years).catch((error) => this.#fail(error));
+    return html`<div class="row outside"><p>${this.#searchResult || `${plural(number, "view")} outside this period:`}</p>
+      <button type="button" @click=${() => search(-1)}>Earlier</button>
+      <button type="button" ?disabled=${this.#to >= today()} @click=${() => search(1)}>Later</button></div>`;
   }
 
   #table() {
-    const rows = this.#items.filter((item) => item.views).reverse().slice(0, SHOWN);
+    const rows = this.#items.filter((item) => item.views).reverse().slice(0, MOST_ROWS);
     return html`<div class="scroll" tabindex="0" role="region" aria-label="Views over time">
       <table><thead><tr><th scope="col">Time (UTC)</th><th scope="col" class="number">Views</th>
         <th scope="col" class="number">Uniques</th></tr></thead>
-      <tbody>${rows.map((item) => html`<tr><td>${this.#named(item)}</td>
+      <tbody>${rows.map((item) => html`<tr><td>${this.#label(item)}</td>
         <td class="number">${count.format(item.views)}</td>
         <td class="number">${count.format(item.uniques)}</td></tr>`)}</tbody></table></div>`;
   }
@@ -161,8 +161,8 @@ export class Series {
       ],
       marked: -1,
       tick: (i) => this.#tick(items[i]),
-      describe: (i) => `${this.#named(items[i])}: ${figures(items[i])}`,
-      summary: inside ? `${plural(inside, "view")} in this time.` : "No views in this time.",
+      describe: (i) => `${this.#label(items[i])}: ${figures(items[i])}`,
+      summary: inside ? `${plural(inside, "view")} in this period.` : "No views in this period.",
     });
   }
 
@@ -172,7 +172,7 @@ export class Series {
     return (this.#interval === "day" || time.getUTCHours() === 0 ? DATE : HOUR).format(time);
   }
 
-  #named(item) {
+  #label(item) {
     const time = new Date(item.time);
     return DATE.format(time) + (this.#interval === "hour" ? `, ${HOUR.format(time)}` : "");
   }

@@ -1,14 +1,14 @@
-// Leaderboards and challenges, defined. What is wrong with a field, the API says.
+// The forms that define leaderboards and challenges. The API validates their fields.
 
-import { call, part } from "./admin-calls.js";
+import { call, encode } from "./api.js";
 
 const byId = (id) => document.getElementById(id);
 
 /**
- * Let a form define things: `read` answers the body of its PUT, `fill` writes a definition into its fields.
- * A message that begins with a field's name marks that field.
+ * Connect a form to the API. `read` returns the body of its PUT, and `fill` writes a definition into its fields. An
+ * error message that begins with the name of a field marks that field.
  */
-function defines(form, kind, read, fill) {
+function connectForm(form, kind, read, fill) {
   const name = form.elements[kind], problem = form.querySelector(".problem"), done = form.querySelector(".done");
 
   async function attempt(work) {
@@ -18,8 +18,8 @@ function defines(form, kind, read, fill) {
     const buttons = form.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     try {
-      if (!name.value.trim()) throw new Error(`${kind}: it must have a name`);
-      done.textContent = await work(`${kind}s/${part(name.value.trim())}`);
+      if (!name.value.trim()) throw new Error(`${kind}: a name is required`);
+      done.textContent = await work(`${kind}s/${encode(name.value.trim())}`);
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
@@ -35,24 +35,24 @@ function defines(form, kind, read, fill) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(async (path) => {
-      const made = await call("PUT", path, { body: read(form.elements) });
-      fill(form.elements, made);
-      return `Defined: ${made.title}.`;
+      const saved = await call("PUT", path, { body: read(form.elements) });
+      fill(form.elements, saved);
+      return `Saved: ${saved.title}.`;
     });
   });
   form.querySelector(".load").addEventListener("click", () => attempt(async (path) => {
     const found = await call("GET", path);
     fill(form.elements, found);
-    return `This is ${found.title} as it is.`;
+    return `Loaded: ${found.title}.`;
   }));
 }
 
-// An empty number is none: the API says what it makes of that.
+// An empty field is sent as null. The API reports it if a number is required.
 const number = (field) => (field.value === "" ? null : Number(field.value));
 const instant = (field) => (field.value ? `${field.value}${field.value.length === 16 ? ":00" : ""}Z` : null);
-const local = (text) => (text ? new Date(text).toISOString().slice(0, 19) : "");
+const toField = (text) => (text ? new Date(text).toISOString().slice(0, 19) : "");
 
-defines(
+connectForm(
   byId("board"),
   "leaderboard",
   ({ title, unit, decimals, min, max, order, operator, resets, shards }) => ({
@@ -66,13 +66,13 @@ defines(
     resets: instant(resets),
     shards: number(shards),
   }),
-  (fields, made) => {
-    for (const name of ["title", "unit", "decimals", "min", "max", "order", "operator", "shards"]) fields[name].value = made[name];
-    fields.resets.value = local(made.resets);
+  (fields, definition) => {
+    for (const name of ["title", "unit", "decimals", "min", "max", "order", "operator", "shards"]) fields[name].value = definition[name];
+    fields.resets.value = toField(definition.resets);
   },
 );
 
-defines(
+connectForm(
   byId("challenge"),
   "challenge",
   ({ title, paths, limit, ranked, opens, closes }) => ({
@@ -83,10 +83,10 @@ defines(
     opens: instant(opens),
     closes: instant(closes),
   }),
-  (fields, made) => {
-    for (const name of ["title", "limit"]) fields[name].value = made[name];
-    fields.ranked.checked = made.ranked;
-    fields.opens.value = local(made.opens);
-    fields.closes.value = local(made.closes);
+  (fields, definition) => {
+    for (const name of ["title", "limit"]) fields[name].value = definition[name];
+    fields.ranked.checked = definition.ranked;
+    fields.opens.value = toField(definition.opens);
+    fields.closes.value = toField(definition.closes);
   },
 );

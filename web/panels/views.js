@@ -1,28 +1,21 @@
-// Views: a site's most viewed pages, one of them over time, and views to send.
+// The views panel: a site's most viewed pages, the views of one page over time, and a form that sends views.
 
-import { chooser, fields, nothingYet, Panel, remember } from "./panel.js";
+import { chooser, fields, emptyState, Panel, remember } from "./panel.js";
 import { Series } from "./series.js";
-import { html, nothing, repeat } from "./vendor/lit.js";
-import { count, plural } from "./words.js";
+import { html, nothing, repeat } from "../vendor/lit.js";
+import { count, plural, REJECTIONS } from "../lib/words.js";
 
 const PAGES = 8;
-const WITHIN = 10_000; // ms in which a view that was taken has to be counted
-const WHY = {
-  bot: "this browser names itself as a crawler does",
-  site_not_allowed: "this stage does not count that site",
-  in_the_future: "this machine’s clock is ahead of the server’s",
-  too_old: "this machine’s clock is behind the server’s",
-  bad_url: "that is not the address of a page",
-};
+const COUNT_TIMEOUT = 10_000; // ms within which an accepted view should be counted
 
 let site = "", pages = [], page = "", figures = null, isSending = false;
 
 const panel = new Panel("views", {
   load,
   template,
-  about: { script: "views.js", module: "chalicelib/views/events.py", documented: "views" },
+  about: { script: "panels/views.js", module: "chalicelib/views", documented: "views" },
 });
-const series = new Series(panel.calls, () => panel.draw());
+const series = new Series(panel.api, () => panel.draw());
 
 export function start() {
   show(remember("site") || "demo.example.org");
@@ -37,24 +30,24 @@ function show(text) {
 }
 
 async function load() {
-  const of = site;
-  const { items } = await panel.calls.get("/views/top", { site, limit: PAGES });
-  if (of !== site) return;
+  const requested = site;
+  const { items } = await panel.api.get("/views/top", { site, limit: PAGES });
+  if (requested !== site) return;
   pages = items;
   if (!page && items.length) select(items[0].url);
   else if (page) await loadPage();
 }
 
 async function loadPage() {
-  const of = page;
-  const answer = await panel.calls.get("/views", { url: of });
-  if (of !== page) return;
-  const isNew = figures?.views !== answer.views || figures.uniques !== answer.uniques;
-  figures = answer;
-  await series.load(of, answer.views, isNew);
+  const requested = page;
+  const counts = await panel.api.get("/views", { url: requested });
+  if (requested !== page) return;
+  const isNew = figures?.views !== counts.views || figures.uniques !== counts.uniques;
+  figures = counts;
+  await series.load(requested, counts.views, isNew);
 }
 
-/** Show one page of the site, and follow its views. */
+/** Show one page of the site, and subscribe to its views. */
 function select(url) {
   if (page === url) return;
   [page, figures] = [url, null];
@@ -71,55 +64,55 @@ function changed(value) {
   panel.draw();
   if (!isNew) return;
   series.expire();
-  panel.refreshSoon(); // the others of the site, and the series
+  panel.refreshSoon(); // for the other pages of the site, and the series
 }
 
 // -- views to send -------------------------------------------------------------------------------------
 
-/** Post views of a page, each of another client, and say how long it takes until they count. */
+/** Post views of a page, each from another client. Return a message with the time until they were counted. */
 async function send(address, clients) {
-  const { url, views: before } = await panel.calls.get("/views", { url: address });
+  const { url, views: before } = await panel.api.get("/views", { url: address });
   const time = new Date().toISOString();
   const events = Array.from({ length: clients }, () => ({ url, time, clientId: newClient() }));
   const began = performance.now();
   const body = clients === 1 ? events[0] : { events };
   let accepted, rejected;
   try {
-    ({ accepted, rejected } = (await panel.calls.ask("POST", "/views", { body, mine: false })).body);
+    ({ accepted, rejected } = (await panel.api.request("POST", "/views", { body, mine: false })).body);
   } catch (error) {
-    if (error.status !== 422) throw error; // a single view that is not counted: the reason is the code
+    if (error.status !== 422) throw error; // a single view that is not counted: the error code is the reason
     [accepted, rejected] = [0, [{ reason: error.code }]];
   }
-  if (!accepted) return `Not counted: ${WHY[rejected[0].reason] ?? rejected[0].reason}.`;
-  while (performance.now() - began < WITHIN) {
-    const { views } = await panel.calls.get("/views", { url });
+  if (!accepted) return `Not counted: ${REJECTIONS[rejected[0].reason] ?? rejected[0].reason}.`;
+  while (performance.now() - began < COUNT_TIMEOUT) {
+    const { views } = await panel.api.get("/views", { url });
     const took = Math.round(performance.now() - began);
     if (views >= before + accepted) {
       select(url);
       panel.refresh();
-      return `${plural(accepted, "view")} counted: visible ${count.format(took)} ms after the POST.`;
+      return `${plural(accepted, "view")} counted, visible ${count.format(took)} ms after the request.`;
     }
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
-  return "Taken, but not counted after 10 s: is the table’s stream being read?";
+  return "Accepted, but not counted after 10 s. Check that the table’s stream is being processed.";
 }
 
 async function submit(path, clients) {
   if (isSending) return;
   isSending = true;
   panel.draw();
-  await panel.act(() => send(target(path.trim()), clients));
+  await panel.act(() => send(resolvePage(path.trim()), clients));
   isSending = false;
   panel.draw();
 }
 
-/** The page that is shown, unless the field names another one of its site. */
-function target(text) {
+/** Return the page shown, unless the field names another page of its site. */
+function resolvePage(text) {
   if (page && text === pathOf(page)) return page;
   return (page ? new URL(page).origin : `https://${site}`) + (text.startsWith("/") ? text : `/${text}`);
 }
 
-// crypto.randomUUID is there on https and localhost alone.
+// crypto.randomUUID exists only on https and localhost.
 function newClient() {
   const bytes = crypto.getRandomValues(new Uint8Array(12));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -137,7 +130,7 @@ function template() {
     ${chooser("Site", site, show)}
     ${pages.length || page ? html`<div class="two">${list()}${page ? detail() : nothing}</div>` : empty()}
     <form class="row" @submit=${(event) => submit(fields(event).path, Number(event.submitter?.value ?? 1))}>
-      <label class="grow">Page to view
+      <label class="grow">Path of the page
         <input name="path" .value=${page ? pathOf(page) : "/hello"} autocomplete="off" autocapitalize="none"
           spellcheck="false" required>
       </label>
@@ -147,9 +140,9 @@ function template() {
 }
 
 function empty() {
-  const how = html`Send one below, or count the site’s access log:
+  const how = html`Send one below, or import the site’s access log:
     <code>python -m ops import-log --site https://${site} access.log</code>`;
-  return nothingYet(`No views of ${site} yet.`, how);
+  return emptyState(`No views of ${site} yet.`, how);
 }
 
 function list() {
@@ -175,7 +168,7 @@ function detail() {
       <p class="address"><a href=${page} rel="noreferrer">${page}</a></p>
       <dl class="figures">
         <div><dt>views</dt><dd id="count-views">${figures ? count.format(figures.views) : "–"}</dd></div>
-        <div><dt title="Visitors a day, summed over the days">uniques</dt>
+        <div><dt title="Unique visitors of each day, summed over all days">uniques</dt>
           <dd id="count-uniques">${figures ? count.format(figures.uniques) : "–"}</dd></div>
       </dl>
       ${series.template()}

@@ -1,4 +1,4 @@
-"""Another site, onto whose pages the drop-ins are dropped."""
+"""Another site, on whose pages the drop-ins are used."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 
-class Elsewhere:
-    """Another site: its pages, under its own policy, on a port of its own. `localhost` is its name."""
+class OtherSite:
+    """Serves another site's pages with its own policy on its own port. Its host name is `localhost`."""
 
     def __init__(self) -> None:
         self.policy = ""
         self._pages: dict[str, str] = {}
-        elsewhere = self
+        site = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                html = elsewhere._pages.get(self.path)
+                html = site._pages.get(self.path)
                 body = (html or "").encode()
                 self.send_response(200 if html else 404)
                 self.send_header("Content-Type", "text/html; charset=utf-8")
                 self.send_header("Content-Length", str(len(body)))
-                self.send_header("Content-Security-Policy", elsewhere.policy)
+                self.send_header("Content-Security-Policy", site.policy)
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -31,7 +31,7 @@ class Elsewhere:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.origin = f"http://localhost:{self._server.server_port}"
-        self.stranger = f"http://127.0.0.1:{self._server.server_port}"  # the same site by another name
+        self.other_origin = f"http://127.0.0.1:{self._server.server_port}"  # the same site by another name
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -42,6 +42,6 @@ class Elsewhere:
         self._server.server_close()
 
     def publish(self, path: str, html: str) -> str:
-        """Put a page there; answer its address."""
+        """Publish a page and return its address."""
         self._pages[path] = html
         return self.origin + path
