@@ -114,6 +114,21 @@ def openapi(output: Path | None) -> None:
 
 
 @main.command()
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A file, instead of stdout.")
+def table(output: Path | None) -> None:
+    """Print docs/table.md: the items of the table and what each operation costs, from the docstrings."""
+    from ops.table import text
+
+    if output is None:
+        click.echo(text(), nl=False)
+        return
+    try:
+        output.write_text(text(), encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{output}: {error.strerror or error}") from None
+
+
+@main.command()
 @click.option("--stage", required=True, help="A stage of .chalice/config.json.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: path, bytes, contents.")
 def bundle(stage: str, as_json: bool) -> None:
