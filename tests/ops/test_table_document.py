@@ -67,6 +67,7 @@ def free():
     monkeypatch.setattr(table, "FRAME", frame)
     assert table.text() == (
         "# T\n\n### [chalicelib/views/events.py](../chalicelib/views/events.py)\n\n"
-        "| item | pk | sk | holds |\n|---|---|---|---|\n| event | `URL#<url>` | `T#<instant>` | one view |\n\n"
+        "| item | pk | sk | holds |\n|---|---|---|---|\n"
+        "| event | `URL#<url>` | `T#<instant>` | one view |\n\n"
         "### chalicelib/views\n\n| function | cost |\n|---|---|\n| `events.read` | 0.5 RCU, or 1. |\n"
     )
