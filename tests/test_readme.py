@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 README = ROOT / "README.md"
 TOUR = ROOT / "docs" / "tour.md"
+WALKTHROUGH = ROOT / "docs" / "walkthrough.md"
 
 
 def blocks() -> list[str]:
@@ -71,3 +72,21 @@ def test_every_file_that_the_documents_link_to_exists() -> None:
 
 def test_the_readme_has_at_most_800_words() -> None:
     assert len(README.read_text().split()) <= 800
+
+
+def test_the_walkthrough_names_functions_that_exist() -> None:
+    found = re.findall(r"\[`(\w+)\(\)`\]\(\.\./([\w/]+\.py)\)", WALKTHROUGH.read_text())
+    assert len(found) > 20
+    for name, path in found:
+        source = (ROOT / path).read_text()
+        assert re.search(rf"^\s*def {name}\(", source, re.MULTILINE), (
+            f"{WALKTHROUGH.name}: {path} has no {name}"
+        )
+
+
+def test_each_way_of_the_walkthrough_has_at_most_five_files() -> None:
+    ways = re.findall(r"(?:^(?:\d\. |   ).*\n)+", WALKTHROUGH.read_text(), re.MULTILINE)
+    assert len(ways) >= 8
+    for way in ways:
+        files = set(re.findall(r"\]\((\.\./[\w/]+\.py)\)", way))
+        assert 2 <= len(files) <= 5, way
