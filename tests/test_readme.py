@@ -90,3 +90,12 @@ def test_each_way_of_the_walkthrough_has_at_most_five_files() -> None:
     for way in ways:
         files = set(re.findall(r"\]\((\.\./[\w/]+\.py)\)", way))
         assert 2 <= len(files) <= 5, way
+
+
+def test_each_setting_has_one_line_in_its_document() -> None:
+    read = set(re.findall(r'"(HUBBUB_\w+)"', (ROOT / "chalicelib" / "settings.py").read_text()))
+    rows = [
+        line for line in (ROOT / "docs" / "settings.md").read_text().splitlines() if line.startswith("| `")
+    ]
+    listed = [name for row in rows for name in re.findall(r"`(HUBBUB_\w+)`", row.split(" | ")[0])]
+    assert sorted(listed) == sorted(read)
