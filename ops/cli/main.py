@@ -121,6 +121,21 @@ def openapi(output: Path | None) -> None:
         raise click.ClickException(f"{output}: {error.strerror or error}") from None
 
 
+@main.command()
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
+def table(output: Path | None) -> None:
+    """Print docs/table.md: the items of the table and the cost of each operation, from the docstrings."""
+    from ops.table import text
+
+    if output is None:
+        click.echo(text(), nl=False)
+        return
+    try:
+        output.write_text(text(), encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{output}: {error.strerror or error}") from None
+
+
 for module in (data, deploy, imports, inspect, maintenance):
     for command in module.COMMANDS:
         main.add_command(command)

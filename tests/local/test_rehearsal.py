@@ -1,4 +1,4 @@
-"""The rehearsal runs a whole deployment on an engine, as the README shows it."""
+"""The rehearsal runs a whole deployment on an engine, as docs/deployment.md shows it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def masked(line: str) -> str:
 
 
 def transcript() -> list[str]:
-    """Return the README's transcript. A line of three dots stands for omitted lines."""
-    [text] = re.findall(r"```text\n\$ make rehearse\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    """Return the document's transcript. A line of three dots stands for omitted lines."""
+    document = (ROOT / "docs" / "deployment.md").read_text()
+    [text] = re.findall(r"```text\n\$ make rehearse\n(.*?)```", document, re.DOTALL)
     return [masked(line) for line in text.splitlines()]
 
 
@@ -63,7 +64,7 @@ def rehearsed() -> list[str]:
 
 
 @pytest.mark.long
-def test_the_readmes_transcript_is_what_a_rehearsal_prints(rehearsed: list[str]) -> None:
+def test_the_documented_transcript_is_what_a_rehearsal_prints(rehearsed: list[str]) -> None:
     place, may_skip = 0, False
     for line in transcript():
         if line.strip() == "...":

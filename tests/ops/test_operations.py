@@ -14,7 +14,7 @@ from tests.ops.test_alarms import ALARMS
 
 ROOT = Path(__file__).parents[2]
 RUNBOOK = (ROOT / "docs" / "operations.md").read_text()
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def commands(text: str) -> list[str]:
