@@ -114,29 +114,15 @@ def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool
     import secrets
 
     from bench.soak import soak as run
+    from local.engines.engine import EngineUnavailable
 
     seed = secrets.randbelow(10**6) if seed is None else seed
     click.echo(f"{minutes:g} minutes, then an audit; --seed {seed}", err=True)
-    with _engine(kind) as engine:
-        report = run(engine, minutes, rate, seed, lambda line: click.echo(line, err=True))
+    try:
+        report = run(kind, minutes, rate, seed, lambda line: click.echo(line, err=True))
+    except EngineUnavailable as reason:
+        raise click.ClickException(str(reason)) from None
     _show(report, as_json)
-
-
-@main.command()
-@click.option("--seed", default=1, show_default=True, help="The first seed; each history has the next.")
-@click.option("--histories", "count", default=200, show_default=True)
-@click.option("--write", "page", type=click.Path(path_type=Path, exists=True), help="Write into this page.")
-def published(seed: int, count: int, page: Path | None) -> None:
-    """Run the published designs through the faulty histories of `python -m proof`."""
-    from bench.published.histories import compare
-    from proof import report
-
-    found = compare(range(seed, seed + count))
-    command = f"python -m bench published --seed {seed} --histories {count}"
-    text = "\n\n".join([f"`{command}`", report.machine("in-process"), found])
-    click.echo(text)
-    if page:
-        report.write(page, "published", text)
 
 
 @contextmanager

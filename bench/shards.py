@@ -33,9 +33,9 @@ from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.validation import View
 from local.engines.engine import Engine
+from local.engines.in_process import client_of
 from local.event_sources import StreamPump
 from ops.maintenance.recount import drift, scan
-from proof.network import client_of
 
 CONTRIBUTIONS = (views.contribution, scores.contribution)
 SHARDS = 4

@@ -25,8 +25,9 @@ from chalicelib.errors import Busy, Conflict, HubbubError, InvalidPath, LimitRea
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.leaderboards import score_schemas
 from chalicelib.views import schemas as view_schemas
+from local.engines.gateway import context
 from proof.event_sources import Queue, check_error
-from proof.gateway import FaultyGateway, context
+from proof.network import FaultyGateway
 from proof.scenario import PAGES, PATHS, Action
 from proof.world import BEGIN, World
 

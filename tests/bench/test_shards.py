@@ -10,7 +10,7 @@ from bench.shards import SCENARIOS, SHARDS, Clock, Scenario, Tally, applied
 from bench.tables import Drifted, fresh_table
 from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
-from proof.network import InProcessEngine
+from local.engines.in_process import InProcessEngine
 from tests.support.faults import cancelled, instead
 
 VIEWS, MORE_PAGES, ONE_PAGE, SCORES, _ = SCENARIOS

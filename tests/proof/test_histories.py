@@ -12,15 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 import app
-from bench.published.histories import FIGURES
-from bench.published.histories import run as run_published
 from local.engines.engine import ROOT, Engine
-from proof import mutants, report, runner
-from proof.cli import main
+from proof import mutants, runner
+from proof.cli import main, write
 from proof.history import Outcome, run
 from proof.mutants import MUTANTS, Mutant, Unfit
 from proof.runner import IN_PROCESS, Caught
-from proof.scenario import PAGES, scenario
+from proof.scenario import scenario
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 
@@ -63,7 +61,7 @@ def test_a_seed_is_the_same_history_each_time() -> None:
 
 
 def test_the_functions_that_mutants_wrap_exist() -> None:
-    assert len(MUTANTS) > 30
+    assert len(MUTANTS) > 20
     for mutant in MUTANTS.values():
         assert len(mutant.patches()) == len(mutant.functions.split())
 
@@ -105,14 +103,6 @@ def test_hundreds_of_histories_end_without_a_difference_and_have_every_kind_of_f
     assert missing(sum((one.faults for one in outcomes), start=Counter())) == set()
 
 
-def test_the_published_designs_go_wrong_where_they_are_expected_to() -> None:
-    found = sum(
-        (run_published(runner.engine(IN_PROCESS), seed) for seed in range(1, 4)), start=Counter[str]()
-    )
-    assert min(found["wrong numbers of the game"], found["wrong counts of ratings"]) > 0
-    assert found["views"] > len(PAGES)
-
-
 def outcomes(*_: Any) -> Iterator[Outcome]:
     yield Outcome(5, faults=Counter(throttled=2), calls=9)
     yield Outcome(6, ["views: one is lost"], calls=1)
@@ -151,7 +141,7 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("nothing\n")
     with pytest.raises(ValueError, match="marks of histories"):
-        report.write(page, "histories", "text")
+        write(page, "histories", "text")
     assert page.read_text() == "nothing\n"
 
 
@@ -169,7 +159,6 @@ def test_the_page_shows_the_runs_it_describes() -> None:
     assert int(found["histories"].replace(",", "")) >= 2_000
     assert found["histories with a difference"] == "0"
     assert missing(Counter(dict.fromkeys(found, 1))) == set()
-    assert len(rows("published")) >= len(FIGURES)
 
 
 def test_the_page_lists_every_planted_fault_and_each_was_caught() -> None:

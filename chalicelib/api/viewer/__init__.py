@@ -7,7 +7,7 @@ from pathlib import Path
 
 from chalicelib.errors import NotFound
 
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parent
 KINDS = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
