@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.product import Caller, Product
 from bench.report import Figures, Report, Target
 from local.engines.engine import ROOT, start
+from local.soak.product import Caller, Product
 from ops.aws.template import create_table
 
 DATA = ROOT / "tests" / "data"

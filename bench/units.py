@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.capacity import HUBBUB, item_size
 from bench.deployed import Deployed, Invocation, deployed
-from bench.meter import Meter
 from bench.operations import UNITS, Unit
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import pack
+from local.engines.capacity import HUBBUB, item_size
 from local.engines.engine import Engine
+from local.engines.meter import Meter
 from local.filters import passes
 from ops.maintenance.recount import scan
 

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 LENGTH = 110  # characters of a difference
 Row = Sequence[str | int]
 EVERY = 50  # histories between two lines of progress
-KINDS = "in-process|URL|…"
 PAGE = click.Path(path_type=Path, exists=True)
 OPTIONS = (
     click.option("--seed", default=1, show_default=True, help="The first seed; each history has the next."),
     click.option("--processes", default=2, show_default=True, help="The number of worker processes."),
-    click.option("--engine", "kind", default=runner.IN_PROCESS, show_default=True, metavar=KINDS),
+    click.option("--engine", "kind", default=runner.IN_PROCESS, show_default=True, metavar="KIND|URL"),
     click.option("--write", "page", type=PAGE, help="Write the tables between the marks of a page."),
 )
 

@@ -208,9 +208,6 @@ def _by_key(history: History) -> dict[Key, Item]:
     return {Key(item["pk"], item["sk"]): item for item in history.items}
 
 
-# -- rankings: trees, lists and ranks agree with a sorted list of the scores
-
-
 def ranks(history: History) -> Iterator[str]:
     """Check each tree, and compare each stored and returned rank with that of a sorted list."""
     now = history.world.clock()
@@ -509,9 +506,6 @@ def _messages(history: History, partners: set[frozenset[str]]) -> Iterator[str]:
         for sender, received in numbers.items():
             if received != sorted(set(received)):
                 yield f"{id} received messages of {sender} twice or out of order: {received}"
-
-
-# -- permissions: a stranger may not change or see what belongs to others
 
 
 def permissions(history: History) -> Iterator[str]:

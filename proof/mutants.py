@@ -41,15 +41,10 @@ class Mutant:
     wrapper: Wrapper = lambda function, *arguments: None
     applied: int = 0
 
-    def rewrite_request(self, operation: str, body: Body) -> bool:
-        """Change a request in place. Return whether anything was changed."""
-        is_changed = self.change(operation, body)
-        self.applied += is_changed
-        return is_changed
-
-    def rewrite_reply(self, operation: str, request: Body, reply: Body) -> bool:
-        """Change a reply in place, which makes it a success. Return whether anything was changed."""
-        is_changed = self.change_reply(operation, request, reply)
+    def rewrite(self, operation: str, body: Body, reply: Body | None = None) -> bool:
+        """Change a request, or its reply, in place. Return whether anything was changed."""
+        is_request = reply is None
+        is_changed = self.change(operation, body) if is_request else self.change_reply(operation, body, reply)
         self.applied += is_changed
         return is_changed
 

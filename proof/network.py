@@ -86,7 +86,7 @@ class Network:
             world.fault("a page cut short")
             _rewrite(request, _body(request) | {"Limit": 1})
         body = _body(request)
-        if self._mutant and world.current and self._mutant.rewrite_request(operation, body):
+        if self._mutant and world.current and self._mutant.rewrite(operation, body):
             _rewrite(request, body)
         response = fault(operation, request) if fault else None
         if response is None:
@@ -102,7 +102,7 @@ class Network:
         if self._mutant is None or self.world.current is None:
             return response
         reply: Body = json.loads(response.content)
-        is_changed = self._mutant.rewrite_reply(operation, body, reply)
+        is_changed = self._mutant.rewrite(operation, body, reply)
         return _reply(response.url, 200 if is_changed else response.status_code, reply)
 
     def _replied(self, **_: Any) -> None:

@@ -1,7 +1,7 @@
 """What every operation costs, in write and read units: a table of all of them, none missing.
 
-The units are computed from the items by AWS's published rules (bench/capacity.py, bench/meter.py), so a
-change of an item, a key, an index or a call shows here. A figure that is right and different is changed in
+The units are computed from the items by AWS's published rules (local/engines/meter.py), so a change
+of an item, a key, an index or a call shows here. A figure that is right and different is changed in
 the docstring and in docs/table.md too.
 """
 
@@ -17,7 +17,6 @@ import pytest
 
 import app
 from bench import operations
-from bench.meter import Meter
 from bench.tables import drain, fresh_table
 from chalicelib import urls
 from chalicelib.aggregates import engine as aggregates
@@ -37,6 +36,7 @@ from chalicelib.views import events as views
 from chalicelib.views.schemas import ViewsBody
 from chalicelib.views.validation import ANONYMOUS, View
 from local.engines.engine import Engine
+from local.engines.meter import Meter
 from local.event_sources import StreamPump
 from ops.aws import template
 from ops.imports import access_log

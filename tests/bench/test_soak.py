@@ -8,14 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from bench.__main__ import main
-from bench.soak import compare
-from bench.soak_clients import Accepted
 from bench.tables import fresh_table
 from chalicelib import times
 from chalicelib.leaderboards import scores
 from chalicelib.views import events
 from chalicelib.views.validation import View
 from local.engines.engine import Engine
+from local.soak.clients import Accepted
+from local.soak.soak import compare
 
 PAGE, TIME = "https://www.example.org/0", "2026-11-21T10:00:00+00:00"
 
@@ -28,6 +28,7 @@ def test_nothing_is_lost_when_the_product_is_killed_under_load(minutes: float) -
     assert said["met"]
     rows = {row[0]: row[1] for row in said["figures"][0]["rows"]}
     assert rows["kills"] >= 1
+    assert rows["requests: storm: hide and show"] > 0
     assert rows["requests: views"] > 0
 
 

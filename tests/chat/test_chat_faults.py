@@ -15,9 +15,9 @@ from botocore.exceptions import ClientError
 from websockets.exceptions import InvalidStatus
 
 import app
-from bench.conflicts import InFlight
 from chalicelib.chat import outbox
 from chalicelib.dynamo.table import Table
+from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
 from local.gateway import Gateway
 from proof.invariants import pairs

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from bench.conflicts import InFlight
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
+from local.engines.conflicts import InFlight
 from proof.invariants import pairs, states
 from proof.world import Killed
 from tests.conftest import EngineTable

@@ -21,7 +21,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 import app
-from bench.meter import Meter
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
@@ -30,6 +29,7 @@ from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
 from chalicelib.leaderboards.score_schemas import ScoreBody
 from chalicelib.leaderboards.scores import Submission
+from local.engines.meter import Meter
 from ops.__main__ import main
 from ops.aws import template
 from ops.imports import scores as import_scores

@@ -12,13 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 import app
+from bench.published.histories import FIGURES
+from bench.published.histories import run as run_published
 from local.engines.engine import ROOT, Engine
 from proof import mutants, runner
 from proof.cli import main, write
 from proof.history import Outcome, run
 from proof.mutants import MUTANTS, Mutant, Unfit
 from proof.runner import IN_PROCESS, Caught
-from proof.scenario import scenario
+from proof.scenario import PAGES, scenario
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 
@@ -103,6 +105,14 @@ def test_hundreds_of_histories_end_without_a_difference_and_have_every_kind_of_f
     assert missing(sum((one.faults for one in outcomes), start=Counter())) == set()
 
 
+def test_the_published_designs_go_wrong_where_they_are_expected_to() -> None:
+    found = sum(
+        (run_published(runner.engine(IN_PROCESS), seed) for seed in range(1, 4)), start=Counter[str]()
+    )
+    assert min(found["wrong numbers of the game"], found["wrong counts of ratings"]) > 0
+    assert found["views"] > len(PAGES)
+
+
 def outcomes(*_: Any) -> Iterator[Outcome]:
     yield Outcome(5, faults=Counter(throttled=2), calls=9)
     yield Outcome(6, ["views: one is lost"], calls=1)
@@ -159,6 +169,7 @@ def test_the_page_shows_the_runs_it_describes() -> None:
     assert int(found["histories"].replace(",", "")) >= 2_000
     assert found["histories with a difference"] == "0"
     assert missing(Counter(dict.fromkeys(found, 1))) == set()
+    assert len(rows("published")) >= len(FIGURES)
 
 
 def test_the_page_lists_every_planted_fault_and_each_was_caught() -> None:
@@ -169,6 +180,6 @@ def test_the_page_lists_every_planted_fault_and_each_was_caught() -> None:
 
 def test_a_mutant_without_changes_changes_nothing() -> None:
     mutant = Mutant("nothing")
-    assert not mutant.rewrite_request("PutItem", {})
-    assert not mutant.rewrite_reply("PutItem", {}, {})
+    assert not mutant.rewrite("PutItem", {})
+    assert not mutant.rewrite("PutItem", {}, {})
     assert (mutant.patches(), mutant.applied) == ([], 0)

@@ -47,7 +47,7 @@ class Product:
         )  # a killed engine's port may still be taken
         command, output = [*self._command, "--engine-port", str(self.engine_port)], subprocess.PIPE
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(  # noqa: S603 (our own command)
+            self.process = subprocess.Popen(
                 command, cwd=ROOT, env=_environment(), stdout=output, stderr=log, text=True
             )
         assert self.process.stdout
@@ -87,7 +87,7 @@ class Product:
         """Run a command of `python -m ops` on this run, and return its output."""
         environment = _environment() | {"HUBBUB_ENDPOINT": f"http://127.0.0.1:{self.engine_port}"}
         words = [sys.executable, "-m", "ops", *command]
-        ran = subprocess.run(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True)  # noqa: S603
+        ran = subprocess.run(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True)
         return ran.stdout
 
     def __enter__(self) -> Self:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from bench.product import Caller, Product
+from local.soak.product import Caller, Product
 
 PAGES = [f"https://www.example.org/{n}" for n in range(5)]
 PRODUCTS = [f"lamp-{n}" for n in range(3)]

@@ -11,11 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from bench.product import SETTINGS, Product
-from bench.report import Figures, Report, Target
-from bench.soak_clients import AT_ONCE, BOARD, CHALLENGE, Accepted, Pair, Probe, Storm, Visitor, define
 from chalicelib import times, urls
 from chalicelib.challenges import definitions
 from chalicelib.comments import comments
@@ -25,6 +22,8 @@ from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.views import events as views
 from chalicelib.views.validation import View
 from local.engines.engine import Engine, start
+from local.soak.clients import AT_ONCE, BOARD, CHALLENGE, Accepted, Pair, Probe, Storm, Visitor, define
+from local.soak.product import SETTINGS, Product
 from ops.maintenance import audit
 from ops.maintenance.recount import scan
 from ops.maintenance.streams import follow
@@ -77,7 +76,26 @@ class Memory(threading.Thread):
         return f"{known[0]:.0f}, {known[-1]:.0f} of {len(known)}" if known else "unknown"
 
 
-def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str], None]) -> Report:
+class Target(NamedTuple):
+    """A figure and its bound. One that is not strict does not decide."""
+
+    name: str
+    measured: float
+    bound: float
+    at_most: bool = True
+    strict: bool = True
+
+
+class Soak(NamedTuple):
+    """The outcome of a soak: its method, its figures, its targets and the errors."""
+
+    method: str
+    figures: list[tuple[str, str | int | float]]
+    targets: list[Target]
+    errors: list[str]
+
+
+def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str], None]) -> Soak:
     """Run it all. dynoxide is killed too; another engine is started here and outlives the product.
 
     Raises EngineUnavailable, and RuntimeError when the product does not start again.
@@ -124,8 +142,7 @@ def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str]
         **{"minutes": minutes, "between": between},
     )
     lags = sorted(accepted.lags) or [0.0]
-    figures = Figures(f"A soak of {minutes:g} minutes", ("figure", "measured"))
-    figures.rows = [
+    figures: list[tuple[str, str | int | float]] = [
         *((f"requests: {kind}", count) for kind, count in sorted(accepted.requests.items())),
         ("retries", sum(visitor.caller.retries for visitor in visitors)),
         ("kills", len(kills.starts)),
@@ -140,9 +157,8 @@ def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str]
         ("seconds from the last request until all was counted", waited),
         ("items in the table", found.items),
     ]
-    report = Report([method], [figures])
     errors = sum(one.caller.errors for one in visitors) + probe.caller.errors
-    report.targets = [
+    targets = [
         Target("acknowledged writes that are lost", len(missing), 0),
         Target("stored writes that were not acknowledged", len(surplus), 0),
         Target("wrong sums", len(found.drifted) + len(found.unsettled), 0),
@@ -156,9 +172,8 @@ def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str]
         Target("the longest lag, seconds", lags[-1], LAG + HIDDEN * uses_queue),
         Target("memory, MB a minute", memory.slope(), SLOPE, strict=minutes >= LONG),
     ]
-    if wrong := [*accepted.wrong, *map(str, sorted(missing)), *map(str, sorted(surplus))]:
-        report.figures.append(Figures("Errors", ("error",), [(line,) for line in wrong[:20]]))
-    return report
+    wrong = [*accepted.wrong, *map(str, sorted(missing)), *map(str, sorted(surplus))]
+    return Soak(method, figures, targets, wrong)
 
 
 class Kills:
