@@ -55,7 +55,7 @@ bench: setup  ## Measure everything beside the published designs, and write benc
 proof: setup  ## Run faulty histories and check every invariant; make proof ARGS="--histories 2000"
 	@$(VENV)/bin/python -m proof histories $(ARGS)
 
-soak: setup  ## Run the product under load and kills for ten minutes, then audit it; make soak ARGS="--minutes 60"
+soak: setup  ## Run the product under load for ten minutes, kill it and its engine, then audit it; make soak ARGS="--minutes 60"
 	@$(VENV)/bin/python -m bench soak $(ARGS)
 
 bundle: setup  ## Make the package that the next deploy uploads, and list it; make bundle STAGE=dev

@@ -43,10 +43,9 @@ class Mutant:
 
     def rewrite(self, operation: str, body: Body, reply: Body | None = None) -> bool:
         """Change a request, or its reply, in place. Return whether anything was changed."""
-        is_request = reply is None
-        is_changed = self.change(operation, body) if is_request else self.change_reply(operation, body, reply)
-        self.applied += is_changed
-        return is_changed
+        done = self.change(operation, body) if reply is None else self.change_reply(operation, body, reply)
+        self.applied += done
+        return done
 
     def patches(self) -> list[AbstractContextManager[Any]]:
         """Return the patches of a history. Raises AttributeError for an unknown function."""

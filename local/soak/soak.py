@@ -35,7 +35,7 @@ VISITORS, PAIRS = 4, 2
 KILLED = 0.6  # the share of the time in which processes are killed; in the rest the memory is watched
 BETWEEN = 20.0  # seconds between two kills, on average
 DURABLE = "dynoxide"  # the engine that keeps every acknowledged write when it is killed
-KILLS = ("app", "app and engine", "interrupt")
+KILLS = ("kill -9 of the app", "kill -9 of the engine, then of the app", "SIGINT")
 LAG, HIDDEN = 60.0, 180.0  # seconds, restarts included; those in which a killed pump's messages are hidden
 SLOPE = 2.0  # megabytes a minute
 LONG = 5.0  # minutes from which on the slope of the memory decides
@@ -44,7 +44,7 @@ METHOD = """Soak. `python -m local` in a process of its own{engine}; {visitors} 
 requests a second in all (views, scores, paths, comments, edits, deletions, reads; one in twenty twice), \
 {pairs} pairs chat over sockets and subscribe to a page. Storms of {at_once} concurrent requests hide and \
 show a comment, end a season, define a challenge, and read around players that move. In the first \
-{part:.0%} of {minutes:g} minutes, every {between:g} seconds on average, {kills}; then it starts again on \
+{part:.0%} of {minutes:g} minutes, every {between:g} seconds on average, {kills}. It is started again on \
 the same data. Clients retry every request without a response. A probe posts views and polls until each is \
 counted: that is the lag, restarts included{hidden}. Memory is the process's resident set, each second; its \
 slope is that of a line through the last life's second half. In the end `ops audit` must find every sum \
@@ -137,7 +137,7 @@ def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str]
     method = METHOD.format(
         engine=", which starts its engine" if is_durable else ", on an engine that outlives it",
         hidden=f" (messages of a killed pump come again after {HIDDEN:.0f} s)" if uses_queue else "",
-        kills=f"{' or '.join(kinds)} is the kill (SIGKILL; interrupt: SIGINT)",
+        kills=f"the process is stopped in one of these ways in turn: {', '.join(kinds)}",
         **{"visitors": VISITORS, "rate": rate, "pairs": PAIRS, "part": KILLED, "at_once": AT_ONCE},
         **{"minutes": minutes, "between": between},
     )
@@ -207,11 +207,11 @@ class Kills:
             self._memory.samples.clear()
 
     def _kill(self, kind: str, rng: random.Random) -> None:
-        if kind == "interrupt":
+        if kind == KILLS[2]:
             if code := self._product.interrupt():
                 self._wrong.append(f"SIGINT ended with {code}")
         else:
-            if kind == "app and engine":
+            if kind == KILLS[1]:
                 self._product.kill_engine()
                 time.sleep(rng.random())  # requests meet an app without its engine
             self._product.kill()
