@@ -69,7 +69,7 @@ bench: setup  ## Measure everything against the published designs and write benc
 proof: setup  ## Run histories with faults and check every invariant; make proof ARGS="--histories 2000"
 	@$(VENV)/bin/python -m proof histories $(ARGS)
 
-soak: setup  ## Run the product under load for ten minutes, kill it at random, then audit it; make soak ARGS="--minutes 60"
+soak: setup  ## Run the product under load for ten minutes, kill it and its engine, then audit it; make soak ARGS="--minutes 60"
 	@$(VENV)/bin/python -m bench soak $(ARGS)
 
 bundle: setup  ## Build the package that the next deploy uploads, and list its contents; make bundle STAGE=dev

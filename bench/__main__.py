@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 ENGINES = "dynoxide|ministack|URL"
 MEASUREMENTS = {
     "views": "Capacity and throughput of counting views.",
-    "volume": "Thousands of views of many pages, counted and checked one by one.",
     "leaderboards": "Capacity, round trips and time of ranks, beside COUNT and Redis sorted sets.",
-    "challenges": "Correctness of a challenge's statistics, and the cost of a path.",
+    "challenges": "Capacity of a path, with its statistics.",
     "comments": "Capacity of writing comments, and of reading pages of them by any filter.",
-    "chat": "Capacity, simultaneous arrivals, time to the notice and messages a second of chat.",
+    "chat": "Capacity, time to the notice and messages a second of chat.",
+    "shards": "Conflicts and cost of four shards of a stream, applied at the same time.",
     "profile": "CPU time of importing the app, and of every handler.",
 }
 
@@ -91,7 +91,7 @@ def local(kinds: tuple[str, ...], quick: bool, as_json: bool) -> None:
     "--output", type=click.Path(path_type=Path), default="bench", show_default=True, help="A folder."
 )
 def everything(quick: bool, output: Path) -> None:
-    """Measure everything in one run, and write RESULTS.md with its plots."""
+    """Measure everything in one run, and write RESULTS.md."""
     from rich.console import Console
 
     from bench.results import run
@@ -113,12 +113,20 @@ def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool
     """Run the whole product under mixed load and random kills, and audit everything that it accepted."""
     import secrets
 
-    from bench.soak import soak as run
+    from bench.report import Figures, Report, Target
+    from local.engines import EngineUnavailable
+    from local.soak.soak import soak as run
 
     seed = secrets.randbelow(10**6) if seed is None else seed
     click.echo(f"{minutes:g} minutes, then an audit; --seed {seed}", err=True)
-    with _engine(kind) as engine:
-        report = run(engine, minutes, rate, seed, lambda line: click.echo(line, err=True))
+    try:
+        found = run(kind, minutes, rate, seed, lambda line: click.echo(line, err=True))
+    except EngineUnavailable as reason:
+        raise click.ClickException(str(reason)) from None
+    report = Report([found.method], targets=[Target(*one) for one in found.targets])
+    report.figures.append(Figures(f"A soak of {minutes:g} minutes", ("figure", "measured"), [*found.figures]))
+    if found.errors:
+        report.figures.append(Figures("Errors", ("error",), [(line,) for line in found.errors[:20]]))
     _show(report, as_json)
 
 
@@ -129,14 +137,14 @@ def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool
 def published(seed: int, count: int, page: Path | None) -> None:
     """Run the published designs through the faulty histories of `python -m proof`."""
     from bench.published.histories import compare
-    from proof import report
+    from proof import cli
 
     found = compare(range(seed, seed + count))
     command = f"python -m bench published --seed {seed} --histories {count}"
-    text = "\n\n".join([f"`{command}`", report.machine("in-process"), found])
+    text = "\n\n".join([f"`{command}`", cli.machine("in-process"), found])
     click.echo(text)
     if page:
-        report.write(page, "published", text)
+        cli.write(page, "published", text)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from decimal import Decimal
 from functools import cached_property
 from uuid import UUID
 
-from bench.memory import Memory
 from chalicelib.aggregates import sums
 from chalicelib.aggregates.sums import Constant
 from chalicelib.dynamo.items import Item, Key
@@ -23,6 +22,7 @@ from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardBody
 from chalicelib.ranking import ranking
 from chalicelib.ranking.tree import DIGITS, TIE
+from local.engines.memory import Memory
 
 HIGHEST = 999_999  # scores lie from 0 to here
 SEED = 20261121

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import statistics
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.deployed import OpenGateway
-from bench.meter import Meter
 from bench.published.chat import PublishedChat
 from bench.report import Figures, Question, Report, Result, Target
 from bench.tables import fresh_table
@@ -22,19 +20,18 @@ from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
+from local.engines.meter import Meter
 
 # A newcomer is stored, a pair is two items that change together, and a message need not be stored at all.
 FLOORS = {"connect, nobody waits": 1.0, "connect, a match": 4.0, "disconnect, while waiting": 1.0}
-AT_ONCE = 16  # simultaneous arrivals
 SETTINGS = Settings(chat_frames=40, secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (no secret)
-METHOD = f"""Capacity. Write and read units (WCU, RCU) of each event, computed from the items before and \
+METHOD = """Capacity. Write and read units (WCU, RCU) of each event, computed from the items before and \
 after every call by AWS's published rules. The published design keeps less: no state for a status, no rate \
 limit, no notice after a crash; a partner that is left does not wait again, and it has no sweep and no \
-time to live. {AT_ONCE} arrivals at once: as many threads connect at the same moment, {{rounds}} rounds. \
-Left alone are those that have no partner while another waits too; failed are those whose $connect raised. \
+time to live. \
 Time to the notice: from the second arrival's $connect to the post of the later notice, its status frame \
 included, which it sends as soon as its $connect has returned. Handlers and engine share this machine, and \
-posts cost nothing. Messages a second: pairs talk from {{threads}} threads of one process; a message is \
+posts cost nothing. Messages a second: pairs talk from {threads} threads of one process; a message is \
 one update and one post."""
 
 
@@ -97,36 +94,6 @@ def capacity(engine: Engine) -> Figures:
     return figures
 
 
-def arrivals(engine: Engine, rounds: int) -> list[list[int]]:
-    """Let 16 connect at once in both designs; return how many wait beside another, and how many failed."""
-    found = [[0, 0], [0, 0]]
-    for _ in range(rounds):
-        for i, partition in enumerate(("WAITING#main", "UNMATCHED")):
-            with fresh_table(engine) as (table, _):
-                us, them = OurChat(table), PublishedChat(table.client, table.name)
-                connect = (us.connect, lambda id, them=them: them.connect(id, id))[i]
-                found[i][1] += _connect_at_once(connect)
-                waiting = len(table.query(partition, consistent=True).items)
-                found[i][0] += waiting if waiting > 1 else 0
-    return found
-
-
-def _connect_at_once(connect: Callable[[str], Any]) -> int:
-    """Let 16 connect at the same moment; return how many failed."""
-    ready = threading.Barrier(AT_ONCE)
-
-    def run(number: int) -> bool:
-        ready.wait()
-        try:
-            connect(f"c{number}")
-        except Exception:
-            return True
-        return False
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return sum(pool.map(run, range(AT_ONCE)))
-
-
 def seconds_to_notice(engine: Engine, pairs: int) -> list[float]:
     """Time each pair from the second arrival to the later of the two notices."""
     times = []
@@ -175,9 +142,8 @@ def messages_a_second(engine: Engine, threads: int, seconds: float, each: int = 
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure it all on one engine."""
-    threads, rounds = 8, 1 if quick else 10
+    threads = 8
     costs = capacity(engine)
-    ours, published = arrivals(engine, rounds)
     times = sorted(1000 * one for one in seconds_to_notice(engine, 5 if quick else 100))
     rate = messages_a_second(engine, threads, 0.5 if quick else 8.0, 8 if quick else 64)
     figures = Figures("Time and rate", ("figure", "measured"))
@@ -191,13 +157,5 @@ def measure(engine: Engine, quick: bool) -> Report:
     for name, wcu, _, theirs, _ in costs.rows:
         beside = None if theirs == "–" else float(theirs)
         cost.results.append(Result(str(name), float(wcu), beside, FLOORS.get(str(name))))
-    title = f"{AT_ONCE} come at once: how many are left alone, and for how many does it fail?"
-    names = ("left alone beside another", "failed")
-    results = [Result(*one) for one in zip(names, ours, published, strict=True)]
-    targets = [
-        Target("WCU a message", next(one.ours for one in cost.results if one.case == "message"), 1),
-        Target("left alone beside another", ours[0], 0),
-        Target("failed arrivals", ours[1], 0),
-    ]
-    method = METHOD.format(threads=threads, rounds=rounds)
-    return Report([method], [costs, figures], targets, [cost, Question(title, "connections", results)])
+    target = Target("WCU a message", next(one.ours for one in cost.results if one.case == "message"), 1)
+    return Report([METHOD.format(threads=threads)], [costs, figures], [target], [cost])

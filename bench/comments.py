@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from bench.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
-from bench.meter import Meter
 from bench.report import Figures, Question, Report, Result, Target
 from bench.tables import drain, fresh_table
 from chalicelib import ulids
@@ -23,7 +21,9 @@ from chalicelib.comments.schemas import CommentBody, Comments, CommentsQuery
 from chalicelib.dynamo.items import Item, Key, pack
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
+from local.engines.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
 from local.engines.engine import Engine
+from local.engines.meter import Meter
 from local.event_sources import StreamPump
 
 PRODUCT = "garment-1078"

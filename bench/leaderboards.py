@@ -14,10 +14,8 @@ from bench import redis_board
 from bench.boards import BEST, DISTRIBUTIONS, HIGHEST, LEVELS, NOW, POINTS, SEED, SHARDED, LargeBoard
 from bench.boards import name as name_of
 from bench.boards import players as players_of
-from bench.memory import Memory
-from bench.meter import Meter, Write
 from bench.published import ranking as published_ranking
-from bench.report import Cell, Figures, Plot, Question, Report, Result, Target
+from bench.report import Cell, Figures, Question, Report, Result, Target
 from bench.round_trips import RoundTrips
 from bench.tables import Drifted, check, drain, fresh_table
 from chalicelib import times
@@ -30,6 +28,8 @@ from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.schemas import BoardBody, EntriesQuery, ScoreBody, StandingQuery
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
+from local.engines.memory import Memory
+from local.engines.meter import Meter, Write
 from local.event_sources import StreamPump
 
 if TYPE_CHECKING:
@@ -184,8 +184,6 @@ def reads(engine: Engine, quick: bool) -> Report:
     last = Figures("The published rank (COUNT) of the last player", ("players", "RRU", "trips"))
     cost = Question("What does a rank cost, of a player in the middle?", "RRU, uniform scores")
     trips = Question("… and how many round trips, one after the other?", "round trips")
-    plot = Plot("ranks", "What a rank costs, by the number of players", "players", "RRU a rank")
-    plot.series = {"ours": [], "published, in the middle": [], "floor": []}
     ratios: dict[int, float] = {}
     largest: list[Read] = []
     for distribution in ("uniform",) if quick else DISTRIBUTIONS:
@@ -203,8 +201,6 @@ def reads(engine: Engine, quick: bool) -> Report:
             cost.results.append(Result(f"{size:,} players", rank.units, middle.units, FLOOR))
             trips.results.append(Result(f"{size:,} players", rank.trips, middle.trips, 1))
             last.rows.append((f"{size:,}", final.units, final.trips))
-            for points, units in zip(plot.series.values(), (rank.units, middle.units, FLOOR), strict=True):
-                points.append((size, units))
     uniform = players_of("uniform", sizes[-1])
     for kind, (body, is_settled) in KINDS.items():
         changed = {} if is_settled else {"changed": times.epoch(NOW)}
@@ -218,7 +214,7 @@ def reads(engine: Engine, quick: bool) -> Report:
     if 100_000 in ratios:
         name = "times the RRU, COUNT, in the middle of 100,000"
         targets.append(Target(name, ratios[100_000], 100, at_most=False))
-    return Report([METHOD], [by_size, by_kind, last], targets, [cost, trips], [plot])
+    return Report([METHOD], [by_size, by_kind, last], targets, [cost, trips])
 
 
 # -- changes ---------------------------------------------------------------------------------------

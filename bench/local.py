@@ -9,37 +9,25 @@ from __future__ import annotations
 import bisect
 import csv
 import gzip
-import http.client
-import json
-import os
-import socket
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from bench.report import Figures, Report, Target
 from local.engines.engine import ROOT, start
+from local.soak.product import Caller, Product
 from ops.aws.template import create_table
 
 DATA = ROOT / "tests" / "data"
 PAGE = "https://example.org/bench"
 SITE = "http://www.semicomplete.com"
 RACE = {
-    "title": "City marathon",
-    "unit": "minutes",
-    "decimals": 2,
-    "min": 60,
-    "max": 600,
-    "order": "asc",
-    "operator": "best",
+    **{"title": "City marathon", "unit": "minutes", "decimals": 2, "min": 60, "max": 600},
+    **{"order": "asc", "operator": "best"},
 }
 WRITERS = 16
 START_BOUND, RACE_BOUND = 2.0, 60.0  # seconds
@@ -61,61 +49,6 @@ class Sizes(NamedTuple):
 
 
 FULL, QUICK = Sizes(100_000, 30_000, 22_690, 10_000), Sizes(1_000, 300, 200, 500)
-
-
-class Product:
-    """The local run on an engine, from its start to Ctrl-C; `seconds` is what the start took."""
-
-    def __init__(self, kind: str, data: Path) -> None:
-        self.port, socket_port, self._engine_port = _free_ports(3)
-        ports = ["--port", self.port, "--socket-port", socket_port, "--engine-port", self._engine_port]
-        command = [sys.executable, "-m", "local", "--no-reload", "--engine", kind, "--data", str(data)]
-        begin = time.monotonic()
-        self._process = subprocess.Popen(  # noqa: S603
-            [*command, *map(str, ports)], cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout
-        for line in self._process.stdout:
-            if line == "ready\n":
-                break
-        else:
-            raise RuntimeError(f"the local run on {kind} ended before it was ready")
-        self.seconds = time.monotonic() - begin
-        threading.Thread(target=self._process.stdout.read, daemon=True).start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait()
-
-    @contextmanager
-    def connection(self) -> Iterator[Callable[..., Any]]:
-        """Open a connection; calls of it return the status and the answer."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)) as connection:
-
-            def call(method: str, path: str, body: Any = None, token: str = "") -> tuple[int, Any]:
-                headers = {"Content-Type": "application/json", "User-Agent": "a browser"}
-                headers |= {"Authorization": f"Bearer {token}"} if token else {}
-                connection.request(method, path, json.dumps(body) if body else None, headers)
-                answer = connection.getresponse()
-                return answer.status, json.loads(answer.read() or b"null")
-
-            yield call
-
-    def ops(self, *command: str) -> str:
-        """Run a command of `python -m ops` on this run, and return what it prints."""
-        environment = _environment() | {"HUBBUB_ENDPOINT": f"http://127.0.0.1:{self._engine_port}"}
-        ran = subprocess.run(  # noqa: S603
-            [sys.executable, "-m", "ops", *command],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            check=True,
-            text=True,
-        )
-        return ran.stdout
 
 
 def measure(kinds: Sequence[str], sizes: Sizes, said: Callable[[str], None]) -> Report:
@@ -181,19 +114,19 @@ def _views(product: Product, count: int) -> float:
     """Post views one by one and wait until all are counted; raises RuntimeError for one that is refused."""
 
     def post(writer: int) -> None:
-        with product.connection() as call:
-            for i in range(writer, count, WRITERS):
-                view = {"url": PAGE, "time": datetime.now(UTC).isoformat(), "clientId": f"client-{i}"}
-                status, answer = call("POST", "/views", view)
-                if status != 202:
-                    raise RuntimeError(f"a view was refused: {status} {answer}")
+        caller = Caller(product)
+        for i in range(writer, count, WRITERS):
+            view = {"url": PAGE, "time": datetime.now(UTC).isoformat(), "clientId": f"client-{i}"}
+            status, response = caller.send("POST", "/views", view)
+            if status != 202:
+                raise RuntimeError(f"a view was refused: {status} {response}")
 
     begin = time.monotonic()
     with ThreadPoolExecutor(WRITERS) as pool:
         list(pool.map(post, range(WRITERS)))
-    with product.connection() as call:
-        while (counted := call("GET", f"/views?url={PAGE}")[1]["views"]) < count:
-            time.sleep(0.05)
+    reader = Caller(product)
+    while (counted := reader.send("GET", f"/views?url={PAGE}")[1]["views"]) < count:
+        time.sleep(0.05)
     if counted != count:
         raise RuntimeError(f"{counted} views were counted of {count}")
     return time.monotonic() - begin
@@ -204,24 +137,23 @@ def _race(product: Product, count: int, folder: Path) -> float:
     text = gzip.decompress((DATA / "race-2010.csv.gz").read_bytes()).decode().splitlines()[: count + 1]
     file = folder / "race.csv"
     file.write_text("\n".join(text), encoding="utf-8")
-    token = product.ops("token", "--stage", "local", "--sub", "me", "--scope", "admin").strip()
-    with product.connection() as call:
-        status, answer = call("PUT", "/leaderboards/race", RACE, token)
-        if status != 201:
-            raise RuntimeError(f"the board was refused: {status} {answer}")
-        begin = time.monotonic()
-        product.ops("import-scores", str(file), "--board", "race", "--player", "bib", "--value", "minutes")
-        seconds = time.monotonic() - begin
-        rows = list(csv.DictReader(text))
-        minutes = sorted(float(row["minutes"]) for row in rows)
-        right = {row["bib"]: 1 + bisect.bisect_left(minutes, float(row["minutes"])) for row in rows}
-        found: dict[str, int] = {}
-        cursor: str | None = ""
-        while cursor is not None:
-            after = f"&cursor={cursor}" if cursor else ""
-            _, page = call("GET", f"/leaderboards/race/entries?limit=100{after}")
-            found |= {one["player"]: one["rank"] for one in page["items"]}
-            cursor = page["cursor"]
+    caller = Caller(product)
+    status, response = caller.send("PUT", "/leaderboards/race", RACE, "admin")
+    if status != 201:
+        raise RuntimeError(f"the board was refused: {status} {response}")
+    begin = time.monotonic()
+    product.ops("import-scores", str(file), "--board", "race", "--player", "bib", "--value", "minutes")
+    seconds = time.monotonic() - begin
+    rows = list(csv.DictReader(text))
+    minutes = sorted(float(row["minutes"]) for row in rows)
+    right = {row["bib"]: 1 + bisect.bisect_left(minutes, float(row["minutes"])) for row in rows}
+    found: dict[str, int] = {}
+    cursor: str | None = ""
+    while cursor is not None:
+        after = f"&cursor={cursor}" if cursor else ""
+        _, page = caller.send("GET", f"/leaderboards/race/entries?limit=100{after}")
+        found |= {one["player"]: one["rank"] for one in page["items"]}
+        cursor = page["cursor"]
     if found != right:
         raise RuntimeError(f"{sum(found.get(one) != rank for one, rank in right.items())} ranks are wrong")
     return seconds
@@ -235,15 +167,3 @@ def _log(product: Product, lines: int, folder: Path) -> float:
     begin = time.monotonic()
     product.ops("import-log", str(file), "--site", SITE)
     return time.monotonic() - begin
-
-
-def _environment() -> dict[str, str]:
-    """Return this environment without what names another stage or AWS; the secret is one for all runs."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_"))}
-    return kept | {"HUBBUB_SECRET": "0123456789abcdef0123456789abcdef"}
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as probes:
-        sockets = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(probe.getsockname()[1]) for probe in sockets]

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from bench.deployed import Deployed, Invocation, deployed
-from bench.meter import Meter
 from chalicelib import settings
 from chalicelib.api import auth
 from chalicelib.views import events as views_of
 from chalicelib.views.events import View
 from local.engines.engine import Engine
+from local.engines.meter import Meter
 
 PAGE = "https://www.example.org/articles/0001"
 VIEWS = 25  # in one request: the size of one BatchWriteItem

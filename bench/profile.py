@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BARE = "import chalice, boto3; boto3.client('dynamodb')"
 APP = "import app"
-CONNECTED = "import app, chalicelib.table; chalicelib.table.connect()"
+CONNECTED = "import app, chalicelib.dynamo.table as table; table.connect()"
 TIMED = """
 import sys, time
 begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The report of a measurement: its method, its tables, its plots, and whether its targets are met."""
+"""The report of a measurement: its method, its tables, and whether its targets are met."""
 
 from __future__ import annotations
 
@@ -80,17 +80,6 @@ class Question:
 
 
 @dataclass
-class Plot:
-    """Series of points on two logarithmic axes; `name` is that of its file."""
-
-    name: str
-    title: str
-    x: str
-    y: str
-    series: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-
-
-@dataclass
 class Report:
     """Measurements of one run; `method` has a paragraph for each."""
 
@@ -98,7 +87,6 @@ class Report:
     figures: list[Figures] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
-    plots: list[Plot] = field(default_factory=list)
 
     def __add__(self, other: Report) -> Report:
         """Return both reports as one."""

@@ -1,4 +1,4 @@
-"""All measurements in one run, written as one document with tables, plots and methods."""
+"""All measurements in one run, written as one document with tables and methods."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import plots
 from bench.report import Figures, Report
 from local.engines.engine import ROOT, start
 
-FILE, PLOTS = "RESULTS.md", "plots"
+FILE = "RESULTS.md"
 PACKAGES = ("boto3", "botocore", "chalice", "msgspec", "ministack", "redis")
 IDLE = 0.25  # the load of a core up to which the machine counts as idle
 ENGINE = "dynoxide"
-MEASUREMENTS = ("profile", "views", "volume", "leaderboards", "challenges", "comments", "chat")  # idle first
+MEASUREMENTS = ("profile", "views", "leaderboards", "challenges", "comments", "chat", "shards")  # idle first
 HEAD = """# Costs and times
 
 Written by `make bench` on {date}, in {minutes:.0f} minutes; nothing in it is written by hand. \
@@ -32,7 +31,7 @@ Written by `make bench` on {date}, in {minutes:.0f} minutes; nothing in it is wr
 that does what its description says (`bench/published/`), *floor* the least that DynamoDB could charge \
 for the same: storing the fact once, or reading the result once. All three are of this one run. Units are \
 write and read units (WCU, RCU; on demand WRU, RRU), computed from the items by AWS's published rules \
-(`bench/capacity.py`); times are those of this machine, and not of AWS.
+(`local/engines/capacity.py`); times are those of this machine, and not of AWS.
 """
 
 
@@ -60,10 +59,8 @@ def run(folder: Path, quick: bool, console: Console) -> bool:
 
 
 def write(folder: Path, facts: Mapping[str, str], reports: Mapping[str, Report], seconds: float) -> Path:
-    """Write the document and its plots into a folder, and return the document's path."""
-    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
-    for plot in (one for report in reports.values() for one in report.plots):
-        (folder / PLOTS / f"{plot.name}.svg").write_text(plots.svg(plot), encoding="utf-8")
+    """Write the document into a folder, and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / FILE
     file.write_text("\n".join(_lines(facts, reports, seconds)), encoding="utf-8")
     return file
@@ -77,7 +74,6 @@ def _lines(facts: Mapping[str, str], reports: Mapping[str, Report], seconds: flo
         for question in report.questions:
             yield f"\n## {question.title}\n"
             yield from question.figures.markdown()
-        yield from (f"\n![{plot.title}]({PLOTS}/{plot.name}.svg)" for plot in report.plots)
     yield "\n## Targets\n"
     targets = [one.row() for report in reports.values() for one in report.targets]
     yield from Figures("", ("target", "measured", "bound", ""), list(targets)).markdown()

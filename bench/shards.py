@@ -17,9 +17,6 @@ from unittest import mock
 
 from greenlet import getcurrent, greenlet
 
-from bench import conflicts
-from bench.conflicts import InFlight
-from bench.meter import Meter
 from bench.report import Figures, Report, Target
 from bench.tables import Drifted, fresh_table
 from chalicelib.aggregates import engine as aggregates
@@ -31,10 +28,13 @@ from chalicelib.leaderboards.schemas import BoardBody, ScoreBody
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.events import View
+from local.engines import conflicts
+from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
+from local.engines.in_process import client_of
+from local.engines.meter import Meter
 from local.event_sources import StreamPump
 from ops.maintenance.audit import find_drift, scan
-from proof.network import client_of
 
 CONTRIBUTIONS = (views.contribution, scores.contribution)
 SHARDS = 4
@@ -49,7 +49,7 @@ applies a batch of each at the same time. Here a stream's records are parted by 
 many workers apply them in batches of {BATCH}, each shard in its order, until the stream is empty. The \
 workers are steps of one process on a simulated clock: a call takes {LATENCY * 1000:g} to \
 {LATENCY * 1500:g} ms, pauses are the product's own, and a seed decides, so a run repeats exactly. No local \
-engine raises TransactionConflict; AWS's rule is emulated (bench/conflicts.py). {PER_SECOND:,} records are \
+engine raises TransactionConflict; AWS's rule is emulated. {PER_SECOND:,} records are \
 of one creation second. WCU are computed from the items. A cancelled transaction is billed like a written \
 one, and is in the sum; `cancelled WCU` is its part. Guard and root: cancelled transactions in which a guard \
 page, or the root of a leaderboard's tree, was among the items in conflict. Redelivered: batches for which \

@@ -1,4 +1,4 @@
-"""The units of each repeatable operation, its share of the stream included, for `ops cost`.
+"""The units of each repeatable operation, with those of both consumers of the stream, for `ops cost`.
 
 `python -m bench units > ops/units.json` writes them, and a test measures them again.
 """
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.capacity import HUBBUB, item_size
 from bench.deployed import Deployed, Invocation, deployed
-from bench.meter import Meter
 from bench.operations import UNITS, Unit
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import pack
+from local.engines.capacity import HUBBUB, item_size
 from local.engines.engine import Engine
+from local.engines.meter import Meter
 from local.filters import passes
 from ops.maintenance.audit import scan
 
@@ -59,6 +59,7 @@ def _measure(
         while records := (delivery := site.delivery(size=batch)).event["Records"]:
             relevant += sum(map(_is_relevant, [site.app] * len(records), records))
             delivery.run()
+            delivery._replace(operation="push", handler=site.app.push).run()
         stream = [meter.write_units - own[0], meter.read_units - own[1]]
     each = [[round(units / count, 3) for units in pair] for pair in (own, stream)]
     removals = round((_expiring(site) - expiring) / count, 3)

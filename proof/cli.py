@@ -1,24 +1,32 @@
-"""The commands of the proof: faulty histories, and planted faults."""
+"""The commands of the proof: faulty histories, planted faults, and their results as Markdown tables."""
 
 from __future__ import annotations
 
+import os
+import platform
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from proof import runner
 
+if TYPE_CHECKING:
+    from proof.history import Outcome
+
+LENGTH = 110  # characters of a difference
+Row = Sequence[str | int]
 EVERY = 50  # histories between two lines of progress
-KINDS = "in-process|URL|…"
 PAGE = click.Path(path_type=Path, exists=True)
 OPTIONS = (
     click.option("--seed", default=1, show_default=True, help="The first seed; each history has the next."),
     click.option("--processes", default=2, show_default=True, help="The number of worker processes."),
-    click.option("--engine", "kind", default=runner.IN_PROCESS, show_default=True, metavar=KINDS),
+    click.option("--engine", "kind", default=runner.IN_PROCESS, show_default=True, metavar="KIND|URL"),
     click.option("--write", "page", type=PAGE, help="Write the tables between the marks of a page."),
 )
 
@@ -44,8 +52,6 @@ def histories(seed: int, processes: int, kind: str, page: Path | None, count: in
 
     Each follows from its seed: `--seed S --histories 1` repeats one. Exits with 1 if an invariant fails.
     """
-    from proof import report
-
     began, outcomes = time.perf_counter(), []
     try:
         for outcome in runner.histories(kind, range(seed, seed + count), processes):
@@ -59,7 +65,7 @@ def histories(seed: int, processes: int, kind: str, page: Path | None, count: in
     except KeyboardInterrupt:
         click.echo("Interrupted. The tables show the histories that ended.", err=True)
     command = f"python -m proof histories --seed {seed} --histories {count}"
-    _end("histories", command, kind, report.histories(outcomes, time.perf_counter() - began), page)
+    _end("histories", command, kind, histories_report(outcomes, time.perf_counter() - began), page)
     sys.exit(any(outcome.differences for outcome in outcomes))
 
 
@@ -74,7 +80,6 @@ def mutations(
 
     Takes those of proof/mutants.py, or the given NAMES. The exit code is 1 if one is not caught.
     """
-    from proof import report
     from proof.mutants import MUTANTS, Unfit
 
     if unknown := set(names) - MUTANTS.keys():
@@ -88,15 +93,72 @@ def mutations(
         raise click.ClickException(str(error)) from None
     found.sort(key=lambda one: chosen.index(one.name))
     command = f"python -m proof mutations --seed {seed} --histories {count}"
-    _end("mutations", command, kind, report.mutants(found, count), page)
+    _end("mutations", command, kind, mutants_report(found, count), page)
     sys.exit(not all(one.difference for one in found))
 
 
 def _end(mark: str, command: str, kind: str, tables: str, page: Path | None) -> None:
     """Print the tables, and write them into a page."""
-    from proof import report
-
-    text = "\n\n".join([f"`{command}`", report.machine(kind), tables])
+    text = "\n\n".join([f"`{command}`", machine(kind), tables])
     click.echo(text)
     if page:
-        report.write(page, mark, text)
+        write(page, mark, text)
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def table(title: str, columns: Row, rows: Iterable[Row]) -> str:
+    """Return a Markdown table."""
+
+    def line(cells: Row) -> str:
+        texts = (f"{cell:,}" if isinstance(cell, int) else cell.replace("|", "\\|") for cell in cells)
+        return f"| {' | '.join(texts)} |"
+
+    return "\n".join([f"**{title}**", "", line(columns), "|---" * len(columns) + "|", *map(line, rows)])
+
+
+def histories_report(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """Return the totals of some histories, their faults, and the differences."""
+    faults = sum((one.faults for one in outcomes), start=Counter[str]())
+    totals: list[Row] = [
+        ("histories", len(outcomes)),
+        ("invocations of handlers", sum(one.invocations for one in outcomes)),
+        ("calls of the table", sum(one.calls for one in outcomes)),
+        ("stream records", sum(one.records for one in outcomes)),
+        ("faults", faults.total()),
+        ("minutes", f"{seconds / 60:.2f}"),
+        ("histories with a difference", sum(bool(one.differences) for one in outcomes)),
+    ]
+    different = [(str(one.seed), text) for one in outcomes for text in one.differences[:5]]
+    parts = [table("Run", ("", "number"), totals)]
+    parts.append(table("Faults of each kind", ("fault", "times"), sorted(faults.items())))
+    return "\n\n".join(parts + [table("Differences", ("seed", "difference"), different)] * bool(different))
+
+
+def mutants_report(found: Iterable[runner.Caught], histories: int) -> str:
+    """Return which planted faults were caught, by which invariant, and after how many histories."""
+    rows = []
+    for one in found:
+        invariant, _, text = one.difference.partition(": ")
+        text = " ".join(text.split())
+        shown = text[-LENGTH:] if invariant == "handlers" else text[:LENGTH]
+        rows.append((one.name, invariant or "NOT CAUGHT", one.histories, shown))
+    columns = ("planted fault", "caught by", "after", "first difference")
+    return table(f"Planted faults, in {histories} histories at most", columns, rows)
+
+
+def machine(kind: str) -> str:
+    """Return the engine, the processor and the versions of a run."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("boto3", "chalice", "ministack", "greenlet"))
+    return f"Engine: {kind}. {os.cpu_count()} cores, Python {platform.python_version()}, {versions}."
+
+
+def write(page: Path, mark: str, text: str) -> None:
+    """Replace the part of a page between the marks of this name. Raises ValueError without them."""
+    begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+    old = page.read_text(encoding="utf-8")
+    if old.count(begin) != 1 or old.count(end) != 1:
+        raise ValueError(f"{page} must have the marks of {mark} once each")
+    head, tail = old.partition(begin)[0], old.partition(end)[2]
+    page.write_text(f"{head}{begin}\n\n{text}\n\n{end}{tail}", encoding="utf-8")

@@ -24,8 +24,9 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, HubbubError, InvalidPath, LimitReached, SlowDown
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.views import schemas as view_schemas
+from local.engines.gateway import context
 from proof.event_sources import Queue, check_error
-from proof.gateway import FaultyGateway, context
+from proof.network import FaultyGateway
 from proof.scenario import PAGES, PATHS, Action
 from proof.world import BEGIN, World
 
@@ -48,9 +49,7 @@ class Known:
     paths_accepted: set[tuple[str, str]] = field(default_factory=set)  # player, path
     paths_refused: set[tuple[str, str]] = field(default_factory=set)  # past the limit
     moderated_players: set[str] = field(default_factory=set)  # whom the admin has removed or withdrawn
-    comments: dict[tuple[str, str], dict[str, Any] | None] = field(
-        default_factory=dict
-    )  # {}: none, None: unknown
+    comments: dict[tuple[str, str], Any] = field(default_factory=dict)  # {}: none, None: unknown
     comment_ids: dict[tuple[str, str], str] = field(default_factory=dict)
     moderated_comments: set[tuple[str, str]] = field(default_factory=set)  # which the admin has touched
     errors: list[str] = field(default_factory=list)
@@ -389,15 +388,12 @@ class Chatter:
         """Send a frame over the open connection, or over the connection `id`."""
         self._frames += 1
         id = id or self.id
-        fields: dict[str, Any] = {"action": action}
-        if action == "message":
-            fields["text"] = f"{id} {self._frames}"
-            if self.running:
-                return  # concurrent messages have no order to check
-        if action == "report":
-            fields["reason"] = "why"
-        if action in ("subscribe", "unsubscribe"):
-            fields["topic"] = topic
+        if action == "message" and self.running:
+            return  # concurrent messages have no order to check
+        named = {"topic": topic}
+        more = {"message": {"text": f"{id} {self._frames}"}, "report": {"reason": "why"}}
+        more |= {"subscribe": named, "unsubscribe": named}
+        fields = {"action": action} | more.get(action, {})
         if action == "resume":
             tokens = [one["token"] for one in self.gateway.frames[self.id] if one["type"] == "resume"]
             self._token = tokens[-1] if tokens else ""

@@ -50,13 +50,10 @@ class Shard:
 class Stream:
     """A table's stream and the handler that it is delivered to."""
 
-    def __init__(
-        self, world: World, streams: DynamoDBStreamsClient, arn: str, handler: Handler, seconds: float = 60
-    ) -> None:
+    def __init__(self, world: World, streams: DynamoDBStreamsClient, arn: str, handler: Handler) -> None:
         self.records: list[dict[str, Any]] = []
         self.shards = [Shard() for _ in range(SHARDS)]
-        self._world, self._streams, self._arn = world, streams, arn
-        self._handler, self._seconds = handler, seconds
+        self._world, self._streams, self._arn, self._handler = world, streams, arn, handler
         found = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
         self._iterators = [
             streams.get_shard_iterator(
@@ -141,7 +138,7 @@ class Stream:
             check_error(self._world, "apply", error)
 
         handler = self._handler
-        self._world.start("apply", lambda: handler({"Records": batch}, None), done, failed, self._seconds)
+        self._world.start("apply", lambda: handler({"Records": batch}, None), done, failed, seconds=60)
 
 
 def check_error(world: World, name: str, error: BaseException) -> None:

@@ -7,8 +7,6 @@ request and reply, and after the reply. The SDK's own retries run as in the prod
 
 from __future__ import annotations
 
-import decimal
-import io
 import json
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -23,10 +21,9 @@ from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from botocore.httpsession import URLLib3Session
 from botocore.retries import standard
 
-from chalicelib.dynamo.table import connect
-from chalicelib.settings import Settings
 from local.engines.engine import Engine
-from proof.runner import IN_PROCESS
+from local.engines.gateway import Gateway, refusal
+from local.engines.in_process import InProcessEngine, response_of
 from proof.world import World
 
 if TYPE_CHECKING:
@@ -40,52 +37,6 @@ THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException")
 TRANSIENT = ("TransactionConflict", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded")
 NO_DELAY: Any = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]  # without it each call waits 40 ms
 Body = dict[str, Any]
-
-
-class InProcessEngine(Engine):
-    """ministack's tables and streams, called as functions: clients of this engine never use the network.
-
-    A history makes some hundred calls in sequence. Two processes would mostly wait for each other.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(IN_PROCESS, "http://127.0.0.1:1", has_queues=False)
-
-    def client(self, service: str) -> Any:
-        """Return the engine's client for a service."""
-        return self.attach(super().client(service))
-
-    def attach(self, client: Any) -> Any:
-        """Serve a client's calls from now on."""
-        client.meta.events.register(
-            "before-send", lambda request, **_: self.send(request), unique_id=IN_PROCESS
-        )
-        return client
-
-    def detach(self, client: Any) -> None:
-        """Stop serving a client's calls: with two servers a call is applied twice."""
-        client.meta.events.unregister("before-send", unique_id=IN_PROCESS)
-
-    def send(self, request: AWSPreparedRequest) -> AWSResponse:
-        """Apply a request and return the response."""
-        from ministack.services import dynamodb, dynamodb_streams
-
-        headers = {name.lower(): _text(value) for name, value in request.headers.items()}
-        service = dynamodb_streams if "Streams" in headers["x-amz-target"] else dynamodb
-        call: Any = service.handle_request("POST", "/", headers, request.body, {})
-        with decimal.localcontext(decimal.Context(prec=38)):  # as local/engines/ministack.py does
-            try:
-                call.send(None)
-            except StopIteration as end:
-                status, _, body = end.value
-                return _response(request.url, status, body if isinstance(body, bytes) else body.encode())
-        raise RuntimeError("the engine awaited something")
-
-
-def client_of(engine: Engine) -> DynamoDBClient:
-    """Return the product's own client of an engine."""
-    client = connect(Settings(endpoint=engine.endpoint)).client
-    return engine.attach(client) if isinstance(engine, InProcessEngine) else client
 
 
 class Network:
@@ -135,7 +86,7 @@ class Network:
             world.fault("a page cut short")
             _rewrite(request, _body(request) | {"Limit": 1})
         body = _body(request)
-        if self._mutant and world.current and self._mutant.rewrite_request(operation, body):
+        if self._mutant and world.current and self._mutant.rewrite(operation, body):
             _rewrite(request, body)
         response = fault(operation, request) if fault else None
         if response is None:
@@ -151,7 +102,7 @@ class Network:
         if self._mutant is None or self.world.current is None:
             return response
         reply: Body = json.loads(response.content)
-        is_changed = self._mutant.rewrite_reply(operation, body, reply)
+        is_changed = self._mutant.rewrite(operation, body, reply)
         return _reply(response.url, 200 if is_changed else response.status_code, reply)
 
     def _replied(self, **_: Any) -> None:
@@ -253,15 +204,41 @@ class Network:
         return _reply(request.url, 200, json.loads(response.content) | {left: part(entries[done:])})
 
 
+# -- posts to sockets
+
+
+class FaultyGateway(Gateway):
+    """A gateway in a simulated world, which injects faults into posts."""
+
+    FAULTS = ("killed before a post", "killed after a post", "post throttled", "post lost", "post unheard")
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803
+        """Send a frame, or lose it, or send it and report a failure, or kill the handler."""
+        world = self._world
+        world.switch()
+        fault = ""
+        if world.current and world.occurs(world.rates.call):
+            fault = world.rng.choice(self.FAULTS)
+            world.fault(fault)
+        if fault == "killed before a post":
+            world.kill()
+        if fault == "post throttled":
+            raise refusal("LimitExceededException")
+        if fault == "post lost":
+            raise ReadTimeoutError(endpoint_url="http://gateway.invalid")
+        super().post_to_connection(ConnectionId, Data)
+        if fault == "post unheard":
+            raise ReadTimeoutError(endpoint_url="http://gateway.invalid")
+        if fault == "killed after a post":
+            world.kill()
+        world.switch()
+
+
 # -- requests and responses ------------------------------------------------------------------------
-
-
-class _Raw(io.BytesIO):
-    """A body as an HTTP connection yields it."""
-
-    def stream(self, **_: Any) -> Iterator[bytes]:
-        while part := self.read():
-            yield part
 
 
 def _body(request: AWSPreparedRequest) -> Body:
@@ -281,14 +258,4 @@ def _refusal(request: AWSPreparedRequest, code: str, status: int = 400, **fields
 
 
 def _reply(url: str, status: int, body: Mapping[str, Any]) -> AWSResponse:
-    return _response(url, status, json.dumps(body).encode())
-
-
-def _response(url: str, status: int, body: bytes) -> AWSResponse:
-    raw: Any = _Raw(body)
-    headers: Any = {"Content-Type": "application/x-amz-json-1.0"}
-    return AWSResponse(url, status, headers, raw)
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return response_of(url, status, json.dumps(body).encode())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from local.engines.engine import Engine
     from proof.history import Outcome
 
-IN_PROCESS = "in-process"  # the engine kind: ministack called in the worker itself
+IN_PROCESS = "in-process"  # the engine kind of local/engines/in_process.py, imported by the workers alone
 ENVIRONMENT = {
     "HUBBUB_STAGE": "local",
     "HUBBUB_SECRET": "0123456789abcdef0123456789abcdef",
@@ -47,7 +47,7 @@ def begin() -> None:
 def engine(kind: str) -> Engine:
     """Start an engine, or connect to one, for the life of this process."""
     from local.engines.engine import start
-    from proof.network import InProcessEngine
+    from local.engines.in_process import InProcessEngine
 
     return InProcessEngine() if kind == IN_PROCESS else start(kind, data=None)
 

@@ -52,16 +52,3 @@ def handle(client: DynamoDBClient, table_name: str, records: Sequence[Any]) -> N
                 ExpressionAttributeNames={"#total": "total"},
                 ExpressionAttributeValues={":one": {"N": "1"}},
             )
-
-
-def statistics(client: DynamoDBClient, table_name: str) -> dict[str, int]:
-    """Read the aggregates in one query: players, paths, and by n how many reached n paths."""
-    reply = client.query(
-        TableName=table_name,
-        KeyConditionExpression="pk = :pk",
-        ExpressionAttributeValues={":pk": {"S": "AGGREGATES"}},
-        ConsistentRead=True,
-    )
-    totals = {item["sk"]["S"]: int(item["total"]["N"]) for item in reply["Items"]}
-    reached = {str(n): totals.get(f"FOUND#{n}", 0) for n in range(1, LIMIT + 1)}
-    return {"players": totals.get("PLAYERS", 0), "paths": totals.get("PATHS", 0), **reached}

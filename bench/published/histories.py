@@ -21,11 +21,12 @@ from bench.published.chat import POOL, PublishedChat
 from chalicelib import times
 from chalicelib.dynamo.items import Item
 from local.engines.engine import Engine
+from local.engines.in_process import client_of
 from ops.maintenance.audit import scan
-from proof import report, runner
+from proof import cli, runner
 from proof.event_sources import Queue, Stream
 from proof.history import created_table
-from proof.network import Network, client_of
+from proof.network import Network
 from proof.scenario import PAGES, Action, Scenario, scenario
 from proof.world import BEGIN, World
 
@@ -276,4 +277,4 @@ def compare(seeds: range) -> str:
         (name, found[wrong], found[of], f"{100 * found[wrong] / max(1, found[of]):.1f} %")
         for name, wrong, of in FIGURES
     ]
-    return report.table(f"Wrong after {len(seeds):,} histories", ("number", "published", "of", "share"), rows)
+    return cli.table(f"Wrong after {len(seeds):,} histories", ("number", "published", "of", "share"), rows)

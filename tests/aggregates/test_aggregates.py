@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import pytest
 
-from bench.conflicts import InFlight
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.engine import Report
@@ -22,6 +21,7 @@ from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
+from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
 from proof.world import Killed
 from tests.support.faults import after, cancelled, instead, refused, timed_out

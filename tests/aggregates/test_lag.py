@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import app
-from bench.meter import Meter
 from chalicelib.aggregates import lag
 from chalicelib.aggregates.schemas import Lag
 from chalicelib.dynamo.items import Key
+from local.engines.meter import Meter
 from tests.support import permissions
 from tests.support.site import Site
 

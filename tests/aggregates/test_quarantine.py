@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bench.meter import Meter
 from chalicelib import settings
 from chalicelib.aggregates import engine, quarantine
 from chalicelib.aggregates.quarantine import Poison
 from chalicelib.dynamo.items import Item
+from local.engines.meter import Meter
 from tests.support.records import record
 from tests.support.site import Site
 

@@ -12,16 +12,16 @@ from ops.aws.template import create_table
 
 def test_each_event_costs_exactly_this(ministack: Engine) -> None:
     assert {str(name): tuple(costs) for name, *costs in capacity(ministack).rows} == {
-        "connect, nobody waits": (6, 1, 2, 0.5),
+        "connect, nobody waits": (5, 1, 2, 0.5),
         "status, while waiting": (1, 3, "–", "–"),
-        "connect, a match": (16, 2, 12, 0.5),
+        "connect, a match": (15, 2, 9, 0.5),
         "status, with a notice": (3, 2, "–", "–"),
-        "message, the first": (1, 1, 0, 0.5),
+        "message, the first": (2, 1, 0, 0.5),
         "message": (1, 0, 0, 0.5),
         "next, nobody else waits": (11, 4, "–", "–"),
-        "disconnect, while waiting": (6, 1, "–", "–"),
-        "connect, a match again": (16, 2, "–", "–"),
-        "disconnect, of a pair": (10, 3, 8, 0.5),
+        "disconnect, while waiting": (5, 1, "–", "–"),
+        "connect, a match again": (15, 2, "–", "–"),
+        "disconnect, of a pair": (9, 3, 6, 0.5),
     }
 
 

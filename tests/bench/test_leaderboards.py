@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from bench import leaderboards, memory
+from bench import leaderboards
 from bench.boards import BEST, DISTRIBUTIONS, POINTS, SHARDED, LargeBoard, players
 from bench.leaderboards import Cost
 from bench.published import ranking as published_ranking
@@ -15,6 +15,7 @@ from bench.tables import Drifted
 from chalicelib.dynamo.items import Key
 from chalicelib.leaderboards.schemas import BoardBody
 from chalicelib.ranking import ranking, tree
+from local.engines import memory
 from local.engines.engine import Engine
 
 # --- the table in memory ---

@@ -11,8 +11,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from moto import mock_aws
 
-from bench.meter import Meter
 from bench.published.views import count_view, event_key, views
+from local.engines.meter import Meter
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

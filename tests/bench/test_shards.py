@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from bench import shards
-from bench.meter import Meter
 from bench.shards import SCENARIOS, SHARDS, Clock, Scenario, Tally, applied
 from bench.tables import Drifted, fresh_table
 from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
-from proof.network import InProcessEngine
+from local.engines.in_process import InProcessEngine
+from local.engines.meter import Meter
 from tests.support.faults import cancelled, instead
 
 VIEWS, MORE_PAGES, ONE_PAGE, SCORES, _ = SCENARIOS

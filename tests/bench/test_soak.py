@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from bench.__main__ import main
-from bench.soak import compare
-from bench.soak_clients import Accepted
 from bench.tables import fresh_table
 from chalicelib import times
 from chalicelib.leaderboards import scores
 from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.engine import Engine
+from local.soak import clients
+from local.soak.clients import Accepted, Pair, Storm
+from local.soak.soak import compare
 
 PAGE, TIME = "https://www.example.org/0", "2026-11-21T10:00:00+00:00"
 
@@ -28,6 +32,7 @@ def test_nothing_is_lost_when_the_product_is_killed_under_load(minutes: float) -
     assert said["met"]
     rows = {row[0]: row[1] for row in said["figures"][0]["rows"]}
     assert rows["kills"] >= 1
+    assert rows["requests: storm: hide and show"] > 0
     assert rows["requests: views"] > 0
 
 
@@ -45,3 +50,39 @@ def test_the_audit_of_a_soak_names_what_is_lost_and_what_is_too_much(ministack: 
         scores.score_key("soak", 1, "ann"),  # 7, and not 14
     }
     assert surplus == {events.event_key(kept._replace(client="nobody sent it"))}
+
+
+PRODUCT: Any = SimpleNamespace(port=1, socket_port=1)
+
+
+def storm(monkeypatch: pytest.MonkeyPatch, status: int, body: Any) -> list[str]:
+    """Send a storm of reads and scores to a product that always responds the same; return what is noted."""
+    caller = SimpleNamespace(send=lambda *request: (status, body))
+    monkeypatch.setattr(clients, "Caller", lambda product: caller)
+    accepted = Accepted()
+    Storm(PRODUCT, accepted, threading.Lock(), threading.Event())._around()
+    return accepted.wrong
+
+
+def test_a_wrong_response_in_a_storm_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert storm(monkeypatch, 200, {"items": [{"player": "ann"}, {"player": "bob"}]}) == []
+    assert any("listed twice" in one for one in storm(monkeypatch, 200, {"items": [{"player": "ann"}] * 2}))
+    assert any("503" in one for one in storm(monkeypatch, 503, {}))
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_message_before_partner_connected_is_noted(is_early: bool) -> None:
+    connected, message = {"type": "system", "code": "partner_connected"}, {"type": "message", "text": "hello"}
+    frames = iter(map(json.dumps, [message, connected] if is_early else [connected, message]))
+
+    def receive(timeout: float) -> str:
+        for frame in frames:
+            return frame
+        raise TimeoutError
+
+    socket: Any = SimpleNamespace(send=lambda text: None, recv=receive)
+    stop = threading.Event()
+    stop.set()
+    pair = Pair(PRODUCT, 1, stop)
+    pair._talk(socket, socket)
+    assert (pair.early, pair.received) == (int(is_early), 1)

@@ -18,7 +18,6 @@ from click.testing import CliRunner
 
 from bench import views as bench
 from bench.__main__ import main
-from bench.conflicts import InFlight
 from bench.profile import ImportTimes, import_report
 from bench.report import Report, Target
 from bench.views import BUSY, HOT, SCENARIOS, Cost, Scenario
@@ -26,6 +25,7 @@ from chalicelib.dynamo.table import Table as HubbubTable
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
+from local.engines.conflicts import InFlight
 from local.engines.engine import ROOT, Engine
 from ops.aws.template import Table
 from ops.maintenance.audit import find_drift, scan

@@ -22,7 +22,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import app
-from bench.meter import Meter
 from chalicelib import times
 from chalicelib.api import auth
 from chalicelib.challenges import definitions, progress, submissions
@@ -35,6 +34,7 @@ from chalicelib.errors import NotOpen
 from chalicelib.ranking import ranking, tree
 from chalicelib.settings import current
 from local.engines.engine import Engine
+from local.engines.meter import Meter
 from proof.world import Killed
 from tests.support.faults import instead, refused
 from tests.support.records import Reader, drift, scan
@@ -511,8 +511,8 @@ def test_a_withdrawn_player_with_a_hundred_paths_leaves_the_statistics(
 
 
 def test_the_statistics_stay_under_one_kilobyte(hunt: Hunt) -> None:
-    from bench.capacity import item_size
     from chalicelib.dynamo.items import pack
+    from local.engines.capacity import item_size
 
     full = {f"n{n}": 10_000_000 for n in range(1, 101)} | {"players": 10**9, "paths": 10**10}
     item = {**progress.statistics_key("a-challenge-of-a-long-name")._asdict(), **full}

@@ -16,7 +16,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from bench.conflicts import InFlight
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
@@ -31,6 +30,7 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, NotFound
 from chalicelib.settings import current
+from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
 from tests.support.records import Reader, drift, record, scan
 from tests.support.tables import store_on

@@ -16,7 +16,6 @@ from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 from chalice.test import Client
 
 import app
-from bench.meter import Meter
 from chalicelib import settings, times
 from chalicelib.api import auth
 from chalicelib.chat import connections, matching, matchmaker, outbox, reports, resume, waiting_pool
@@ -25,6 +24,7 @@ from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import Busy
 from chalicelib.telemetry import logs
+from local.engines.meter import Meter
 from ops.aws import template
 from proof.world import BEGIN
 from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat, text, without_time

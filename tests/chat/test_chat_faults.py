@@ -15,12 +15,12 @@ from botocore.exceptions import ClientError
 from websockets.exceptions import InvalidStatus
 
 import app
-from bench.conflicts import InFlight
 from chalicelib.chat import outbox
 from chalicelib.dynamo.table import Table
+from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
 from local.gateway import Gateway
-from proof.invariants.chat import pairs
+from proof.invariants import pairs
 from tests.chat import test_chat_clients
 from tests.chat.test_chat_clients import until
 from tests.chat.test_chat_races import history

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from bench.conflicts import InFlight
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
-from proof.invariants.chat import pairs, states
+from local.engines.conflicts import InFlight
+from proof.invariants import pairs, states
 from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat

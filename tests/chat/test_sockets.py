@@ -12,7 +12,7 @@ from botocore.model import ServiceModel
 import app
 from chalicelib.chat import handlers, handshake
 from chalicelib.settings import Settings
-from proof.gateway import context
+from local.engines.gateway import context
 
 
 @pytest.mark.parametrize(

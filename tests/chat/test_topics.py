@@ -13,8 +13,6 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 import app
-from bench.capacity import item_size
-from bench.meter import Meter
 from chalicelib.aggregates import engine
 from chalicelib.chat import matchmaker, subscriptions
 from chalicelib.dynamo.items import pack
@@ -22,6 +20,8 @@ from chalicelib.dynamo.table import connect
 from chalicelib.settings import Settings
 from chalicelib.views import events, queries
 from chalicelib.views.events import View
+from local.engines.capacity import item_size
+from local.engines.meter import Meter
 from local.filters import passes
 from ops.aws import template
 from proof.world import BEGIN

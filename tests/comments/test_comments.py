@@ -15,13 +15,13 @@ import pytest
 from chalice.test import Client
 
 import app
-from bench.meter import Meter
 from chalicelib import settings, ulids
 from chalicelib.api import auth
 from chalicelib.comments import comments, languages
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table, connect
+from local.engines.meter import Meter
 from ops.aws import template
 from tests.support.faults import after, cancelled, instead, timed_out
 from tests.support.records import Reader, drift, scan

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from bench.capacity import (
+from local.engines.capacity import (
     EVENTUAL,
     STRONG,
     TRANSACTIONAL,
@@ -23,8 +23,8 @@ from bench.capacity import (
     table_units,
     write_units,
 )
-from bench.meter import Meter
 from local.engines.engine import Engine
+from local.engines.meter import Meter
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -6,7 +6,6 @@ import pytest
 from chalice.app import Chalice
 from chalice.test import Client
 
-from bench.meter import Meter
 from chalicelib.api.router import Router
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo import capacity
@@ -14,6 +13,7 @@ from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
+from local.engines.meter import Meter
 from tests.conftest import EngineTable
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bench.meter import Meter
 from chalicelib import times
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
+from local.engines.meter import Meter
 from tests.support.site import Site
 
 POINTS = {"title": "Points", "unit": "points", "min": 0, "max": 1000, "operator": "increment"}

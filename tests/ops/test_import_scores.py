@@ -21,7 +21,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 import app
-from bench.meter import Meter
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
@@ -29,6 +28,7 @@ from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
 from chalicelib.leaderboards.scores import Submission
+from local.engines.meter import Meter
 from ops.aws import template
 from ops.cli.main import main
 from ops.imports import scores as import_scores

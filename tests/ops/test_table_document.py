@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from ops import table
-from ops.__main__ import main
+from ops.cli.main import main
 
 DOCUMENT = table.ROOT / "docs" / "table.md"
 

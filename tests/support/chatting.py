@@ -13,7 +13,7 @@ from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from proof.gateway import Gateway, context
+from local.engines.gateway import Gateway, context
 from proof.world import BEGIN
 from tests.support.permissions import run_as, see
 

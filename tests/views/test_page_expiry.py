@@ -8,7 +8,6 @@ from typing import Any
 import boto3
 import pytest
 
-from bench.meter import Meter
 from chalicelib import settings
 from chalicelib.aggregates import engine
 from chalicelib.aggregates.sums import FOREVER
@@ -19,6 +18,7 @@ from chalicelib.views import events
 from chalicelib.views import queries as view_queries
 from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, TopQuery
+from local.engines.meter import Meter
 from ops.aws import template
 from ops.maintenance import audit
 from ops.maintenance.audit import find_drift

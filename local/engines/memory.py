@@ -18,8 +18,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.config import Config
 
-from bench.capacity import item_size
 from chalicelib.dynamo.items import Item, Key, pack, unpack
+from local.engines.capacity import item_size
 
 if TYPE_CHECKING:
     from botocore.model import OperationModel

@@ -8,9 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from botocore.exceptions import ClientError, ReadTimeoutError
-
-from proof.world import World
+from botocore.exceptions import ClientError
 
 AGENT = {"identity": {"sourceIp": "192.0.2.7", "userAgent": "Mozilla/5.0"}}
 
@@ -64,44 +62,14 @@ class Gateway:
             return self.frames.pop(id, [])
 
 
-class FaultyGateway(Gateway):
-    """A gateway in a simulated world, which injects faults into posts."""
-
-    FAULTS = ("killed before a post", "killed after a post", "post throttled", "post lost", "post unheard")
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self._world = world
-
-    def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803
-        """Send a frame, or lose it, or send it and report a failure, or kill the handler."""
-        world = self._world
-        world.switch()
-        fault = ""
-        if world.current and world.occurs(world.rates.call):
-            fault = world.rng.choice(self.FAULTS)
-            world.fault(fault)
-        if fault == "killed before a post":
-            world.kill()
-        if fault == "post throttled":
-            raise _error("LimitExceededException")
-        if fault == "post lost":
-            raise ReadTimeoutError(endpoint_url="http://gateway.invalid")
-        super().post_to_connection(ConnectionId, Data)
-        if fault == "post unheard":
-            raise ReadTimeoutError(endpoint_url="http://gateway.invalid")
-        if fault == "killed after a post":
-            world.kill()
-        world.switch()
-
-
-def _error(code: str) -> ClientError:
+def refusal(code: str) -> ClientError:
+    """Return the error of a refused post."""
     return ClientError({"Error": {"Code": code, "Message": ""}}, "PostToConnection")
 
 
 def gone() -> ClientError:
     """Return the error of a post to a connection that is closed, or not open yet."""
-    return _error("GoneException")
+    return refusal("GoneException")
 
 
 def context(id: str, **more: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,13 +16,15 @@ from urllib.parse import quote
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from bench.product import Caller, Product
+from local.soak.product import Caller, Product
 
 PAGES = [f"https://www.example.org/{n}" for n in range(5)]
 PRODUCTS = [f"lamp-{n}" for n in range(3)]
 PATHS = [f"door {n}" for n in range(12)]
 LANGUAGES = ("en", "de", "fi")
-BOARD, CHALLENGE = "soak", "soak"
+BOARD, CHALLENGE, STORM = "soak", "soak", "storm"
+TALK = 40  # messages of a pair until it connects anew
+AT_ONCE = 12  # requests of a storm
 
 
 @dataclass
@@ -43,7 +46,8 @@ def define(product: Product) -> None:
     caller = Caller(product)
     board = {"title": "Soak", "operator": "increment"}
     hunt = {"title": "Soak", "paths": PATHS, "limit": len(PATHS), "ranked": True}
-    for path, body in ((f"/leaderboards/{BOARD}", board), (f"/challenges/{CHALLENGE}", hunt)):
+    boards = [(f"/leaderboards/{name}", board) for name in (BOARD, STORM)]
+    for path, body in (*boards, (f"/challenges/{CHALLENGE}", hunt)):
         status, response = caller.call("PUT", path, body, "admin")
         if status not in (200, 201):
             raise RuntimeError(f"PUT {path}: {status} {response}")
@@ -146,6 +150,97 @@ class Visitor(threading.Thread):
             "/products/leaders",
         )
         self._send("reads", {200}, "GET", self._rng.choice(paths))
+        player, route = self._person(), f"/leaderboards/{BOARD}/entries?limit=20&around="
+        found = self._send("reads", {200, 404}, "GET", route + player)  # 404: the player has no score
+        players = [one["player"] for one in found.get("items", ())]
+        if len(players) != len(set(players)):
+            self._note("reads", f"a player is listed twice around {player}: {players}")
+
+
+class Storm(threading.Thread):
+    """Sends equal or opposite requests at once, and notes each wrong response. No kill interrupts a storm."""
+
+    def __init__(
+        self, product: Product, accepted: Accepted, killing: threading.Lock, stop: threading.Event
+    ) -> None:
+        super().__init__(name="storm", daemon=True)
+        self._product = product
+        self._accepted, self._killing, self._stopping = accepted, killing, stop
+        self._number, self._season = 0, 1
+
+    def run(self) -> None:
+        """Send one storm after the other until told to stop."""
+        while not self._stopping.wait(1):
+            self._number += 1
+            with self._killing:
+                try:
+                    (self._hide_and_show, self._end_season, self._define, self._around)[self._number % 4]()
+                except Exception as error:
+                    self._note("failed", [f"storm: {type(error).__name__}: {error}"])
+
+    def _note(self, kind: str, wrong: list[str]) -> None:
+        with self._accepted.lock:
+            self._accepted.requests[f"storm: {kind}"] += AT_ONCE
+            self._accepted.wrong += [line[:300] for line in wrong]
+
+    def _send(self, kind: str, right: set[int], requests: list[tuple[Any, ...]]) -> list[Any]:
+        """Send requests at once, each from a connection of its own; return the bodies of the responses."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = list(pool.map(lambda sent: Caller(self._product).send(*sent), requests))
+        wrong = [
+            f"{kind}: {sent[:2]}: {status} {body}"
+            for sent, (status, body) in zip(requests, found, strict=True)
+            if status not in right
+        ]
+        self._note(kind, wrong)
+        return [body for _, body in found]
+
+    def _hide_and_show(self) -> None:
+        """Hide and show a comment: it exists, so no response is 404."""
+        body = {"rating": 5, "language": "en", "text": f"Comment {self._number}."}
+        route, author = f"/products/{STORM}/comments", f"author-{self._number}"
+        caller = Caller(self._product)
+        status, comment = caller.call("POST", route, body, author, {"Idempotency-Key": author})
+        if status != 201:
+            return self._note("hide and show", [f"{status} {comment}"])
+        path = f"{route}/{comment['id']}"
+        self._send(
+            *("hide and show", {200}),
+            [("PATCH", path, {"hidden": i % 2 == 0}, "admin") for i in range(AT_ONCE)],
+        )
+        caller.call("PATCH", path, {"hidden": False}, "admin")
+        with self._accepted.lock:
+            self._accepted.comments[STORM][comment["id"]] = author
+        return None
+
+    def _end_season(self) -> None:
+        """End a season many times: the first response is 201, the others are 200."""
+        end = ("POST", f"/leaderboards/{STORM}/seasons", {"season": self._season}, "admin")
+        self._send("season", {200, 201}, [end] * AT_ONCE)
+        self._season += 1
+
+    def _define(self) -> None:
+        """Define a challenge many times."""
+        body = {"title": "Storm", "paths": PATHS, "limit": len(PATHS)}
+        self._send(
+            "define", {200, 201}, [("PUT", f"/challenges/storm-{self._number}", body, "admin")] * AT_ONCE
+        )
+
+    def _around(self) -> None:
+        """Let players move while lists are read around one of them: no list names a player twice."""
+        route = f"/leaderboards/{BOARD}"
+        id, players = f"storm-{self._number}", [f"mover-{i}" for i in range(AT_ONCE // 2)]
+        values = {player: 50 * (i % 2) + self._number for i, player in enumerate(players)}
+        scores = [("POST", f"{route}/scores", {"id": id, "value": n}, who) for who, n in values.items()]
+        lists = [("GET", f"{route}/entries?around=mover-0")] * (AT_ONCE - len(scores))
+        bodies = self._send("around", {200, 201, 404}, [*scores, *lists])  # 404: mover-0 has no score yet
+        with self._accepted.lock:
+            for player, value in values.items():
+                self._accepted.scores[player][id] = value
+        for body in bodies[len(scores) :]:
+            listed = [one["player"] for one in body.get("items", ())]
+            if len(listed) != len(set(listed)):
+                self._note("around", [f"a player is listed twice: {listed}"])
 
 
 class Probe(threading.Thread):
@@ -153,7 +248,7 @@ class Probe(threading.Thread):
 
     def __init__(self, product: Product, accepted: Accepted, stop: threading.Event) -> None:
         super().__init__(name="probe", daemon=True)
-        self._caller, self._accepted, self._stopping = Caller(product), accepted, stop
+        self.caller, self._accepted, self._stopping = Caller(product), accepted, stop
 
     def run(self) -> None:
         """Send a view of a page of its own, and poll until it is counted; repeat."""
@@ -161,22 +256,22 @@ class Probe(threading.Thread):
         while not self._stopping.wait(0.5):
             number += 1
             page, now = f"https://www.example.org/probe/{number}", datetime.now(UTC).isoformat()
-            self._caller.call("POST", "/views", {"url": page, "time": now, "clientId": "probe"})
+            self.caller.call("POST", "/views", {"url": page, "time": now, "clientId": "probe"})
             with self._accepted.lock:
                 self._accepted.views[page].add((now, "probe"))
             begun = time.monotonic()
-            while self._caller.call("GET", f"/views?url={quote(page, safe='')}")[1]["views"] != 1:
+            while self.caller.call("GET", f"/views?url={quote(page, safe='')}")[1]["views"] != 1:
                 if self._stopping.wait(0.05):
                     break  # the lag is at least this
             self._accepted.lags.append(time.monotonic() - begun)
 
 
 class Pair(threading.Thread):
-    """Two sockets that chat and subscribe to a page, and reconnect when a connection breaks."""
+    """Two sockets that chat and subscribe to a page, and reconnect after some messages or a break."""
 
     def __init__(self, product: Product, number: int, stop: threading.Event) -> None:
         super().__init__(name=f"pair-{number}", daemon=True)
-        self.sent = self.received = self.twice = self.updates = self.breaks = 0
+        self.sent = self.received = self.twice = self.early = self.updates = self.breaks = 0
         self._url = f"ws://127.0.0.1:{product.socket_port}/?lobby=soak-{number}"
         self._stopping, self._number = stop, number
 
@@ -195,16 +290,21 @@ class Pair(threading.Thread):
             socket.send(json.dumps({"action": "status"}))
         one.send(json.dumps({"action": "subscribe", "topic": f"views:{PAGES[0]}"}))
         seen: set[str] = set()
-        while not self._stopping.wait(0.3):
+        is_matched = False
+        for _ in range(TALK):
             other.send(json.dumps({"action": "message", "text": f"{self._number}-{self.sent}"}))
             self.sent += 1
             for frame in self._receive(one):
                 self.updates += frame["type"] == "update"
+                is_matched = is_matched or frame.get("code") == "partner_connected"
                 if frame["type"] == "message":
+                    self.early += not is_matched
                     self.twice += frame["text"] in seen
                     self.received += 1
                     seen.add(frame["text"])
             self._receive(other)
+            if self._stopping.wait(0.3):
+                return
 
     def _receive(self, socket: ClientConnection) -> list[dict[str, Any]]:
         frames = []

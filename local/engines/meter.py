@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock, local
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from bench.capacity import (
+from local.engines.capacity import (
     EVENTUAL,
     HUBBUB,
     STRONG,

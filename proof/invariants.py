@@ -1,0 +1,549 @@
+"""The invariants of a history. Each yields what violates it, as text.
+
+They are counted from the items and from the clients' knowledge, and not by the code that keeps the sums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import app
+from chalicelib.aggregates import quarantine
+from chalicelib.api.auth import Caller
+from chalicelib.challenges import progress as challenge_progress
+from chalicelib.challenges import ranking as placing
+from chalicelib.challenges import schemas as challenge_schemas
+from chalicelib.chat import connections, waiting_pool
+from chalicelib.chat.matching import CONNECTED, DISCONNECTED
+from chalicelib.comments import comments as comments_of
+from chalicelib.comments import schemas as comment_schemas
+from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.errors import Forbidden, NotFound
+from chalicelib.leaderboards import boards
+from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.ranking import ranking, tree
+from chalicelib.ranking.ranking import Ranking
+from ops.maintenance import audit
+from proof.clients import ODD, PLANTED
+from proof.scenario import BOARDS, LIMIT, PATHS, PRODUCTS
+
+if TYPE_CHECKING:
+    from proof.history import History
+
+STRANGER = Caller("stranger")
+
+
+# -- sums: each aggregate is counted again from the items and the clients' knowledge
+
+
+def recounts(history: History) -> Iterator[str]:
+    """Compare every aggregate with a recount of the items, the expired views included."""
+    items = [item for item in history.items if PLANTED not in item]
+    yield from map(str, audit.find_drift(app.CONTRIBUTIONS, [*items, *history.expired]).items())
+
+
+def views(history: History) -> Iterator[str]:
+    """Count events and visitors. Accepted views are stored, and no others."""
+    known = history.known
+    events: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for item in (*history.items, *history.expired):
+        if item["pk"].startswith("URL#") and item["sk"].startswith("T#") and PLANTED not in item:
+            time, _, client = item["sk"].removeprefix("T#").partition("#CID#")
+            events[item["pk"].removeprefix("URL#")].append((time, client))
+    stored = {(url, *event) for url, some in events.items() for event in some}
+    yield from (f"accepted and lost: {one}" for one in known.views_accepted - stored)
+    yield from (f"never sent: {one}" for one in stored - known.views_sent)
+    items = _by_key(history)
+    for url, some in events.items():
+        page = items.get(Key(f"URL#{url}", "STATISTICS"), {})
+        visits = {(time[:10], client) for time, client in some}
+        if (page.get("gsi1sk"), page.get("uniques")) != (len(some), len(visits)):
+            yield f"{url} has {page}, not {len(some)} views of {len(visits)}"
+        for day in {time[:10] for time, _ in some}:
+            of_day = items.get(Key(f"URL#{url}", f"DAY#{day}"), {})
+            count = sum(time.startswith(day) for time, _ in some)
+            uniques = len({client for time, client in some if time.startswith(day)})
+            if (of_day.get("views"), of_day.get("uniques")) != (count, uniques):
+                yield f"{url} on {day} has {of_day}, not {count} views of {uniques}"
+
+
+def scores(history: History) -> Iterator[str]:
+    """Add up each player's submissions. Each id counts once, and accepted submissions are stored."""
+    known = history.known
+    activities: dict[tuple[str, str], dict[str, Item]] = defaultdict(dict)
+    stored: dict[tuple[str, str, int], Item] = {}
+    for item in history.items:
+        player = item["pk"].removeprefix("PLAYER#")
+        if item["sk"].startswith("ACTIVITY#"):
+            _, board, id = item["sk"].split("#")
+            activities[board, player][id] = item
+        elif item["pk"].startswith("PLAYER#") and item["sk"].startswith("BOARD#") and PLANTED not in item:
+            _, board, season = item["sk"].split("#")
+            stored[board, player, int(season)] = item
+    ids = {(board, player, id) for (board, player), some in activities.items() for id in some}
+    yield from (f"accepted and lost: {one}" for one in known.scores_accepted - ids)
+    yield from (f"refused and stored: {one}" for one in known.scores_refused & ids)
+    yield from (f"never sent: {one}" for one in ids if one not in known.scores_sent)
+    seasons = {(*who, int(one["season"])) for who, some in activities.items() for one in some.values()}
+    for board, player, season in seasons | stored.keys():
+        if player in known.moderated_players:
+            continue
+        some = [one for one in activities[board, player].values() if one["season"] == season]
+        score = stored.get((board, player, season), {}).get("score")
+        if not some or score != _score(board, some):
+            yield f"{player} has {score} on {board} in season {season} of {[one['value'] for one in some]}"
+
+
+def _score(board: str, some: list[Item]) -> Decimal:
+    """Compute a score from its submissions, as the board's operator does."""
+    values = [Decimal(one["value"]) for one in some]
+    if board == "sum":
+        return sum(values, Decimal())
+    return min(values) if board == "best" else max((one["time"], Decimal(one["value"])) for one in some)[1]
+
+
+def challenge(history: History) -> Iterator[str]:
+    """Count the challenge's players and paths. No player is past the limit, and no path is lost."""
+    known = history.known
+    paths: dict[str, set[str]] = defaultdict(set)
+    progress: dict[str, Any] = {}
+    for item in history.items:
+        player = item["pk"].partition("#PLAYER#")[2]
+        if item["pk"].startswith("CHALLENGE#hunt#PLAYER#") and PLANTED not in item:
+            if item["sk"].startswith("PATH#"):
+                paths[player].add(item["sk"].removeprefix("PATH#"))
+            elif item["sk"] == "PROGRESS":
+                progress[player] = item["found"]
+    stored = {(player, path) for player, some in paths.items() for path in some}
+    moderated = {
+        one for one in known.paths_accepted | known.paths_refused if one[0] in known.moderated_players
+    }
+    yield from (f"accepted and lost: {one}" for one in known.paths_accepted - stored - moderated)
+    yield from (f"past the limit and stored: {one}" for one in known.paths_refused & stored - moderated)
+    yield from (f"not a path of the challenge: {one}" for one in stored if one[1] not in PATHS)
+    counts = {player: len(some) for player, some in paths.items()}
+    if progress != counts or max(counts.values(), default=0) > LIMIT:
+        yield f"progress is {progress}, and the stored paths are {counts}"
+    statistics = _by_key(history).get(challenge_progress.statistics_key("hunt"), {})
+    exactly = Counter(counts.values())
+    expected = {"players": len(counts), "paths": len(stored)}
+    expected |= {f"n{n}": exactly[n] for n in range(1, LIMIT + 1)}
+    if any(statistics.get(name, 0) != count for name, count in expected.items()):
+        yield f"statistics are {statistics}, not {expected}"
+
+
+def comments(history: History) -> Iterator[str]:
+    """Count ratings. Each author has one comment, and it is the last one acknowledged."""
+    known = history.known
+    stored: dict[tuple[str, str], list[Item]] = defaultdict(list)
+    authors: dict[tuple[str, str], str] = {}
+    for item in history.items:
+        product = item["pk"].removeprefix("PRODUCT#")
+        if item["pk"].startswith("PRODUCT#") and PLANTED not in item and product != ODD:
+            if item["sk"].startswith((comments_of.COMMENT, comments_of.HIDDEN)):
+                stored[product, item["author"]].append(item)
+            elif item["sk"].startswith("AUTHOR#"):
+                authors[product, item["sk"].removeprefix("AUTHOR#")] = item["id"]
+    for key, some in stored.items():
+        if [comments_of.id_of(one) for one in some] != [authors.get(key)]:
+            yield f"{key} has {[one['sk'] for one in some]}, and the author's item names {authors.get(key)}"
+    missing = authors.keys() - stored - known.moderated_comments
+    yield from (f"the author's item of {key} names a comment that is not stored" for key in missing)
+    for key, expected in known.comments.items():
+        if expected is not None:
+            found = [
+                {name: one[name] for name in ("rating", "language", "text")} for one in stored.get(key, [])
+            ]
+            if found != ([expected] if expected else []):
+                yield f"{key} was acknowledged as {expected}, and {found} is stored"
+    items = _by_key(history)
+    for product in PRODUCTS:
+        for language in ("", "en", "de"):
+            ratings = [
+                one["rating"]
+                for (of, _), some in stored.items()
+                for one in some
+                if of == product and one["sk"].startswith(comments_of.COMMENT)
+                if language in ("", one["language"])
+            ]
+            statistics = items.get(comments_of.statistics_key(product, language), {})
+            counts = [statistics.get(f"count_{rating}", 0) for rating in range(1, 6)]
+            right = [ratings.count(rating) for rating in range(1, 6)]
+            if counts != right or statistics.get("count_total", 0) != len(ratings):
+                yield f"{product} {language or 'in all'} counts {counts}, not {right}"
+
+
+def quarantined(history: History) -> Iterator[str]:
+    """Compare the quarantine with the planted images, one entry for each side of each record."""
+    expected = set()
+    for record in history.stream.records:
+        body = record["dynamodb"]
+        id = hashlib.blake2b(record["eventID"].encode(), digest_size=12).digest()
+        for side, sign in (("OldImage", -1), ("NewImage", 1)):
+            if PLANTED in body.get(side, {}):
+                second = int(body["ApproximateCreationDateTime"])
+                expected.add(quarantine.item_key(id, second, sign))
+    items = {key: item for key, item in _by_key(history).items() if key.pk.startswith("QUARANTINE#")}
+    yield from (f"not in quarantine: {one}" for one in expected - items.keys())
+    yield from (f"in quarantine, and not planted: {one}" for one in items.keys() - expected)
+    for item in items.values():
+        if PLANTED not in unpack(quarantine.read_image(item)):
+            yield f"an image that was not planted: {item}"
+
+
+def handlers(history: History) -> Iterator[str]:
+    """Report unexpected errors and responses, and good messages among the dead letters."""
+    yield from history.world.unexpected
+    yield from history.known.errors
+    if sorted(history.queue.dead_letters) != sorted(history.admin.messages):
+        yield f"dead letters are {history.queue.dead_letters}, not {history.admin.messages}"
+
+
+def _by_key(history: History) -> dict[Key, Item]:
+    return {Key(item["pk"], item["sk"]): item for item in history.items}
+
+
+def ranks(history: History) -> Iterator[str]:
+    """Check each tree, and compare each stored and returned rank with that of a sorted list."""
+    now = history.world.clock()
+    for name in BOARDS:
+        board = boards.find(history.table, name, now)
+        suffix = f"BOARD#{name}#{board.season}"
+        scores = {
+            item["pk"].removeprefix("PLAYER#"): item["score"]
+            for item in history.items
+            if item["sk"] == suffix and PLANTED not in item
+        }
+        merits = {player: board.scale.merit(score) for player, score in scores.items()}
+        yield from _tree(history, board.ranking, merits)
+        path = board_schemas.BoardPath(board=name)
+        entries = app.get_entries(path, board_schemas.EntriesQuery(limit=100)).items
+        ranked = sorted((1 + sum(other > merits[one] for other in merits.values()), one) for one in merits)
+        if sorted((one.rank, one.player) for one in entries) != ranked:
+            yield f"{name} lists {[(one.rank, one.player) for one in entries]}, not {ranked}"
+        for player, score in scores.items():
+            better = sum((s > score) if board.order == "desc" else (s < score) for s in scores.values())
+            player_path = board_schemas.PlayerPath(board=name, player=player)
+            found = app.get_player(player_path, board_schemas.StandingQuery())
+            if (found.rank, found.of, found.score) != (better + 1, len(scores), score):
+                yield f"{name} returns {found} for {player}, not {better + 1} of {len(scores)} with {score}"
+    results = {
+        item["pk"].partition("#PLAYER#")[2]: placing.encode_score(item["found"], item["latest"])
+        for item in history.items
+        if item["sk"] == "PROGRESS" and item.get("ranked") and PLANTED not in item
+    }
+    merits = {player: placing.SCALE.merit(score) for player, score in results.items()}
+    yield from _tree(history, placing.build_ranking("hunt"), merits)
+
+
+def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str]:
+    nodes = ranking.collect_nodes(of, history.items)
+    try:
+        tree.check(of.scale, nodes)
+    except AssertionError as error:
+        yield f"{of.name}: {error}"
+    for player, merit in merits.items():
+        better = sum(other > merit for other in merits.values())
+        if (rank := tree.rank(of.scale, merit, nodes)) != better + 1:
+            yield f"{of.name}: the tree ranks {player} {rank}, not {better + 1}"
+    listed = {
+        ranking.player_of(item): item["gsi1sk"] // tree.TIE
+        for item in history.items
+        if item["sk"] == f"RANKED#{of.name}" and item["gsi1sk"]
+    }
+    if listed != merits:
+        yield f"{of.name} lists {listed}, not {merits}"
+
+
+# -- changes, read from the stream, so that healed errors show too
+
+
+class Change(NamedTuple):
+    """A change of an item: its old and new image, empty where there is none."""
+
+    pk: str
+    sk: str
+    old: Item
+    new: Item
+
+
+def transitions(history: History) -> Iterator[str]:
+    """Check scores, paths, comments and pool entries from one change to the next."""
+    changes = [_change(record["dynamodb"]) for record in history.stream.records]
+    yield from _scores(changes)
+    yield from _paths(changes)
+    yield from _comments(changes)
+    yield from _pool(changes)
+
+
+def _change(body: Any) -> Change:
+    keys = unpack(body["Keys"])
+    return Change(keys["pk"], keys["sk"], unpack(body.get("OldImage", {})), unpack(body.get("NewImage", {})))
+
+
+def _scores(changes: list[Change]) -> Iterator[str]:
+    """Check that a best score only gets better, and a latest score only later."""
+    for pk, sk, old, new in changes:
+        if not (pk.startswith("PLAYER#person-") and old and new):
+            continue
+        if sk.startswith("BOARD#best#") and new["score"] >= old["score"]:
+            yield f"{pk} had the best score {old['score']}, then {new['score']}"
+        if sk.startswith("BOARD#latest#") and new["time"] < old["time"]:
+            yield f"{pk} had a score of {old['time']}, then one of {new['time']}"
+
+
+def _paths(changes: list[Change]) -> Iterator[str]:
+    """Check that a player's progress is the number of the paths when it was written.
+
+    The stream does not show where a transaction ends, so any number of paths between the progress before and
+    the progress after is accepted.
+    """
+    stored: dict[str, int] = defaultdict(int)
+    window: dict[str, set[int]] = defaultdict(lambda: {0})
+    written: dict[str, tuple[int, set[int]]] = {}
+
+    def check(pk: str) -> Iterator[str]:
+        found, counts = written.get(pk, (0, {0}))
+        if found not in counts | window[pk]:
+            yield f"{pk} has a progress of {found}, and had {sorted(counts | window[pk])} paths"
+
+    for pk, sk, old, new in changes:
+        if not pk.startswith("CHALLENGE#hunt#PLAYER#person-"):
+            continue
+        if sk.startswith("PATH#"):
+            stored[pk] += bool(new) - bool(old)
+            window[pk].add(stored[pk])
+        elif sk == "PROGRESS":
+            yield from check(pk)
+            written[pk] = int(new.get("found", 0)), window[pk]
+            window[pk] = {stored[pk]}
+    for pk in written:
+        yield from check(pk)
+
+
+def _comments(changes: list[Change]) -> Iterator[str]:
+    """Check that each edit raises the revision by one, and that no comment is both shown and hidden."""
+    stored: set[tuple[str, str]] = set()
+    other = {comments_of.COMMENT: comments_of.HIDDEN, comments_of.HIDDEN: comments_of.COMMENT}
+    for pk, sk, old, new in changes:
+        prefix = next((one for one in other if sk.startswith(one)), None)
+        if not pk.startswith("PRODUCT#") or prefix is None or pk == f"PRODUCT#{ODD}":
+            continue
+        if old and new and new["revision"] != old["revision"] + 1:
+            yield f"{sk} of revision {old['revision']} became {new['revision']}"
+        if new and not old and {(pk, sk), (pk, sk.replace(prefix, other[prefix], 1))} & stored:
+            yield f"{sk} is stored twice"
+        if new:
+            stored.add((pk, sk))
+        else:
+            stored.discard((pk, sk))
+
+
+def _pool(changes: list[Change]) -> Iterator[str]:
+    """Check that each waiting connection, unless it is kept for a partner, has had an entry in the pool."""
+    entries = {change.sk for change in changes if change.pk.startswith("WAITING#") and change.new}
+    for _, sk, _, new in changes:
+        is_waiting = sk == "STATE" and new.get("state") == "waiting" and "kept" not in new
+        if is_waiting and new["turn"] not in entries:
+            yield f"{connections.id_of(new)} waits without an entry in the pool, at {new['turn']}"
+
+
+# -- chat: partners agree, and each connection is sent its notices
+
+
+def states(records: Iterable[Any]) -> list[Item]:
+    """Read from a stream every state of every connection, each connection's in order."""
+    images = [unpack(r["dynamodb"]["NewImage"]) for r in records if "NewImage" in r["dynamodb"]]
+    return [image for image in images if image["sk"] == "STATE"]
+
+
+def pairs(states: Iterable[Item], *, may_meet_again: bool = False) -> dict[str, list[str]]:
+    """Assert the invariants of every state, and return the two members of each pair."""
+    members: dict[str, dict[str, Item]] = defaultdict(dict)
+    before: dict[str, Item] = {}
+    for state in states:
+        id, last = state["pk"], before.get(state["pk"])
+        if state["state"] == "matched":
+            partner = state["partner"]
+            assert partner["id"] != id.removeprefix("CONN#"), f"{id} is matched with itself"
+            assert partner["who"] not in state.get("blocked", ()), f"{id} is matched with a blocked partner"
+            members[state["turn"]][id] = state
+            if last and last["turn"] != state["turn"]:
+                # Another connection of the same person may have taken the partner's place.
+                came_back = last.get("partner", {}).get("who") == partner["who"]
+                assert came_back or last["state"] == "waiting", f"{id} was matched while {last['state']}"
+                assert may_meet_again or last.get("former") != partner["who"], (
+                    f"{id} has the same partner again"
+                )
+        before[id] = state
+    for turn, pair in members.items():
+        assert len(pair) == 2, f"{turn} has {sorted(pair)}"
+        (one, first), (other, second) = pair.items()
+        assert (f"CONN#{first['partner']['id']}", f"CONN#{second['partner']['id']}") == (other, one)
+    return {turn: sorted(id.removeprefix("CONN#") for id in pair) for turn, pair in members.items()}
+
+
+def unmatched(history: History) -> Iterator[str]:
+    """Check, before any sweep, that of those who came at once without faults no two wait side by side."""
+    if history.scenario.theme.name == "arrivals" and history.scenario.is_calm:
+        for item in history.items:
+            if item["sk"] == "STATE" and item["state"] == "waiting":
+                yield from _waits_alone(connections.id_of(item), item, history)
+
+
+def chat(history: History) -> Iterator[str]:
+    """Check every state that occurred, and the state at rest."""
+    partners: set[frozenset[str]] = set()
+    seen = states(history.stream.records)
+    expected, notices = _last_notices(seen), _notices(seen)
+    try:
+        partners = {frozenset(pair) for pair in pairs(seen, may_meet_again=True).values()}
+    except AssertionError as error:
+        yield f"in a state that occurred: {error}"
+    stored = {
+        connections.id_of(item): item
+        for item in history.items
+        if item["sk"] == "STATE" and item["state"] != "gone"
+    }
+    is_open = history.gateway.open
+    yield from (f"{id} is dead and still {item['state']}" for id, item in stored.items() if id not in is_open)
+    yield from (f"{id} is open and has no item" for id in is_open - stored.keys())
+    for id, item in stored.items():
+        yield from _at_rest(id, item, stored, history)
+        sent = [f["code"] for f in history.gateway.frames[id] if f["type"] == "system"]
+        if item.get("untold") or (expected.get(id) and sent[-1:] != [expected[id]]):
+            yield f"{id} is {item['state']} and was sent {sent}, not {item.get('untold', expected.get(id))}"
+        if history.scenario.is_calm and (twice := Counter(sent) - notices[id]):
+            yield f"{id} was sent {dict(twice)} more often than noted"
+    entries = {item["sk"] for item in history.items if item["pk"].startswith("WAITING#")}
+    waiting = {item["turn"] for item in stored.values() if item["state"] == "waiting"}
+    if entries != waiting:
+        yield f"waiting are {sorted(waiting)}, and the pool has {sorted(entries)}"
+    yield from _messages(history, partners)
+    yield from _reported(history, seen)
+
+
+def _last_notices(states: Iterable[Item]) -> dict[str, str]:
+    """Return the last notice that each connection must be sent, "" for one that left by itself."""
+    last: dict[str, Item] = {}
+    notices: dict[str, str] = {}
+    for state in states:
+        id, before = connections.id_of(state), last.get(state["pk"], {})
+        if state["turn"] != before.get("turn"):
+            was_added = len(state.get("untold", ())) > len(before.get("untold", ()))
+            if state["state"] == "matched":
+                notices[id] = CONNECTED
+            else:
+                # A partner that came and went before the notice was sent is not mentioned.
+                notices[id] = DISCONNECTED if was_added and not before.get("untold") else ""
+        last[state["pk"]] = state
+    return notices
+
+
+def _notices(states: Iterable[Item]) -> dict[str, Counter[str]]:
+    """Count the notices that were ever added for each connection."""
+    before: dict[str, list[str]] = defaultdict(list)
+    added: dict[str, Counter[str]] = defaultdict(Counter)
+    for state in states:
+        id, pending = connections.id_of(state), list(state.get("untold", ()))
+        added[id].update(pending[len(before[id]) :])
+        before[id] = pending
+    return added
+
+
+def _at_rest(id: str, item: Item, stored: dict[str, Item], history: History) -> Iterator[str]:
+    """Check one connection at rest: its partner names it too, or nobody suitable waits beside it."""
+    if item["state"] == "matched":
+        other = stored.get(item["partner"]["id"], {})
+        if other.get("partner", {}).get("id") != id or other.get("turn") != item["turn"]:
+            yield f"{id} is matched with {item['partner']['id']}, which is not matched with it"
+    if item["state"] == "waiting":
+        if "kept" in item:
+            yield f"{id} is still kept for {item['kept']}"
+        else:
+            yield from _waits_alone(id, item, history)
+
+
+def _waits_alone(id: str, item: Item, history: History) -> Iterator[str]:
+    """Check that no suitable partner of a waiting connection waits too."""
+    if found := waiting_pool.find_candidates(history.table, item, history.world.clock(), history.settings):
+        yield f"{id} waits, and so does {[waiting_pool.id_of(one) for one in found]}"
+
+
+def _reported(history: History, states: Iterable[Item]) -> Iterator[str]:
+    """Check that two who were parted by a report are not matched again."""
+    parted = {
+        frozenset((item["reporter"], item["reported"])): item["sk"].partition("#")[2]
+        for item in history.items
+        if item["pk"] == "REPORTS"
+    }
+    over: set[frozenset[str]] = set()  # pairs whose reported turn has begun: it must be their last
+    turns: dict[frozenset[str], str] = {}
+    for state in (state for state in states if state["state"] == "matched"):
+        both = frozenset((state["who"], state["partner"]["who"]))
+        if both in over and state["turn"] != turns[both]:
+            yield f"{state['pk']} met a partner again after a report"
+        turns[both] = state["turn"]
+        if parted.get(both) == state["turn"]:
+            over.add(both)
+
+
+def _messages(history: History, partners: set[frozenset[str]]) -> Iterator[str]:
+    """Check that messages came from partners only, once and in order."""
+    for id, frames in history.gateway.frames.items():
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for frame in frames:
+            if frame["type"] == "message":
+                sender, number = frame["text"].split()
+                numbers[sender].append(int(number))
+                if frozenset((sender, id)) not in partners:
+                    yield f"{id} received a message from a stranger, {sender}"
+        for sender, received in numbers.items():
+            if received != sorted(set(received)):
+                yield f"{id} received messages of {sender} twice or out of order: {received}"
+
+
+def permissions(history: History) -> Iterator[str]:
+    """Try to act for others, and expect each request to be refused."""
+    player = board_schemas.PlayerPath(board="sum", player="person-0")
+    score = board_schemas.ScoreBody(id="stranger", value=Decimal(1), player="person-0")
+    progress = challenge_schemas.PlayerParams(challenge="hunt", player="person-0")
+    requests: dict[str, Callable[[], Any]] = {
+        "submit a score": lambda: app.post_score(board_schemas.BoardPath(board="sum"), score, STRANGER),
+        "remove a player": lambda: app.delete_player(player, STRANGER),
+        "read a progress": lambda: app.get_challenge_player(progress, STRANGER),
+    }
+    for item in history.items:
+        product = item["pk"].removeprefix("PRODUCT#")
+        if (
+            product in (item["pk"], ODD)
+            or PLANTED in item
+            or not item["sk"].startswith(("COMMENT#", "HIDDEN#"))
+        ):
+            continue
+        path = comment_schemas.CommentPath(product=product, id=comments_of.id_of(item))
+        patch = comment_schemas.CommentPatch(rating=1)
+        requests[f"edit {path.id}"] = partial(app.patch_comment, path, patch, STRANGER, None)
+        requests[f"delete {path.id}"] = partial(app.delete_comment, path, STRANGER)
+        if comments_of.is_hidden(item):
+            requests[f"read the hidden {path.id}"] = partial(app.get_comment, path, STRANGER)
+    for name, request in requests.items():
+        try:
+            request()
+        except (Forbidden, NotFound):
+            continue
+        yield f"a stranger may {name}"
+
+
+CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
+    one.__name__: one
+    for one in (
+        *(handlers, views, scores, ranks, challenge, comments),
+        *(quarantined, recounts, chat, transitions, permissions),
+    )
+}
