@@ -58,9 +58,9 @@ def chat(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def test_two_new_connections_are_matched_and_both_are_notified(chat: Chat) -> None:
-    [status] = chat.come("a")
+    [status] = chat.enter("a")
     assert {**status, "since": ""} == {"type": "status", "state": "waiting", "since": ""}
-    status, note = chat.come("b")
+    status, note = chat.enter("b")
     assert (status["type"], status["state"], note) == ("status", "matched", CONNECTED)
     assert chat.wire.read("a") == [CONNECTED]
     assert (chat.partner("a"), chat.partner("b")) == ("b", "a")
@@ -69,22 +69,22 @@ def test_two_new_connections_are_matched_and_both_are_notified(chat: Chat) -> No
 
 def test_a_third_connection_waits_and_a_fourth_is_matched_with_it(chat: Chat) -> None:
     for id in "abcd":
-        chat.come(id)
+        chat.enter(id)
     assert [chat.partner(id) for id in "abcd"] == ["b", "a", "d", "c"]
 
 
 def test_the_longest_waiting_connection_is_matched_first(chat: Chat) -> None:
-    chat.come("a", interests="chess")
-    chat.come("b", interests="music")
+    chat.enter("a", interests="chess")
+    chat.enter("b", interests="music")
     chat.wait(6)
-    chat.come("c")
+    chat.enter("c")
     assert chat.partner("c") == "a"
 
 
 def test_connections_of_two_lobbies_are_not_matched(chat: Chat) -> None:
-    chat.come("a", lobby="red")
-    chat.come("b", lobby="blue")
-    chat.come("c", lobby="red")
+    chat.enter("a", lobby="red")
+    chat.enter("b", lobby="blue")
+    chat.enter("c", lobby="red")
     assert [chat.partner(id) for id in "abc"] == ["c", None, "a"]
 
 
@@ -102,7 +102,7 @@ def test_a_handshake_from_a_foreign_origin_is_refused(chat: Chat) -> None:
 
 
 def test_a_duplicate_connect_event_joins_once(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     before = chat.item("a")
     assert chat.connect("a") == 200
     assert chat.item("a") == before
@@ -110,7 +110,7 @@ def test_a_duplicate_connect_event_joins_once(chat: Chat) -> None:
 
 
 def test_a_connect_event_after_the_disconnect_does_not_join(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     chat.disconnect("a")
     assert chat.connect("a", opens=False) == 200
     assert (chat.state("a"), chat.pool()) == ("gone", [])
@@ -121,24 +121,24 @@ def test_a_connect_event_after_the_disconnect_does_not_join(chat: Chat) -> None:
 
 @pytest.fixture
 def pair(chat: Chat) -> Chat:
-    chat.come("a")
-    chat.come("b")
+    chat.enter("a")
+    chat.enter("b")
     chat.wire.read("a")
     return chat
 
 
 def test_messages_reach_only_the_partner_and_in_order(pair: Chat) -> None:
-    pair.come("c")
-    assert [pair.say("a", "message", text=said) for said in ("one", "two", "three")] == [[]] * 3
+    pair.enter("c")
+    assert [pair.send("a", "message", text=each) for each in ("one", "two", "three")] == [[]] * 3
     assert without_time(pair.wire.read("b")) == [text("one"), text("two"), text("three")]
-    assert pair.say("b", "message", text="ö") == []
+    assert pair.send("b", "message", text="ö") == []
     assert without_time(pair.wire.read("a")) == [text("ö")]
     assert pair.wire.read("c") == []
 
 
 def test_a_message_passes_only_the_handlers_the_connections_and_the_gateway(pair: Chat) -> None:
     """So it passes five of our files from app.py to the table."""
-    pair.say("a", "message", text="the first message checks that the partner has been notified")
+    pair.send("a", "message", text="the first message checks that the partner has been notified")
     modules: set[str] = set()
 
     def record(frame: FrameType, event: str, _: Any) -> None:
@@ -148,7 +148,7 @@ def test_a_message_passes_only_the_handlers_the_connections_and_the_gateway(pair
 
     sys.setprofile(record)
     try:
-        pair.raw("a", '{"action": "message", "text": "hello"}')
+        pair.send_raw("a", '{"action": "message", "text": "hello"}')
     finally:
         sys.setprofile(None)
     assert without_time(pair.wire.read("b"))[-1:] == [text("hello")]
@@ -156,18 +156,18 @@ def test_a_message_passes_only_the_handlers_the_connections_and_the_gateway(pair
 
 
 def test_typing_reaches_the_partner(pair: Chat) -> None:
-    assert pair.say("a", "typing") == []
+    assert pair.send("a", "typing") == []
     assert pair.wire.read("b") == [{"type": "typing"}]
 
 
 @pytest.mark.parametrize("action", ["message", "typing", "report"])
 def test_an_action_that_needs_a_partner_is_rejected_without_one(chat: Chat, action: str) -> None:
-    chat.come("a")
-    assert chat.say("a", action, text="hello", reason="why") == [NOT_MATCHED]
+    chat.enter("a")
+    assert chat.send("a", action, text="hello", reason="why") == [NOT_MATCHED]
 
 
 def test_a_ping_gets_a_pong(pair: Chat) -> None:
-    assert pair.say("a", "ping") == [{"type": "pong"}]
+    assert pair.send("a", "ping") == [{"type": "pong"}]
 
 
 @pytest.mark.parametrize(
@@ -189,26 +189,26 @@ def test_a_ping_gets_a_pong(pair: Chat) -> None:
 def test_a_malformed_frame_gets_an_error_and_the_connection_stays_open(
     pair: Chat, frame: str, code: str
 ) -> None:
-    pair.raw("a", frame)
+    pair.send_raw("a", frame)
     assert pair.wire.read("a") == [{"type": "error", "code": code}]
-    pair.say("a", "message", text="still here")
+    pair.send("a", "message", text="still here")
     assert without_time(pair.wire.read("b")) == [text("still here")]
 
 
 def test_a_text_of_2000_characters_is_accepted(pair: Chat) -> None:
-    pair.raw("a", json.dumps({"action": "message", "text": "ü" * 2000}, ensure_ascii=False))
+    pair.send_raw("a", json.dumps({"action": "message", "text": "ü" * 2000}, ensure_ascii=False))
     assert len(pair.wire.read("b")[0]["text"]) == 2000
 
 
 def test_the_31st_frame_in_ten_seconds_is_refused_until_the_window_has_moved(chat: Chat) -> None:
-    chat.come("a")
-    answers = [chat.say("a", "ping") for _ in range(32)]
+    chat.enter("a")
+    answers = [chat.send("a", "ping") for _ in range(32)]
     assert answers[:29] == [[{"type": "pong"}]] * 29  # the first frame was the status
     assert answers[29:] == [[{"type": "error", "code": "slow_down"}]] * 3
     chat.wait(9.5)
-    assert chat.say("a", "ping") == [{"type": "error", "code": "slow_down"}]
+    assert chat.send("a", "ping") == [{"type": "error", "code": "slow_down"}]
     chat.wait(0.5)
-    assert chat.say("a", "ping") == [{"type": "pong"}]
+    assert chat.send("a", "ping") == [{"type": "pong"}]
 
 
 SLOW_DOWN = {"type": "error", "code": "slow_down"}
@@ -217,84 +217,84 @@ TOO_FAST = {"type": "close", "code": 4008, "reason": "keeps sending after slow_d
 
 def flood(chat: Chat, id: str) -> None:
     """Send frames until the next one is too fast."""
-    while chat.say(id, "ping") == [{"type": "pong"}]:
+    while chat.send(id, "ping") == [{"type": "pong"}]:
         pass
 
 
 def test_ten_refused_frames_in_a_row_close_the_connection(pair: Chat) -> None:
-    pair.come("c")
+    pair.enter("c")
     flood(pair, "a")  # the first refusal
     for _ in range(8):
-        assert pair.say("a", "ping") == [SLOW_DOWN]
+        assert pair.send("a", "ping") == [SLOW_DOWN]
     assert pair.wire.closed == []
-    assert pair.say("a", "ping") == [SLOW_DOWN, TOO_FAST]
+    assert pair.send("a", "ping") == [SLOW_DOWN, TOO_FAST]
     assert pair.wire.closed == ["a"]
     assert (pair.state("a"), pair.partner("b")) == ("gone", "c")  # nobody has to wait for $disconnect
     posts = pair.wire.posts
-    pair.say("a", "ping")  # on its way when the connection was closed
+    pair.send("a", "ping")  # on its way when the connection was closed
     pair.disconnect("a")
     assert (pair.wire.posts, pair.partner("b")) == (posts, "c")
 
 
 def test_refusals_of_several_processes_are_counted_together(chat: Chat) -> None:
     """On AWS several processes may handle the frames of one connection."""
-    chat.come("a")
+    chat.enter("a")
     flood(chat, "a")
     for _ in range(9):
         assert chat.wire.closed == []
         chat.refusals = RefusalCache()
-        chat.say("a", "ping")
+        chat.send("a", "ping")
     assert chat.wire.closed == ["a"]
 
 
 def test_an_accepted_frame_resets_the_count_of_refusals(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     for _ in range(3):
         flood(chat, "a")
         for _ in range(8):
-            assert chat.say("a", "ping") == [SLOW_DOWN]
+            assert chat.send("a", "ping") == [SLOW_DOWN]
         chat.wait(10)
     assert "refused" in chat.item("a")
-    assert chat.say("a", "ping") == [{"type": "pong"}]
+    assert chat.send("a", "ping") == [{"type": "pong"}]
     assert "refused" not in chat.item("a")
     assert chat.wire.closed == []
 
 
 def test_a_frame_that_is_refused_again_costs_no_access_to_the_table(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     for _ in range(29):
-        chat.say("a", "ping")
+        chat.send("a", "ping")
     costs = []
     for _ in range(3):
         with Meter(chat.table.client) as meter:
-            assert chat.say("a", "ping") == [SLOW_DOWN]
+            assert chat.send("a", "ping") == [SLOW_DOWN]
         costs.append((meter.write_units, meter.read_units))
     assert costs == [(2, 0), (0, 0), (0, 0)]
 
 
 def test_malformed_frames_count_for_the_rate(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     for _ in range(29):
-        chat.raw("a", "{")
+        chat.send_raw("a", "{")
         assert chat.wire.read("a") == [{"type": "error", "code": "bad_request"}]
     for _ in range(10):
-        chat.raw("a", '{"action": "message", "text": "' + "x" * 9000 + '"}')
+        chat.send_raw("a", '{"action": "message", "text": "' + "x" * 9000 + '"}')
     assert chat.wire.read("a") == [SLOW_DOWN] * 10 + [TOO_FAST]
     assert chat.wire.closed == ["a"]
 
 
 def test_the_rate_is_measured_at_the_arrival_of_a_frame(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     chat.wait(60)
     begun = times.milliseconds(chat.now) - 40_000
     for second in range(40):  # one a second, which an overloaded server handles all at once
-        chat.raw("a", '{"action": "ping"}', requestTimeEpoch=begun + 1000 * second)
+        chat.send_raw("a", '{"action": "ping"}', requestTimeEpoch=begun + 1000 * second)
     assert chat.wire.read("a") == [{"type": "pong"}] * 40
-    chat.come("b")
+    chat.enter("b")
     begun = times.milliseconds(chat.now)
     for _ in range(31):  # all at once, which it handles one a second
         chat.wait(1)
-        chat.raw("b", '{"action": "ping"}', requestTimeEpoch=begun)
+        chat.send_raw("b", '{"action": "ping"}', requestTimeEpoch=begun)
     assert chat.wire.read("b") == [{"type": "pong"}] * 29 + [SLOW_DOWN] * 2
 
 
@@ -305,20 +305,20 @@ def test_the_time_of_arrival_is_within_the_last_minute_for_any_event(epoch: Any)
 
 
 def test_a_resumed_connection_inherits_the_rate(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     resume_token = request_token(chat, "a")
     flood(chat, "a")
     assert chat.connect("a2", query={"resume": resume_token}) == 200
-    assert chat.say("a2", "status") == [SLOW_DOWN]
+    assert chat.send("a2", "status") == [SLOW_DOWN]
     assert chat.item("a2")["refused"] == 2
     chat.wait(10)
-    assert chat.say("a2", "status")[0]["type"] == "status"
+    assert chat.send("a2", "status")[0]["type"] == "status"
 
 
 def test_a_resumed_connection_that_has_sent_no_frame_may_still_be_opening(pair: Chat) -> None:
     resume_token = request_token(pair, "a")
     assert pair.connect("a2", opens=False, query={"resume": resume_token}) == 200
-    pair.say("b", "typing")  # a 410, for it is opening
+    pair.send("b", "typing")  # a 410, for it is opening
     assert pair.state("a2") == "matched"
 
 
@@ -326,28 +326,28 @@ def test_a_resumed_connection_that_has_sent_no_frame_may_still_be_opening(pair: 
 
 
 def test_next_separates_two_partners_who_are_not_matched_again_at_once(pair: Chat) -> None:
-    assert pair.say("a", "next") == []
+    assert pair.send("a", "next") == []
     assert pair.wire.read("b") == [DISCONNECTED]
     for id in "ab":
-        assert pair.say(id, "status")[0]["state"] == "waiting"
-    pair.come("c")
+        assert pair.send(id, "status")[0]["state"] == "waiting"
+    pair.enter("c")
     assert pair.partner("c") in ("a", "b")
 
 
 def test_next_matches_the_sender_with_a_waiting_connection(pair: Chat) -> None:
-    pair.come("c")
-    assert pair.say("a", "next") == [CONNECTED]
+    pair.enter("c")
+    assert pair.send("a", "next") == [CONNECTED]
     assert pair.partner("a") == "c"
     assert pair.wire.read("b") == [DISCONNECTED]
     assert pair.state("b") == "waiting"
 
 
 def test_former_partners_are_matched_again_after_a_while(pair: Chat) -> None:
-    pair.say("a", "next")
+    pair.send("a", "next")
     pair.wait(9)
-    assert pair.say("a", "ping") == [{"type": "pong"}]
+    assert pair.send("a", "ping") == [{"type": "pong"}]
     pair.wait(2)
-    assert pair.say("a", "ping") == [{"type": "pong"}, CONNECTED]
+    assert pair.send("a", "ping") == [{"type": "pong"}, CONNECTED]
     assert pair.partner("a") == "b"
 
 
@@ -362,7 +362,7 @@ def add_entry(chat: Chat, id: str, **profile: Any) -> Item:
 
 def test_the_former_partner_is_no_candidate_while_another_waits(pair: Chat) -> None:
     """Nor is it after a lost race, when one of several candidates is chosen at random."""
-    pair.say("a", "next")
+    pair.send("a", "next")
     pair.wait(11)
     for id in "cd":
         add_entry(pair, id)
@@ -372,7 +372,7 @@ def test_the_former_partner_is_no_candidate_while_another_waits(pair: Chat) -> N
 
 def test_the_former_partner_is_no_candidate_while_another_waits_on_the_next_page(pair: Chat) -> None:
     """The first page has the former partner, and many connections that do not accept anyone yet."""
-    pair.say("a", "next")
+    pair.send("a", "next")
     pair.wait(11)
     for number in range(waiting_pool.PAGE):
         add_entry(pair, f"w{number}", interests={"music"})
@@ -387,7 +387,7 @@ def test_the_former_partner_is_no_candidate_while_another_waits_on_the_next_page
 
 
 def test_after_a_lost_race_only_candidates_with_a_shared_interest_are_tried(chat: Chat) -> None:
-    chat.come("a", interests="chess,film")
+    chat.enter("a", interests="chess,film")
     chat.wait(6)
     for id, interest in (("b", "chess"), ("c", "none"), ("d", "film")):
         add_entry(chat, id, interests={interest})
@@ -397,34 +397,34 @@ def test_after_a_lost_race_only_candidates_with_a_shared_interest_are_tried(chat
 
 
 def test_next_keeps_the_position_of_a_waiting_connection(chat: Chat) -> None:
-    chat.come("a", interests="chess")
-    chat.come("b", interests="music")
-    chat.say("a", "next")
-    chat.say("a", "find")
+    chat.enter("a", interests="chess")
+    chat.enter("b", interests="music")
+    chat.send("a", "next")
+    chat.send("a", "find")
     assert chat.pool() == ["a", "b"]
 
 
 @pytest.mark.parametrize("before", ["waiting", "matched"])
 def test_leave_makes_a_connection_idle_and_find_makes_it_wait(chat: Chat, before: str) -> None:
-    chat.come("a")
+    chat.enter("a")
     if before == "matched":
-        chat.come("b")
+        chat.enter("b")
         chat.wire.read("a")
-    assert chat.say("a", "leave") == []
-    assert chat.say("a", "leave") == []
-    assert chat.say("a", "status")[0]["state"] == "idle"
+    assert chat.send("a", "leave") == []
+    assert chat.send("a", "leave") == []
+    assert chat.send("a", "status")[0]["state"] == "idle"
     assert "a" not in chat.pool()
-    assert chat.say("a", "message", text="hello") == [NOT_MATCHED]
-    chat.come("c")
+    assert chat.send("a", "message", text="hello") == [NOT_MATCHED]
+    chat.enter("c")
     assert chat.partner("a") is None
-    chat.say("a", "find")
-    assert chat.say("a", "find") == []
+    chat.send("a", "find")
+    assert chat.send("a", "find") == []
     assert chat.state("a") != "idle"
 
 
 def test_leave_frees_the_partner_and_it_is_matched_again(pair: Chat) -> None:
-    pair.come("c")
-    pair.say("a", "leave")
+    pair.enter("c")
+    pair.send("a", "leave")
     assert pair.wire.read("b") == [DISCONNECTED, CONNECTED]
     assert pair.wire.read("c") == [CONNECTED]
     assert (pair.state("a"), pair.partner("b"), pair.partner("c")) == ("idle", "c", "b")
@@ -435,12 +435,12 @@ def test_leave_frees_the_partner_and_it_is_matched_again(pair: Chat) -> None:
 
 @pytest.mark.parametrize("before", ["waiting", "idle", "matched", "gone"])
 def test_a_disconnect_is_idempotent_in_every_state(chat: Chat, before: str) -> None:
-    chat.come("a")
+    chat.enter("a")
     if before == "matched":
-        chat.come("b")
+        chat.enter("b")
         chat.wire.read("a")
     elif before == "idle":
-        chat.say("a", "leave")
+        chat.send("a", "leave")
     elif before == "gone":
         chat.disconnect("a")
     chat.disconnect("a")
@@ -449,7 +449,7 @@ def test_a_disconnect_is_idempotent_in_every_state(chat: Chat, before: str) -> N
     assert chat.pool() == (["b"] if before == "matched" else [])
     if before == "matched":
         assert chat.wire.read("b") == [DISCONNECTED]
-        assert chat.say("b", "status")[0]["state"] == "waiting"
+        assert chat.send("b", "status")[0]["state"] == "waiting"
 
 
 def test_a_disconnect_of_an_unknown_connection_writes_nothing(chat: Chat) -> None:
@@ -461,61 +461,61 @@ def test_a_late_frame_of_a_connection_that_has_left_does_nothing(pair: Chat) -> 
     pair.disconnect("a")
     pair.wire.read("b")
     for action in ("message", "next", "find", "leave", "report", "status"):
-        pair.say("a", action, text="too late", reason="late")
+        pair.send("a", action, text="too late", reason="late")
     assert pair.wire.read("b") == []
     assert (pair.state("a"), pair.pool()) == ("gone", ["b"])
 
 
 def test_an_unknown_connection_is_closed_so_that_its_client_reconnects(chat: Chat) -> None:
     chat.wire.open.add("stranger")
-    chat.say("stranger", "status")
+    chat.send("stranger", "status")
     assert chat.wire.closed == ["stranger"]
 
 
 @pytest.mark.parametrize("action", ["message", "typing"])
 def test_a_frame_to_a_dead_partner_frees_the_sender(pair: Chat, action: str) -> None:
-    pair.come("c")
+    pair.enter("c")
     pair.die("b")
-    assert pair.say("a", action, text="hello?") == [DISCONNECTED, CONNECTED]
+    assert pair.send("a", action, text="hello?") == [DISCONNECTED, CONNECTED]
     assert (pair.state("b"), pair.partner("a")) == ("gone", "c")
 
 
 def test_a_message_to_a_partner_whose_item_has_expired_frees_the_sender(pair: Chat) -> None:
     pair.die("b")
     pair.table.delete(key("b"))
-    assert pair.say("a", "message", text="hello?") == [DISCONNECTED]
+    assert pair.send("a", "message", text="hello?") == [DISCONNECTED]
     assert pair.state("a") == "waiting"
 
 
 def test_a_dead_waiting_connection_is_removed_when_it_is_matched(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     chat.die("a")
     chat.wait(11)
-    assert [frame["type"] for frame in chat.come("b")] == ["status"]
+    assert [frame["type"] for frame in chat.enter("b")] == ["status"]
     assert (chat.state("a"), chat.state("b"), chat.pool()) == ("gone", "waiting", ["b"])
 
 
 def test_a_connection_that_is_opening_is_not_dead_after_a_410(chat: Chat) -> None:
     chat.connect("a", opens=False)
-    chat.come("b")  # is matched with a, which cannot receive posts yet
+    chat.enter("b")  # is matched with a, which cannot receive posts yet
     assert (chat.partner("a"), chat.partner("b")) == ("b", "a")
     chat.wire.open.add("a")
-    status, note = chat.say("a", "status")
+    status, note = chat.send("a", "status")
     assert (status["state"], note) == ("matched", CONNECTED)
 
 
 def test_a_connection_that_never_opens_is_dead_after_ten_seconds(chat: Chat) -> None:
     chat.connect("a", opens=False)
-    chat.come("b")
+    chat.enter("b")
     chat.wait(11)
-    assert chat.say("b", "message", text="hello?") == [DISCONNECTED]
+    assert chat.send("b", "message", text="hello?") == [DISCONNECTED]
     assert (chat.state("a"), chat.pool()) == ("gone", ["b"])
 
 
 def test_a_partner_is_notified_of_the_pair_before_the_first_message(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     chat.connect("b")  # it has not asked for its status yet
-    chat.say("a", "message", text="hello")
+    chat.send("a", "message", text="hello")
     assert without_time(chat.wire.read("b")) == [CONNECTED, text("hello")]
 
 
@@ -534,27 +534,27 @@ def test_a_message_is_refused_while_the_partner_cannot_be_notified_of_the_pair(
 ) -> None:
     """An overloaded server may not deliver the notice within the time that a message waits."""
     monkeypatch.setattr(outbox, "WAITS", (0.01,))
-    chat.come("a")
+    chat.enter("a")
     chat.connect("b")
     chat.wire.read("a")
     claim_delivery(chat, "b")
-    assert chat.say("a", "typing") == []
-    assert chat.say("a", "message", text="one") == [SLOW_DOWN]
-    assert chat.say("a", "message", text="two") == [SLOW_DOWN]  # nor is any later one accepted
+    assert chat.send("a", "typing") == []
+    assert chat.send("a", "message", text="one") == [SLOW_DOWN]
+    assert chat.send("a", "message", text="two") == [SLOW_DOWN]  # nor is any later one accepted
     assert chat.wire.read("b") == []
     chat.wait(outbox.CLAIM + 1)
-    assert chat.say("a", "message", text="three") == []
+    assert chat.send("a", "message", text="three") == []
     assert without_time(chat.wire.read("b")) == [CONNECTED, text("three")]
 
 
 def test_a_stale_pool_entry_is_deleted_by_the_connection_that_tries_it(chat: Chat) -> None:
-    chat.come("a")
+    chat.enter("a")
     [entry] = chat.table.query("WAITING#main").items
     chat.disconnect("a")
     chat.table.put(entry)
-    chat.come("b")
+    chat.enter("b")
     assert chat.pool() == ["b"]
-    chat.come("c")
+    chat.enter("c")
     assert chat.partner("b") == "c"
 
 
@@ -567,7 +567,7 @@ def test_the_last_status_is_true_when_a_partner_comes_during_the_post(chat: Chat
         chat.connect("b")
 
     chat.wire.before_post = meet
-    frames = chat.say("a", "status")
+    frames = chat.send("a", "status")
     assert [frame.get("state") or frame["code"] for frame in frames] == [
         "partner_connected",
         "waiting",
@@ -580,10 +580,10 @@ def test_a_message_to_a_connection_that_is_resumed_meanwhile_reaches_the_new_one
 
     def cut(id: str) -> None:
         pair.wire.before_post = lambda id: None
-        pair.come("b2", resume=resume_token)
+        pair.enter("b2", resume=resume_token)
 
     pair.wire.before_post = cut
-    assert pair.say("a", "message", text="still there?") == []
+    assert pair.send("a", "message", text="still there?") == []
     pair.wire.before_post = lambda id: None
     assert without_time(pair.wire.read("b2"))[-1:] == [text("still there?")]
 
@@ -618,25 +618,25 @@ def test_the_sweep_marks_connections_older_than_two_hours_and_five_minutes_as_go
 
 
 def test_a_shared_interest_ranks_above_a_longer_wait(chat: Chat) -> None:
-    chat.come("a", interests="chess")
-    chat.come("b", interests="music,film")
-    chat.come("c", interests="Film")
+    chat.enter("a", interests="chess")
+    chat.enter("b", interests="music,film")
+    chat.enter("c", interests="Film")
     assert (chat.partner("c"), chat.partner("a")) == ("b", None)
 
 
 def test_after_some_seconds_connections_accept_anyone_and_any_frame_matches_them(chat: Chat) -> None:
-    chat.come("a", interests="chess")
-    chat.come("b", interests="music")
+    chat.enter("a", interests="chess")
+    chat.enter("b", interests="music")
     chat.wait(4)
-    assert chat.say("a", "ping") == [{"type": "pong"}]
+    assert chat.send("a", "ping") == [{"type": "pong"}]
     chat.wait(2)
-    assert chat.say("a", "ping") == [{"type": "pong"}, CONNECTED]
+    assert chat.send("a", "ping") == [{"type": "pong"}, CONNECTED]
     assert chat.partner("a") == "b"
 
 
 def test_the_sweep_continues_until_waiting_connections_accept_anyone(chat: Chat) -> None:
-    chat.come("a", interests="chess")
-    chat.come("b", interests="music")
+    chat.enter("a", interests="chess")
+    chat.enter("b", interests="music")
     chat.sweep(seconds=50)
     assert chat.partner("a") == "b"
     assert (chat.wire.read("a"), chat.wire.read("b")) == ([CONNECTED], [CONNECTED])
@@ -645,14 +645,14 @@ def test_the_sweep_continues_until_waiting_connections_accept_anyone(chat: Chat)
 @pytest.mark.parametrize("before", [30, 0])
 def test_the_sweep_continues_for_a_newcomer_beside_any_waiting_connection(chat: Chat, before: float) -> None:
     """Beside a connection that has waited for long, and beside one that the sweep itself has just freed."""
-    chat.come("a", interests="chess")
+    chat.enter("a", interests="chess")
     if before:
         chat.wait(before)
     else:
-        chat.come("b", interests="chess")
+        chat.enter("b", interests="chess")
         chat.die("b")
         chat.wait(61)
-    chat.come("c", interests="music")
+    chat.enter("c", interests="music")
     chat.sweep(seconds=50)
     assert (chat.partner("a"), chat.partner("c")) == ("c", "a")
 
@@ -666,8 +666,8 @@ def test_the_sweep_goes_on_when_the_table_is_busy_with_one_connection(
         return original(table, id, *rest)
 
     original = matchmaker.mark_gone
-    pair.come("c")
-    pair.come("d")
+    pair.enter("c")
+    pair.enter("d")
     for id in "bd":
         pair.die(id)
     pair.wait(61)
@@ -683,27 +683,27 @@ def test_the_sweep_goes_on_when_the_table_is_busy_with_one_connection(
 
 
 def test_a_report_separates_two_partners_for_good(pair: Chat) -> None:
-    assert pair.say("a", "report", reason="insults") == []
+    assert pair.send("a", "report", reason="insults") == []
     assert pair.wire.read("b") == [DISCONNECTED]
     pair.wait(3600)
     for id in "abab":
-        assert pair.say(id, "status")[0]["state"] == "waiting"
-    pair.come("c")
+        assert pair.send(id, "status")[0]["state"] == "waiting"
+    pair.enter("c")
     assert pair.partner("c") in ("a", "b")
 
 
 def test_an_admin_reads_the_reason_and_the_proved_messages_of_a_report(
     pair: Chat, admin: Callable[[str], Any]
 ) -> None:
-    pair.say("a", "message", text="hello")
-    pair.say("b", "message", text="go away")
+    pair.send("a", "message", text="hello")
+    pair.send("b", "message", text="go away")
     quoted = [
         {"text": "hello", "mine": True},
         {"text": "go away"},
         {"text": "I never said that"},
         {"text": "go away", "mine": True},
     ]
-    pair.say("a", "report", reason="rude", messages=quoted)
+    pair.send("a", "report", reason="rude", messages=quoted)
     [stored] = admin("/chat/reports")["items"]
     assert (stored["reason"], stored["lobby"]) == ("rude", "main")
     assert [(m["author"], m["text"], m["proved"]) for m in stored["messages"]] == [
@@ -718,10 +718,10 @@ def test_an_admin_reads_the_reason_and_the_proved_messages_of_a_report(
 
 def test_reports_are_listed_newest_first_in_pages_and_expire(pair: Chat, admin: Callable[[str], Any]) -> None:
     for reason in ("first", "second", "third"):
-        pair.say("a", "find")
-        pair.come(f"new-{reason}")
+        pair.send("a", "find")
+        pair.enter(f"new-{reason}")
         assert pair.state("a") == "matched"
-        pair.say("a", "report", reason=reason)
+        pair.send("a", "report", reason=reason)
     page = admin("/chat/reports?limit=2")
     assert [one["reason"] for one in page["items"]] == ["third", "second"]
     last = admin(f"/chat/reports?limit=2&cursor={page['cursor']}")
@@ -735,21 +735,21 @@ def test_reports_are_listed_newest_first_in_pages_and_expire(pair: Chat, admin: 
 def test_a_reported_stranger_is_matched_with_the_next_connection(pair: Chat) -> None:
     """A report does not keep the partner for the reporter, even when the reporter has a token."""
     request_token(pair, "a")
-    pair.say("a", "report", reason="for fun")
+    pair.send("a", "report", reason="for fun")
     pair.disconnect("a")
     assert (pair.state("b"), pair.pool()) == ("waiting", ["b"])
     assert "kept" not in pair.item("b")
-    pair.come("c")
+    pair.enter("c")
     assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
 
 
 def report(chat: Chat, stranger: str, address: str) -> list[Any]:
     """Match a stranger in a lobby of its own, and report it. Return the frames that the reporter gets."""
     for id in ("r" + stranger, stranger):
-        chat.come(id, lobby=stranger)
+        chat.enter(id, lobby=stranger)
     chat.wire.read("r" + stranger)
     identity = {"sourceIp": address}
-    chat.raw("r" + stranger, '{"action": "report", "reason": "no"}', identity=identity)
+    chat.send_raw("r" + stranger, '{"action": "report", "reason": "no"}', identity=identity)
     assert chat.state(stranger) == "waiting"
     return chat.wire.read("r" + stranger)
 
@@ -787,12 +787,12 @@ def test_an_address_is_stored_as_a_keyed_digest_that_expires(chat: Chat) -> None
 
 
 def test_reports_do_not_block_more_than_a_hundred_visitors(chat: Chat) -> None:
-    chat.come("r")
-    chat.come("s")
+    chat.enter("r")
+    chat.enter("s")
     chat.wire.read("r")
     many = {f"{number:018}" for number in range(reports.BLOCKED)}
     chat.table.update(key("s"), "SET blocked = :many", values={":many": many})
-    assert chat.say("r", "report", reason="no") == []
+    assert chat.send("r", "report", reason="no") == []
     assert chat.item("s")["blocked"] == many
     assert chat.item("r")["blocked"] == {chat.item("s")["who"]}
 
@@ -803,18 +803,18 @@ OTHER = SETTINGS._replace(secret="x" * 32)
 def test_without_a_secret_messages_arrive_with_random_digests(moto_table: template.Table, chat: Chat) -> None:
     chat.settings = SETTINGS._replace(secret="")
     for id in "ab":
-        chat.come(id)
+        chat.enter(id)
     chat.wire.read("a")
     for _ in range(2):
-        chat.say("a", "message", text="hello")
+        chat.send("a", "message", text="hello")
     assert without_time(chat.wire.read("b")) == [text("hello")] * 2
     assert chat.item("a")["q1"] != chat.item("a")["q2"]
 
 
 def test_no_text_of_a_conversation_and_no_personal_data_is_stored(pair: Chat) -> None:
     secret = "my name is Ada, from 192.0.2.7"
-    pair.say("a", "message", text=secret)
-    pair.say("b", "message", text=secret)
+    pair.send("a", "message", text=secret)
+    pair.send("b", "message", text=secret)
     stored = repr(scan(pair.table))
     assert "Ada" not in stored
     assert "192.0.2.7" not in stored
@@ -844,7 +844,7 @@ def test_the_log_has_no_personal_data(
         raise EndpointConnectionError(endpoint_url=f"https://192.0.2.7/{secret}")
 
     pair.wire.before_post = fail
-    pair.say("a", "message", text=secret)
+    pair.send("a", "message", text=secret)
 
     def busy(*_: Any) -> None:
         raise Busy(secret)
@@ -852,7 +852,7 @@ def test_the_log_has_no_personal_data(
     monkeypatch.setattr(matching, "find_partner", busy)
     assert pair.connect("c", query={"lobby": "red", "resume": "x" + resume_token}) == 200
     pair.settings = SETTINGS._replace(secret="")
-    pair.say("a", "resume")
+    pair.send("a", "resume")
     assert len(lines) >= 3
     written = " ".join(lines) + capsys.readouterr().out
     assert not [part for part in (secret, "Ada", "192.0.2.7", "Mozilla", resume_token) if part in written]
@@ -863,57 +863,57 @@ def test_the_log_has_no_personal_data(
 
 def request_token(chat: Chat, id: str) -> str:
     """Return a resume token of a connection."""
-    [answer] = chat.say(id, "resume")
+    [answer] = chat.send(id, "resume")
     assert answer["type"] == "resume"
     return str(answer["token"])
 
 
 def test_before_a_cut_a_second_connection_takes_over_without_notice_to_the_partner(pair: Chat) -> None:
-    pair.come("c")
+    pair.enter("c")
     resume_token = request_token(pair, "a")
-    status, note = pair.come("a2", resume=resume_token)
+    status, note = pair.enter("a2", resume=resume_token)
     assert (status["state"], note) == ("matched", CONNECTED)
     assert (pair.partner("a2"), pair.partner("b"), pair.state("a")) == ("b", "a2", "gone")
     assert pair.wire.closed == ["a"]
     pair.disconnect("a")
     assert pair.wire.read("b") == []
-    pair.say("b", "message", text="still there?")
+    pair.send("b", "message", text="still there?")
     assert without_time(pair.wire.read("a2")) == [text("still there?")]
 
 
 def test_after_a_cut_the_partner_is_kept_for_a_minute(pair: Chat) -> None:
-    pair.come("c")
+    pair.enter("c")
     resume_token = request_token(pair, "a")
     pair.disconnect("a", code=1001)
     assert pair.wire.read("b") == [DISCONNECTED]
-    assert pair.say("b", "status")[0]["state"] == "waiting"
+    assert pair.send("b", "status")[0]["state"] == "waiting"
     pair.wait(59)
-    assert pair.say("b", "ping") == [{"type": "pong"}]
-    assert [frame["type"] for frame in pair.come("a2", resume=resume_token)] == ["status", "system"]
+    assert pair.send("b", "ping") == [{"type": "pong"}]
+    assert [frame["type"] for frame in pair.enter("a2", resume=resume_token)] == ["status", "system"]
     assert (pair.partner("a2"), pair.partner("b")) == ("b", "a2")
     assert pair.wire.read("b") == [CONNECTED]
 
 
 @pytest.mark.parametrize("released", ["its own frame", "the sweep", "its next"])
 def test_a_kept_partner_is_released_after_a_minute_or_by_its_next(pair: Chat, released: str) -> None:
-    pair.come("c")
+    pair.enter("c")
     resume_token = request_token(pair, "a")
     pair.disconnect("a", code=1001)
     if released == "its next":
-        pair.say("b", "next")
+        pair.send("b", "next")
     else:
         pair.wait(62)
         if released == "the sweep":
             pair.sweep()
         else:
-            pair.say("b", "ping")
+            pair.send("b", "ping")
     assert (pair.partner("b"), pair.partner("c")) == ("c", "b")
-    assert pair.come("a2", resume=resume_token)[0]["state"] == "waiting"
+    assert pair.enter("a2", resume=resume_token)[0]["state"] == "waiting"
 
 
 @pytest.mark.parametrize("code", [1000, 1001])
 def test_a_partner_is_not_kept_for_a_client_that_closes_or_has_no_token(pair: Chat, code: int) -> None:
-    pair.come("c")
+    pair.enter("c")
     if code == 1000:
         request_token(pair, "a")
     pair.disconnect("a", code=code)
@@ -924,17 +924,17 @@ def test_a_partner_is_not_kept_for_a_client_that_closes_or_has_no_token(pair: Ch
 def test_a_token_of_a_client_that_has_left_is_ignored(pair: Chat, before: str) -> None:
     resume_token = request_token(pair, "a")
     if before == "idle":
-        pair.say("a", "leave")
+        pair.send("a", "leave")
     pair.disconnect("a", code=1000)
-    assert pair.come("a2", lobby="red", resume=resume_token)[0]["state"] == "waiting"
+    assert pair.enter("a2", lobby="red", resume=resume_token)[0]["state"] == "waiting"
     assert pair.item("a2")["lobby"] == "red"
 
 
 def test_a_token_can_be_used_once(pair: Chat) -> None:
     resume_token = request_token(pair, "a")
     pair.disconnect("a", code=1001)
-    pair.come("a2", resume=resume_token)
-    assert pair.come("a3", resume=resume_token)[0]["state"] == "waiting"
+    pair.enter("a2", resume=resume_token)
+    assert pair.enter("a3", resume=resume_token)[0]["state"] == "waiting"
     assert pair.partner("b") == "a2"
 
 
@@ -942,28 +942,28 @@ def test_a_token_can_be_used_once(pair: Chat) -> None:
 def test_a_client_with_an_invalid_token_joins_as_usual(chat: Chat, wrong: str) -> None:
     if wrong == "of another key":
         wrong = resume.create_token(SETTINGS._replace(secret="x" * 32), "a", BEGIN)
-    assert chat.come("a", resume=wrong)[0]["state"] == "waiting"
+    assert chat.enter("a", resume=wrong)[0]["state"] == "waiting"
 
 
 @pytest.mark.parametrize("state", ["waiting", "idle"])
 def test_a_connection_without_a_partner_can_be_resumed(chat: Chat, state: str) -> None:
-    chat.come("a", lobby="red", interests="chess")
+    chat.enter("a", lobby="red", interests="chess")
     if state == "idle":
-        chat.say("a", "leave")
+        chat.send("a", "leave")
     resume_token = request_token(chat, "a")
-    chat.come("b", lobby="red", interests="music")
-    assert chat.come("a2", resume=resume_token)[0]["state"] == state
+    chat.enter("b", lobby="red", interests="music")
+    assert chat.enter("a2", resume=resume_token)[0]["state"] == state
     assert chat.pool("red") == (["a2", "b"] if state == "waiting" else ["b"])
     assert chat.item("a2")["interests"] == {"chess"}
 
 
 def test_a_reported_visitor_who_resumes_is_not_matched_with_the_reporter(pair: Chat) -> None:
-    pair.say("a", "report", reason="insults")
+    pair.send("a", "report", reason="insults")
     assert pair.wire.read("b") == [DISCONNECTED]
     resume_token = request_token(pair, "b")
-    assert pair.come("b2", resume=resume_token)[0]["state"] == "waiting"
+    assert pair.enter("b2", resume=resume_token)[0]["state"] == "waiting"
     pair.wait(3600)
-    pair.say("a", "status")
+    pair.send("a", "status")
     assert (pair.partner("a"), pair.partner("b2")) == (None, None)
 
 
@@ -976,7 +976,7 @@ def test_an_unreachable_partner_is_not_dead(pair: Chat) -> None:
             raise EndpointConnectionError(endpoint_url="https://b")
 
     pair.wire.before_post = fail
-    assert pair.say("a", "message", text="hello") == [{"type": "error", "code": "slow_down"}]
+    assert pair.send("a", "message", text="hello") == [{"type": "error", "code": "slow_down"}]
     pair.wire.before_post = lambda id: None
     assert pair.state("b") == "matched"
 
@@ -989,7 +989,7 @@ def test_a_post_whose_response_was_lost_is_not_retried(pair: Chat) -> None:
         raise ReadTimeoutError(endpoint_url="https://b")
 
     pair.wire.before_post = lost
-    pair.say("a", "message", text="hello")
+    pair.send("a", "message", text="hello")
     assert calls.count("b") == 1
 
 
@@ -997,25 +997,25 @@ def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
     """docs/table.md has the same figures."""
     costs = {}
 
-    def measured(what: str, run: Callable[[], Any]) -> None:
+    def measure(what: str, run: Callable[[], Any]) -> None:
         with Meter(pair.table.client) as meter:
             run()
         costs[what] = (meter.write_units, meter.read_units)
 
-    pair.say("a", "message", text="the first message checks that the partner has been notified")
-    measured("message", lambda: pair.say("a", "message", text="x" * 2000))
-    measured("connect, nobody waits", lambda: pair.connect("c"))
-    measured("status, waiting", lambda: pair.say("c", "status"))
-    measured("connect, matched", lambda: pair.connect("d"))
-    measured("status, told of it", lambda: pair.say("d", "status"))
-    measured("disconnect, matched, and nobody else waits", lambda: pair.disconnect("d"))
-    measured("disconnect, waiting", lambda: pair.disconnect("c"))
+    pair.send("a", "message", text="the first message checks that the partner has been notified")
+    measure("message", lambda: pair.send("a", "message", text="x" * 2000))
+    measure("connect, nobody waits", lambda: pair.connect("c"))
+    measure("status, waiting", lambda: pair.send("c", "status"))
+    measure("connect, matched", lambda: pair.connect("d"))
+    measure("status, with a notice", lambda: pair.send("d", "status"))
+    measure("disconnect, matched, and nobody else waits", lambda: pair.disconnect("d"))
+    measure("disconnect, waiting", lambda: pair.disconnect("c"))
     assert costs == {
         "message": (1, 0),
         "connect, nobody waits": (6, 1),
         "status, waiting": (1, 3),
         "connect, matched": (16, 2),
-        "status, told of it": (3, 2),
+        "status, with a notice": (3, 2),
         "disconnect, matched, and nobody else waits": (10, 3),
         "disconnect, waiting": (6, 1),
     }
@@ -1026,29 +1026,29 @@ def test_the_most_expensive_frames_cost_what_the_documentation_says(pair: Chat) 
     pair.sources = app.TOPICS
     costs: dict[str, tuple[float, float]] = {}
 
-    def measured(what: str, id: str, frame: dict[str, Any], **more: Any) -> None:
+    def measure(what: str, id: str, frame: dict[str, Any], **more: Any) -> None:
         pair.wait(1)
         with Meter(pair.table.client) as meter:
-            pair.raw(id, json.dumps({"action": what.split(",")[0], **frame}, ensure_ascii=False), **more)
+            pair.send_raw(id, json.dumps({"action": what.split(",")[0], **frame}, ensure_ascii=False), **more)
         costs[what] = (meter.write_units, meter.read_units)
 
     url = f"https://example.org/{'x' * 1480}"
-    measured("message, the first", "a", {"text": "ü" * 2000})
-    measured("message", "a", {"text": "ü" * 2000})
-    measured("typing", "a", {})
-    measured("status", "a", {})
-    measured("ping", "a", {})
-    measured("resume", "a", {})
-    measured("none", "a", {"text": "x" * 8000})
-    measured("message, too long", "a", {"text": "x" * 9000})
-    measured("subscribe, in another notation", "a", {"topic": f"views:HTTPS://EXAMPLE.org/{'x' * 1480}"})
-    measured("subscribe, again", "a", {"topic": f"views:{url}"})
-    measured("unsubscribe", "a", {"topic": f"views:{url}"})
-    pair.come("c")
-    measured("report", "a", {"reason": "x" * 500, "messages": [{"text": "ü" * 1700, "mine": True}] * 2})
-    measured("next", "c", {})
-    measured("leave", "b", {})
-    measured("find", "b", {})
+    measure("message, the first", "a", {"text": "ü" * 2000})
+    measure("message", "a", {"text": "ü" * 2000})
+    measure("typing", "a", {})
+    measure("status", "a", {})
+    measure("ping", "a", {})
+    measure("resume", "a", {})
+    measure("none", "a", {"text": "x" * 8000})
+    measure("message, too long", "a", {"text": "x" * 9000})
+    measure("subscribe, in another notation", "a", {"topic": f"views:HTTPS://EXAMPLE.org/{'x' * 1480}"})
+    measure("subscribe, again", "a", {"topic": f"views:{url}"})
+    measure("unsubscribe", "a", {"topic": f"views:{url}"})
+    pair.enter("c")
+    measure("report", "a", {"reason": "x" * 500, "messages": [{"text": "ü" * 1700, "mine": True}] * 2})
+    measure("next", "c", {})
+    measure("leave", "b", {})
+    measure("find", "b", {})
     assert costs == {
         "message, the first": (2, 1),
         "message": (1, 0),

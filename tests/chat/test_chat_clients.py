@@ -38,12 +38,12 @@ class Client:
         self.notes: list[str] = []
         self.changes: list[Any] = []
 
-    async def come(self, url: str) -> None:
+    async def enter(self, url: str) -> None:
         self.socket: ClientConnection = await connect(url, open_timeout=60, ping_interval=None)
         self.reader = asyncio.create_task(self._read())
-        await self.say("status")
+        await self.send("status")
 
-    async def say(self, action: str, **fields: Any) -> None:
+    async def send(self, action: str, **fields: Any) -> None:
         await self.socket.send(json.dumps({"action": action, **fields}))
 
     async def _read(self) -> None:
@@ -89,7 +89,7 @@ async def until(condition: Callable[[], Any], what: str, patience: float = PATIE
 
 async def introduce(clients: list[Client]) -> dict[int, int]:
     """Let every client send its number to its partner. Return the partner of each."""
-    await asyncio.gather(*(one.say("message", text=f"{one.number} 0") for one in clients))
+    await asyncio.gather(*(one.send("message", text=f"{one.number} 0") for one in clients))
     await until(lambda: all(one.heard for one in clients), "every client has a message of its partner")
     return {one.number: int(one.heard[0].split()[0]) for one in clients}
 
@@ -99,18 +99,18 @@ async def crowd(url: str, count: int, seed: int) -> None:
     clients = [Client(number) for number in range(count)]
     door = asyncio.Semaphore(50)  # simultaneous handshakes: each must succeed within 29 seconds
 
-    async def come(one: Client) -> None:
+    async def admit(one: Client) -> None:
         async with door:
-            await one.come(url)
+            await one.enter(url)
 
-    await asyncio.gather(*(come(one) for one in clients))
+    await asyncio.gather(*(admit(one) for one in clients))
     await until(lambda: all(one.has_partner for one in clients), "every client has a partner")
 
     partners = await introduce(clients)
     assert all(partners[other] == one != other for one, other in partners.items())
 
     for number in range(1, 11):
-        await asyncio.gather(*(one.say("message", text=f"{one.number} {number}") for one in clients))
+        await asyncio.gather(*(one.send("message", text=f"{one.number} {number}") for one in clients))
     await until(lambda: all(len(one.heard) >= 11 for one in clients), "all messages have come")
     for one in clients:
         assert one.heard == [f"{partners[one.number]} {number}" for number in range(11)]
@@ -137,7 +137,7 @@ async def crowd(url: str, count: int, seed: int) -> None:
     lost = [(one, len(one.notes)) for one in matched if one.number in left]
     for one in going:
         one.leave_partner()
-    await asyncio.gather(*(one.say("next") for one in going))
+    await asyncio.gather(*(one.send("next") for one in going))
     await until(
         lambda: all(len(one.notes) > count for one, count in lost),
         "every client whose partner has left is notified",
@@ -166,7 +166,7 @@ async def all_but_one(clients: list[Client]) -> None:
         await asyncio.sleep(2)
         for one in clients:
             if not one.has_partner:
-                await one.say("ping")
+                await one.send("ping")
 
 
 @pytest.mark.parametrize("count", [20, *(pytest.param(many, marks=pytest.mark.long) for many in (60, 500))])
@@ -180,10 +180,10 @@ def test_a_crowd_of_clients_joins_talks_leaves_and_dies(run: Run, count: int) ->
 def test_views_are_pushed_to_a_subscriber_of_the_page_with_the_last_value(run: Run) -> None:
     async def listen() -> None:
         client = Client(1)
-        await client.come(f"ws://127.0.0.1:{run.socket_port}/?lobby=listener")
-        await client.say("subscribe", topic=f"views:{PAGE}")
+        await client.enter(f"ws://127.0.0.1:{run.socket_port}/?lobby=listener")
+        await client.send("subscribe", topic=f"views:{PAGE}")
         await until(lambda: client.state, "a status")
-        await client.say("ping")
+        await client.send("ping")
         for number in range(20):
             await asyncio.to_thread(run.post, view(f"push-{number}"))
         await until(
@@ -197,7 +197,7 @@ def test_views_are_pushed_to_a_subscriber_of_the_page_with_the_last_value(run: R
             "topic": f"views:{PAGE}",
             "value": {"url": PAGE, "views": 20, "uniques": 20},
         }
-        await client.say("unsubscribe", topic=f"views:{PAGE}")
+        await client.send("unsubscribe", topic=f"views:{PAGE}")
         await client.socket.close()
 
     asyncio.run(listen())

@@ -85,30 +85,30 @@ class Client(test_chat_clients.Client):
         super().__init__(number)
         self.all_heard: list[str] = []
         self.partner: int | None = None  # the author of the last message
-        self.said = self.told = 0
+        self.sent = self.notified = 0
 
     def _take(self, frame: Any) -> None:
         if frame.get("message") == "Internal server error":
             return
         if frame["type"] == "system" and frame["code"] == "partner_connected":
-            self.told += 1
+            self.notified += 1
             self.notes.append("perhaps left")  # its own `next` and a notice may cross
         if frame["type"] == "message":
             self.all_heard.append(frame["text"])
             self.partner = int(frame["text"].split()[0])
         super()._take(frame)
 
-    async def come(self, url: str) -> None:
+    async def enter(self, url: str) -> None:
         while True:
             try:
-                return await super().come(url)
+                return await super().enter(url)
             except InvalidStatus as error:  # 502 from a crashed handler, 503 from a busy table
                 if error.response.status_code not in (502, 503):
                     raise
 
     async def talk(self) -> None:
-        self.said += 1
-        await self.say("message", text=f"{self.number} {self.said}")
+        self.sent += 1
+        await self.send("message", text=f"{self.number} {self.sent}")
 
 
 @pytest.fixture
@@ -167,25 +167,25 @@ async def live(url: str, faults: Faults, kind: str, chance: random.Random) -> li
     clients = [Client(number) for number in range(COUNT)]
     every_client = list(clients)
     faults.is_on = True
-    await asyncio.gather(*(one.come(url) for one in clients))
+    await asyncio.gather(*(one.enter(url) for one in clients))
     for _ in range(STEPS):
         for index, one in enumerate(clients):
             what = chance.choices(("message", "next", "status", "leave", "die"), (12, 3, 2, 1, 1))[0]
             if what == "message":
                 await one.talk()
             elif what != "die":
-                await one.say(what)
+                await one.send(what)
             else:
                 one.socket.transport.abort()
                 clients[index] = Client(len(every_client))
                 every_client.append(clients[index])
-                await clients[index].come(url)
+                await clients[index].enter(url)
         await asyncio.gather(*(_answered(one) for one in clients))
     faults.is_on = False
     for one in clients:
         one.partner = None
     for one in clients:
-        await one.say("find")
+        await one.send("find")
     alive = {one.number: one for one in clients}
 
     def is_paired(one: Client) -> bool:
@@ -209,7 +209,7 @@ async def _answered(one: Client) -> None:
     """Wait until a client's frames are handled, which happens in order."""
     one.state = ""
     while not one.state:
-        await one.say("status")
+        await one.send("status")
         try:
             await until(lambda: one.state, "a status", 2)
         except AssertionError:  # its handler crashed, or the connection is marked as gone
@@ -235,12 +235,12 @@ def test_clients_talk_during_faults_and_are_matched_after_them(
     met = pairs(history(table), may_meet_again=True)
     assert len(met) > COUNT
     if kind != "crashes":  # after a crash a notice may be sent twice
-        assert sum(one.told for one in clients) <= 2 * len(met)
+        assert sum(one.notified for one in clients) <= 2 * len(met)
     for one in clients:
-        said: dict[str, list[int]] = {}
+        received: dict[str, list[int]] = {}
         for text in one.all_heard:
             sender, number = text.split()
-            said.setdefault(sender, []).append(int(number))
-        assert all(numbers == sorted(set(numbers)) for numbers in said.values()), (
+            received.setdefault(sender, []).append(int(number))
+        assert all(numbers == sorted(set(numbers)) for numbers in received.values()), (
             "a message came twice, or out of order"
         )

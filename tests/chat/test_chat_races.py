@@ -61,7 +61,7 @@ def test_at_most_one_of_n_simultaneous_connections_is_left_over(
     assert len(chat.pool()) == count % 2
     assert len(pairs(history(engine_table))) == count // 2
     for i in range(count):
-        chat.say(f"c{i}", "status")
+        chat.send(f"c{i}", "status")
         assert chat.item(f"c{i}").get("untold", []) == []
 
 
@@ -73,7 +73,7 @@ def test_at_most_one_of_n_simultaneous_connections_is_left_over_despite_conflict
     with in_flight.attached(chat.table.client):
         at_once(12, lambda i: chat.connect(f"c{i}"))
         for i in range(12):
-            chat.say(f"c{i}", "status")  # a connection that has used up its retries tries again
+            chat.send(f"c{i}", "status")  # a connection that has used up its retries tries again
     assert in_flight.refused > 0
     assert [chat.state(f"c{i}") for i in range(12)] == ["matched"] * 12
     assert len(pairs(history(engine_table))) == 6
@@ -82,7 +82,7 @@ def test_at_most_one_of_n_simultaneous_connections_is_left_over_despite_conflict
 def test_simultaneous_nexts_of_two_partners_separate_them_once(engine_table: EngineTable, chat: Chat) -> None:
     for i in range(4):
         chat.connect(f"c{i}")
-    at_once(4, lambda i: chat.say(f"c{i}", "next"))
+    at_once(4, lambda i: chat.send(f"c{i}", "next"))
     pairs(history(engine_table))
     partners = [chat.partner(f"c{i}") for i in range(4)]
     assert all(partner is None or chat.partner(partner) == f"c{i}" for i, partner in enumerate(partners))
@@ -102,7 +102,7 @@ def test_a_connection_that_leaves_during_a_delivery_affects_no_other(
 
     chat.connect("a")
     chat.connect("b")
-    chat.say("b", "status")
+    chat.send("b", "status")
     chat.wire.before_post = leave
     chat.disconnect("a")
     assert left == ["b"]
@@ -116,7 +116,7 @@ class Client:
         self.chat, self.random, self.number = chat, random.Random(seed * 1000 + number), number
         self.lives = 0
         self.id = ""
-        self.said = 0
+        self.sent = 0
 
     def live(self, steps: int) -> None:
         for _ in range(steps):
@@ -124,7 +124,7 @@ class Client:
                 self.lives += 1
                 self.id = f"c{self.number}-{self.lives}"
                 self.chat.connect(self.id, query={"interests": self.random.choice(["", "", "a", "b"])})
-                self.chat.say_quietly(self.id, "status")
+                self.chat.send_only(self.id, "status")
                 continue
             what = self.random.choices(
                 ("message", "next", "leave", "find", "report", "status", "disconnect", "again", "die"),
@@ -139,10 +139,10 @@ class Client:
                 self.chat.die(self.id)
                 self.id = ""
             elif what == "message":
-                self.said += 1
-                self.chat.say_quietly(self.id, "message", text=f"{self.id} {self.said}")
+                self.sent += 1
+                self.chat.send_only(self.id, "message", text=f"{self.id} {self.sent}")
             else:
-                self.chat.say_quietly(self.id, what, reason="why")
+                self.chat.send_only(self.id, what, reason="why")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_no_connection_is_in_two_chats_under_concurrent_random_actions(
     alive = [client.id for client in clients if client.id]
     for _ in range(2):
         for id in alive:
-            chat.say_quietly(id, "typing")
+            chat.send_only(id, "typing")
     for id in alive:
         item = chat.item(id)
         assert item.get("untold", []) == []
@@ -206,7 +206,7 @@ def test_the_next_frame_or_the_sweep_recovers_from_a_crash_after_any_call(
     """The process that handles a new connection dies at its first, second, third… call or post."""
     for number in range(12):
         first, second = f"a{number}", f"b{number}"
-        chat.come(first, lobby=f"l{number}")
+        chat.enter(first, lobby=f"l{number}")
         left = [number]
 
         def die(*_: Any, left: list[int] = left, **__: Any) -> None:
@@ -218,7 +218,7 @@ def test_the_next_frame_or_the_sweep_recovers_from_a_crash_after_any_call(
         events.register("before-call.dynamodb", die)
         chat.wire.before_post = die
         try:
-            chat.come(second, lobby=f"l{number}")
+            chat.enter(second, lobby=f"l{number}")
         except Killed:
             pass
         finally:
@@ -227,8 +227,8 @@ def test_the_next_frame_or_the_sweep_recovers_from_a_crash_after_any_call(
         chat.wire.open.add(second)
         chat.wait(46)  # until the claim of the dead process has expired
         if chat.item(second):
-            chat.say(second, "status")
-            chat.say(first, "ping")
+            chat.send(second, "status")
+            chat.send(first, "ping")
             assert (chat.partner(first), chat.partner(second)) == (second, first), number
             assert not chat.item(first).get("untold"), number
             assert not chat.item(second).get("untold"), number
@@ -243,13 +243,13 @@ def test_a_busy_table_is_reported_and_the_connection_stays_open(
     def busy(*_: Any, **__: Any) -> None:
         raise Busy("a planted failure")
 
-    chat.come("a")
+    chat.enter("a")
     chat.table.client.meta.events.register("before-call.dynamodb.UpdateItem", busy)
     try:
-        assert chat.say("a", "next") == [{"type": "error", "code": "slow_down"}]
+        assert chat.send("a", "next") == [{"type": "error", "code": "slow_down"}]
     finally:
         chat.table.client.meta.events.unregister("before-call.dynamodb.UpdateItem", busy)
-    assert chat.say("a", "status")[0]["state"] == "waiting"
+    assert chat.send("a", "status")[0]["state"] == "waiting"
 
 
 def test_two_pending_notices_are_each_delivered_once(engine_table: EngineTable, chat: Chat) -> None:
@@ -260,14 +260,14 @@ def test_two_pending_notices_are_each_delivered_once(engine_table: EngineTable, 
             raise throttled()
 
     for id in "ab":
-        chat.come(id)
+        chat.enter(id)
     chat.wire.read("a")
     chat.wire.before_post = throttle
-    chat.say("b", "next")
-    chat.come("c")
+    chat.send("b", "next")
+    chat.enter("c")
     chat.wire.before_post = lambda id: None
     assert chat.item("a")["untold"] == ["partner_disconnected", "partner_connected"]
-    assert chat.say("a", "typing") == [DISCONNECTED, CONNECTED]
+    assert chat.send("a", "typing") == [DISCONNECTED, CONNECTED]
     assert chat.item("a")["untold"] == []
 
 
@@ -299,16 +299,16 @@ def test_a_retried_removal_of_notices_does_not_remove_newer_ones(
             raise Killed
 
     with watching_removals(chat.table, requests.append):
-        chat.come("a")
+        chat.enter("a")
         chat.connect("b")
     assert requests[0]["Key"]["pk"] == {"S": "CONN#a"}
     chat.wire.before_post = again
     with pytest.raises(Killed):
-        chat.say("b", "next")
+        chat.send("b", "next")
     chat.wire.before_post = lambda id: None
     chat.wait(46)
     chat.wire.read("a")
-    assert chat.say("a", "typing") == [NOT_MATCHED, DISCONNECTED]
+    assert chat.send("a", "typing") == [NOT_MATCHED, DISCONNECTED]
 
 
 def test_a_notice_that_comes_while_the_response_of_a_removal_is_lost_is_delivered(
@@ -320,10 +320,10 @@ def test_a_notice_that_comes_while_the_response_of_a_removal_is_lost_is_delivere
     def lose(request: Any) -> None:
         if left and request["Key"]["pk"] == {"S": "CONN#a"}:
             left.clear()
-            chat.say("b", "next")  # another handler has the claim on a, so the notice is left to it
+            chat.send("b", "next")  # another handler has the claim on a, so the notice is left to it
             chat.table.client.update_item(**request)
 
-    chat.come("a")
+    chat.enter("a")
     with watching_removals(chat.table, lose):
         chat.connect("b")
     assert chat.wire.read("a") == [CONNECTED, DISCONNECTED]

@@ -72,8 +72,8 @@ def site(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def test_a_push_has_the_value_that_the_rest_call_returns(site: Site) -> None:
-    site.chat.come("a")
-    assert site.chat.say("a", "subscribe", topic=TOPIC) == []
+    site.chat.enter("a")
+    assert site.chat.send("a", "subscribe", topic=TOPIC) == []
     site.view()
     site.settle()
     update = {"type": "update", "topic": TOPIC, "value": {"url": PAGE, "views": 1, "uniques": 1}}
@@ -81,8 +81,8 @@ def test_a_push_has_the_value_that_the_rest_call_returns(site: Site) -> None:
 
 
 def test_a_topic_in_another_notation_is_the_same_and_pushed_in_the_clients_notation(site: Site) -> None:
-    site.chat.come("a")
-    site.chat.say("a", "subscribe", topic="views:HTTPS://EXAMPLE.org:443/x/../a#top")
+    site.chat.enter("a")
+    site.chat.send("a", "subscribe", topic="views:HTTPS://EXAMPLE.org:443/x/../a#top")
     site.view()
     site.settle()
     update = site.chat.wire.read("a")[-1]
@@ -91,8 +91,8 @@ def test_a_topic_in_another_notation_is_the_same_and_pushed_in_the_clients_notat
 
 
 def test_many_changes_at_once_are_few_pushes_with_the_last_value(site: Site) -> None:
-    site.chat.come("a")
-    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.chat.enter("a")
+    site.chat.send("a", "subscribe", topic=TOPIC)
     for _ in range(12):
         site.view()
         site.deliver()
@@ -106,8 +106,8 @@ def test_many_changes_at_once_are_few_pushes_with_the_last_value(site: Site) -> 
 
 
 def test_redelivered_records_are_harmless(site: Site) -> None:
-    site.chat.come("a")
-    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.chat.enter("a")
+    site.chat.send("a", "subscribe", topic=TOPIC)
     site.view()
     site.deliver()
     records = site.stream.read()
@@ -119,18 +119,18 @@ def test_redelivered_records_are_harmless(site: Site) -> None:
 
 def test_a_change_is_pushed_only_to_subscribers_of_its_page(site: Site) -> None:
     for id in "ab":
-        site.chat.come(id)
-    site.chat.say("a", "subscribe", topic=TOPIC)
-    site.chat.say("a", "subscribe", topic=TOPIC)
+        site.chat.enter(id)
+    site.chat.send("a", "subscribe", topic=TOPIC)
+    site.chat.send("a", "subscribe", topic=TOPIC)
     site.view("https://example.org/b")
     site.settle()
     assert (site.heard("a"), site.heard("b")) == ([], [])
 
 
 def test_unsubscribe_ends_the_pushes(site: Site) -> None:
-    site.chat.come("a")
-    site.chat.say("a", "subscribe", topic=TOPIC)
-    site.chat.say("a", "unsubscribe", topic=TOPIC)
+    site.chat.enter("a")
+    site.chat.send("a", "subscribe", topic=TOPIC)
+    site.chat.send("a", "unsubscribe", topic=TOPIC)
     site.view()
     site.settle()
     assert site.heard("a") == []
@@ -138,8 +138,8 @@ def test_unsubscribe_ends_the_pushes(site: Site) -> None:
 
 
 def test_a_disconnect_removes_the_subscriptions(site: Site) -> None:
-    site.chat.come("a")
-    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.chat.enter("a")
+    site.chat.send("a", "subscribe", topic=TOPIC)
     site.chat.disconnect("a")
     site.view()
     site.settle()
@@ -148,8 +148,8 @@ def test_a_disconnect_removes_the_subscriptions(site: Site) -> None:
 
 def test_a_dead_listener_is_removed_and_delays_no_other(site: Site) -> None:
     for id in "ab":
-        site.chat.come(id)
-        site.chat.say(id, "subscribe", topic=TOPIC)
+        site.chat.enter(id)
+        site.chat.send(id, "subscribe", topic=TOPIC)
     site.chat.die("a")
     site.view()
     site.settle()
@@ -159,11 +159,11 @@ def test_a_dead_listener_is_removed_and_delays_no_other(site: Site) -> None:
 
 
 def test_a_connection_subscribes_to_at_most_ten_topics(site: Site) -> None:
-    site.chat.come("a")
+    site.chat.enter("a")
     for number in range(10):
-        assert site.chat.say("a", "subscribe", topic=f"{TOPIC}/{number}") == []
-    assert site.chat.say("a", "subscribe", topic=f"{TOPIC}/0") == []
-    assert site.chat.say("a", "subscribe", topic=TOPIC) == [{"type": "error", "code": "bad_request"}]
+        assert site.chat.send("a", "subscribe", topic=f"{TOPIC}/{number}") == []
+    assert site.chat.send("a", "subscribe", topic=f"{TOPIC}/0") == []
+    assert site.chat.send("a", "subscribe", topic=TOPIC) == [{"type": "error", "code": "bad_request"}]
 
 
 def test_a_change_without_subscribers_costs_one_read(site: Site) -> None:
@@ -183,8 +183,8 @@ def test_a_malformed_record_changes_no_topic() -> None:
 
 
 def test_a_failing_source_does_not_stop_counting(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    site.chat.come("a")
-    site.chat.say("a", "subscribe", topic=TOPIC)
+    site.chat.enter("a")
+    site.chat.send("a", "subscribe", topic=TOPIC)
     site.view()
 
     def fail(*_: Any) -> None:
@@ -243,9 +243,9 @@ PAGE_CHANGED = record(None, {"pk": f"URL#{PAGE}", "sk": "STATISTICS", "gsi1sk": 
 def listeners(site: Site, count: int, name: str = "c") -> list[str]:
     ids = [f"{name}{number}" for number in range(count)]
     for id in ids:
-        site.chat.come(id)
-        site.chat.say(id, "leave")
-        assert site.chat.say(id, "subscribe", topic=TOPIC) == []
+        site.chat.enter(id)
+        site.chat.send(id, "leave")
+        assert site.chat.send(id, "subscribe", topic=TOPIC) == []
     return ids
 
 
@@ -313,7 +313,7 @@ def test_a_topic_beyond_the_time_budget_comes_again_through_the_stream(
 ) -> None:
     other = "https://example.org/b"
     [id] = listeners(site, 1)
-    site.chat.say(id, "subscribe", topic=f"views:{other}")
+    site.chat.send(id, "subscribe", topic=f"views:{other}")
     records = changed(site) + changed(site, other)
     push(site, records, seconds=1, clock=Clock(site, each=1))
     assert len(site.chat.wire.read(id)) == 1
@@ -326,29 +326,29 @@ def test_a_topic_beyond_the_time_budget_comes_again_through_the_stream(
 def test_a_full_topic_accepts_a_listener_after_another_has_left(site: Site) -> None:
     site.chat.settings = site.chat.settings._replace(topic_listeners=3)
     ids = listeners(site, 3)
-    site.chat.come("late")
+    site.chat.enter("late")
     full = [{"type": "error", "code": "slow_down"}]
 
     def tries() -> Any:
-        frames = site.chat.say("late", "subscribe", topic=TOPIC)
+        frames = site.chat.send("late", "subscribe", topic=TOPIC)
         return [one for one in frames if one["type"] == "error"]
 
     assert tries() == full
-    assert site.chat.say(ids[0], "subscribe", topic=TOPIC) == []  # a repeated subscription
+    assert site.chat.send(ids[0], "subscribe", topic=TOPIC) == []  # a repeated subscription
 
     def dies() -> None:
         site.chat.die(ids[2])
         push(site, [PAGE_CHANGED])  # which removes the dead listener
 
     for leave in (
-        lambda: site.chat.say(ids[0], "unsubscribe", topic=TOPIC),
+        lambda: site.chat.send(ids[0], "unsubscribe", topic=TOPIC),
         lambda: site.chat.disconnect(ids[1]),
         dies,
     ):
         assert tries() == full
         leave()
         assert tries() == []
-        assert site.chat.say("late", "unsubscribe", topic=TOPIC) == []
+        assert site.chat.send("late", "unsubscribe", topic=TOPIC) == []
         listeners(site, 1, name=f"after-{leave.__code__.co_firstlineno}")
 
 
@@ -375,12 +375,12 @@ def test_a_topic_with_many_listeners_is_pushed_less_often(site: Site) -> None:
 
 
 def test_ten_topics_with_the_longest_names_keep_a_connections_item_small(site: Site) -> None:
-    site.chat.come("a")
+    site.chat.enter("a")
     for number in range(10):
         url = f"https://example.org/{number}{'x' * 1479}"
-        assert site.chat.say("a", "subscribe", topic=f"views:{url}") == []
+        assert site.chat.send("a", "subscribe", topic=f"views:{url}") == []
     for _ in range(19):
-        site.chat.say("a", "ping")
+        site.chat.send("a", "ping")
     assert item_size(pack(site.chat.item("a"))) < 1024
     site.view(url)
     site.settle()
@@ -399,8 +399,8 @@ class Listener:
     def __init__(self, site: Clients, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chat, self.topic = Chat(site.table, sources=app.TOPICS), topic
         monkeypatch.setattr(app.app.websocket_api, "session", self.chat.wire)
-        self.chat.come("a")
-        assert self.chat.say("a", "subscribe", topic=topic) == []
+        self.chat.enter("a")
+        assert self.chat.send("a", "subscribe", topic=topic) == []
         site.settle()
         assert self.chat.wire.read("a") == []
 
@@ -503,8 +503,8 @@ def test_a_comment_pushes_the_statistics_of_its_product(
     ],
 )
 def test_an_invalid_topic_is_refused_and_writes_nothing(site: Site, topic: str) -> None:
-    site.chat.come("a")
+    site.chat.enter("a")
     for action in ("subscribe", "unsubscribe"):
-        assert site.chat.say("a", action, topic=topic) == [{"type": "error", "code": "bad_request"}]
+        assert site.chat.send("a", action, topic=topic) == [{"type": "error", "code": "bad_request"}]
     assert "listens" not in site.chat.item("a")
     assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []

@@ -79,16 +79,16 @@ class Chat:
             self.wire.open.add(id)
         return status
 
-    def say(self, id: str, action: str, **fields: Any) -> list[Any]:
+    def send(self, id: str, action: str, **fields: Any) -> list[Any]:
         """Send a frame. Return the frames that its sender has received since the last read."""
-        self.raw(id, json.dumps({"action": action, **fields}))
+        self.send_raw(id, json.dumps({"action": action, **fields}))
         return self.wire.read(id)
 
-    def say_quietly(self, id: str, action: str, **fields: Any) -> None:
+    def send_only(self, id: str, action: str, **fields: Any) -> None:
         """Send a frame, and leave the received frames for a later read."""
-        self.raw(id, json.dumps({"action": action, **fields}))
+        self.send_raw(id, json.dumps({"action": action, **fields}))
 
-    def raw(self, id: str, body: str, **more: Any) -> None:
+    def send_raw(self, id: str, body: str, **more: Any) -> None:
         """Send a frame with any body."""
         event = {"requestContext": context(id, **more), "body": body}
         with run_as("websocket_message"):
@@ -96,10 +96,10 @@ class Chat:
                 self.table, self.gateway, self.sources, event, self.tick(), self.settings, self.refusals
             )
 
-    def come(self, id: str, **query: str) -> list[Any]:
+    def enter(self, id: str, **query: str) -> list[Any]:
         """Connect and ask for the status, as a client does. Return the received frames."""
         assert self.connect(id, query=query) == 200
-        return self.say(id, "status")
+        return self.send(id, "status")
 
     def disconnect(self, id: str, code: int = 1006) -> None:
         """Close a connection and run `$disconnect`."""
