@@ -265,7 +265,7 @@ class Silent(WSGIRequestHandler):
 def test_the_smoke_test_waits_for_a_new_stage_and_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with Fresh(waits=20) as stage:
         checks, told = stage.checks(monkeypatch, smoke.TIMEOUT)
-    for name in ("REST responds", "a view is counted", "an admin is known"):
+    for name in ("REST responds", "a view is counted", "an admin token is accepted"):
         assert checks[name].passed, checks[name]
     assert stage.asked[:3] == ["/api/health"] * 3
     waits = [line for line in told if "the stream counts the view" in line]
@@ -288,7 +288,7 @@ def test_an_account_that_may_run_few_functions_is_warned_of(limit: int, warns: b
     settings = SimpleNamespace(get_account_settings=lambda: {"AccountLimit": {"ConcurrentExecutions": limit}})
     warning = deploy.check_concurrency(settings)
     assert bool(warning) is warns
-    assert f"{limit} functions at once" in warning or not warns
+    assert f"{limit} concurrent executions" in warning or not warns
 
 
 def test_an_account_that_may_not_read_its_settings_is_not_warned() -> None:

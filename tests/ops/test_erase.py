@@ -221,7 +221,7 @@ def test_the_command_asks_first_and_reports_the_items_left(
     assert (dry.exit_code, json.loads(dry.stdout)["found"]["scores"]) == (0, 2)
     refused = run(answer="n\n")
     assert refused.exit_code == 1
-    assert "Erase 23 items of anna in local, for ever?" in refused.output
+    assert "Erase 23 items of anna in local? This cannot be undone." in refused.output
     assert len(of(live, ANNA)) == 23
     with live.applied():
         done = run("--yes", "--json")
