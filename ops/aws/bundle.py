@@ -110,7 +110,8 @@ def trim(package: Path, made_from: bytes = b"") -> None:
         with ZipFile(package) as whole:
             made_from = made_from or whole.comment
             whole.extractall(folder, [name for name in whole.namelist() if not UNUSED.search(name)])
-        page_bundle.bundle(Path(folder) / "web")
+        if (web := Path(folder) / "web").is_dir():
+            page_bundle.bundle(web)
         compileall.compile_dir(
             folder,
             quiet=2,

@@ -1,1 +1,1 @@
-"""ops."""
+"""Tests of ops."""

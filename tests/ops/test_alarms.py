@@ -1,4 +1,4 @@
-"""What watches a stage: alarms on metrics that exist, a dashboard that can be read, a runbook for each."""
+"""Alarms and the dashboard use metrics that exist, and the runbook has a section for each alarm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALARMS = {
     for one in TEMPLATE.values()
     if one["Type"] == "AWS::CloudWatch::Alarm"
 }
-# What AWS itself publishes, by namespace.
+# AWS's own metrics, by namespace.
 OF_AWS = {
     "AWS/Lambda": {"IteratorAge", "Errors", "Throttles"},
     "AWS/SQS": {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"},
@@ -39,7 +39,7 @@ def ours() -> set[str]:
 
 
 def functions() -> set[str]:
-    """Name the stage's functions, as Chalice does."""
+    """Return the names that Chalice gives to the stage's functions."""
     config = json.loads((ROOT / ".chalice" / "config.json").read_text())
     names = config["stages"]["dev"]["lambda_functions"]
     return {"hubbub-${Stage}"} | {f"hubbub-${{Stage}}-{name}" for name in names if name != "api_handler"}
@@ -63,7 +63,7 @@ def test_every_alarm_is_on_a_metric_that_is_published() -> None:
 
 
 def throttles(metrics: list[tuple[str, dict[str, str]]]) -> set[tuple[str, str]]:
-    """Name what throttling is watched of: each metric, and the index or an empty name for the table."""
+    """Return each throttling metric with an alarm and its index, which is empty for the table."""
     return {
         (name, dimensions.get("GlobalSecondaryIndexName", ""))
         for name, dimensions in metrics

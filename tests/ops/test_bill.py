@@ -1,4 +1,4 @@
-"""A bill rests on units that are measured again here, and on prices that say when they were seen."""
+"""A bill uses units that this test measures again, and prices with a publication date."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lines(found: Any, feature: str) -> dict[str, float]:
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in UNITS],
 )
-def test_an_operation_costs_what_is_written_down(engine: Engine, name: str) -> None:
+def test_an_operation_consumes_the_units_in_units_json(engine: Engine, name: str) -> None:
     measured = units.measure(engine, name)
     assert flat(measured) == pytest.approx(flat(WRITTEN[name]), rel=0.03, abs=0.02)
 
@@ -63,7 +63,7 @@ def test_the_writes_of_the_table_of_access_patterns_are_those_that_are_measured(
     assert (WRITTEN["count of a page"]["read"], WRITTEN["message"]["write"]) == (0.5, 1)
 
 
-def test_a_million_views_cost_what_their_units_come_to() -> None:
+def test_a_million_views_cost_the_sum_of_their_units() -> None:
     found = bill("--views", "1M", "--returning", "0", "--counts", "0")
     unit = WRITTEN["view, new visitor"]
     each = unit["write"] + unit["stream"]["1"]["write"]
@@ -94,7 +94,7 @@ def test_each_feature_has_its_own_lines() -> None:
     assert "request" not in chat
 
 
-def test_nothing_costs_what_watching_costs() -> None:
+def test_an_idle_stage_pays_for_alarms_and_polling() -> None:
     found = bill()
     assert set(found["features"]) == {"always"}
     always = lines(found, "always")
@@ -124,7 +124,7 @@ def test_a_view_is_paid_for_again_when_it_expires() -> None:
     assert views["invocation"] == pytest.approx(1e6 * (1 + unit["records"] + unit["removals"]))
 
 
-def test_every_price_is_awss_own_with_its_date_or_without_and_what_is_assumed_is_printed() -> None:
+def test_the_bill_prints_the_source_of_each_price_and_all_assumptions() -> None:
     said = run("--views", "1M").stdout
     prices = costs.load_prices()
     for price in prices["prices"].values():
@@ -140,7 +140,7 @@ def test_every_price_is_awss_own_with_its_date_or_without_and_what_is_assumed_is
 
 
 @pytest.mark.parametrize("number", ["", "x", "1kk", "-1", "1e9", "nan"])
-def test_what_is_no_number_is_refused(number: str) -> None:
+def test_a_malformed_number_is_refused(number: str) -> None:
     done = CliRunner().invoke(main, ["cost", "--views", number])
     assert done.exit_code == 2
     assert "1.5M" in done.output

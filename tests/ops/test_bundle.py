@@ -1,4 +1,4 @@
-"""The package that is deployed: what runs and nothing else, small, for arm64, with its bytecode."""
+"""The deployment package is small, has only files that run, and has bytecode for arm64."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         yield Made(root)
 
 
-def test_it_holds_what_runs_and_nothing_else(made: Made) -> None:
+def test_the_package_has_only_files_that_run(made: Made) -> None:
     tops = {name.split("/")[0] for name in made.names}
     info = {name for name in tops if name.endswith(".dist-info")}
     assert tops - info == TOP
@@ -113,7 +113,7 @@ def test_it_is_small(made: Made) -> None:
     assert made.package.stat().st_size < MOST
 
 
-def test_what_is_compiled_is_for_arm64_and_this_python(made: Made, tmp_path: Path) -> None:
+def test_compiled_libraries_are_for_arm64_and_this_python(made: Made, tmp_path: Path) -> None:
     version = VERSION.replace(".", "")
     compiled = [name for name in made.names if re.search(r"\.(so|pyd|dylib)\b", name)]
     assert compiled == [f"msgspec/_core.cpython-{version}-aarch64-linux-gnu.so"]
@@ -248,8 +248,8 @@ print(*sorted(names))
 """
 
 
-def test_what_is_left_is_enough(made: Made, tmp_path: Path) -> None:
-    """Whatever a function imports late is there too; what is large and seldom needed is imported late."""
+def test_the_package_has_every_module_that_the_app_imports(made: Made, tmp_path: Path) -> None:
+    """Late imports of functions work too. Large modules that are rarely needed are imported late."""
     folder = made.unpack(tmp_path)
     for core in Path(msgspec.__file__).parent.glob("_core.*.so"):  # the package's own is for arm64
         shutil.copy(core, folder / "msgspec")

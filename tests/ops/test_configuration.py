@@ -1,4 +1,4 @@
-"""What Chalice reads is written whole, in one notation, and a stage is made after dev's pattern."""
+"""Chalice's files are written atomically in one format, and a new stage is a copy of dev."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_policies_are_written_for_the_partition_that_is_deployed_to(
 
 
 def test_no_arn_is_written_for_one_partition_elsewhere() -> None:
-    """Policies are rewritten; app.py's two stand for a stream that is not there yet."""
+    """Policies are rewritten per partition. The ARNs of app.py are placeholders and are never deployed."""
     folders = [ROOT / "chalicelib", ROOT / "ops", ROOT / ".chalice"]
     files = [path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".yaml"}]
     written = [
@@ -70,10 +70,10 @@ def test_no_arn_is_written_for_one_partition_elsewhere() -> None:
         for line in path.read_text().splitlines()
         if "arn:aws:" in line and "'Resource'" not in line and '"Resource"' not in line
     ]
-    assert written == ['stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",'] * 2
+    assert written == 2 * ['stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",']
 
 
-def test_a_new_stage_is_devs_without_what_is_devs_own(project: Path) -> None:
+def test_a_new_stage_is_a_copy_of_dev_without_the_values_of_its_account(project: Path) -> None:
     own = {
         "HUBBUB_SITES": "www.example.org",
         "HUBBUB_STREAM_ARN": "arn:stream",
@@ -118,7 +118,7 @@ def test_an_older_stage_gets_devs_functions_and_policies_and_keeps_its_settings(
     assert own.read_text() == policy.read_text().replace("hubbub-dev", "hubbub-prod")
 
 
-def test_a_file_that_is_none_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_malformed_configuration_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / ".chalice").mkdir()
     (tmp_path / chalice_config.CONFIG).write_text("{")
     with pytest.raises(click.ClickException, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""An export has every item, and nothing else; what Lambda gave up is brought back, and counts once."""
+"""An export has exactly the items of the table, and a replay counts everything once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NOW = datetime.now(UTC)
 
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
-    """What a command exports ends with its test; an empty queue of this machine is empty at once."""
+    """Restore the environment after each test. Do not wait for messages of a local queue."""
     with mock.patch.dict(os.environ), mock.patch.object(replay, "WAIT", 0):
         yield
 
@@ -133,7 +133,9 @@ def test_an_export_asks_for_each_megabyte_once(live: Live) -> None:
     assert requests(1, rate=1e6) >= 2_000 / 200  # with a pace, in small steps
 
 
-def test_a_file_is_whole_or_not_there(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exported_file_is_complete_or_missing(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(live.table)
     monkeypatch.setattr(export, "format_line", lambda _: 1 // 0)
     kept = tmp_path / "kept.jsonl"
@@ -248,7 +250,7 @@ def test_batches_of_the_stream_that_were_given_up_are_applied_once(
     assert page["gsi1sk"] == 30
 
 
-def test_a_batch_that_the_stream_has_no_more_is_lost_and_told(live: Live) -> None:
+def test_a_batch_whose_records_have_left_the_stream_is_reported_as_lost(live: Live) -> None:
     streams = live.engine.client("dynamodbstreams")
     arn = "arn:aws:dynamodb:us-east-1:000000000000:table/gone/stream/2026-01-01T00:00:00.000"
     batch = {"shardId": f"shardId-{'0' * 20}-{'1' * 8}", "streamArn": arn}

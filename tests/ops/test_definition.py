@@ -1,4 +1,4 @@
-"""The template says what is created, and the same on every engine."""
+"""The template defines the created resources, the same on every engine."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_point_in_time_recovery_is_on() -> None:
 @pytest.mark.parametrize(
     ("stage", "protected"), [("dev", False), ("local", False), ("staging", True), ("prod", True)]
 )
-def test_only_a_table_whose_data_matters_is_protected_against_deletion(stage: str, protected: bool) -> None:
+def test_all_stages_but_dev_and_local_have_deletion_protection(stage: str, protected: bool) -> None:
     dynamodb = boto3.client("dynamodb")
     table = create_table(dynamodb, stage)
     assert table.name == f"hubbub-{stage}"

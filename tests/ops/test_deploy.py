@@ -1,4 +1,4 @@
-"""What a deployment does around Chalice: records, addresses, logs, and checks from outside."""
+"""A deployment's steps besides Chalice: record, URLs, logs and smoke test."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_functions_have_the_names_that_chalice_gives_them(project: Path) -> 
 
 
 class Lambda:
-    """Answers for functions that are there, as Lambda does."""
+    """Responds like Lambda for existing functions."""
 
     class exceptions:  # noqa: N801 (boto3's name)
         class ResourceNotFoundException(Exception):
@@ -171,7 +171,7 @@ def test_a_table_that_has_its_options_is_not_given_them_again() -> None:
 
 
 @mock_aws
-def test_deleting_the_data_takes_what_is_named_and_again_is_no_harm() -> None:
+def test_deleting_the_data_deletes_the_named_resources_and_is_idempotent() -> None:
     client: Any = boto3.client
     dynamodb, sqs, logs = client("dynamodb"), client("sqs"), client("logs")
     for name in ("hubbub-dev", "hubbub-dev-eu"):
@@ -240,7 +240,7 @@ class Fresh:
         self.server.server_close()
 
     def checks(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[dict[str, Any], list[str]]:
-        """Make the checks by a clock on which each pause takes as long as it says, and no time passes."""
+        """Run the checks with a simulated clock that advances by each pause."""
         [port] = free_ports(1)
         clock: list[float] = [0.0]
         told: list[str] = []
@@ -262,10 +262,10 @@ class Silent(WSGIRequestHandler):
         """Write nothing."""
 
 
-def test_a_fresh_stage_is_waited_for_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_smoke_test_waits_for_a_new_stage_and_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with Fresh(waits=20) as stage:
         checks, told = stage.checks(monkeypatch, smoke.TIMEOUT)
-    for name in ("REST responds", "a view is counted", "an admin is known"):
+    for name in ("REST responds", "a view is counted", "an admin token is accepted"):
         assert checks[name].passed, checks[name]
     assert stage.asked[:3] == ["/api/health"] * 3
     waits = [line for line in told if "the stream counts the view" in line]
@@ -288,7 +288,7 @@ def test_an_account_that_may_run_few_functions_is_warned_of(limit: int, warns: b
     settings = SimpleNamespace(get_account_settings=lambda: {"AccountLimit": {"ConcurrentExecutions": limit}})
     warning = deploy.check_concurrency(settings)
     assert bool(warning) is warns
-    assert f"{limit} functions at once" in warning or not warns
+    assert f"{limit} concurrent executions" in warning or not warns
 
 
 def test_an_account_that_may_not_read_its_settings_is_not_warned() -> None:
@@ -298,7 +298,7 @@ def test_an_account_that_may_not_read_its_settings_is_not_warned() -> None:
     assert deploy.check_concurrency(SimpleNamespace(get_account_settings=refused)) == ""
 
 
-def test_without_a_site_no_view_can_be_checked_and_that_is_said() -> None:
+def test_without_a_site_the_view_check_is_skipped() -> None:
     [port] = free_ports(1)
     urls = Urls(f"http://127.0.0.1:{port}/api", f"ws://127.0.0.1:{port}/api")
     checks = {check.name: check for check in smoke.run_checks(urls, Settings(stage="dev"), lambda: "token")}

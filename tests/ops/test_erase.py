@@ -1,4 +1,4 @@
-"""A person is erased everywhere, the sums follow, and it may be killed or met by the person's own writes."""
+"""An erasure is complete, the aggregates follow, and interruptions and concurrent writes are safe."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_erasing_again_finds_nothing_and_writes_nothing(live: Live) -> None:
 @pytest.mark.parametrize(
     "deletions", [3, *(pytest.param(number, marks=pytest.mark.long) for number in (0, 9))]
 )
-def test_one_that_is_killed_goes_on_and_ends_with_a_whole_look(
+def test_an_interrupted_erasure_resumes_and_ends_with_a_full_pass(
     live: Live, deletions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segments, "PAGE", 10)
@@ -144,7 +144,7 @@ def test_one_that_is_killed_goes_on_and_ends_with_a_whole_look(
     assert drift(live.table, app.CONTRIBUTIONS) == {}
 
 
-def test_who_goes_on_writing_is_told_as_left_and_the_sums_are_right_all_the_same(live: Live) -> None:
+def test_a_person_who_keeps_writing_is_reported_as_left_and_the_aggregates_are_exact(live: Live) -> None:
     stop, rounds = threading.Event(), 0
 
     def go_on() -> None:
@@ -204,7 +204,7 @@ def test_an_authors_item_without_its_comment_goes_too(live: Live) -> None:
     assert live.table.get(Key("PRODUCT#cap", "AUTHOR#anna"), consistent=True) is None
 
 
-def test_the_command_asks_first_and_ends_with_what_is_left(
+def test_the_command_asks_first_and_reports_the_items_left(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
@@ -220,7 +220,7 @@ def test_the_command_asks_first_and_ends_with_what_is_left(
     assert (dry.exit_code, json.loads(dry.stdout)["found"]["scores"]) == (0, 2)
     refused = run(answer="n\n")
     assert refused.exit_code == 1
-    assert "Erase 23 items of anna in local, for ever?" in refused.output
+    assert "Erase 23 items of anna in local? This cannot be undone." in refused.output
     assert len(of(live, ANNA)) == 23
     with live.applied():
         done = run("--yes", "--json")

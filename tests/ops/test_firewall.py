@@ -1,4 +1,4 @@
-"""The limit of one address: made with a stage's resources, associated with its API, switched off and on."""
+"""The rate limit per address is created with a stage, associated with its API, and can be disabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `chalice package` writes with the merge template: valid, with the contract's errors and limits."""
+"""The packaged template is valid and has the contract's errors and limits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(*command: str, cwd: Path) -> None:
 
 
 def copied(project: Path, **variables: str) -> Path:
-    """Copy the project without its libraries, which would be fetched; its dev stage with other variables."""
+    """Copy the project without libraries and pages, and change variables of the stage dev."""
     shutil.copy(ROOT / "app.py", project)
     for folder in ("chalicelib", ".chalice"):
         shutil.copytree(
@@ -73,7 +73,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def translate(package: Path) -> dict[str, Any]:
-    """Return the resources that CloudFormation makes of a template, by SAM's own translator."""
+    """Return the resources that SAM's own translator creates from a template."""
     template = yaml.safe_load(package.read_text())
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Serverless::Function":
@@ -131,7 +131,7 @@ def test_every_answer_of_api_gateway_may_be_read_by_the_site_and_names_its_reque
         assert headers.get("Retry-After", "").strip("'").isdecimal() == waits, kind
 
 
-def test_the_answers_of_api_gateway_expose_what_the_apps_own_expose(template: Any, responses: Any) -> None:
+def test_api_gateways_responses_expose_the_same_headers_as_the_apps(template: Any, responses: Any) -> None:
     paths = template["Resources"]["RestAPI"]["Properties"]["DefinitionBody"]["paths"]
     preflight = paths["/views"]["options"]["x-amazon-apigateway-integration"]["responses"]["default"]
     exposed = preflight["responseParameters"]["method.response.header.Access-Control-Expose-Headers"]
@@ -202,7 +202,7 @@ def test_a_stage_follows_a_change_of_its_origins(
     assert found[""] == found[origins[1]], "the definition is the same, so nothing is deployed again"
 
 
-def test_what_a_stage_serves_depends_on_no_parameter(template: Any, resources: dict[str, Any]) -> None:
+def test_the_deployed_definition_depends_on_no_parameter(template: Any, resources: dict[str, Any]) -> None:
     """A parameter that is changed later makes no new deployment, so none may be in the API's definition."""
     [api] = of(resources, "AWS::ApiGateway::RestApi").values()
     text = json.dumps(api["Properties"])
@@ -281,7 +281,7 @@ def test_packaging_that_writes_nothing_fails(tmp_path: Path, monkeypatch: pytest
         packages.package(ROOT, "dev", tmp_path / "out")
 
 
-def test_a_packaged_stack_uploads_what_a_deploy_uploads(tmp_path: Path) -> None:
+def test_a_packaged_stack_has_the_same_zip_as_a_deploy(tmp_path: Path) -> None:
     """Both ways bundle: without what is unused, and with bytecode, so that cold starts are the same."""
     project = copied(tmp_path)
     packages.package(project, "dev", tmp_path / "out")

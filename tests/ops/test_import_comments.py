@@ -1,4 +1,4 @@
-"""Real reviews are imported, each once; what they add up to is what an independent count of the file says."""
+"""Real reviews are imported once each, and the statistics match an independent count of the file."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_of_an_authors_rows_about_a_product_the_first_is_written(monkeypatch: py
         (gzip.compress(b"product", mtime=0)[:-3], "ended before"),
     ],
 )
-def test_a_file_that_is_none_is_told_in_one_line(
+def test_a_malformed_file_is_a_one_line_error(
     tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch, text: bytes, says: str
 ) -> None:
     monkeypatch.setenv("HUBBUB_ENDPOINT", engine.endpoint)

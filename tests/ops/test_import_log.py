@@ -1,4 +1,4 @@
-"""An access log's views are counted, each once, and whatever is no view is counted as what it is."""
+"""Each view of an access log counts once, and each other line has a skip reason."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def line(
 # -- one line ------------------------------------------------------------------------------------------
 
 
-def test_a_page_that_was_answered_is_a_view() -> None:
+def test_a_successful_request_for_a_page_is_a_view() -> None:
     moment = datetime(2015, 5, 17, 10, 5, 3, tzinfo=UTC)
     assert parse(line(), SITE) == Request(f"{SITE}/a", moment, "192.0.2.1", FIREFOX)
     assert isinstance(parse(line(status="304"), SITE), Request)
@@ -189,7 +189,7 @@ NO_VIEWS = [
 
 
 @pytest.mark.parametrize(("odd", "reason"), NO_VIEWS)
-def test_what_is_no_view_has_its_reason(odd: str, reason: str) -> None:
+def test_a_line_that_is_not_a_view_has_a_skip_reason(odd: str, reason: str) -> None:
     assert parse(odd, SITE) == Skip(reason)
 
 
@@ -199,7 +199,7 @@ def test_every_reason_for_a_skip_is_tested() -> None:
 
 
 @pytest.mark.parametrize("month", range(1, 13))
-def test_months_are_read_whatever_the_locale_calls_them(month: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_months_are_parsed_in_any_locale(month: int, monkeypatch: pytest.MonkeyPatch) -> None:
     name = calendar.month_abbr[month]
     monkeypatch.setattr(calendar, "month_abbr", ["", *(f"{i}. mois" for i in range(1, 13))])
     strptime = importlib.import_module("_strptime")  # where datetime keeps what it knows of the locale
@@ -318,7 +318,7 @@ def test_an_imported_view_and_its_visitor_expire(table: Table, tmp_path: Path) -
     assert len([key for key, name in added if name == "ttl" and key.sk.startswith("VISITOR#")]) == 1
 
 
-def test_a_day_that_may_have_expired_is_left_out_and_told(
+def test_a_day_that_may_have_expired_is_skipped_and_reported(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TTL may have taken its views away: written again, they would count again."""
@@ -397,7 +397,7 @@ def test_a_log_comes_from_standard_input_plain_or_compressed(table: Table) -> No
     assert len(items(table)) == 1
 
 
-def test_the_summary_is_a_table_unless_json_is_asked_for(table: Table, tmp_path: Path) -> None:
+def test_the_summary_is_a_table_or_json(table: Table, tmp_path: Path) -> None:
     done = run(log_file(tmp_path, line(), line("GET /feed HTTP/1.1")))
     rows = dict(re.split(r"\s{2,}", row.strip()) for row in done.stdout.splitlines())
     assert rows["lines"] == "2"
@@ -422,7 +422,7 @@ def failure(done: Result) -> str:
     return done.stderr
 
 
-def test_a_log_that_cannot_be_read_is_one_line(table: Table, tmp_path: Path) -> None:
+def test_an_unreadable_log_is_a_one_line_error(table: Table, tmp_path: Path) -> None:
     missing = str(tmp_path / "none.log")
     assert failure(run(missing)) == f"Error: {missing}: No such file or directory\n"
     assert "Is a directory" in failure(run(str(tmp_path)))
@@ -431,7 +431,7 @@ def test_a_log_that_cannot_be_read_is_one_line(table: Table, tmp_path: Path) -> 
     assert "no line is in Apache's combined format" in failure(run(log_file(tmp_path, "a", "b")))
 
 
-def test_an_engine_that_does_not_run_is_one_line(table: Table, tmp_path: Path) -> None:
+def test_an_engine_that_does_not_run_is_a_one_line_error(table: Table, tmp_path: Path) -> None:
     os.environ["HUBBUB_ENDPOINT"] = "http://127.0.0.1:9"
     with mock.patch.object(views, "write", side_effect=_unreachable):
         assert "Is `make run` running?" in failure(run(log_file(tmp_path, line()), stage="local"))
@@ -445,7 +445,7 @@ def _unreachable(*_: object, **__: object) -> int:
     raise Busy("unreachable") from EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
 
 
-def test_a_stage_without_a_table_is_one_line(table: Table, tmp_path: Path) -> None:
+def test_a_stage_without_a_table_is_a_one_line_error(table: Table, tmp_path: Path) -> None:
     os.environ["HUBBUB_TABLE"] = "another"
     assert "does not exist" in failure(run(log_file(tmp_path, line())))
 
@@ -458,7 +458,7 @@ def test_an_interrupted_import_says_that_it_may_run_again(table: Table, tmp_path
 
 
 @pytest.mark.parametrize("site", ["www.example.com/a", "example", "ftp://a", f"{SITE}/blog", f"{SITE}?a", ""])
-def test_a_site_that_is_none_is_a_usage_error(table: Table, site: str) -> None:
+def test_a_malformed_site_is_a_usage_error(table: Table, site: str) -> None:
     assert CliRunner().invoke(main, ["import-log", str(LOG), "--site", site]).exit_code == 2
 
 

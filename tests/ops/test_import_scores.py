@@ -1,4 +1,4 @@
-"""A file's scores count once, however often it is imported, and every row is accounted for."""
+"""A file's scores count once, however often it is imported, and every row has an outcome."""
 
 from __future__ import annotations
 
@@ -431,13 +431,15 @@ def test_scores_come_from_standard_input_plain_or_compressed(stage: Table) -> No
     assert scores(stage) == {"a": 90}
 
 
-def test_a_board_that_is_not_there_is_one_line_that_says_how_to_make_it(stage: Table, tmp_path: Path) -> None:
+def test_a_missing_board_is_a_one_line_error_that_explains_how_to_create_it(
+    stage: Table, tmp_path: Path
+) -> None:
     said = failure(run(file(tmp_path, GOOD)))
     assert "no leaderboard named points" in said
     assert "PUT /leaderboards/points" in said
 
 
-def test_a_file_that_cannot_be_read_is_one_line(stage: Table, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_a_one_line_error(stage: Table, tmp_path: Path) -> None:
     defined(stage)
     missing = str(tmp_path / "none.csv")
     assert failure(run(missing)) == f"Error: {missing}: No such file or directory\n"

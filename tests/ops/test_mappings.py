@@ -1,4 +1,4 @@
-"""The event source mappings: what they should be, what is wrong with them, and how they are put right."""
+"""Event source mappings: expected settings, differences and their correction."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stage(cloud: Engine, clients: Clients) -> str:
 
 
 def deploy(cloud: Engine, wanted: list[Mapping]) -> None:
-    """Make the mappings as Chalice does: a source, a batch size, and nothing else."""
+    """Create the mappings as Chalice does, with a source and a batch size only."""
     for one in wanted:
         position = {"StartingPosition": "TRIM_HORIZON"} if "/stream/" in one.source else {}
         cloud.client("lambda").create_event_source_mapping(
@@ -59,7 +59,7 @@ def restart_stream(clients: Clients, stage: str) -> None:
     )
 
 
-def test_what_is_wanted_is_on_the_sources_that_are_there_now(clients: Clients, stage: str) -> None:
+def test_the_expected_mappings_are_on_the_current_sources(clients: Clients, stage: str) -> None:
     stream, push, queue = event_sources.expect_mappings(clients, stage)
     table = clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]
     assert (stream.function, stream.source) == (f"hubbub-{stage}-apply", table["LatestStreamArn"])
@@ -164,7 +164,7 @@ def test_no_shard_has_more_readers_than_dynamodb_streams_allows() -> None:
     assert sum(source == "Stream" for _, source in event_sources.SOURCES.values()) == 2
 
 
-def test_lambda_may_send_what_it_gives_up_to_its_queue() -> None:
+def test_lambda_may_send_failed_batches_to_their_queue() -> None:
     """Lambda sends with the function's own role, and refuses the setting when that may not."""
     policy = json.loads((ROOT / ".chalice" / "policy-apply.json").read_text())
     [statement] = [one for one in policy["Statement"] if "sqs:SendMessage" in one["Action"]]

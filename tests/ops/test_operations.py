@@ -1,4 +1,4 @@
-"""The runbook has a section for each alarm, and every command that it names exists, with these options."""
+"""The runbook has a section for each alarm, and its commands and options exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command has the stage's configuration in effect, and says in one line what went wrong."""
+"""A command uses the stage's configuration, and an error is one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONFIG = {
 
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
-    """An environment without settings, as it was afterwards."""
+    """Run each test without settings in the environment, and restore it."""
     with mock.patch.dict(os.environ):
         for name in [name for name in os.environ if name.startswith("HUBBUB_")]:
             del os.environ[name]
@@ -53,14 +53,14 @@ def root(tmp_path: Path) -> Path:
 # -- stages --------------------------------------------------------------------------------------------
 
 
-def test_a_stage_goes_over_what_all_stages_have(root: Path) -> None:
+def test_a_stages_variables_override_those_of_all_stages(root: Path) -> None:
     settings = load("dev", root)
     assert (settings.stage, settings.table, settings.guard_pages) == ("dev", "hubbub-dev", 4)
     assert settings.views_window.days == 3
     assert os.environ["HUBBUB_GUARD_PAGES"] == "4"
 
 
-def test_an_exported_variable_stays_and_the_stage_is_the_one_asked_for(root: Path) -> None:
+def test_an_exported_variable_is_kept_and_the_stage_is_the_requested_one(root: Path) -> None:
     os.environ.update(HUBBUB_GUARD_PAGES="7", HUBBUB_ENDPOINT="http://localhost:1", HUBBUB_STAGE="prod")
     settings = load("bare", root)
     assert (settings.guard_pages, settings.endpoint, settings.stage) == (7, "http://localhost:1", "bare")
@@ -79,13 +79,13 @@ def test_no_other_stage_gets_a_secret_of_its_own(root: Path) -> None:
     assert not (root / "elsewhere").exists()
 
 
-def test_an_unknown_stage_is_answered_with_those_there_are(root: Path) -> None:
+def test_the_error_for_an_unknown_stage_lists_the_stages(root: Path) -> None:
     with pytest.raises(click.BadParameter, match=r"no stage named 'prod' .* local, dev, bare"):
         load("prod", root)
 
 
 @pytest.mark.parametrize("text", [None, "{", "\xff"])
-def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path, text: str | None) -> None:
+def test_the_error_names_an_unreadable_configuration(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / ".chalice").mkdir()
         (tmp_path / ".chalice" / "config.json").write_bytes(text.encode("latin-1"))
@@ -116,7 +116,7 @@ def test_a_secret_is_random_and_its_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(one.stat().st_mode) == 0o600
 
 
-def test_a_secret_that_is_there_is_never_replaced(tmp_path: Path) -> None:
+def test_an_existing_secret_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("mine")
     ensure_secret(tmp_path / "secret")
     assert (tmp_path / "secret").read_text() == "mine"
@@ -186,7 +186,7 @@ def test_a_token_is_for_the_stage_that_was_named() -> None:
 @pytest.mark.parametrize(
     ("ttl", "seconds"), [("90s", 90), ("15m", 900), ("1h", 3600), ("7d", 604_800), (None, 3600)]
 )
-def test_a_token_lives_as_long_as_asked(ttl: str | None, seconds: int) -> None:
+def test_a_token_has_the_requested_lifetime(ttl: str | None, seconds: int) -> None:
     with mock.patch("time.time", return_value=1e9):
         _, out, _ = run("token", "--sub", "a", *(["--ttl", ttl] if ttl else []))
     import jwt
@@ -227,13 +227,13 @@ def test_a_subject_is_an_identifier(sub: str) -> None:
         ["--sub", "a", "--stage", "nowhere"],
     ],
 )
-def test_a_token_that_cannot_be_meant_is_a_usage_error(words: list[str]) -> None:
+def test_an_invalid_token_request_is_a_usage_error(words: list[str]) -> None:
     code, out, err = run("token", *words)
     assert (code, out) == (2, "")
     assert "Error:" in err
 
 
-def test_a_secret_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+def test_an_unreadable_secret_is_a_one_line_error(tmp_path: Path) -> None:
     os.environ["HUBBUB_SECRET_FILE"] = str(tmp_path / "none")
     code, out, err = run("token", "--stage", "dev", "--sub", "a", secret="")
     assert (code, out, err.count("\n")) == (1, "", 1)
@@ -288,7 +288,7 @@ MISSING = ClientError({"Error": {"Code": "ResourceNotFoundException", "Message":
         (NoCredentialsError(), "", "Unable to locate credentials"),
     ],
 )
-def test_what_aws_or_an_engine_says_becomes_one_line(error: Exception, endpoint: str, line: str) -> None:
+def test_an_error_of_aws_or_of_an_engine_is_one_line(error: Exception, endpoint: str, line: str) -> None:
     os.environ["HUBBUB_ENDPOINT"] = endpoint
     with mock.patch("chalicelib.api.auth.mint", side_effect=error):
         code, out, err = run("token", "--sub", "a")
@@ -296,7 +296,7 @@ def test_what_aws_or_an_engine_says_becomes_one_line(error: Exception, endpoint:
     assert err.startswith(f"Error: {line}")
 
 
-def test_a_mistake_of_ours_is_not_explained_away() -> None:
+def test_a_bug_is_not_reported_as_one_line() -> None:
     assert explain(KeyError("x")) == ""
 
 

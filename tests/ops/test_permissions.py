@@ -1,4 +1,4 @@
-"""The policies in `.chalice`: nothing to add, nothing to take away.
+"""The policies in `.chalice` are complete and minimal.
 
 Every function does all that it does, on an engine that refuses what its policy does not allow (ministack
 with AUTH=true: it checks signatures, and actions on tables, indexes, the items of batches, the parts of
@@ -62,11 +62,11 @@ PLATFORM = {
         for action in ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
     },
 }
-"""What no call of ours shows, beside the writing of logs, which every function needs."""
+"""Permissions that no recorded call needs, besides writing logs."""
 
 
 def platform(function: str) -> set[Permission]:
-    """Say what Lambda does in a function's name: its logs (AWSLambdaBasicExecutionRole), and its source."""
+    """Return the actions of Lambda on behalf of a function: logs (AWSLambdaBasicExecutionRole) and source."""
     deployed, stacked = NAMES[function]
     logs = {
         Permission(f"logs:{action}", f"arn:aws:logs:*:*:log-group:/aws/lambda/{group}")
@@ -143,7 +143,7 @@ DENIED = ("AccessDeniedException", "AccessDenied")
 
 
 def code(function: str, client: Any, operation: str, asked: Any) -> str:
-    """Make a call as a function; answer AWS's error, or nothing. It is not what the function needs."""
+    """Make a call as a function, without recording it, and return AWS's error code or an empty string."""
     with permissions.run_as(function), permissions.seen() as calls:
         try:
             client._make_api_call(operation, asked)
@@ -154,7 +154,7 @@ def code(function: str, client: Any, operation: str, asked: Any) -> str:
     return ""
 
 
-def test_the_engine_refuses_what_is_taken_away(stage: DevStage) -> None:
+def test_the_engine_refuses_a_removed_permission(stage: DevStage) -> None:
     """So what a function does here it does by its policy: one call of each kind."""
     for function, action, service, operation, asked in CALLS:
         asked = asked | ({"QueueUrl": stage.settings.queue_url} if service == "sqs" else {})
@@ -174,7 +174,7 @@ def test_the_engine_refuses_another_stages_table_and_parameter(stage: DevStage) 
     assert code("api_handler", ssm, "GetParameter", {"Name": "/hubbub/prod/secret"}) in DENIED
 
 
-def test_the_engine_refuses_what_a_function_does_with_no_connection(stage: DevStage) -> None:
+def test_the_engine_refuses_connection_actions_without_permission(stage: DevStage) -> None:
     """The sweep tells connections, and asks whether they are open; it closes none."""
     url = f"{stage.engine.endpoint}/_aws/execute-api/abcdef1234/api"
     client = boto3.client("apigatewaymanagementapi", endpoint_url=url)
@@ -212,7 +212,7 @@ def count_views(stage: DevStage) -> None:
 
 
 def rank_scores(stage: DevStage) -> None:
-    """Make a board, submit what counts and what does not, read ranks, end a season, remove a player."""
+    """Create a board, submit valid and invalid scores, read ranks, end a season, remove a player."""
     stage.call("PUT", "/leaderboards/points", POINTS, who="admin", status=201)
     for player, value in (("ann", 5), ("bob", 7), ("cat", 7)):
         body = {"id": "1", "value": value}
@@ -233,7 +233,7 @@ def rank_scores(stage: DevStage) -> None:
 
 
 def find_paths(stage: DevStage) -> None:
-    """Make a challenge, find paths, guess one, read what is found, take it back."""
+    """Create a challenge, find paths, guess one, read the progress, withdraw it."""
     stage.call("PUT", "/challenges/hunt", HUNT, who="admin", status=201)
     for path in ("Oak", "Elm"):
         stage.call("POST", "/challenges/hunt/paths", {"path": path}, who="ann", status=201)

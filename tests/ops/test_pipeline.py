@@ -1,4 +1,4 @@
-"""The example pipeline: its commands exist as they are called, and it stores no key."""
+"""The example pipeline calls existing commands with valid options and stores no key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provisioning: a stack from nothing and from older versions, shown first, and never at the table's cost."""
+"""Provisioning creates and updates stacks, shows changes first, and never loses the table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EVERYTHING = "brings everything to the template"
 
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
-    """What a command exports ends with its test."""
+    """Restore the environment after each test."""
     before = dict(os.environ)
     yield
     os.environ.clear()
@@ -78,7 +78,7 @@ def older(indexes: list[str], **changes: Any) -> dict[str, Any]:
 
 
 def put_together(clients: Clients, stage: str, template: dict[str, Any]) -> None:
-    """Make a stack of a template, as an older version of the command did."""
+    """Create a stack from a template, as an older version of the command did."""
     change = cloudformation.create_change_set(
         clients.cloudformation, provisioning.stack_name(stage), template, {"Stage": stage}
     )
@@ -110,9 +110,7 @@ def agrees_with_the_template(clients: Clients, stage: str) -> None:
     assert find_resources(clients, stage).stream_arn == made["LatestStreamArn"]
 
 
-def test_from_nothing_one_change_set_makes_everything_and_again_there_is_none(
-    clients: Clients, stage: str
-) -> None:
+def test_one_change_set_creates_everything_and_a_second_run_has_none(clients: Clients, stage: str) -> None:
     [(kind, why, changes)] = run(clients, stage)
     assert (kind, why) == ("CREATE", EVERYTHING)
     assert {"Table", "ViewsQueue", "ViewsDeadLetters", "StreamFailures"} <= set(changes)
@@ -135,7 +133,7 @@ def test_an_older_stack_gets_its_indexes_one_at_a_time_and_keeps_its_items(
     assert run(clients, stage) == []
 
 
-def test_what_an_older_stack_lacked_beside_its_table_is_added(clients: Clients, stage: str) -> None:
+def test_resources_that_an_older_stack_lacks_are_added(clients: Clients, stage: str) -> None:
     template = older(["gsi1", "gsi2"])
     del template["Resources"]["StreamFailures"], template["Outputs"]["StreamFailuresName"]
     put_together(clients, stage, template)
@@ -307,7 +305,7 @@ def command(cloud: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     return run
 
 
-def test_the_command_makes_a_stage_from_devs_and_records_what_it_has(
+def test_the_command_creates_a_stage_from_dev_and_records_its_resources(
     command: Command, tmp_path: Path, clients: Clients, stage: str
 ) -> None:
     first = command("--stage", stage, "--yes", "--queue")
@@ -347,7 +345,7 @@ def test_a_dry_run_shows_and_changes_nothing(command: Command, tmp_path: Path, c
     assert command("--stage", "no-such", "--dry-run").exit_code == 2
 
 
-def test_whoever_declines_has_changed_nothing(command: Command, clients: Clients) -> None:
+def test_a_declined_change_set_changes_nothing(command: Command, clients: Clients) -> None:
     done = command("--stage", "dev", input="n\n")
     assert done.exit_code == 1
     assert cloudformation.find_stack(clients.cloudformation, "hubbub-dev-resources") is None

@@ -1,4 +1,4 @@
-"""What waits in quarantine is added once it is repaired, exactly once: by code, by item, by entry."""
+"""A quarantined entry is applied exactly once, after a correction of the code, the item or the entry."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def twos(players: int) -> dict[str, int]:
 # -- repaired by code ----------------------------------------------------------------------------------
 
 
-def test_what_the_code_has_learned_to_read_is_added_once(each_table: Table) -> None:
+def test_an_image_that_the_code_can_read_now_is_added_once(each_table: Table) -> None:
     table = each_table
     spoil(table, 7)
     change(table, None, progress("good", 2))
@@ -96,7 +96,7 @@ def test_what_the_code_has_learned_to_read_is_added_once(each_table: Table) -> N
     assert counted(table) == twos(8)
 
 
-def test_what_is_still_malformed_stays_and_keeps_nobody_waiting(table: Table) -> None:
+def test_a_malformed_entry_stays_and_does_not_block_others(table: Table) -> None:
     spoil(table, 3)
     change(table, None, progress("bad", "many"))
     change(table, None, progress("worse", [2]))
@@ -117,9 +117,7 @@ def test_an_image_that_was_written_and_left_again_adds_and_takes_away(table: Tab
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_was_malformed_when_the_sums_are_those_of_the_items_in_the_end(
-    table: Table, seed: int
-) -> None:
+def test_the_aggregates_match_the_items_in_the_end_whatever_was_malformed(table: Table, seed: int) -> None:
     """Entries are redriven by the strict version too, in between: what it cancels is worth nothing."""
     chance = random.Random(seed)
     items: dict[str, Item] = {}
@@ -143,7 +141,7 @@ def test_whatever_was_malformed_when_the_sums_are_those_of_the_items_in_the_end(
 # -- repaired by mending the item, or the entry --------------------------------------------------------
 
 
-def test_a_mended_item_counts_once_and_its_entries_cancel(each_table: Table) -> None:
+def test_a_corrected_item_counts_once_and_its_entries_cancel(each_table: Table) -> None:
     table = each_table
     change(table, None, progress("ann", 1))
     change(table, progress("ann", 1), progress("ann", "broken"))
@@ -165,7 +163,7 @@ def test_entries_of_different_items_or_of_one_sign_do_not_cancel(table: Table) -
 
 
 @pytest.mark.parametrize("as_text", [True, False])
-def test_a_mended_entry_is_added_once_and_taken_away_when_its_counterpart_is_mended_too(
+def test_a_corrected_entry_is_added_once_and_cancels_with_its_corrected_counterpart(
     table: Table, as_text: bool
 ) -> None:
     def mend(sign: int) -> None:
@@ -256,7 +254,7 @@ def test_a_run_that_is_killed_is_taken_up_by_the_next(table: Table, fault: Any) 
     assert (counted(table), entries(table)) == (twos(40), [])
 
 
-def test_a_transaction_whose_answer_was_lost_adds_nothing_twice(table: Table) -> None:
+def test_a_transaction_whose_response_was_lost_adds_nothing_twice(table: Table) -> None:
     spoil(table, 5)
     with after(table, "TransactWriteItems", timed_out()):  # repeated under the same ClientRequestToken
         assert redrive(table, LENIENT).applied == 5

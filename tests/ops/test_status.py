@@ -1,4 +1,4 @@
-"""A status says what somebody should do something about, and is silent when there is nothing."""
+"""The status reports each problem and nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOW = datetime.now(UTC)
 
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
-    """What a command exports ends with its test."""
+    """Restore the environment after each test."""
     with mock.patch.dict(os.environ):
         yield
 
@@ -64,7 +64,7 @@ def test_a_local_run_is_behind_by_the_oldest_record_it_has_not_delivered(
     assert status.read_local_lag(streams, stream_arn, checkpoint) is None
 
 
-def test_the_command_is_silent_until_there_is_trouble(ministack: Engine, tmp_path: Path) -> None:
+def test_the_command_reports_no_problem_until_there_is_one(ministack: Engine, tmp_path: Path) -> None:
     queue = create_queue(ministack.client("sqs"), "dev", "status-views")
     dead = ministack.client("sqs").get_queue_url(QueueName="status-views-dead")["QueueUrl"]
     with table_on(ministack) as made:
@@ -159,7 +159,7 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
     assert "hubbub-deployed-write_views: FunctionResponseTypes is misconfigured" in drifted[3]
 
 
-def test_an_index_that_is_missing_is_told(ministack: Engine) -> None:
+def test_a_missing_index_is_reported(ministack: Engine) -> None:
     with table_on(ministack) as made:
         dynamodb = ministack.client("dynamodb")
         drop: Any = [{"Delete": {"IndexName": "gsi2"}}]

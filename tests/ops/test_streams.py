@@ -1,4 +1,4 @@
-"""A stream that is followed: each record once, whatever becomes of its shards and iterators."""
+"""A stream follower yields each record once, whatever happens to shards and iterators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.live import following as follow
 
 
 class ExpiredIteratorException(Exception):
-    """What GetRecords raises after 15 minutes."""
+    """The error of GetRecords after 15 minutes."""
 
 
 class Stream:
@@ -33,7 +33,7 @@ class Stream:
         self.expired: set[str] = set()
 
     def describe_stream(self, *, StreamArn: str, ExclusiveStartShardId: str = "") -> Any:  # noqa: N803
-        """Answer one shard a page."""
+        """Return one shard per page."""
         names = list(self.shards)
         name = names[names.index(ExclusiveStartShardId) + 1 if ExclusiveStartShardId else 0]
         numbers = {"StartingSequenceNumber": "0"} | (
@@ -43,7 +43,7 @@ class Stream:
         return {"StreamDescription": page | ({"LastEvaluatedShardId": name} if name != names[-1] else {})}
 
     def get_shard_iterator(self, *, ShardId: str, ShardIteratorType: str, **asked: str) -> Any:  # noqa: N803
-        """Answer an iterator."""
+        """Return an iterator."""
         records = self.shards[ShardId]
         places = {"LATEST": len(records), "TRIM_HORIZON": 0}
         last = asked.get("SequenceNumber", "")
@@ -51,7 +51,7 @@ class Stream:
         return {"ShardIterator": f"{ShardId} {place}"}
 
     def get_records(self, *, ShardIterator: str) -> Any:  # noqa: N803
-        """Answer two records at most, after as many empty pages as there are to be."""
+        """Return at most two records, after the configured number of empty pages."""
         self.gets.append(ShardIterator)
         answer = self._records(ShardIterator)
         dated = {"HTTPHeaders": {"date": formatdate(self.now, usegmt=True)}}
@@ -93,7 +93,7 @@ def stream() -> Any:
     return made
 
 
-def test_what_was_written_before_is_not_told_and_what_comes_is_told_once(stream: Any) -> None:
+def test_only_records_written_after_the_start_are_yielded_each_once(stream: Any) -> None:
     following = follow(stream, "arn")
     assert read(following) == []
     stream.shards["open"] += ["b3", "b4", "b5"]
@@ -134,7 +134,7 @@ def test_empty_pages_before_records_are_not_the_end_of_a_shard(stream: Any, empt
     assert read(following) == []
 
 
-def test_a_quiet_shard_is_asked_several_times_over_some_seconds(stream: Any) -> None:
+def test_a_shard_without_records_is_read_several_times_over_some_seconds(stream: Any) -> None:
     pauses: list[float] = []
     now = 0.0
 

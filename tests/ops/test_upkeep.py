@@ -1,4 +1,4 @@
-"""Backfill and audit are exact while writes, edits and deletes go on: each scenario on both real engines."""
+"""Backfill and audit are exact under concurrent writes, edits and deletes, on both engines."""
 
 from __future__ import annotations
 
@@ -166,14 +166,14 @@ def test_a_backfill_goes_on_after_the_pages_that_it_has_noted(
     assert sum(live.counted(product) for product in PRODUCTS) == 40
 
 
-def test_a_backfill_takes_its_time_when_it_is_asked_to(live: Live) -> None:
+def test_a_backfill_respects_its_rate(live: Live) -> None:
     live.table.batch_put(older(i) for i in range(25))
     begin = time.monotonic()
     backfill.backfill(live.table, 5, 50, lambda _: None)
     assert time.monotonic() - begin >= 24 / 50
 
 
-def test_what_is_malformed_is_left_and_told_and_what_is_odd_is_mended(live: Live) -> None:
+def test_a_malformed_comment_is_reported_and_an_unusual_one_is_corrected(live: Live) -> None:
     odd = [
         older(0, rating=9),
         older(1, language="no tag"),
@@ -266,14 +266,14 @@ def plant(live: Live) -> dict[tuple[Key, str], tuple[Any, Any]]:
     return wrong
 
 
-def test_an_audit_of_what_is_right_looks_once_and_finds_nothing(live: Live) -> None:
+def test_an_audit_without_drift_makes_one_pass(live: Live) -> None:
     live.table.batch_put(older(i) for i in range(5))
     pauses: list[float] = []
     found = looked_at(live, pause=pauses.append)
     assert (found.drifted, found.unsettled, found.items, pauses) == ({}, {}, 5, [])
 
 
-def test_an_audit_finds_drift_of_every_kind_and_a_repair_mends_it(live: Live) -> None:
+def test_an_audit_finds_drift_of_every_kind_and_a_repair_corrects_it(live: Live) -> None:
     wrong = plant(live)
     found = looked_at(live)
     assert (found.drifted, found.unsettled) == (wrong, {})
@@ -285,7 +285,7 @@ def test_an_audit_finds_drift_of_every_kind_and_a_repair_mends_it(live: Live) ->
     assert looked_at(live, mend=True).corrected == 0
 
 
-def test_what_the_stream_has_yet_to_add_is_no_drift(live: Live) -> None:
+def test_changes_that_the_stream_has_not_applied_are_not_drift(live: Live) -> None:
     plant(live)
     looked_at(live, mend=True)
     body = CommentBody(rating=5, language="en", text="new")
@@ -313,7 +313,7 @@ def test_equal_differences_of_other_items_are_no_drift(live: Live) -> None:
     assert (comments.statistics_key("a"), "count_5") in found.unsettled
 
 
-def test_equal_differences_of_items_that_no_look_sees_are_no_drift(live: Live) -> None:
+def test_equal_differences_from_items_that_no_pass_sees_are_not_drift(live: Live) -> None:
     """Before each look a comment is counted and deleted: what it leaves behind is always the same."""
     body, me = CommentBody(rating=5, language="en", text=""), Caller("me")
 
@@ -411,7 +411,7 @@ def test_a_sum_that_is_still_being_made_is_no_drift(live: Live) -> None:
     assert (total, "count_total") in found.unsettled
 
 
-def test_a_repair_under_live_traffic_mends_what_is_quiet_and_harms_nothing(live: Live) -> None:
+def test_a_repair_under_live_traffic_corrects_only_unchanged_aggregates(live: Live) -> None:
     wrong = plant(live)
     busy = {at for at in wrong if at[0].pk == "PRODUCT#a"}
     with live.applied(), Traffic(live.table, [], 1, "a") as one:
@@ -437,7 +437,7 @@ def test_a_repair_under_live_traffic_mends_what_is_quiet_and_harms_nothing(live:
     assert drift(live.table, FEATURES) == {}
 
 
-def test_a_sum_that_changes_before_it_is_mended_is_left_alone(live: Live) -> None:
+def test_a_sum_that_changes_before_its_correction_is_left_alone(live: Live) -> None:
     wrong = plant(live)
     found = looked_at(live)
     live.table.update(comments.statistics_key("a"), "ADD count_total :n", values={":n": 1})
@@ -446,7 +446,7 @@ def test_a_sum_that_changes_before_it_is_mended_is_left_alone(live: Live) -> Non
     assert found.corrected == sum(at[0] != comments.statistics_key("a") for at in wrong)
 
 
-def test_a_repair_that_is_killed_and_run_again_mends_once(live: Live) -> None:
+def test_an_interrupted_repair_that_is_run_again_corrects_once(live: Live) -> None:
     plant(live)
     found = looked_at(live)
     with instead(live.table, "TransactWriteItems", None, None, Killed()), pytest.raises(Killed):
@@ -470,9 +470,7 @@ def test_views_that_expired_are_no_drift_and_views_that_were_lost_are(live: Live
     }
 
 
-def test_the_command_fails_until_what_has_drifted_is_mended(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_fails_until_drift_is_corrected(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
     monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
     monkeypatch.setattr(streams, "EMPTY_SECONDS", 0.1)

@@ -283,7 +283,7 @@ def test_the_command_asks_for_confirmation_and_accepts_any_notation_of_an_addres
         assert (dry.exit_code, json.loads(dry.stdout)["found"]) == (0, counts)
         refused = run(answer="n\n")
         assert refused.exit_code == 1
-        assert f"Remove the page {SPAM} from local, for ever?" in refused.output
+        assert f"Remove the page {SPAM} from local? This cannot be undone." in refused.output
         late = run("--yes", "--patience", "1", "--json")
         assert (late.exit_code, json.loads(late.stdout)["late"]) == (3, True)
         with live.applied():
