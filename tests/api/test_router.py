@@ -579,7 +579,7 @@ def test_a_query_or_body_with_half_of_a_surrogate_pair_in_an_event_is_400() -> N
     half: Any = {"multiValueQueryStringParameters": {"around": ["\ud800"]}}
     assert raw_call(made(), "GET", "/things", **half)[0] == 400
     status, answer, _ = raw_call(made(), "POST", "/things", body='{"name":"\ud800"}')
-    assert (status, answer["Message"]) == (400, "body: it is not UTF-8")
+    assert (status, answer["Message"]) == (400, "body: must be UTF-8")
 
 
 def free_port() -> int:
