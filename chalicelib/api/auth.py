@@ -239,7 +239,8 @@ def _fetch(url: str) -> dict[str, tuple[Any, str]]:
 
     if not has_crypto:
         raise ImportError(
-            "HUBBUB_JWKS_URL needs cryptography: add it to requirements.txt, then python -m ops lock"
+            "HUBBUB_JWKS_URL needs the package cryptography: "
+            "add it to requirements.txt, then python -m ops lock"
         )
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "127.0.0.1"):
