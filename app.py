@@ -123,37 +123,37 @@ def post_views(
 
 @router.route("GET", "/views")
 def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
-    """Answer a page's views and uniques."""
+    """Return a page's views and unique clients."""
     return view_queries.count_views(connect(), query)
 
 
 @router.route("GET", "/views/series")
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
-    """Answer a page's views by hour or by day."""
+    """Return a page's views by hour or by day."""
     return view_queries.read_series(connect(), query, datetime.now(UTC))
 
 
 @router.route("GET", "/views/events", access="admin", errors=(BadCursor,))
 def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents:
-    """Answer a page's view events in a time frame."""
+    """List a page's view events in a time frame."""
     return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
 @router.route("GET", "/views/top")
 def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
-    """Answer a site's most viewed pages."""
+    """List a site's most viewed pages."""
     return view_queries.list_top_pages(connect(), query)
 
 
 @router.route("GET", "/views/badge.svg", produces="image/svg+xml")
 def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
-    """Draw a page's views as a badge."""
+    """Return a badge with a page's views."""
     return Response(
         badge.render("views", view_queries.count_views(connect(), query).views), headers=badge.HEADERS
     )
 
 
-# Both paths, with the queue and without, end in events.write. Only the messages that failed come again.
+# With the queue or without it, `events` writes the views. Only messages that failed are delivered again.
 @app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views")
 def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     """Write view events from the queue."""
@@ -459,7 +459,7 @@ def get_lag() -> stream_schemas.Lag:
 
 @router.route("GET", "/quarantine", access="admin", errors=(BadCursor,))
 def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quarantine:
-    """Answer the images of items that no contribution could be computed of, newest first."""
+    """List the item images in quarantine, newest first: their contribution could not be computed."""
     return stream_queries.list_quarantined(connect(), query, stage)
 
 

@@ -111,7 +111,7 @@ def test_every_package_of_chalicelib_has_a_place_in_the_order() -> None:
     assert {package_of(module) for module in modules()} == set(MAY_IMPORT)
 
 
-@pytest.mark.parametrize("package", MAY_IMPORT)
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
 def test_a_package_imports_only_packages_below_it(package: str) -> None:
     for module, path in modules().items():
         if package_of(module) == package:
@@ -140,12 +140,12 @@ def test_a_cycle_would_be_found() -> None:
         list(TopologicalSorter({"a": {"b"}, "b": {"a"}}).static_order())
 
 
-@pytest.mark.parametrize("module", modules())
+@pytest.mark.parametrize("module", sorted(modules()))
 def test_chalicelib_does_not_import_the_packages_around_it(module: str) -> None:
     assert not top_level(modules()[module]) & {*OUTSIDE, "tests"}
 
 
-@pytest.mark.parametrize("package", OUTSIDE)
+@pytest.mark.parametrize("package", sorted(OUTSIDE))
 def test_the_packages_around_chalicelib_import_only_what_they_may(package: str) -> None:
     assert outside_graph()[package] <= OUTSIDE[package]
 
@@ -156,7 +156,7 @@ def test_the_local_run_and_the_proof_do_not_import_the_benchmarks() -> None:
     assert "bench" not in graph["proof"]
 
 
-@pytest.mark.parametrize("module", modules())
+@pytest.mark.parametrize("module", sorted(modules()))
 def test_boto3_and_chalice_are_imported_only_where_they_must_be(module: str) -> None:
     names = top_level(modules()[module])
     assert not names & {"boto3", "botocore"} or module in BOTO
