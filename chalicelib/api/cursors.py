@@ -13,33 +13,12 @@ A cursor holds nothing that its page did not show.
 
 import hashlib
 import json
-from collections.abc import Callable
-from typing import TypeVar
 
 from chalicelib.api.auth import derive_key
 from chalicelib.errors import BadCursor
 from chalicelib.settings import Settings
 
-T = TypeVar("T")
-
 VERSION = 1
-
-
-def paginate(
-    settings: Settings,
-    cursor_scope: tuple[str, ...],
-    cursor: str | None,
-    read_page: Callable[[str], tuple[T, str]],
-) -> tuple[T, str | None]:
-    """Read the page that a cursor points to; return it with the cursor of the next page.
-
-    `read_page` takes the position where the page begins, which is empty for the first page. It returns the
-    page and the position of the next page, which is empty after the last one.
-
-    Raises: BadCursor for a cursor of another scope.
-    """
-    page, position = read_page(decode(settings, cursor_scope, cursor))
-    return page, encode(settings, cursor_scope, position)
 
 
 def encode(settings: Settings, cursor_scope: tuple[str, ...], position: str) -> str | None:

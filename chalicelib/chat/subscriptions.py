@@ -315,10 +315,8 @@ def _post_to_listeners(
     kind, _, name = topic.partition(":")
     value = sources[kind].value(table, name)
     usual = codec.encode({"type": "update", "topic": topic, "value": value})
-    count, start = 0, None
-    while True:
-        bounds = ("CONN#", "CONN#~")
-        page = table.query(_partition(digest_topic(topic)), bounds, limit=PAGE, start=start, consistent=True)
+    count, bounds = 0, ("CONN#", "CONN#~")
+    for page in table.query_pages(_partition(digest_topic(topic)), bounds, limit=PAGE, consistent=True):
         first = times.milliseconds(now) % max(1, len(page.items))
         listeners = page.items[first:] + page.items[:first]
         post = partial(_post_to_listener, gateway, topic, value, usual, deadline)

@@ -114,9 +114,7 @@ def forget(
 
 def _items(table: Table, url: str) -> Iterator[Item]:
     """Yield all items of a page's partition, strongly consistent."""
-    start: Item | None = None
-    while True:
-        page = table.query(events.page_key(url).pk, limit=500, start=start, consistent=True)
+    for page in table.query_pages(events.page_key(url).pk, limit=500, consistent=True):
         yield from page.items
 
 

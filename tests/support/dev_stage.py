@@ -136,7 +136,7 @@ def dev_stage() -> Iterator[DevStage]:
             patch.setenv("AWS_ENDPOINT_URL", engine.endpoint)
             table = create_table(engine.client("dynamodb"), "dev")
             queue = create_queue(engine.client("sqs"), "dev")
-            made = {"HUBBUB_QUEUE_URL": queue.url, "HUBBUB_SITES": "example.org"}
+            made = {"HUBBUB_QUEUE_URL": queue.url, "HUBBUB_SITES": "example.org", "HUBBUB_LEADERS_MIN": "1"}
             settings = read(read_variables("dev") | made)
             provision.create_secret(engine.client("ssm"), settings.secret_parameter)
             enforce(engine)
