@@ -17,7 +17,7 @@ CommentId = Annotated[
     str,
     Meta(
         description="The comment's id, a ULID: ids sort by time",
-        pattern=ulids.PATTERN,
+        pattern=described(ulids.PATTERN, "must be a comment's id, a ULID of 26 characters"),
         examples=["01KAJQF8G0Z9M4T3V7C2X5N8QR"],
     ),
 ]
@@ -138,7 +138,7 @@ class CommentsQuery(Schema):
             str,
             Meta(
                 description="Ratings, separated by commas. The default is all ratings",
-                pattern=RATINGS_PATTERN,
+                pattern=described(RATINGS_PATTERN, "must be ratings from 1 to 5, separated by commas"),
                 examples=["4,5"],
             ),
         ]

@@ -66,7 +66,9 @@ class Site:
 def site(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     connect.cache_clear()
     for module in (matchmaker, subscriptions):
-        monkeypatch.setattr(module, "at_once", lambda work, things, *_: [work(thing) for thing in things])
+        monkeypatch.setattr(
+            module, "map_concurrently", lambda work, things, *_: [work(thing) for thing in things]
+        )
     yield Site(moto_table.stream_arn)
     connect.cache_clear()
 

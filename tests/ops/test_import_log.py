@@ -333,7 +333,7 @@ def test_a_day_that_may_have_expired_is_skipped_and_reported(
     assert (again.exit_code, items(table)) == (0, [])
     summary = json.loads(again.stdout)
     assert (summary["views"], summary["skipped"]["imported_already"]) == (0, 2)
-    assert "2 views are left out" in again.stderr
+    assert "skipped 2 views: their days were imported 29 days ago or earlier" in again.stderr
     other = run(log_file(tmp_path, line(time="18/May/2015:10:05:03 +0000")), "--json")
     assert json.loads(other.stdout)["distinct"] == 1
 

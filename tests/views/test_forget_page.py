@@ -75,7 +75,7 @@ class Stream:
 
 @pytest.fixture
 def stream(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Stream:
-    monkeypatch.setattr(forget, "at_once", lambda work, things: [work(thing) for thing in things])
+    monkeypatch.setattr(forget, "map_concurrently", lambda work, things: [work(thing) for thing in things])
     table = Table(moto_table.name, boto3.client("dynamodb"))
     made = Stream(table, Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn))
     made.view(SPAM, 3)
