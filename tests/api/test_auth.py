@@ -490,7 +490,7 @@ def test_a_missing_cryptography_package_is_a_problem_and_is_logged(
     with listening() as log:
         found = issuer.check(signed(RSA, "r"))
     assert "cannot check tokens now" in found["problem"]
-    assert "HUBBUB_JWKS_URL needs cryptography" in log.text
+    assert "HUBBUB_JWKS_URL needs the package cryptography" in log.text
 
 
 # -- the secret ----------------------------------------------------------------------------------------

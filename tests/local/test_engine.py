@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 OWNER = """
 import sys, time
 from pathlib import Path
-from local.engine import start
+from local.engines.engine import start
 from ops.definition import create_table
 engine = start(sys.argv[1], Path(sys.argv[2]))
 dynamodb = engine.client("dynamodb")

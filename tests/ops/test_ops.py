@@ -283,7 +283,7 @@ MISSING = ClientError({"Error": {"Code": "ResourceNotFoundException", "Message":
     [
         (_busy(DOWN), "http://127.0.0.1:8002", "cannot connect to http://127.0.0.1:8002. Is `make run`"),
         (_busy(DOWN), "", "cannot connect to AWS"),
-        (_busy(None), "http://127.0.0.1:8002", "The table cannot be reached: try again"),
+        (_busy(None), "http://127.0.0.1:8002", "The table cannot be reached. Please retry"),
         (MISSING, "", "a table or another resource of the stage does not exist"),
         (NoCredentialsError(), "", "Unable to locate credentials"),
     ],
