@@ -29,7 +29,7 @@ from ops.aws.template import TEMPLATE, definition
 from ops.cli.main import main
 
 NAME = "/hubbub/dev/secret"
-EVERYTHING = "brings everything to the template"
+EVERYTHING = "apply the template"
 
 
 @pytest.fixture(autouse=True)
@@ -310,7 +310,7 @@ def test_the_command_creates_a_stage_from_dev_and_records_its_resources(
 ) -> None:
     first = command("--stage", stage, "--yes", "--queue")
     assert first.exit_code == 0, first.output
-    assert f"hubbub-{stage}-resources: create, {EVERYTHING}" in first.output
+    assert f"hubbub-{stage}-resources: create: {EVERYTHING}" in first.output
     assert "Table                   AWS::DynamoDB::Table" in first.output
     config = json.loads((tmp_path / ".chalice" / "config.json").read_text())
     mine, dev = config["stages"][stage], config["stages"]["dev"]
@@ -338,7 +338,7 @@ def test_a_dry_run_shows_and_changes_nothing(command: Command, tmp_path: Path, c
     done = command("--stage", "dev", "--dry-run")
     assert (done.exit_code, done.output.splitlines()[0]) == (
         0,
-        f"hubbub-dev-resources: create, {EVERYTHING}",
+        f"hubbub-dev-resources: create: {EVERYTHING}",
     )
     assert cloudformation.find_stack(clients.cloudformation, "hubbub-dev-resources") is None
     assert (tmp_path / ".chalice" / "config.json").read_text() == before
@@ -364,7 +364,7 @@ def test_the_secret_is_made_once_and_never_printed() -> None:
     kept = boto3.client("ssm").get_parameter(Name=NAME, WithDecryption=True)["Parameter"]
     assert (len(kept["Value"]), kept["Type"]) == (64, "SecureString")
     again = CliRunner().invoke(main, ask)
-    assert (again.exit_code, again.output) == (0, f"{NAME}: there already, left as it is\n")
+    assert (again.exit_code, again.output) == (0, f"{NAME}: exists, unchanged\n")
     assert (
         boto3.client("ssm").get_parameter(Name=NAME, WithDecryption=True)["Parameter"]["Value"]
         == kept["Value"]
