@@ -65,7 +65,7 @@ class Stream:
         events.write(self.table, seen, STAGE, NOW)
 
     def forget(self, url: str = SPAM, pause: Callable[[float], None] | None = None, **more: Any) -> Forgotten:
-        options: dict[str, Any] = {"rate": None, "patience": 60, "tick": lambda _: None} | more
+        options: dict[str, Any] = {"rate": None, "patience": 60, "report": lambda _: None} | more
         return forget.forget(self.table, url, pause=pause or self.apply, **options)
 
     def count(self, url: str) -> tuple[int, int]:
