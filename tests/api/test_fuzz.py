@@ -148,9 +148,15 @@ class Memory(Table):
         names = one.get("ExpressionAttributeNames", {})
         verbs = re.split("(ADD|SET) ", one["UpdateExpression"])[1:]
         for verb, clauses in zip(verbs[::2], verbs[1::2], strict=True):
-            for clause in clauses.strip().split(", "):
-                name, value = clause.replace("=", " ").split()
-                name, value = names.get(name, name), one["ExpressionAttributeValues"][value]
+            for clause in re.split(r", (?![^(]*\))", clauses.strip()):
+                name, text = clause.replace("=", " ", 1).split(maxsplit=1)
+                kept = re.fullmatch(r"if_not_exists\((\w+), (:\w+)\)", text)
+                name, value = (
+                    names.get(name, name),
+                    one["ExpressionAttributeValues"][kept[2] if kept else text],
+                )
+                if kept and kept[1] in item:
+                    value = item[kept[1]]
                 if verb == "SET":
                     item[name] = value
                 elif isinstance(value, set):

@@ -60,7 +60,7 @@ def test_a_cancelled_transaction_is_billed_like_a_written_one(inside: Engine) ->
 
 
 def test_wrong_sums_are_no_result(inside: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "drift", lambda *_: {"a sum": (1, 2)})
+    monkeypatch.setattr(shards, "find_drift", lambda *_: {"a sum": (1, 2)})
     with pytest.raises(Drifted):
         applied(inside, Scenario("two views", VIEWS.write), 1, 2)
 

@@ -81,11 +81,11 @@ def test_the_expected_mappings_are_on_the_current_sources(clients: Clients, stag
 def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) -> None:
     client, wanted = cloud.client("lambda"), event_sources.expect_mappings(clients, stage)
     assert [one.problem for one in event_sources.find_drift(client, wanted)] == [
-        f"it has no mapping on {one.source}" for one in wanted
+        f"no mapping on {one.source}" for one in wanted
     ]
     deploy(cloud, wanted)
     assert {one.problem for one in event_sources.find_drift(client, wanted)} == {
-        f"{name} is not as it should be" for one in wanted for name in one.settings
+        f"{name} is misconfigured" for one in wanted for name in one.settings
     }
     changed = event_sources.configure(client, wanted)
     assert {one.function for one in changed} == {one.function for one in wanted}
@@ -101,7 +101,7 @@ def test_a_setting_that_someone_has_changed_is_found_and_put_right(
     event_sources.configure(client, wanted)
     [mapping] = client.list_event_source_mappings(FunctionName=wanted[0].function)["EventSourceMappings"]
     client.update_event_source_mapping(UUID=mapping["UUID"], MaximumRecordAgeInSeconds=60)
-    expected = Drift(wanted[0].function, mapping["UUID"], "MaximumRecordAgeInSeconds is not as it should be")
+    expected = Drift(wanted[0].function, mapping["UUID"], "MaximumRecordAgeInSeconds is misconfigured")
     assert event_sources.find_drift(client, wanted) == [expected]
     assert [one.problem for one in event_sources.configure(client, wanted)] == ["MaximumRecordAgeInSeconds"]
     assert event_sources.find_drift(client, wanted) == []
@@ -114,7 +114,7 @@ def test_a_mapping_that_is_switched_off_is_found(cloud: Engine, clients: Clients
     [mapping] = client.list_event_source_mappings(FunctionName=wanted[2].function)["EventSourceMappings"]
     client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     [found] = event_sources.find_drift(client, wanted)
-    assert (found.id, found.problem) == (mapping["UUID"], "it is Disabled")
+    assert (found.id, found.problem) == (mapping["UUID"], "state Disabled")
 
 
 def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
@@ -130,7 +130,7 @@ def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
     old, missing = found[::2], found[1::2]
     assert all(before[0].source in one.problem for one in old)
     assert missing == [
-        Drift(one.function, "", f"it has no mapping on {wanted[0].source}") for one in wanted[:2]
+        Drift(one.function, "", f"no mapping on {wanted[0].source}") for one in wanted[:2]
     ]
     assert event_sources.delete_stale(client, wanted) == old
     assert event_sources.find_drift(client, wanted) == missing
