@@ -39,7 +39,7 @@ OWNER = """
 import sys, time
 from pathlib import Path
 from local.engines.engine import start
-from ops.definition import create_table
+from ops.aws.template import create_table
 engine = start(sys.argv[1], Path(sys.argv[2]))
 dynamodb = engine.client("dynamodb")
 name = create_table(dynamodb, "dev").name
