@@ -28,7 +28,6 @@ from moto import mock_aws
 
 import app
 from chalicelib.aggregates import engine, quarantine
-from chalicelib.chat.handlers import MAX_FRAME
 from chalicelib.dynamo.items import Item, Key, pack, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table, _packed, connect
 from chalicelib.errors import Busy, Rejected
@@ -584,15 +583,7 @@ def test_a_frame_of_any_content_gets_one_reply_with_a_known_code(
             sent.frames.clear()
             sent.closed = 0
             assert app.socket_message({"requestContext": context, "body": body}, None) == {"statusCode": 200}
-            assert len(sent.frames) + sent.closed == 1
-            if sent.closed:
-                return
-            [frame] = sent.frames
-            answer = json.loads(frame)
-            assert set(answer) == {"type", "code"}
-            assert (answer["type"], answer["code"] in ("bad_request", "too_long")) == ("error", True)
-            too_long = len(str(body).encode(errors="surrogatepass")) > MAX_FRAME
-            assert (answer["code"] == "too_long") == too_long
+            assert (sent.frames, sent.closed) == ([], 1)
 
     connect.cache_clear()
 
