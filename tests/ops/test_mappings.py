@@ -129,9 +129,7 @@ def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
     found = event_sources.find_drift(client, wanted)
     old, missing = found[::2], found[1::2]
     assert all(before[0].source in one.problem for one in old)
-    assert missing == [
-        Drift(one.function, "", f"no mapping on {wanted[0].source}") for one in wanted[:2]
-    ]
+    assert missing == [Drift(one.function, "", f"no mapping on {wanted[0].source}") for one in wanted[:2]]
     assert event_sources.delete_stale(client, wanted) == old
     assert event_sources.find_drift(client, wanted) == missing
     deploy(cloud, wanted[:2])
