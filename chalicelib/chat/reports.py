@@ -13,14 +13,11 @@ Invariant: an address may send five reports at once, and one more every five min
 address is stored as a digest with the stage's key, and the item expires within half an hour.
 """
 
-import hashlib
-import ipaddress
 from datetime import datetime
 from typing import Any
 
 from chalicelib import times
-from chalicelib.api import cursors
-from chalicelib.api.auth import derive_key
+from chalicelib.api import cursors, rates
 from chalicelib.chat import connections
 from chalicelib.chat.schemas import QuotedMessage, Report, ReportFrame, Reports, ReportsQuery
 from chalicelib.dynamo.items import Item, Key
@@ -29,8 +26,7 @@ from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 PARTITION = "REPORTS"
-ADDRESSES = "addresses"  # the purpose of the key of address digests
-AT_ONCE, INTERVAL = 5, 300_000  # reports of an address at once; milliseconds until one more is allowed
+LIMIT = rates.Limit(at_once=5, interval=300_000)  # of an address
 BLOCKED = 100  # visitors that a connection is never matched with again, at most
 
 
@@ -38,15 +34,11 @@ BLOCKED = 100  # visitors that a connection is never matched with again, at most
 
 
 def bucket_key(settings: Settings, address: str) -> Key:
-    """Build the key of an address's bucket. IPv6 addresses of one /64 share a bucket.
+    """Build the key of an address's bucket.
 
     Raises: OSError without a secret, ValueError for an invalid address.
     """
-    parsed = ipaddress.ip_address(address)
-    size = 64 if parsed.version == 6 else 32
-    network = ipaddress.ip_network(f"{parsed}/{size}", strict=False)
-    name = hashlib.blake2b(str(network).encode(), digest_size=12, key=derive_key(settings, ADDRESSES))
-    return Key(f"REPORTER#{name.hexdigest()}", "BUCKET")
+    return Key(f"REPORTER#{rates.digest(settings, address)}", "BUCKET")
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -93,29 +85,7 @@ def count_report(table: Table, me: Item, address: str, now: datetime, settings: 
     except Exception as error:
         logs.log_error("reports are not counted by address", error)
         return True
-    time = times.milliseconds(now)
-    full = time + (AT_ONCE - 1) * INTERVAL
-    values = {":now": time, ":next": time + INTERVAL, ":ttl": times.epoch(now) + AT_ONCE * INTERVAL // 1000}
-    empty = table.update(
-        key,
-        "SET drained = :next, #ttl = :ttl",
-        condition="attribute_not_exists(drained) OR drained <= :now",
-        names={"#ttl": "ttl"},
-        values=values,
-    )
-    if empty is not None:
-        return True
-    more = {":now": time, ":full": full, ":more": INTERVAL, ":ttl": values[":ttl"]}
-    return (
-        table.update(
-            key,
-            "SET drained = drained + :more, #ttl = :ttl",
-            condition="drained > :now AND drained <= :full",
-            names={"#ttl": "ttl"},
-            values=more,
-        )
-        is not None
-    )
+    return rates.take(table, key, LIMIT, now) == 0
 
 
 def can_block(one: Item) -> bool:

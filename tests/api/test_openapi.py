@@ -57,6 +57,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /web/config.json
         GET /web/{name}
         GET /web/{name}/{file}
+        POST /guests
         POST /views
     """,
     "user": """
