@@ -389,7 +389,7 @@ def _message(site: Deployed, number: int) -> Iterator[Invocation]:
 
 
 def _met(site: Deployed) -> Iterator[Invocation]:
-    """Let ten pairs meet and send a message. A pair's first message also checks for pending notices."""
+    """Match ten pairs and send a message in each. A pair's first message also checks for pending notices."""
     for number in range(10):
         yield from _meet(site, number)
         yield from _message(site, number)

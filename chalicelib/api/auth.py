@@ -28,7 +28,7 @@ LEEWAY = 5  # seconds that an issuer's clock may be ahead of ours
 ALGORITHMS = {"RS256", "ES256"}  # accepted for the keys of a JWKS URL
 FRESH = 300  # seconds for which fetched keys are used without another request
 STALE = 3600  # seconds for which they are used while the issuer does not respond
-MAX_REQUESTS, REQUEST_SPAN = 3, 30  # requests to the issuer in so many seconds
+MAX_REQUESTS, REQUEST_SPAN = 3, 30  # at most 3 requests to the issuer in 30 seconds
 MAX_JWKS = 1_000_000  # bytes of the issuer's response that are read
 
 

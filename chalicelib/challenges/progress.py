@@ -1,4 +1,4 @@
-"""Keep a player's progress in a challenge: read it, delete found paths, and recount it.
+"""A player's progress in a challenge: read it, delete found paths, and recount it.
 
 | item | pk | sk | holds |
 |---|---|---|---|

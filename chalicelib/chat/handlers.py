@@ -90,7 +90,7 @@ def connect(
 def _resume(
     table: Table, gateway: ConnectionGateway, opening: Handshake, now: datetime, settings: Settings
 ) -> Item | None:
-    """Let a new connection take over the one of its token, and close that one. None when it is over."""
+    """Move a resumed session to its new connection and close the old one. None if it has ended."""
     taken = resume.take_over(table, opening, now, settings)
     if taken is None:
         return None

@@ -61,7 +61,7 @@ def read_token(settings: Settings, text: str, now: datetime) -> str:
 def take_over(
     table: Table, handshake: Handshake, now: datetime, settings: Settings
 ) -> tuple[Item, Item] | None:
-    """Let a new connection take over the one that its token names. Return the items of both.
+    """Move the session that a token names to a new connection. Return the items of both connections.
 
     Returns None when the connection cannot be resumed any more. Then the new one joins the pool as usual.
 

@@ -377,7 +377,7 @@ def hidden_address() -> tuple[str, int]:
 
 
 def _die_with_parent() -> None:
-    """Let the engine be killed when the guard has gone, even by kill -9: it loses nothing by that."""
+    """Have the kernel kill the engine when the guard dies. The engine is durable and loses nothing."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
