@@ -62,7 +62,7 @@ def connect(
     Returns the status of the handshake. The client cannot receive frames yet, so it asks for its status when
     it is open. A duplicate event does nothing.
 
-    Cost: 6 WCU and 1 RCU. Matched at once, 8 WCU more, and 2 WCU and 1 RCU to notify the partner.
+    Cost: 5 WCU and 1 RCU. Matched at once, 8 WCU more, and 2 WCU and 1 RCU to notify the partner.
     """
     if handshake.is_foreign_origin(event, settings):
         return {"statusCode": 403}
@@ -180,7 +180,7 @@ def disconnect(
 
     A client that closes with 1000 does not return.
 
-    Cost: 1 RCU and 4 WCU. Of a waiting connection 2 WCU more; with a partner 4 WCU more, and the cost to
+    Cost: 1 RCU and 3 WCU. Of a waiting connection 2 WCU more; with a partner 4 WCU more, and the cost to
     notify and match it.
     """
     context = event["requestContext"]

@@ -65,7 +65,7 @@ def take_over(
 
     Returns None when the connection cannot be resumed any more. Then the new one joins the pool as usual.
 
-    Cost: 1 RCU, and 2 WCU for each item: the new connection (2 more for its index entry), the one before, and
+    Cost: 1 RCU, and 2 WCU for each item: the new connection (1 more for its index entry), the one before, and
     the partner or the pool entry.
     """
     for _ in range(matching.TRIES):

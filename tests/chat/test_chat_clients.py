@@ -253,8 +253,5 @@ def test_a_third_party_client_can_chat(run: Run, tmp_path: Path) -> None:
         ("system", "partner_connected"),
         ("message", "héllo"),
     ]
-    assert [f.get("code", f.get("state")) for f in of["b"]] == [
-        "matched",
-        "partner_connected",
-        "partner_disconnected",
-    ]
+    *matched, last = [f.get("code", f.get("state")) for f in of["b"]]
+    assert (sorted(matched), last) == (["matched", "partner_connected"], "partner_disconnected")
