@@ -304,7 +304,9 @@ def post_challenge_path(
 
     The status is 201 for a new path, and 200 for a path that the player has found before.
     """
-    return submissions.submit(connect(), path.challenge, caller.sub, body.path, datetime.now(UTC))
+    return submissions.submit(
+        connect(), path.challenge, caller.sub, body.path, datetime.now(UTC), caller.name
+    )
 
 
 @router.route("GET", "/challenges/{challenge}/players/{player}", access="user", errors=(Forbidden, NotFound))

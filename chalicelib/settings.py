@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 MAX_NUMBER = 100_000  # of any setting in days, seconds or pages
-QUEUE_DAYS = 15  # a view's item is kept so much longer, because it may wait in the queue and its dead letters
 FEATURES = ("views", "leaderboards", "challenges", "comments", "chat")
+QUEUE_DAYS = 15  # added to a view's lifetime, because it may wait in the queue and its dead letters
 PAGE_MARGIN = QUEUE_DAYS + 8  # days: TTL may be some days late, and events expire before their sums
 
 

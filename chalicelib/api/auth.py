@@ -33,10 +33,9 @@ LEEWAY = 5  # seconds that an issuer's clock may be ahead of ours
 ALGORITHMS = ("RS256", "ES256")  # accepted for the keys of a JWKS URL
 FRESH = 300  # seconds for which fetched keys are used without another request
 STALE = 3600  # seconds for which they are used while the issuer does not respond
-MAX_REQUESTS, REQUEST_SPAN = 3, 30  # requests to the issuer in so many seconds
+MAX_REQUESTS, REQUEST_SPAN = 3, 30  # at most 3 requests to the issuer in 30 seconds
 MAX_JWKS = 1_000_000  # bytes of the issuer's response that are read
 OWN_ISSUER = "hubbub"  # the `iss` of the stage's own tokens beside those of a JWKS URL
-OWN_CLAIMS = {"admin_claim": "scope", "admin_value": "admin", "name_claim": "name"}  # … and their claims
 # The errors of PyJWT, and the claim or the part of the token that causes each.
 PROBLEMS = {
     "ExpiredSignatureError": "`exp`: it has expired",
@@ -95,8 +94,11 @@ def own_issuer(settings: Settings) -> Issuer:
 
     With a JWKS URL the settings describe the tokens of its issuer, and the stage's own have the defaults.
     """
-    found = settings._replace(issuer=OWN_ISSUER, audience="", **OWN_CLAIMS) if settings.jwks_url else settings
-    return _issuer(found, ("HS256",))
+    if settings.jwks_url:
+        settings = settings._replace(
+            issuer=OWN_ISSUER, audience="", admin_claim="scope", admin_value="admin", name_claim="name"
+        )
+    return _issuer(settings, ("HS256",))
 
 
 def jwks_issuer(settings: Settings) -> Issuer:

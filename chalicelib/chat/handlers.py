@@ -62,7 +62,7 @@ def connect(
     Returns the status of the handshake. The client cannot receive frames yet, so it asks for its status when
     it is open. A duplicate event does nothing.
 
-    Cost: 6 WCU and 1 RCU. Matched at once, 8 WCU more, and 2 WCU and 1 RCU to notify the partner.
+    Cost: 5 WCU and 1 RCU. Matched at once, 8 WCU more, and 2 WCU and 1 RCU to notify the partner.
     """
     if handshake.is_foreign_origin(event, settings):
         return {"statusCode": 403}
@@ -90,7 +90,7 @@ def connect(
 def _resume(
     table: Table, gateway: ConnectionGateway, opening: Handshake, now: datetime, settings: Settings
 ) -> Item | None:
-    """Let a new connection take over the one of its token, and close that one. None when it is over."""
+    """Move a resumed session to its new connection and close the old one. None if it has ended."""
     taken = resume.take_over(table, opening, now, settings)
     if taken is None:
         return None
@@ -180,7 +180,7 @@ def disconnect(
 
     A client that closes with 1000 does not return.
 
-    Cost: 1 RCU and 4 WCU. Of a waiting connection 2 WCU more; with a partner 4 WCU more, and the cost to
+    Cost: 1 RCU and 3 WCU. Of a waiting connection 2 WCU more; with a partner 4 WCU more, and the cost to
     notify and match it.
     """
     context = event["requestContext"]

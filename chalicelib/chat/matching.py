@@ -54,7 +54,7 @@ def new_pair_id() -> str:
 def join_pool(table: Table, item: Item, now: datetime) -> bool:
     """Write a new connection and its pool entry. Return False for a duplicate event.
 
-    Cost: 6 WCU, 2 of them for the index.
+    Cost: 5 WCU, 1 of them for the index.
     """
     state_id = waiting_pool.new_state_id(connections.id_of(item), now)
     item |= {"state": "waiting", "turn": state_id, "since": times.to_sort_key(now)}

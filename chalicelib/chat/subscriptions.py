@@ -292,7 +292,7 @@ def _push_topic(
 
 
 def _set_missed(table: Table, topic: str, is_late: bool) -> None:
-    """Let the stream bring a topic again. A topic that is `missed` already is about to come.
+    """Mark a topic so that the stream sends its value again. A topic marked `missed` is sent anyway.
 
     Cost: 1 WCU.
     """

@@ -20,6 +20,7 @@ from chalicelib.api import auth
 from chalicelib.settings import Settings
 from tests.api.test_auth import RSA, Issuer
 from tests.api.test_router import call, made
+from tests.support.site import Site
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "sign-in.md").read_text()
 SECRET = "s" * 32
@@ -355,3 +356,34 @@ def test_a_403_names_the_claim_of_admins(issuer: Issuer, monkeypatch: pytest.Mon
     status, answer, _ = call(made(stage=stage), "GET", "/secrets", authorization=f"Bearer {token}")
     assert (status, answer["Code"]) == (403, "Forbidden")
     assert "its `cognito:groups` has `admin`" in answer["Message"]
+
+
+# -- names in the features -------------------------------------------------------------------------------
+
+
+def test_comments_and_finders_carry_the_name_of_the_token_at_the_time_of_writing(site: Site) -> None:
+    def bearer(sub: str, name: str | None) -> dict[str, str]:
+        return {"Authorization": "Bearer " + auth.mint(settings.current(), sub, name=name)}
+
+    hunt = {"title": "Hunt", "paths": ["oak", "elm"], "ranked": True}
+    site.call("PUT", "/challenges/hunt", hunt, Authorization=site.admin())
+    body = {"rating": 5, "language": "en", "text": "Good."}
+    for sub, name in (("ann", "Ann Lee"), ("ben", None)):
+        status, made = site.call("POST", "/products/shoe/comments", body, **bearer(sub, name))
+        assert (status, made["author"], made["name"]) == (201, sub, name)
+        assert site.call("POST", "/challenges/hunt/paths", {"path": "oak"}, **bearer(sub, name))[0] == 201
+    site.settle()
+    listed = {one["author"]: one["name"] for one in site.get("/products/shoe/comments")["items"]}
+    assert listed == {"ann": "Ann Lee", "ben": None}
+    found = {one["player"]: one["name"] for one in site.get("/challenges/hunt/leaders")["items"]}
+    assert found == {"ann": "Ann Lee", "ben": None}
+    for name in ("Ann Roe", None):  # a token without a name keeps the name of an earlier one
+        site.call("POST", "/challenges/hunt/paths", {"path": "elm" if name else "oak"}, **bearer("ann", name))
+    site.settle()
+    assert {one["player"]: one["name"] for one in site.get("/challenges/hunt/leaders")["items"]} == {
+        "ann": "Ann Roe",
+        "ben": None,
+    }
+    [id] = [one["id"] for one in site.get("/products/shoe/comments")["items"] if one["author"] == "ann"]
+    status, edited = site.call("PATCH", f"/products/shoe/comments/{id}", {"rating": 4}, **bearer("ann", "X"))
+    assert (status, edited["name"]) == (200, "Ann Lee")

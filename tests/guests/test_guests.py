@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from chalice import Chalice
+from chalice.app import Chalice
 
 from chalicelib import settings, times
 from chalicelib.api import auth
@@ -97,7 +97,7 @@ def test_an_ipv6_network_is_one_address_and_is_stored_as_a_digest_that_expires(s
         sign_in(table, f"2001:db8:0:1::{host:x}")
     with pytest.raises(SlowDown):
         sign_in(table, "2001:db8:0:1:ffff::")
-    item = table.get(guests.bucket_key(SETTINGS, "2001:db8:0:1::"))
+    item = table.get(guests.bucket_key(SETTINGS, "2001:db8:0:1::")) or {}
     assert set(item) == {"pk", "sk", "drained", "ttl"}
     assert "2001" not in json.dumps([item["pk"], item["sk"]])
     assert timedelta(seconds=item["ttl"] - times.epoch(NOW)) <= timedelta(minutes=11)
@@ -107,7 +107,7 @@ def test_two_guests_at_the_same_time_count_twice(site: Site) -> None:
     """The first update of each finds an empty bucket. One of them is refused and fills it instead."""
     table = site.table
     real = table.update_or_get
-    interrupted = []
+    interrupted: list[int] = []
 
     def update(*arguments: Any, **options: Any) -> Any:
         if not interrupted:
@@ -118,7 +118,7 @@ def test_two_guests_at_the_same_time_count_twice(site: Site) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "update_or_get", update)
         sign_in(table)
-    item = table.get(guests.bucket_key(SETTINGS, ADDRESS))
+    item = table.get(guests.bucket_key(SETTINGS, ADDRESS)) or {}
     assert item["drained"] == times.milliseconds(NOW) + 2 * guests.LIMIT.interval
 
 
