@@ -512,6 +512,12 @@ def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
     return reports.list_reports(connect(), query, stage, datetime.now(UTC))
 
 
+@router.route("POST", "/chat/reports/{id}", access="admin", status=204, errors=(NotFound, Conflict))
+def post_chat_report(path: chat_schemas.ReportPath, body: chat_schemas.ReportAction) -> None:
+    """Dismiss a report, or ban the address of the reported visitor for some hours."""
+    reports.act(connect(), path.id, body, stage, datetime.now(UTC))
+
+
 # -- service -------------------------------------------------------------------------------------------
 
 

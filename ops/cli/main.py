@@ -2,7 +2,7 @@
 
 | module | commands |
 |---|---|
-| main | token, openapi |
+| main | token, openapi, table, client |
 | imports | import-log, import-scores, import-comments |
 | inspect | status, cost |
 | maintenance | audit, repair, backfill, redrive, replay |
@@ -135,6 +135,15 @@ def table(output: Path | None) -> None:
         output.write_text(text(), encoding="utf-8")
     except OSError as error:
         raise click.ClickException(f"{output}: {error.strerror or error}") from None
+
+
+@main.command()
+def client() -> None:
+    """Write the client's calls and types (web/lib/hubbub.js and hubbub.d.ts) from the OpenAPI document."""
+    from ops.client import write
+
+    for path in write():
+        click.echo(f"{path.name}: written")
 
 
 for module in (data, deploy, imports, inspect, maintenance):
