@@ -73,16 +73,21 @@ CONTRIBUTIONS = (
 )
 
 # One source for each feature: the values that are pushed to the subscribers of its topics.
-TOPICS = {
-    "views": subscriptions.Source(view_queries.topic_id, view_queries.parse_url, view_queries.topic_value),
-    "leaderboard": subscriptions.Source(
+SOURCES = {
+    ("views", "views"): subscriptions.Source(
+        view_queries.topic_id, view_queries.parse_url, view_queries.topic_value
+    ),
+    ("leaderboards", "leaderboard"): subscriptions.Source(
         board_queries.topic, subscriptions.parse_identifier, board_queries.live
     ),
-    "challenge": subscriptions.Source(
+    ("challenges", "challenge"): subscriptions.Source(
         challenge_queries.topic, subscriptions.parse_identifier, challenge_queries.live
     ),
-    "product": subscriptions.Source(statistics.topic, subscriptions.parse_identifier, statistics.live),
+    ("comments", "product"): subscriptions.Source(
+        statistics.topic, subscriptions.parse_identifier, statistics.live
+    ),
 }
+TOPICS = {topic: source for (feature, topic), source in SOURCES.items() if router.has(feature)}
 
 
 # -- authentication ------------------------------------------------------------------------------------
@@ -166,7 +171,7 @@ def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
 
 
 # With the queue or without it, `events` writes the views. Only messages that failed are delivered again.
-@app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views")
+@router.only("views", app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views"))
 def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     """Write view events from the queue."""
     return queue.consume(
@@ -440,11 +445,14 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 
 # `ops provision` records the stream's ARN, which is unknown until the table exists. A new mapping begins with
 # the stream's last 24 hours. Changes that are in the sums already are recorded in the guard pages.
-@app.on_dynamodb_record(
-    stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
-    batch_size=100,
-    starting_position="TRIM_HORIZON",
-    name="apply",
+@router.only(
+    "counting",
+    app.on_dynamodb_record(
+        stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
+        batch_size=100,
+        starting_position="TRIM_HORIZON",
+        name="apply",
+    ),
 )
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
@@ -454,11 +462,14 @@ def apply(event: Any) -> None:
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers
 # (tests/ops/test_mappings.py). A new mapping begins with new changes.
-@app.on_dynamodb_record(
-    stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
-    batch_size=100,
-    starting_position="LATEST",
-    name="push",
+@router.only(
+    "chat",
+    app.on_dynamodb_record(
+        stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
+        batch_size=100,
+        starting_position="LATEST",
+        name="push",
+    ),
 )
 def push(event: Any) -> None:
     """Push a batch of changed aggregates to the connections that subscribe to them."""
@@ -481,26 +492,26 @@ def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quar
 
 
 # Nothing can be posted to a connection before this has returned. An open client asks for its status.
-@app.on_ws_connect()
+@router.only("chat", app.on_ws_connect())
 def socket_connect(event: Any) -> dict[str, int]:
     """Admit a client to its lobby, and match it."""
     return handlers.connect(connect(), gateway, event.to_dict(), datetime.now(UTC), stage)
 
 
-@app.on_ws_message()
+@router.only("chat", app.on_ws_message())
 def socket_message(event: Any) -> None:
     """Handle a frame."""
     handlers.receive_frame(connect(), gateway, TOPICS, event.to_dict(), datetime.now(UTC), stage, refusals)
 
 
 # API Gateway sends this event at best effort. Without it, a failed post or the sweep finds a dead connection.
-@app.on_ws_disconnect()
+@router.only("chat", app.on_ws_disconnect())
 def socket_disconnect(event: Any) -> None:
     """Mark a closed connection as gone, and free its partner."""
     handlers.disconnect(connect(), gateway, event.to_dict(), datetime.now(UTC), stage)
 
 
-@app.schedule(Rate(1, unit=Rate.MINUTES), name="sweep")
+@router.only("chat", app.schedule(Rate(1, unit=Rate.MINUTES), name="sweep"))
 def sweep(event: Any) -> None:
     """Free the partners of dead connections, and complete the work that a crash has interrupted."""
     matchmaker.sweep(connect(), gateway, stage, lambda: datetime.now(UTC))

@@ -62,6 +62,8 @@ PART_OF = {
     "challenges": "challenges",
     "products": "comments",
     "chat": "chat",
+    "lag": "counting",
+    "quarantine": "counting",
 }
 # Chalice's own error codes, and the codes that clients see instead.
 CODES = {"MethodNotAllowedError": "MethodNotAllowed", "InternalServerError": "InternalError"}
