@@ -10,7 +10,7 @@ from chalicelib import settings
 from chalicelib.aggregates import engine, lag
 from chalicelib.aggregates import queries as stream_queries
 from chalicelib.aggregates import schemas as stream_schemas
-from chalicelib.api import auth, schemas, static
+from chalicelib.api import auth, listing, schemas, static
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response, Router
 from chalicelib.challenges import definitions, progress, submissions
@@ -144,7 +144,7 @@ def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
     return view_queries.count_views(connect(), query)
 
 
-@router.route("GET", "/views/series")
+@router.route("GET", "/views/series", has_csv=True)
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
     """Return a page's views by hour or by day."""
     return view_queries.read_series(connect(), query, datetime.now(UTC))
@@ -156,7 +156,7 @@ def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents
     return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/views/top")
+@router.route("GET", "/views/top", has_csv=True)
 def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
     """List a site's most viewed pages."""
     return view_queries.list_top_pages(connect(), query)
@@ -261,13 +261,13 @@ def get_activities(
     )
 
 
-@router.route("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor))
+@router.route("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor), has_csv=True)
 def get_entries(path: board_schemas.BoardPath, query: board_schemas.EntriesQuery) -> board_schemas.Entries:
     """List a part of a leaderboard, best score first."""
     return board_queries.list_entries(connect(), path.board, query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/leaderboards/{board}/distribution", errors=(NotFound,))
+@router.route("GET", "/leaderboards/{board}/distribution", errors=(NotFound,), has_csv=True)
 def get_distribution(
     path: board_schemas.BoardPath, query: board_schemas.BoardQuery
 ) -> board_schemas.Distribution:
@@ -286,7 +286,13 @@ def put_challenge(
 
     The paths that players have found stay found.
     """
-    return definitions.define(connect(), path.challenge, body)
+    return definitions.define(connect(), path.challenge, body, datetime.now(UTC))
+
+
+@router.route("GET", "/challenges", access="admin", errors=(BadCursor,))
+def get_challenges(query: listing.ListQuery) -> challenge_schemas.Challenges:
+    """List the challenges, newest first."""
+    return challenge_queries.list_challenges(connect(), query, stage)
 
 
 @router.route("GET", "/challenges/{challenge}", errors=(NotFound,))
@@ -343,7 +349,7 @@ def delete_challenge_path(path: challenge_schemas.FoundPathParams) -> None:
     progress.withdraw_path(connect(), path)
 
 
-@router.route("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor))
+@router.route("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor), has_csv=True)
 def get_challenge_leaders(
     path: challenge_schemas.ChallengeParams, query: challenge_schemas.ChallengeLeadersQuery
 ) -> challenge_schemas.ChallengeLeaders:
@@ -351,7 +357,7 @@ def get_challenge_leaders(
     return challenge_queries.list_leaders(connect(), path.challenge, query, stage)
 
 
-@router.route("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
+@router.route("GET", "/challenges/{challenge}/statistics", errors=(NotFound,), has_csv=True)
 def get_challenge_statistics(
     path: challenge_schemas.ChallengeParams,
 ) -> challenge_schemas.ChallengeStatistics:
@@ -379,6 +385,18 @@ def get_comments(
 ) -> comment_schemas.Comments:
     """Return a product's comments, newest first. They can be filtered by ratings and language."""
     return pages.list_comments(connect(), path.product, query, stage, caller)
+
+
+@router.route("GET", "/comments", access="admin", errors=(BadCursor,))
+def get_all_comments(query: listing.ListQuery) -> comment_schemas.AllComments:
+    """List the comments on all products, newest first, hidden ones too."""
+    return pages.list_all(connect(), query, stage)
+
+
+@router.route("GET", "/products", access="admin", errors=(BadCursor,))
+def get_products(query: listing.ListQuery) -> comment_schemas.Products:
+    """List the products that have had a comment, newest first."""
+    return pages.list_products(connect(), query, stage)
 
 
 @router.route("GET", "/products/{product}/hidden", access="admin", errors=(BadCursor,))
@@ -423,7 +441,7 @@ def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
     comments.delete(connect(), path.product, path.id, caller)
 
 
-@router.route("GET", "/products/{product}/statistics")
+@router.route("GET", "/products/{product}/statistics", has_csv=True)
 def get_statistics(
     path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
 ) -> comment_schemas.RatingStatistics:
@@ -431,7 +449,7 @@ def get_statistics(
     return statistics.get_statistics(connect(), path.product, query)
 
 
-@router.route("GET", "/products/leaders")
+@router.route("GET", "/products/leaders", has_csv=True)
 def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
     """Return the products with most ratings of 5, in one language or in all.
 
