@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.pages import KEEP_SOCKETS, open_page
+from tests.support.pages import KEEP_SOCKETS, open_page, open_tools
 from tests.support.running import Run
 
 if TYPE_CHECKING:
@@ -47,12 +47,13 @@ def offered(page: Page) -> list[str]:
 def test_two_tabs_chat_and_messages_are_shown_as_text(two: list[Page]) -> None:
     one, other = two
     one.type("#chat [name=text]", "h")
-    other.wait_for_selector("#chat .typing:text-is('Your partner is typing …')")
+    other.wait_for_selector("#chat .typing:text-is('The stranger is typing …')")
     say(one, "<b>hello</b>")
     other.wait_for_selector("#chat .they:has-text('<b>hello</b>')")
     say(other, "hi")
     one.wait_for_selector("#chat .they:has-text('hi')")
     assert one.locator("#chat .said-here b").count() == 0
+    open_tools(one, "chat")
     assert "SEND message" in one.inner_text("#chat .calls").replace("\n", " ")
 
 

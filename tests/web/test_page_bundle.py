@@ -85,7 +85,7 @@ def test_the_page_opens_below_a_stage_with_few_files(browser: Browser, deployed:
 def test_its_panels_work(browser: Browser, deployed: Run) -> None:
     with open_page(browser, f"{below(deployed)}/") as page:
         wait_until_live(page)
-        page.click("#views .empty button")
+        page.click("#fill")
         for filled in ("#views .ranked", "#leaderboard .entries", "#challenge .plot canvas", "#comments li"):
             page.wait_for_selector(filled)
         choose(page, "views", "below.example.org")

@@ -2,7 +2,7 @@
 
 import { buildUrl } from "./config.js";
 import { authorization } from "./session.js";
-import { NOT_RESPONDING } from "./words.js";
+import { words } from "./words.js";
 
 const TIMEOUT = 8000; // ms until a call without a response counts as offline
 const MAX_ROWS = 12; // different calls
@@ -15,7 +15,7 @@ export class Offline extends Error {
 /** The API refused the call; `code` is the contract's. */
 export class ApiError extends Error {
   constructor(status, { Code, Message }, retryAfter) {
-    super(Message ?? `The server responded with status ${status}.`);
+    super(Message ?? words.status(status));
     Object.assign(this, { status, code: Code ?? "", isTransient: status >= 500 || status === 429, retryAfter });
   }
 }
@@ -47,7 +47,7 @@ export class ApiClient extends EventTarget {
       json = await response.json().catch(() => ({}));
     } catch {
       this.record(method, path, { status: "–", took: performance.now() - began, isBad: true });
-      throw new Offline(NOT_RESPONDING);
+      throw new Offline(words.notResponding);
     }
     this.record(method, path, {
       status: response.status,

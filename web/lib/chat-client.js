@@ -9,16 +9,18 @@ const LONGEST_PAUSE = 15_000; // ms
 const MOST_MESSAGES = 20; // in a report
 
 export class ChatClient extends EventTarget {
-  #url; #socket = null; #token = ""; #tries = 0; #timers = []; #isClosed = false; #messages = [];
+  #url; #socket = null; #tries = 0; #timers = []; #isClosed = false; #messages = [];
   state = "offline";
+  token = ""; // resumes this connection's place
 
   /**
-   * `url` is the socket's address with the optional parameters lobby and interests. Events: state, message, typing,
-   * update, error, and frame for each frame sent or received.
+   * `url` is the socket's address with the optional parameters lobby and interests, `token` resumes another
+   * connection. Events: state, message, typing, update, error, and frame for each frame sent or received.
    */
-  constructor(url) {
+  constructor(url, token = "") {
     super();
     this.#url = url;
+    this.token = token;
     this.#open();
   }
 
@@ -50,13 +52,19 @@ export class ChatClient extends EventTarget {
     this.#setState("offline");
   }
 
+  /** Stop without giving up the place, before the page is unloaded. The browser then cuts the connection. */
+  suspend() {
+    this.#isClosed = true;
+    this.#clearTimers();
+  }
+
   #request(action, state) {
     if (this.#send({ action })) this.#setState(state);
   }
 
   #open() {
     const url = new URL(this.#url);
-    if (this.#token) url.searchParams.set("resume", this.#token);
+    if (this.token) url.searchParams.set("resume", this.token);
     const before = this.#socket;
     const socket = new WebSocket(url);
     socket.onopen = () => {
@@ -85,7 +93,7 @@ export class ChatClient extends EventTarget {
 
   #receive(frame) {
     this.#emit("frame", { way: "RECV", name: frame.code ?? frame.type });
-    if (frame.type === "resume") this.#token = frame.token;
+    if (frame.type === "resume") this.token = frame.token;
     else if (frame.type === "status") this.#setState(frame.state);
     else if (frame.code === "partner_connected") this.#setState("matched");
     else if (frame.code === "partner_disconnected") this.#setState("waiting");

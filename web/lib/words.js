@@ -1,63 +1,243 @@
-// The texts that several modules share, and functions that format numbers and times as text.
+// The words of the page in English. Another language is one file with the same keys: `words.de.js` is the German one.
 
-export const LANGUAGES = { en: "English", de: "Deutsch", fr: "Français", es: "Español" };
+import { counted, language } from "./language.js";
 
-/** Why a view was not counted, by the code in the API's response. */
-export const REJECTIONS = {
-  bot: "this browser identifies itself as a crawler",
-  site_not_allowed: "this stage does not count views of that site",
-  in_the_future: "the clock of this computer is ahead of the server’s",
-  too_old: "the clock of this computer is behind the server’s",
-  bad_url: "this is not the address of a page",
-};
-
-export const CHAT_STATES = {
-  offline: "Not connected",
-  lost: "Connection lost. Reconnecting …",
-  waiting: "Waiting for a partner",
-  matched: "You are chatting with a stranger",
-  idle: "You have left the lobby",
-};
-
-/** Messages for the codes of error frames. */
-export const CHAT_ERRORS = {
-  not_matched: "You have no chat partner.",
-  too_long: "The message is too long.",
-  slow_down: "You are sending too fast. Please wait a moment.",
-  bad_request: "The request was not valid.",
-};
-
-export const REPORT_REASONS = ["Insults", "Advertising", "Something else"];
-
-export const NOT_RESPONDING = "Hubbub is not responding.";
-
-export const count = new Intl.NumberFormat("en");
-const score = new Intl.NumberFormat("en", { maximumFractionDigits: 9 });
-const compact = new Intl.NumberFormat("en", { notation: "compact" });
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-const rules = new Intl.PluralRules("en", { type: "ordinal" });
+const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 const ENDS = { one: "st", two: "nd", few: "rd", other: "th" };
-const SPANS = [["day", 86400], ["hour", 3600], ["minute", 60]];
+const views = (number) => counted(number, "view", "views");
+const visitors = (number) => counted(number, "visitor", "visitors");
+const players = (number) => counted(number, "player", "players");
+const answers = (number) => counted(number, "answer", "answers");
 
-/** Format a count with its noun: "1 view", "1,539 views". */
-export function plural(number, noun) {
-  return `${count.format(number)} ${noun}${number === 1 ? "" : "s"}`;
-}
+const english = {
+  language: "Language",
+  skip: "Skip to content",
+  cancel: "Cancel",
+  more: "More",
+  all: "All",
+  you: "You",
+  justNow: "just now",
+  ordinal: (rank) => `${counted(rank, "", "").trim()}${ENDS[ordinals.select(rank)]}`,
+  notResponding: "Hubbub is not responding.",
+  status: (status) => `The server responded with status ${status}.`,
+  state: { loading: "Loading", live: "Live", polling: "Live (polling)", offline: "Offline", error: "Error" },
 
-/** Format a rank: "1st", "211th", "1,002nd". */
-export function ordinal(number) {
-  return count.format(number) + ENDS[rules.select(number)];
-}
+  front: {
+    sections: "Features",
+    sentence: "Hubbub adds view counts, leaderboards, challenges, comments and chat to any web site.",
+    lead: "It runs in your own AWS account and updates while people watch. Each feature below is live: use it, then copy the lines beside it into your page.",
+    dashboard: "Open the dashboard",
+    foot: "This page uses only the public API:",
+    reference: "API reference",
+    openapi: "OpenAPI document",
+    admin: "admin console",
+    refused: (names) => `The address in ${names.join(" and ")} was ignored because this page’s web/config.json does not allow it.`,
+  },
+  signIn: {
+    button: "Sign in",
+    other: "Sign in under another name",
+    name: "Name",
+    allowed: "a–z, 0–9 and -",
+    local: "A local run accepts any name. In a deployment, visitors sign in through your site.",
+    token: "Bearer token",
+    how: "An admin creates one with",
+    kept: "This tab keeps it until it is closed.",
+    invalid: "This is not a valid token, or it has expired.",
+  },
+  demo: { fill: "Fill with demo data", filling: "Filling …" },
+  panel: {
+    beside: (title) => `${title} on your page`,
+    lines: "On your page",
+    copy: "Copy",
+    copied: "Copied",
+    tools: "Tools and calls",
+    show: "Show",
+    source: "Source of this panel",
+    server: "server code:",
+    noCalls: "No calls yet",
+    noCost: "cost not reported",
+    noUnits: "no units",
+    calls: (number) => counted(number, "call", "calls"),
+    frames: (number) => counted(number, "frame", "frames"),
+    adminCreates: "An admin creates it with",
+    offline: "Hubbub is not responding. This panel retries automatically.",
+    offlineLocal: "Hubbub is not responding. Is make run still running? This panel retries automatically.",
+  },
+  plot: {
+    hint: "Use the arrow keys to read single bars.",
+    hours: "Hour (UTC)",
+    days: "Day (UTC)",
+    months: "Month (UTC)",
+    perHour: "Views per hour",
+    perDay: "Views per day",
+    perMonth: "Views per month",
+  },
 
-/** Format a score with all its decimals. */
-export const points = (number) => score.format(number);
+  views: {
+    title: "Views",
+    sentence: "How often a page was read, and what is read most.",
+    site: "Site",
+    badge: "Views of this page",
+    views: "views",
+    visitors: "visitors",
+    visitorsMeaning: "Visitors of each day (UTC), added up over all days",
+    most: "Most viewed",
+    send: "Send a view",
+    sendMany: (number) => `Send ${number} from ${number} visitors`,
+    path: "Path of the page",
+    dashboard: (site) => `Dashboard of ${site}`,
+    none: (site) => `No views of ${site} yet.`,
+    howToFill: "Send one below, or import the site’s access log:",
+    both: (someViews, someVisitors) => `${views(someViews)}, ${visitors(someVisitors)}`,
+    lastDays: (number) => `${views(number)} since the day before yesterday.`,
+    counted: (number, ms) => `${views(number)} counted, visible ${counted(ms, "ms", "ms")} after the request.`,
+    notCounted: (reason) => `Not counted: ${reason}.`,
+    late: "Accepted, but not counted after 10 s. Check that the table’s stream is being processed.",
+    // Why a view was not counted, by the code in the API's response.
+    rejections: {
+      bot: "this browser identifies itself as a crawler",
+      site_not_allowed: "this stage does not count views of that site",
+      in_the_future: "the clock of this computer is ahead of the server’s",
+      too_old: "the clock of this computer is behind the server’s",
+      bad_url: "this is not the address of a page",
+    },
+  },
 
-/** Format a number for an axis: "950", "1.2K". */
-export const short = (number) => (Math.abs(number) < 10_000 ? score.format(number) : compact.format(number));
+  leaderboard: {
+    title: "Leaderboard",
+    sentence: "Exact ranks, however many players there are.",
+    none: (name) => `No leaderboard named ${name} yet.`,
+    players,
+    pointsToAdd: "Points to add",
+    yourScore: "Your score",
+    submit: "Submit",
+    submitted: (score) => `Your score is ${score}.`,
+    signIn: "Sign in at the top of the page to submit a score.",
+    perRange: "players per range of scores",
+    entries: "Entries to show",
+    top: "Top",
+    around: "Around you",
+    place: "Position",
+    position: "Position to show",
+    go: "Go",
+    goTo: "Go to this position",
+    noScores: "No scores yet.",
+    noScore: "You have no score on this leaderboard yet.",
+    of: (number) => `of ${counted(number, "", "").trim()}`,
+    percentile: (percentile) => `Your score is at least as good as that of ${percentile} % of players.`,
+    inTheLead: "You are in the lead.",
+    toNext: (points, unit) => `${points}${unit ? ` ${unit}` : ""} to the next rank.`,
+    bestFirst: "Players, best first",
+    rank: "Rank",
+    player: "Player",
+    score: "Score",
+    scoreIn: (unit) => `Score (${unit})`,
+    playersAxis: "Players",
+    range: (from, to, number) => `${from} to ${to}: ${players(number)}`,
+    scores: (from, to) => `Scores from ${from} to ${to}.`,
+  },
 
-/** Format how long ago a time was: "3 minutes ago", "yesterday". */
-export function ago(time) {
-  const seconds = (Date.now() - Date.parse(time)) / 1000;
-  const [unit, size] = SPANS.find(([, span]) => seconds >= span) ?? [null, 1];
-  return unit ? relative.format(-Math.floor(seconds / size), unit) : "just now";
-}
+  challenge: {
+    title: "Challenge",
+    sentence: "Find the answers. Each counts once, and nobody can read them out of the page.",
+    none: (name) => `No challenge named ${name} yet.`,
+    find: (number) => `find ${answers(number)}`,
+    of: (number) => `of ${counted(number, "", "").trim()}`,
+    progress: "Your progress",
+    answer: "Your answer",
+    submit: "Submit",
+    wait: "Wait …",
+    signIn: "Sign in at the top of the page to play.",
+    foundByYou: "Answers you have found",
+    correct: (path, found, limit) => `${path} is correct: ${found} of ${limit} found.`,
+    again: "You have already found this answer.",
+    wrong: (guess) => `${guess} is not a correct answer.`,
+    total: (somePlayers, someAnswers) => `${players(somePlayers)} found ${answers(someAnswers)} in total.`,
+    noAnswers: "No answers found yet.",
+    atLeast: "players who found at least this many answers",
+    answersFound: "Answers found",
+    playersAxis: "Players",
+    reached: (number, atLeast, exactly) => `At least ${number}: ${players(atLeast)}. Exactly ${number}: ${players(exactly)}.`,
+    foundAll: (number, limit) => `${players(number)} found all ${limit}.`,
+  },
+
+  comments: {
+    title: "Comments",
+    sentence: "What people say about a product, by stars and language.",
+    languages: { en: "English", de: "Deutsch", fr: "Français", es: "Español" },
+    product: "Product",
+    none: (product) => `No comments on ${product} yet.`,
+    first: "Write the first one below.",
+    count: (number) => counted(number, "comment", "comments"),
+    stars: (number) => counted(number, "star", "stars"),
+    of5: "of 5",
+    byStars: "Filter by stars",
+    byLanguage: "Filter by language",
+    newer: "Show newer comments",
+    newestFirst: "Comments, newest first",
+    noMatch: "No comments match this filter.",
+    edited: "edited",
+    edit: "Edit",
+    write: "Write a comment",
+    editYours: "Edit your comment",
+    yours: "Your comment",
+    rating: "Rating",
+    post: "Post",
+    save: "Save",
+    delete: "Delete",
+    signIn: "Sign in at the top of the page to comment.",
+    posted: "Your comment was posted.",
+    saved: "Saved.",
+    deleted: "Deleted.",
+    written: "You have commented on this product.",
+    oneEach: "You have commented on this product. Each person has one comment on a product.",
+    changedElsewhere: "The comment was changed elsewhere in the meantime. The form now shows the current version.",
+  },
+
+  chat: {
+    title: "Chat",
+    sentence: "Talk with a stranger who is matched to you.",
+    lobby: "Lobby",
+    interests: "Interests",
+    example: "chess, film",
+    join: "Join",
+    joinAgain: "Join again",
+    message: "Message",
+    messages: "Messages",
+    send: "Send",
+    next: "Next",
+    leave: "Leave",
+    report: "Report",
+    reason: "Reason",
+    sendReport: "Send report",
+    stranger: "Stranger",
+    typing: "The stranger is typing …",
+    alone: "To try it alone, open this page in a second tab.",
+    notStored: "Messages are not stored. To try it alone, join and open this page in a second tab.",
+    notConfigured: "Chat is not available because the address of the WebSocket API is not configured (HUBBUB_SOCKET in the stage, or socket in web/config.json).",
+    strangerLeft: "The stranger has left.",
+    youLeft: "You have left the chat.",
+    back: "You are connected with the same stranger again.",
+    reported: "Your report was sent. You will not meet this stranger again.",
+    notSent: "Not sent.",
+    again: "Send again",
+    states: {
+      offline: "Not connected",
+      lost: "Connection lost. Reconnecting …",
+      waiting: "Waiting for a stranger",
+      matched: "You are chatting with a stranger",
+      idle: "You have left the lobby",
+    },
+    // Messages for the codes of error frames.
+    errors: {
+      not_matched: "You have no chat partner.",
+      too_long: "The message is too long.",
+      slow_down: "You are sending too fast. Please wait a moment.",
+      bad_request: "The request was not valid.",
+    },
+    reasons: { Insults: "Insults", Advertising: "Advertising", "Something else": "Something else" },
+  },
+};
+
+export const words = language === "en" ? english : (await import("./words.de.js")).words;
+document.documentElement.lang = language;

@@ -3,62 +3,114 @@
 import { ApiClient } from "../lib/api.js";
 import { ChatClient } from "../lib/chat-client.js";
 import { socket } from "../lib/config.js";
-import { showCallLog } from "./call-log.js";
-import { fields } from "./panel.js";
+import { dates, localClock } from "../lib/language.js";
+import { words } from "../lib/words.js";
+import { fields, frame } from "./panel.js";
 import { html, nothing, render, repeat } from "../vendor/lit.js";
-import { CHAT_ERRORS, CHAT_STATES, REPORT_REASONS } from "../lib/words.js";
 
 const TYPING_SHOWN = 2500; // ms for which "is typing" is shown
 const TYPING_INTERVAL = 1500; // ms between two "typing" frames
+const RESUMABLE = 60_000; // ms for which the server keeps a lost connection's place
+const KEY = "hubbub.chat"; // in sessionStorage: what resumes the chat after a reload
+const text = words.chat;
 
-let chat = null, messages = [], isTyping = false, typingTimer = 0, typingSent = 0, isReporting = false;
-let note = "", number = 0;
+let chat = null, entries = [], isTyping = false, typingTimer = 0, typingSent = 0, isReporting = false;
+let note = "", number = 0, chosen = { lobby: "main", interests: "" };
+let before = ""; // the last state before the connection was lost
+let isParting = false; // whether the visitor has just left the partner
 
 const calls = new ApiClient();
-const section = document.getElementById("chat");
-const root = section.querySelector(".body");
+const [root] = frame("chat", {
+  calls,
+  lines: () => `const socket = new WebSocket(
+  "${socket || "wss://…"}?lobby=main");
+socket.onmessage = ({ data }) => show(JSON.parse(data));
+form.onsubmit = () => socket.send(JSON.stringify(
+  { action: "message", text: form.text.value }));`,
+  about: { script: "panels/chat.js", module: "chalicelib/chat", documented: "chat" },
+});
 
 export function start() {
-  showCallLog(calls, section.querySelector(".ledger"), {
-    script: "panels/chat.js", module: "chalicelib/chat", documented: "chat",
-  });
-  addEventListener("pagehide", () => chat?.close());
+  addEventListener("pagehide", suspend);
+  resume();
   draw();
 }
 
 function join(event) {
-  const { lobby, interests } = fields(event);
+  chosen = fields(event);
   chat?.close();
-  messages = [];
+  entries = [];
+  connect();
+}
+
+function connect(token = "") {
+  const { lobby, interests } = chosen;
   const url = new URL(socket);
   if (lobby.trim()) url.searchParams.set("lobby", lobby.trim());
   if (interests.trim()) url.searchParams.set("interests", interests.trim());
-  chat = new ChatClient(url);
+  before = token ? "matched" : "";
+  chat = new ChatClient(url, token);
   chat.addEventListener("frame", ({ detail }) => calls.recordFrame(detail.way, detail.name));
   chat.addEventListener("state", ({ detail }) => showState(detail));
-  chat.addEventListener("message", ({ detail }) => add("they", detail.text));
+  chat.addEventListener("message", ({ detail }) => add({ kind: "they", text: detail.text, time: detail.time }));
   chat.addEventListener("typing", showTyping);
+  chat.addEventListener("refused", ({ detail }) => mark(detail.id, { problem: text.errors[detail.code] ?? detail.code }));
+  chat.addEventListener("delivered", ({ detail }) => mark(detail.id, { problem: "" }));
   chat.addEventListener("error", ({ detail }) => {
-    note = CHAT_ERRORS[detail.code] ?? detail.code;
+    note = text.errors[detail.code] ?? detail.code;
     draw();
   });
   draw();
 }
 
-let before = "";
+// -- a reload ------------------------------------------------------------------------------------------
+
+/** Keep what resumes the chat. The tab's storage is empty in another tab and after the tab is closed. */
+function suspend() {
+  try {
+    if (chat?.token && chat.state !== "idle") sessionStorage.setItem(KEY, JSON.stringify({ ...chosen, token: chat.token, at: Date.now() }));
+    else sessionStorage.removeItem(KEY);
+  } catch { /* the browser forbids storage: a reload ends the chat */ }
+  chat?.suspend();
+}
+
+function resume() {
+  let stored = null;
+  try {
+    stored = JSON.parse(sessionStorage.getItem(KEY));
+    sessionStorage.removeItem(KEY);
+  } catch { /* nothing to resume */ }
+  if (!stored || !socket || Date.now() - stored.at > RESUMABLE) return;
+  chosen = { lobby: stored.lobby, interests: stored.interests };
+  connect(stored.token);
+}
+
+// -- what happens --------------------------------------------------------------------------------------
+
 function showState(state) {
-  if (state === "matched" && before !== "offline") messages = []; // a new partner
-  if (state !== "offline") before = state;
+  if (state === "matched") {
+    if (before !== "matched") entries = []; // a new partner
+    else add({ kind: "event", text: text.back });
+  } else if (before === "matched" && state !== "offline") {
+    add({ kind: "event", text: isParting ? text.youLeft : text.strangerLeft });
+  }
+  if (state !== "offline") [before, isParting] = [state, false];
   if (state !== "matched") [isReporting, isTyping] = [false, false];
   note = "";
   draw();
 }
 
-function add(who, text) {
-  messages = [...messages, { id: (number += 1), who, text }];
-  isTyping = false;
+function add(entry) {
+  entries = [...entries, { id: (number += 1), time: new Date().toISOString(), ...entry }];
+  if (entry.kind === "they") isTyping = false;
   draw();
   root.querySelector(".said-here")?.lastElementChild?.scrollIntoView({ block: "nearest" });
+  return number;
+}
+
+function mark(id, changes) {
+  entries = entries.map((entry) => (entry.id === id ? { ...entry, ...changes } : entry));
+  draw();
 }
 
 function showTyping() {
@@ -72,11 +124,17 @@ function showTyping() {
 }
 
 function sendMessage(event) {
-  const { text } = fields(event);
-  if (chat?.state !== "matched" || !text.trim()) return;
-  chat.sendMessage(text);
+  const { text: said } = fields(event);
+  if (chat?.state !== "matched" || !said.trim()) return;
   event.target.reset();
-  add("you", text);
+  note = "";
+  chat.sendMessage(said, add({ kind: "you", text: said, problem: "" }));
+}
+
+function sendAgain({ id, text: said }) {
+  entries = entries.filter((entry) => entry.id !== id);
+  note = "";
+  chat.sendMessage(said, add({ kind: "you", text: said, problem: "" }));
 }
 
 function sendTyping() {
@@ -85,10 +143,16 @@ function sendTyping() {
   chat.sendTyping();
 }
 
+function part(action) {
+  isParting = chat.state === "matched";
+  chat[action]();
+}
+
 function report(event) {
+  isParting = true;
   chat.report(fields(event).reason);
   isReporting = false;
-  draw();
+  add({ kind: "event", text: text.reported });
 }
 
 // -- what is shown -------------------------------------------------------------------------------------
@@ -97,42 +161,50 @@ function draw() {
   const state = chat?.state ?? "offline";
   const shown = chat && state === "offline" ? "lost" : state;
   render(html`
-    ${socket ? nothing : html`<p class="notice">Chat is not available because the address of the WebSocket API is not configured. Set
-      <code>HUBBUB_SOCKET</code> in the stage, or <code>socket</code> in <code>web/config.json</code>.</p>`}
+    ${socket ? nothing : html`<p class="notice">${text.notConfigured}</p>`}
     <form class="row" @submit=${join}>
-      <label class="grow">Lobby <input name="lobby" value="main" autocomplete="off" required></label>
-      <label class="grow">Interests <input name="interests" placeholder="chess, film" autocomplete="off"></label>
-      <button class=${chat ? nothing : "primary"} ?disabled=${!socket}>${chat ? "Join again" : "Join"}</button>
+      <label class="grow">${text.lobby} <input name="lobby" .value=${chosen.lobby} autocomplete="off" required></label>
+      <label class="grow">${text.interests} <input name="interests" .value=${chosen.interests} placeholder=${text.example}
+        autocomplete="off"></label>
+      <button class=${chat ? nothing : "primary"} ?disabled=${!socket}>${chat ? text.joinAgain : text.join}</button>
     </form>
-    <p class="chat-state" role="status" data-state=${shown}>${CHAT_STATES[shown]}</p>
-    <div class="said-here" role="log" aria-label="Messages" tabindex="0">
-      ${messages.length ? nothing : html`<p class="hint">${chat ? "To try it alone, open this page in a second tab."
-        : "Messages are not stored. To try it alone, join and open this page in a second tab."}</p>`}
-      ${repeat(messages, ({ id }) => id, ({ who, text }) => html`<p class=${who}><span
-        class="hidden">${who === "you" ? "You" : "Partner"}: </span>${text}</p>`)}
+    <p class="chat-state" role="status" data-state=${shown}>${text.states[shown]}</p>
+    <div class="said-here" role="log" aria-label=${text.messages} tabindex="0">
+      ${entries.length || state === "matched" ? nothing : html`<p class="hint">${chat ? text.alone : text.notStored}</p>`}
+      ${repeat(entries, ({ id }) => id, line)}
     </div>
-    <p class="typing" aria-live="polite">${isTyping ? "Your partner is typing …" : note}</p>
+    <p class="typing" aria-live="polite">${isTyping ? text.typing : note}</p>
     <form class="row" @submit=${sendMessage}>
-      <label class="grow">Message
+      <label class="grow">${text.message}
         <input name="text" maxlength="2000" autocomplete="off" required ?disabled=${state !== "matched"} @input=${sendTyping}>
       </label>
-      <button class="primary" ?disabled=${state !== "matched"}>Send</button>
+      <button class="primary" ?disabled=${state !== "matched"}>${text.send}</button>
     </form>
     <div class="row">
       <button type="button" ?disabled=${state === "offline"}
-        @click=${() => (state === "idle" ? chat.find() : chat.next())}>Next</button>
+        @click=${() => part(state === "idle" ? "find" : "next")}>${text.next}</button>
       <button type="button" ?disabled=${!["matched", "waiting"].includes(state)}
-        @click=${() => chat.leave()}>Leave</button>
+        @click=${() => part("leave")}>${text.leave}</button>
       <button type="button" aria-expanded=${isReporting} ?disabled=${state !== "matched"} @click=${() => {
         isReporting = !isReporting;
         draw();
-      }}>Report</button>
+      }}>${text.report}</button>
       ${isReporting ? reportForm() : nothing}
     </div>`, root);
 }
 
+function line(entry) {
+  const { kind, text: said, time, problem } = entry;
+  if (kind === "event") return html`<p class="event">${said}</p>`;
+  return html`<p class="${kind} ${problem ? "refused" : ""}"><span class="hidden">${kind === "you" ? words.you : text.stranger}: </span>${said}
+    <time datetime=${time} title="${dates.second(time)} UTC">${localClock(time)}</time>
+    ${problem ? html`<span class="problem">${text.notSent} ${problem}
+      <button type="button" class="plain" ?disabled=${chat.state !== "matched"} @click=${() => sendAgain(entry)}>${text.again}</button></span>` : nothing}</p>`;
+}
+
 function reportForm() {
   return html`<form class="row" @submit=${report}>
-    <label>Reason <select name="reason">${REPORT_REASONS.map((reason) => html`<option>${reason}</option>`)}</select></label>
-    <button>Send report</button></form>`;
+    <label>${text.reason} <select name="reason">${Object.entries(text.reasons).map(([reason, label]) => html`<option
+      value=${reason}>${label}</option>`)}</select></label>
+    <button>${text.sendReport}</button></form>`;
 }
