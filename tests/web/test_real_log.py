@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.support.pages import (
     LOG_SITE,
     choose,
+    find_accessibility_violations,
     find_cut_labels,
     find_overlaps,
     import_log,
@@ -159,6 +161,118 @@ def test_the_calls_are_closed_until_they_are_opened_and_stay_as_they_were_left(p
     assert page.locator(".tools[open]").count() == 0
 
 
+# -- the dashboard -------------------------------------------------------------------------------------
+
+PAGE = f"http://{LOG_SITE}/projects/xdotool/"
+TWO_DAYS = "period=range&from=2015-05-19&to=2015-05-20"
+
+
+@contextmanager
+def dashboard(browser: Browser, product: Run, query: str = TWO_DAYS, **options: Any) -> Iterator[Page]:
+    address = f"{product.page}web/dashboard.html?site={LOG_SITE}&{query}"
+    with open_page(browser, address, **options) as page:
+        wait_until_live(page)
+        yield page
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_dashboard_fits_every_width(browser: Browser, product: Run, width: int) -> None:
+    size: dict[str, Any] = {"viewport": {"width": width, "height": 900}}
+    with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}", **size) as page:
+        page.wait_for_selector("#pages tbody tr:nth-child(12)")
+        page.wait_for_selector("#views-plot .tick")
+        assert measure_overflow(page) == 0
+        parts = "main :is(h1, .choices > *, .filter > *, .figures > *, figure, .days, section)"
+        assert find_overlaps(page, parts) == []
+        assert find_overlaps(page, "#pages td > *:not(.bar), #pages td.number") == []
+        assert find_overlaps(page, ".tick, .mark, .x-title") == []
+        assert find_cut_labels(page) == []
+        height: float = page.evaluate("document.querySelector('.top').getBoundingClientRect().height")
+        assert height < 60
+
+
+def test_a_page_is_compared_with_the_period_before(browser: Browser, product: Run) -> None:
+    def views(first: str, last: str) -> int:
+        query = f"url={PAGE}&interval=day&from={first}&to={last}"
+        return sum(day["views"] for day in product.call("GET", f"/views/series?{query}")[1]["items"])
+
+    now, before = views("2015-05-19", "2015-05-20"), views("2015-05-17", "2015-05-18")
+    assert 0 < before < now
+    with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}") as page:
+        page.wait_for_selector(f"#total-views dd:has-text('{now}')")
+        assert f"{before} before" in page.inner_text("#total-views")
+        assert f"+{round(100 * (now - before) / before)}%" in page.inner_text("#total-views")
+        assert f"{now} views, " in page.inner_text("#summary")
+        assert "19 May 2015 – 20 May 2015, compared with 17 May 2015 – 18 May 2015" in page.inner_text(
+            ".days"
+        )
+        assert "19 May 2015" in page.locator("#views-plot .tick").all_inner_texts()
+        page.uncheck(".choices [type=checkbox]")
+        page.wait_for_selector("#total-views:not(:has-text('before'))")
+
+
+def test_a_link_keeps_the_view_and_the_back_button_returns(browser: Browser, product: Run) -> None:
+    with dashboard(browser, product) as page:
+        page.click("#pages .choice >> text=/projects/xdotool/ >> nth=0")
+        page.wait_for_selector("#total-views")
+        page.click("label:has-text('30 days')")
+        page.wait_for_url("**period=30d**")
+        link = page.url
+        page.go_back()
+        page.wait_for_selector("[name=period][value=range]:checked")
+        assert page.input_value("[name=from]") == "2015-05-19"
+    with open_page(browser, link) as page:
+        wait_until_live(page)
+        assert page.inner_text(".filter a") == PAGE
+        assert page.is_checked("[value='30d']")
+
+
+def test_the_pages_are_searched_and_saved_as_csv(browser: Browser, product: Run) -> None:
+    with dashboard(browser, product) as page:
+        page.fill("[name=sought]", "PUPPET")
+        page.wait_for_function("document.querySelectorAll('#pages tbody tr').length < 12")
+        shown = page.locator("#pages .choice").all_inner_texts()
+        assert shown
+        assert all("puppet" in path for path in shown)
+        with page.expect_download() as download:
+            page.click("#pages .csv")
+        rows = download.value.path().read_text().splitlines()
+        assert rows[0].startswith("url,views")
+        assert len(rows) == len(shown) + 1
+        assert rows[1].startswith(f"http://{LOG_SITE}{shown[0]}")
+        page.fill("[name=sought]", "no such page")
+        page.wait_for_selector("#pages:has-text('No page matches.')")
+
+
+def test_a_new_view_reaches_the_dashboard_at_once(browser: Browser, product: Run) -> None:
+    url = "https://now.example.org/a"
+    now = datetime.now(UTC).isoformat()
+    product.post({"url": url, "time": now, "clientId": "one"})
+    address = f"{product.page}web/dashboard.html?site=now.example.org&period=today&page={url}"
+    with open_page(browser, address) as page:
+        wait_until_live(page)
+        page.wait_for_selector("#total-views dd:has-text('1')")
+        product.wait_for_listener(f"views:{url}")
+        product.post({"url": url, "time": now, "clientId": "two"})
+        page.wait_for_selector("#total-views dd:has-text('2')")
+        page.wait_for_selector(".now:has-text('2 visitors and 2 views this hour')")
+
+
+def test_the_dashboard_is_accessible(browser: Browser, product: Run) -> None:
+    with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}") as page:
+        page.wait_for_selector("#views-plot .tick")
+        assert find_accessibility_violations(page) == []
+
+
+def test_the_dashboard_shows_its_first_view_soon_and_nothing_moves(browser: Browser, product: Run) -> None:
+    with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}", script=SHIFTS) as page:
+        page.wait_for_selector("#views-plot .tick")
+        assert page.evaluate("window.shift") < 0.1
+
+
+# -- languages -----------------------------------------------------------------------------------------
+
+
 def test_the_page_speaks_german(browser: Browser, product: Run) -> None:
     with open_page(browser, product.page, script=remembering(LOG_SITE), locale="de-DE") as page:
         page.wait_for_selector("#state:text-is('Live')")
@@ -181,7 +295,7 @@ def test_both_languages_have_the_same_keys(page: Page) -> None:
     keys = """async () => {
       const keys = (words, path = "") => Object.entries(words).flatMap(([name, value]) => (
         typeof value === "object" ? keys(value, `${path}${name}.`) : [`${path}${name} ${typeof value}`]));
-      const [english, german] = await Promise.all([import("./web/lib/words.js"), import("./web/lib/words.de.js")]);
+      const english = await import("./web/lib/words.js"), german = await import("./web/lib/words.de.js");
       return [keys(english.words), keys(german.words)];
     }"""
     english, german = page.evaluate(keys)

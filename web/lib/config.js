@@ -25,7 +25,8 @@ function normalize(text) {
 /** The parameters of the link that were ignored because their address is not allowed. */
 export const refused = [];
 
-const home = normalize(".");
+// A page below `web` says where the API's page is.
+const home = normalize(document.querySelector("meta[name=home]")?.content ?? ".");
 const own = await readConfig(home);
 const allowed = new Set([home, own.api, own.socket, ...(own.allowed ?? [])].filter(Boolean).map(normalize));
 

@@ -1,6 +1,6 @@
 // The words of the page in German, with the keys of `words.js`.
 
-import { count, counted } from "./language.js";
+import { count, counted, percent } from "./language.js";
 
 const views = (number) => counted(number, "Aufruf", "Aufrufe");
 const visitors = (number) => counted(number, "Besucher", "Besucher");
@@ -15,6 +15,7 @@ export const words = {
   all: "Alle",
   you: "Du",
   justNow: "gerade eben",
+  viewsOf: views,
   ordinal: (rank) => `${count.format(rank)}.`,
   notResponding: "Hubbub antwortet nicht.",
   status: (status) => `Der Server hat mit dem Status ${status} geantwortet.`,
@@ -98,6 +99,61 @@ export const words = {
       too_old: "die Uhr dieses Rechners geht gegenüber dem Server nach",
       bad_url: "das ist nicht die Adresse einer Seite",
     },
+  },
+
+  dashboard: {
+    site: "Website",
+    period: "Zeitraum",
+    periods: { today: "Heute", "7d": "7 Tage", "30d": "30 Tage", "12m": "12 Monate", all: "Alles", range: "Von–bis" },
+    from: "Von",
+    to: "Bis",
+    compare: "Vergleichen",
+    comparedWith: "verglichen mit",
+    utc: "Tage beginnen um Mitternacht UTC.",
+    copyLink: "Link kopieren",
+    now: (someVisitors, someViews) => `${visitors(someVisitors)} und ${views(someViews)} in dieser Stunde`,
+    nowMeaning: "Seit der letzten vollen Stunde",
+    onlyPage: "Nur",
+    allPages: "Alle Seiten zeigen",
+    views: "Aufrufe",
+    visitors: "Besucher",
+    visitorsMeaning: "Ein Besucher zählt an jedem Tag einmal",
+    perVisitor: "Aufrufe je Besucher",
+    before: (number) => `vorher ${number}`,
+    new: "neu",
+    viewsBefore: "Aufrufe im Zeitraum davor",
+    noTotals: "Diese Stage bietet keine Summen für Websites an.",
+    total: (someViews, someVisitors) => `${views(someViews)} von ${visitors(someVisitors)}n.`,
+    changed: (number, earlier) => (number === earlier ? `${views(number)}, so viele wie im Zeitraum davor.`
+      : `${views(number)}, ${percent(Math.abs(number - earlier) / earlier)} ${number > earlier ? "mehr" : "weniger"} als im Zeitraum davor.`),
+    grewMost: (page, by) => `Am stärksten wuchs ${page}, um ${views(by)}.`,
+    mostViewed: (page, number) => `Am häufigsten wurde ${page} aufgerufen, ${count.format(number)}-mal.`,
+    cameFrom: (referrer, number) => `Von außen kamen die meisten über ${referrer} (${views(number)}).`,
+    plotSummary: (someViews, someVisitors) => `${views(someViews)} und ${visitors(someVisitors)} in diesem Zeitraum.`,
+    pages: "Seiten",
+    page: "Seite",
+    viewsColumn: "Aufrufe",
+    changeColumn: "Änderung",
+    search: "Seiten suchen",
+    order: "Reihenfolge",
+    most: "Meistgelesen",
+    grown: "Gewachsen",
+    noMatch: "Keine Seite passt.",
+    noPages: "Keine Seite wurde aufgerufen.",
+    allOf: (number) => `Alle ${counted(number, "Seite", "Seiten")}`,
+    fewer: "Weniger",
+    incomplete: "Bekannt sind nur die meistgelesenen Seiten dieses Zeitraums.",
+    referrers: "Herkunft",
+    referrer: "Website",
+    noReferrers: "Kein Aufruf nannte eine Herkunft.",
+    ofWholeSite: "Von allen Seiten der Website.",
+    ofAllTime: "Über die ganze Zeit.",
+    csvOf: (title) => `${title} als CSV`,
+    noViews: (days) => `Keine Aufrufe: ${days}.`,
+    howToFill: "Baue den Zähler in deine Seiten ein, oder importiere ein Zugriffsprotokoll:",
+    never: "Die Website hat gar keine Aufrufe. Baue den Zähler in deine Seiten ein, oder importiere ein Zugriffsprotokoll:",
+    latest: "Die letzten Aufrufe zeigen",
+    demo: "Mit Beispieldaten füllen",
   },
 
   leaderboard: {

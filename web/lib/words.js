@@ -1,6 +1,6 @@
 // The words of the page in English. Another language is one file with the same keys: `words.de.js` is the German one.
 
-import { counted, language } from "./language.js";
+import { counted, language, percent } from "./language.js";
 
 const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 const ENDS = { one: "st", two: "nd", few: "rd", other: "th" };
@@ -17,6 +17,7 @@ const english = {
   all: "All",
   you: "You",
   justNow: "just now",
+  viewsOf: views,
   ordinal: (rank) => `${counted(rank, "", "").trim()}${ENDS[ordinals.select(rank)]}`,
   notResponding: "Hubbub is not responding.",
   status: (status) => `The server responded with status ${status}.`,
@@ -101,6 +102,61 @@ const english = {
       too_old: "the clock of this computer is behind the server’s",
       bad_url: "this is not the address of a page",
     },
+  },
+
+  dashboard: {
+    site: "Site",
+    period: "Period",
+    periods: { today: "Today", "7d": "7 days", "30d": "30 days", "12m": "12 months", all: "All", range: "Range" },
+    from: "From",
+    to: "To",
+    compare: "Compare",
+    comparedWith: "compared with",
+    utc: "Days begin at midnight UTC.",
+    copyLink: "Copy link",
+    now: (someVisitors, someViews) => `${visitors(someVisitors)} and ${views(someViews)} this hour`,
+    nowMeaning: "Since the last full hour",
+    onlyPage: "Only",
+    allPages: "Show all pages",
+    views: "Views",
+    visitors: "Visitors",
+    visitorsMeaning: "A visitor counts once on each day",
+    perVisitor: "Views per visitor",
+    before: (number) => `${number} before`,
+    new: "new",
+    viewsBefore: "views in the period before",
+    noTotals: "This stage does not offer totals of sites.",
+    total: (someViews, someVisitors) => `${views(someViews)} by ${visitors(someVisitors)}.`,
+    changed: (number, earlier) => (number === earlier ? `${views(number)}, as many as in the period before.`
+      : `${views(number)}, ${percent(Math.abs(number - earlier) / earlier)} ${number > earlier ? "more" : "fewer"} than in the period before.`),
+    grewMost: (page, by) => `${page} grew most, by ${views(by)}.`,
+    mostViewed: (page, number) => `${page} was viewed most, ${counted(number, "time", "times")}.`,
+    cameFrom: (referrer, number) => `Most visitors from elsewhere came from ${referrer} (${views(number)}).`,
+    plotSummary: (someViews, someVisitors) => `${views(someViews)} and ${visitors(someVisitors)} in this period.`,
+    pages: "Pages",
+    page: "Page",
+    viewsColumn: "Views",
+    changeColumn: "Change",
+    search: "Search pages",
+    order: "Order",
+    most: "Most viewed",
+    grown: "Grown most",
+    noMatch: "No page matches.",
+    noPages: "No page was viewed.",
+    allOf: (number) => `All ${counted(number, "page", "pages")}`,
+    fewer: "Fewer",
+    incomplete: "Only the most viewed pages of this period are known.",
+    referrers: "Referrers",
+    referrer: "Site",
+    noReferrers: "No view named a site it came from.",
+    ofWholeSite: "Of all pages of the site.",
+    ofAllTime: "Of all time.",
+    csvOf: (title) => `${title} as CSV`,
+    noViews: (days) => `No views in ${days}.`,
+    howToFill: "Add the beacon to your pages, or import an access log:",
+    never: "The site has no views at all. Add the beacon to your pages, or import an access log:",
+    latest: "Show the latest views",
+    demo: "Fill with demo data",
   },
 
   leaderboard: {
