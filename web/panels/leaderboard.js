@@ -1,7 +1,8 @@
 // The leaderboard panel: your rank, the players around you, any position, and the distribution of scores.
 
 import { api, encode } from "../lib/config.js";
-import { count, points, short } from "../lib/language.js";
+import { histogram } from "../lib/histogram.js";
+import { count, points } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
 import { userName } from "../lib/session.js";
 import { words } from "../lib/words.js";
@@ -10,7 +11,6 @@ import { html, nothing, repeat } from "../vendor/lit.js";
 
 const ENTRIES = 10;
 const MOST_ENTRIES = 100; // in one call
-const MOST_BARS = 30;
 const text = words.leaderboard;
 
 let name = "", board = null, standing = null, entries = [], cursor = null, buckets = [];
@@ -169,41 +169,7 @@ function table() {
         <td class="number">${points(score)}</td></tr>`)}</tbody></table>`;
 }
 
-/** Merge adjacent ranges so that there are at most MOST_BARS. The merged ranges begin at multiples of their width. */
-function merge() {
-  const width = buckets.length > 1 ? buckets[1].from - buckets[0].from : 1;
-  const by = [1, 2, 5, 10].find((size) => buckets.length / size < MOST_BARS);
-  const merged = [];
-  for (const { from: low, to, players } of buckets) {
-    const number = Math.floor(low / (width * by) + 1e-9), last = merged.at(-1);
-    if (last?.number === number) Object.assign(last, { to, players: last.players + players });
-    else merged.push({ number, from: low, to, players });
-  }
-  return merged;
-}
-
 function plot() {
   const host = document.getElementById("distribution");
-  if (!host || !buckets.length) return;
-  const merged = merge();
-  bars.show(host, {
-    series: [{ values: merged.map(({ players }) => players), colour: "--views", width: 0.86 }],
-    marked: standing ? merged.findIndex(({ from: low, to }) => low <= standing.score && standing.score <= to) : -1,
-    ticks: (width, measure) => edges(merged, width, measure),
-    xTitle: board.unit ? text.scoreIn(board.unit) : text.score,
-    yTitle: text.playersAxis,
-    describe: (i) => text.range(points(merged[i].from), points(merged[i].to), merged[i].players),
-    summary: text.scores(points(merged[0].from), points(merged.at(-1).to)),
-    hint: words.plot.hint,
-  });
-}
-
-/** Label the edges between ranges with the score at which the next one begins. */
-function edges(merged, width, measure) {
-  const widest = Math.max(...merged.map(({ from: low }) => measure(short(low)))) + 12;
-  const every = [1, 2, 5, 10, 20, 50].find((step) => step * (width / merged.length) >= widest) ?? merged.length;
-  const size = merged.length > 1 ? merged[1].from - merged[0].from : 1;
-  const isRound = ({ from: low }) => Math.round(low / size) % every === 0;
-  const ticks = merged.flatMap((one, i) => (isRound(one) ? [{ at: i - 0.5, text: short(one.from) }] : []));
-  return ticks.length ? ticks : [{ at: -0.5, text: short(merged[0].from) }];
+  if (host && buckets.length) bars.show(host, histogram(buckets, board.unit, standing?.score));
 }
