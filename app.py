@@ -40,6 +40,8 @@ from chalicelib.errors import (
     TooOld,
     Unprocessable,
 )
+from chalicelib.guests import guests
+from chalicelib.guests import schemas as guest_schemas
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
@@ -58,7 +60,7 @@ gateway = ConnectionGateway(lambda: app.websocket_api.session)
 refusals = connections.RefusalCache()
 app.register_middleware(middleware.measure)  # of every handler
 app.register_middleware(retries.apply_budget)
-router = Router(app, stage.origins, stage.capacity)
+router = Router(app, stage.origins, stage.capacity, stage.parts)
 app.api.cors = router.cors()
 
 # One function per feature. It returns the amounts that an item adds to aggregates.
@@ -97,6 +99,16 @@ def identify(request: Any) -> AuthResponse:
 router.authorizer = identify
 
 
+@router.route("POST", "/guests", status=201, errors=(SlowDown,))
+def post_guest(body: guest_schemas.GuestBody, address: str) -> Response[guest_schemas.Guest]:
+    """Sign in as a guest with a random `sub`.
+
+    An address may have 60 guests at once, and one more every ten seconds. Only a stage that allows guests has
+    this path (`HUBBUB_GUESTS`).
+    """
+    return guests.sign_in(connect(), body, address, stage, datetime.now(UTC))
+
+
 # -- views ---------------------------------------------------------------------------------------------
 
 
@@ -111,12 +123,12 @@ router.authorizer = identify
 def post_views(
     body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
 ) -> view_schemas.Accepted:
-    """Count one view event, or a list of up to 25 events; with a token up to 500.
+    """Count one view event, or a list of up to 25 events; with a user's or admin's token up to 500.
 
     A single event that is malformed is rejected with 400. A single event that is not counted is rejected with
     422 and the reason as `Code`. The events of a list are validated one by one, and `rejected` lists those
-    that are not counted. The error is 413 for a list of more than 25 events without a valid token, and for a
-    list of more than 500 events.
+    that are not counted. The error is 413 for a list of more than 25 events without a valid token or with a
+    guest's token, and for a list of more than 500 events.
     """
     return events.accept(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
@@ -292,7 +304,9 @@ def post_challenge_path(
 
     The status is 201 for a new path, and 200 for a path that the player has found before.
     """
-    return submissions.submit(connect(), path.challenge, caller.sub, body.path, datetime.now(UTC))
+    return submissions.submit(
+        connect(), path.challenge, caller.sub, body.path, datetime.now(UTC), caller.name
+    )
 
 
 @router.route("GET", "/challenges/{challenge}/players/{player}", access="user", errors=(Forbidden, NotFound))
@@ -496,6 +510,12 @@ def sweep(event: Any) -> None:
 def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
     """Return the reports of chat partners, newest first."""
     return reports.list_reports(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("POST", "/chat/reports/{id}", access="admin", status=204, errors=(NotFound, Conflict))
+def post_chat_report(path: chat_schemas.ReportPath, body: chat_schemas.ReportAction) -> None:
+    """Dismiss a report, or ban the address of the reported visitor for some hours."""
+    reports.act(connect(), path.id, body, stage, datetime.now(UTC))
 
 
 # -- service -------------------------------------------------------------------------------------------

@@ -241,6 +241,12 @@ def stream(site: Deployed) -> Iterator[Invocation]:
     yield site.delivery("the lag probe")
 
 
+def guests(site: Deployed) -> Iterator[Invocation]:
+    """Sign in as guests from one address."""
+    yield site.rest("POST", "/guests", "the first of an address", body={"name": "Ann"})
+    yield site.rest("POST", "/guests", "another", body={})
+
+
 def tableless(site: Deployed) -> Iterator[Invocation]:
     """Call the operations that do not use the table."""
     token = f"Bearer {auth.mint(settings.current(), 'ann')}"
@@ -255,7 +261,7 @@ def tableless(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/web/{name}/{file}", "", path={"name": "vendor", "file": "lit.js"})
 
 
-CHAPTERS = (views, leaderboards, challenges, comments, chat, stream, tableless)
+CHAPTERS = (views, leaderboards, challenges, comments, chat, stream, guests, tableless)
 
 
 class Cost(NamedTuple):
@@ -389,7 +395,7 @@ def _message(site: Deployed, number: int) -> Iterator[Invocation]:
 
 
 def _met(site: Deployed) -> Iterator[Invocation]:
-    """Let ten pairs meet and send a message. A pair's first message also checks for pending notices."""
+    """Match ten pairs and send a message in each. A pair's first message also checks for pending notices."""
     for number in range(10):
         yield from _meet(site, number)
         yield from _message(site, number)

@@ -86,7 +86,7 @@ class History:
         return (*self.visitors, self.admin, *self.chatters)
 
     def run(self) -> None:
-        """Let the clients take their actions while deliveries arrive at random."""
+        """Run the clients' actions while deliveries arrive at random."""
         rng = self.world.rng
         acts = 0.6 if self.scenario.theme.is_rush else 0.1  # the share of moments in which a client acts
         while self.world.tasks or not all(one.is_done for one in self.clients):
@@ -150,7 +150,7 @@ class History:
             self.world.run()
 
     def expire(self, client: DynamoDBClient) -> None:
-        """Let TTL remove some views, long after they were counted."""
+        """Expire some views through TTL, long after they were counted."""
         pages = client.get_paginator("scan").paginate(TableName=self.table.name, ConsistentRead=True)
         for typed in [item for page in pages for item in page["Items"]]:
             if typed["sk"]["S"].startswith("T#2") and self.world.rng.random() < 0.2:

@@ -27,6 +27,7 @@ Schema = dict[str, Any]
 
 # By the first part of a path. Every other path belongs to the tag `service`.
 TAGS = {
+    "guests": "Visitors who sign in without an identity provider.",
     "views": "Views and unique clients of a site's pages, in total and over time.",
     "leaderboards": "Scores of players, ranked.",
     "challenges": "The paths of a challenge that each player has found.",

@@ -11,6 +11,7 @@ The annotations of a handler declare its arguments:
 | `path`, `query`, `body` | the decoded part of the request, as a struct of the schemas |
 | `caller` | the authenticated caller; on a public route the caller may be anonymous |
 | `headers` | the headers of the request |
+| `address` | the client's IP address, as API Gateway sees it |
 | `idempotency_key` | the Idempotency-Key header, or None |
 | `if_match` | the If-Match header, or None |
 
@@ -22,7 +23,7 @@ OpenAPI document from `Router.routes`.
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote, unquote
 
@@ -52,6 +53,15 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "Strict-Transport-Security": "max-age=31536000",
+}
+# By the first part of a path: the part of the app that it belongs to. A stage may have only some of them.
+PART_OF = {
+    "guests": "guests",
+    "views": "views",
+    "leaderboards": "leaderboards",
+    "challenges": "challenges",
+    "products": "comments",
+    "chat": "chat",
 }
 # Chalice's own error codes, and the codes that clients see instead.
 CODES = {"MethodNotAllowedError": "MethodNotAllowed", "InternalServerError": "InternalError"}
@@ -84,10 +94,17 @@ class Route(NamedTuple):
 class Router:
     """Registers routes on a Chalice app and completes every response of the app."""
 
-    def __init__(self, app: Chalice, origins: tuple[str, ...] = ("*",), shows_capacity: bool = False):
+    def __init__(
+        self,
+        app: Chalice,
+        origins: tuple[str, ...] = ("*",),
+        shows_capacity: bool = False,
+        parts: Collection[str] | None = None,
+    ):
         self.app = app
         self.origins = origins
         self.shows_capacity = shows_capacity
+        self.parts = frozenset(PART_OF.values() if parts is None else parts)
         self.authorizer: Any = None
         self.routes: list[Route] = []
         app.register_middleware(self._finish, "http")
@@ -107,7 +124,11 @@ class Router:
 
         `access` is the least that a caller must be. The first `status` is the default. `errors` lists the
         handler's own errors. The errors that every route can return are added to the description.
+
+        A path that belongs to a part which is off is not registered, so it is 404.
         """
+        if not self.has(PART_OF.get(path.split("/")[1], "")):
+            return lambda handler: handler
         statuses = status if isinstance(status, tuple) else (status,)
 
         def register(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,6 +153,14 @@ class Router:
 
         return register
 
+    def has(self, part: str) -> bool:
+        """Return whether a part of the app is on. The part with an empty name always is."""
+        return part in {"", *self.parts}
+
+    def only(self, part: str, register: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a decorator that registers a handler if a part is on, and else leaves it as a function."""
+        return register if self.has(part) else lambda handler: handler
+
     def cors(self) -> CORSConfig:
         """Return the CORS configuration of the app.
 
@@ -155,6 +184,7 @@ class Router:
             ready = {
                 "caller": caller,
                 "headers": request.headers,
+                "address": request.context.get("identity", {}).get("sourceIp", ""),
                 "if_match": request.headers.get("if-match"),
             }
             if "idempotency_key" in route.arguments:
@@ -252,7 +282,10 @@ def _authorize(route: Route, request: Any) -> Caller:
     if not caller.sub:
         raise Unauthorized(f"This call needs a valid bearer token: {caller.problem}.")
     if route.access == "admin" and not caller.admin:
-        raise Forbidden("This call needs a token with the scope admin.")
+        stage = settings.current()
+        raise Forbidden(
+            f"This call needs a token of an admin: its `{stage.admin_claim}` has `{stage.admin_value}`."
+        )
     return caller
 
 

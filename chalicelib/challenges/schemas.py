@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from chalicelib.api.names import Name
 from chalicelib.api.schemas import RULES, Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 from chalicelib.ranking.tree import MOST as MAX_PLACE
 
@@ -230,7 +231,8 @@ class ChallengeLeader(Schema):
         int,
         Meta(description="1 plus the number of strictly better players. Equal players share a rank", ge=1),
     ]
-    player: Annotated[StoredIdentifier, Meta(description="The player's name")]
+    player: Annotated[StoredIdentifier, Meta(description="The player's identifier")]
+    name: Name
     found: Annotated[int, Meta(description="The number of paths found", ge=1)]
     time: Annotated[Instant, Meta(description="When the player found the last of them, to the second")]
 
@@ -240,7 +242,9 @@ class ChallengeLeaders(Schema):
 
     EXAMPLES: ClassVar = {
         "one": {
-            "items": [{"rank": 1, "player": "player-1", "found": 3, "time": "2026-11-21T10:00:00Z"}],
+            "items": [
+                {"rank": 1, "player": "player-1", "name": "Ann", "found": 3, "time": "2026-11-21T10:00:00Z"}
+            ],
             "cursor": None,
         }
     }

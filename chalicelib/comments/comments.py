@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, rating, language, text, edited, revision |
+| comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, name, rating, language, text, edited, revision |
 | hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list, index or sum |
 | author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's one comment, `key` of its post |
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
@@ -98,7 +98,7 @@ def post(
     Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
     """
     for _ in range(TRIES):
-        item = build_item(product, ulids.new(now), caller.sub, body)
+        item = build_item(product, ulids.new(now), caller.sub, body, caller.name)
         author = {**author_key(product, caller.sub)._asdict(), "id": id_of(item)}
         if idempotency_key:
             author["key"] = idempotency_key
@@ -207,8 +207,8 @@ def add_to_sums(table: Table, item: Item) -> bool | None:
     return None
 
 
-def build_item(product: str, id: str, author: str, body: CommentBody) -> Item:
-    """Build the item of a comment.
+def build_item(product: str, id: str, author: str, body: CommentBody, name: str | None = None) -> Item:
+    """Build the item of a comment. `name` is the author's display name, if there is one.
 
     Raises: BadRequest for a malformed language tag.
     """
@@ -216,6 +216,7 @@ def build_item(product: str, id: str, author: str, body: CommentBody) -> Item:
     return {
         **comment_key(product, id)._asdict(),
         "author": author,
+        **({"name": name} if name else {}),
         "rating": rating,
         "language": language,
         "text": normalize_text(body.text),
@@ -403,6 +404,7 @@ def to_comment(item: Item) -> Comment:
     return Comment(
         id=id_of(item),
         author=item["author"],
+        name=item.get("name"),
         rating=item["rating"],
         language=item["language"],
         text=item["text"],

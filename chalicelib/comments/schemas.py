@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib import ulids
+from chalicelib.api.names import Name
 from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier, described
 from chalicelib.comments import languages
 
@@ -51,6 +52,7 @@ Count = Annotated[int, Meta(description="The number of comments", ge=0, examples
 ONE = {
     "id": "01KAJQF8G0Z9M4T3V7C2X5N8QR",
     "author": "me",
+    "name": "Ann",
     "rating": 5,
     "language": "en",
     "text": "Fits well.",
@@ -122,6 +124,7 @@ class Comment(Schema):
 
     id: CommentId
     author: Author
+    name: Name
     rating: Rating
     language: Language
     text: Text

@@ -38,7 +38,7 @@ def table(engine_table: EngineTable) -> Table:
 
 
 def at_once(*calls: Callable[[], Any]) -> Counter[Any]:
-    """Make calls at the same moment; count the statuses, and the codes of errors."""
+    """Make calls at the same moment and count their statuses and error codes."""
     ready = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Any]) -> Any:
@@ -190,7 +190,7 @@ def test_a_player_who_passes_between_two_reads_is_listed_once(
     read, lock, done = Table.query, threading.Lock(), threading.Event()
 
     def query(self: Table, *args: Any, **options: Any) -> Page:
-        """Let the first reader continue once the second has read and the player has moved."""
+        """Resume the first reader after the second has read and the player has moved."""
         with lock:
             page = read(self, *args, **options)
             if not done.is_set():

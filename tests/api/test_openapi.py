@@ -57,6 +57,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /web/config.json
         GET /web/{name}
         GET /web/{name}/{file}
+        POST /guests
         POST /views
     """,
     "user": """
@@ -77,6 +78,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /products/{product}/hidden
         GET /quarantine
         GET /views/events
+        POST /chat/reports/{id}
         POST /leaderboards/{board}/seasons
         PUT /challenges/{challenge}
         PUT /leaderboards/{board}

@@ -1,4 +1,4 @@
-"""What the bench says of chat: exact costs, the published design's faults, nobody of ours left alone."""
+"""The chat bench: exact costs, the published design's faults, and no visitor left without a partner."""
 
 from __future__ import annotations
 

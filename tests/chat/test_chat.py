@@ -1014,12 +1014,12 @@ def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
     measure("disconnect, waiting", lambda: pair.disconnect("c"))
     assert costs == {
         "message": (1, 0),
-        "connect, nobody waits": (6, 1),
+        "connect, nobody waits": (5, 1),
         "status, waiting": (1, 3),
-        "connect, matched": (16, 2),
+        "connect, matched": (15, 2),
         "status, with a notice": (3, 2),
-        "disconnect, matched, and nobody else waits": (10, 3),
-        "disconnect, waiting": (6, 1),
+        "disconnect, matched, and nobody else waits": (9, 3),
+        "disconnect, waiting": (5, 1),
     }
 
 

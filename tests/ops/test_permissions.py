@@ -84,7 +84,7 @@ def stage() -> Iterator[DevStage]:
 
 @pytest.fixture(scope="module")
 def tour(watched: None, stage: DevStage) -> set[Seen]:
-    """Let every function do all that it does; answer what they needed."""
+    """Run every function on all of its work and return the permissions that each needed."""
     with permissions.seen() as calls:
         count_views(stage)
         rank_scores(stage)
@@ -196,7 +196,7 @@ def view(client: str) -> dict[str, str]:
 
 
 def count_views(stage: DevStage) -> None:
-    """Take views through the queue, and past it; read all that is kept of them."""
+    """Count views through the queue and without it, and read everything stored about them."""
     stage.call("POST", "/views", {"events": [view("one"), view("two")]}, status=202)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "stage", stage.settings._replace(queue_url=""))

@@ -69,9 +69,15 @@ class Chat:
         opens: bool = True,
         query: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
+        address: str = "",
     ) -> int:
         """Run `$connect`, and return the status of the handshake. The connection opens after that."""
-        event = {"requestContext": context(id), "queryStringParameters": query, "headers": headers or {}}
+        identity = {"identity": {"sourceIp": address}} if address else {}
+        event = {
+            "requestContext": context(id, **identity),
+            "queryStringParameters": query,
+            "headers": headers or {},
+        }
         with run_as("websocket_connect"):
             response = handlers.connect(self.table, self.gateway, event, self.tick(), self.settings)
         status = response["statusCode"]

@@ -4,7 +4,7 @@ import { ChatClient } from "./chat-client.js";
 import { socket } from "./config.js";
 
 const POLL_INTERVAL = 2000; // ms
-const CONNECTED_EVERY = 8; // while connected, one poll in so many is made as well
+const CONNECTED_EVERY = 8; // while connected, one poll in this many is made as well
 
 const listeners = new Map(); // sets of functions, by topic
 let client = null, ticks = 0;
