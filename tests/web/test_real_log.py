@@ -116,7 +116,7 @@ def test_scores_are_plotted_in_ranges_with_round_edges(page: Page, product: Run)
     page.wait_for_selector("#leaderboard h3:has-text('40 players')")
     page.wait_for_selector("#distribution .tick >> nth=2")
     page.wait_for_function(
-        "document.querySelector('#leaderboard .readout').textContent.startsWith('Scores from 0 to')"
+        "() => document.querySelector('#leaderboard .readout').textContent.startsWith('Scores from 0 to')"
     )
     edges = [int(text.replace(",", "")) for text in page.locator("#distribution .tick").all_inner_texts()]
     assert all(edge % 100 == 0 for edge in edges), edges
@@ -230,7 +230,7 @@ def test_a_link_keeps_the_view_and_the_back_button_returns(browser: Browser, pro
 def test_the_pages_are_searched_and_saved_as_csv(browser: Browser, product: Run) -> None:
     with dashboard(browser, product) as page:
         page.fill("[name=sought]", "PUPPET")
-        page.wait_for_function("document.querySelectorAll('#pages tbody tr').length < 12")
+        page.wait_for_function("() => document.querySelectorAll('#pages tbody tr').length < 12")
         shown = page.locator("#pages .choice").all_inner_texts()
         assert shown
         assert all("puppet" in path for path in shown)

@@ -1,6 +1,5 @@
 // The calls of the dashboard. All parts of a view are loaded for the same days.
 
-import { ApiError } from "../lib/api.js";
 import { dates, DAY, isoDate } from "../lib/language.js";
 import { byMonth, LONGEST, resolve, split } from "./periods.js";
 
@@ -18,7 +17,7 @@ export async function load(api, view, first) {
   const [series, pages, referrers, campaigns, beforeSeries, beforePages, hour] = await Promise.all([
     loadSeries(api, view, period),
     loadPages(api, view, period),
-    offered(api.get("/views/referrers", { site: view.site, from: period.from, to: period.to, limit: REFERRERS })),
+    offered(api, "getViewsReferrers", { site: view.site, from: period.from, to: period.to, limit: REFERRERS }),
     null,
     earlier ? loadSeries(api, view, { ...earlier, interval: period.interval }, period.from === period.to ? now - DAY : 0) : null,
     earlier && period.from !== period.to ? loadPages(api, view, earlier) : null,
@@ -40,19 +39,20 @@ export async function load(api, view, first) {
  * of today is compared with the same part of yesterday. The visitors of a part of a day are not known (null).
  */
 async function loadSeries(api, { site, page }, { from, to, interval }, until = 0) {
-  const path = page ? "/views/series" : "/views/site", subject = page ? { url: page } : { site };
+  const call = page ? "getViewsSeries" : "getViewsSite", subject = page ? { url: page } : { site };
   const today = isoDate(Date.now());
   const read = async (step) => {
     const parts = await Promise.all(split({ from, to }).map((part) => (
       // Without `to` the series ends now, so it has no hours in the future.
-      api.get(path, { ...subject, interval: step, from: part.from, to: part.to < today ? part.to : "" })
+      offered(api, call, { ...subject, interval: step, from: part.from, to: part.to < today ? part.to : undefined })
     )));
-    return parts.flatMap(({ items }) => items)
+    return parts.includes(null) ? null : parts.flatMap(({ items }) => items)
       .map(({ time, views, visitors, uniques }) => ({ time, views, visitors: visitors ?? uniques }))
       .filter(({ time }) => !until || Date.parse(time) <= until);
   };
   // A visitor counts once on each day, so the visitors of hours do not add up to those of the day.
-  const [items, days] = await offered(Promise.all([read(interval === "hour" ? "hour" : "day"), interval === "hour" && !until ? read("day") : null])) ?? [];
+  const isHourly = interval === "hour";
+  const [items, days] = await Promise.all([read(isHourly ? "hour" : "day"), isHourly && !until ? read("day") : null]);
   if (!items) return null;
   const sum = (all, name) => all.reduce((total, item) => total + item[name], 0);
   return {
@@ -64,15 +64,15 @@ async function loadSeries(api, { site, page }, { from, to, interval }, until = 0
 
 async function loadPages(api, { site, period }, { from, to }) {
   const query = period === "all" ? {} : { from, to };
-  return api.get("/views/top", { site, limit: PAGES, ...query });
+  return api.getViewsTop({ site, limit: PAGES, ...query });
 }
 
 /** Return what a call returns, or null if the stage does not offer it. */
-async function offered(call) {
+async function offered(api, name, args) {
   try {
-    return await call;
+    return api[name] ? await api[name](args) : null;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null;
+    if (error.status === 404) return null;
     throw error;
   }
 }
@@ -85,7 +85,7 @@ export async function findViews(api, site) {
   let first = "", last = "", to = Date.now();
   for (let looks = 0; looks < MOST_YEARS; looks += 1) {
     const from = to - (LONGEST - 1) * DAY;
-    const year = await offered(api.get("/views/site", { site, interval: "day", from: isoDate(from), to: isoDate(to) }));
+    const year = await offered(api, "getViewsSite", { site, interval: "day", from: isoDate(from), to: isoDate(to) });
     if (!year) return null;
     const seen = year.items.filter(({ views }) => views);
     if (seen.length) [first, last] = [seen[0].time.slice(0, 10), last || seen.at(-1).time.slice(0, 10)];

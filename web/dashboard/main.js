@@ -1,6 +1,6 @@
 // The dashboard of a site: its visitors, views, pages and referrers in one period, compared with the period before.
 
-import { ApiClient, ApiError, Offline } from "../lib/api.js";
+import { createClient, explain, isTransient } from "../lib/client.js";
 import { api as address, isLocal } from "../lib/config.js";
 import { languageChoice, showSkipLink } from "../lib/header.js";
 import { count, decimal, DAY, isoDate } from "../lib/language.js";
@@ -18,7 +18,7 @@ const REFRESH_DELAY = 1000; // ms after a push
 const FOLLOWED = 8; // pages whose views are pushed
 const LONGEST_PAUSE = 15_000; // ms
 const text = words.dashboard;
-const calls = new ApiClient();
+const client = createClient();
 const main = document.querySelector("main");
 
 let view = read(), data = null, problem = "", copied = false, isLoading = false, isRequested = false;
@@ -44,7 +44,7 @@ async function refresh() {
   isLoading = true;
   try {
     if (view.period === "all" && !found) await search();
-    const loaded = await load(calls, view, first);
+    const loaded = await load(client, view, first);
     if (requested !== turn) return;
     data = loaded;
     [problem, failures] = ["", 0];
@@ -52,9 +52,8 @@ async function refresh() {
     follow();
   } catch (error) {
     if (requested !== turn) return;
-    problem = error.message;
-    if (!(error instanceof ApiError || error instanceof Offline)) console.error(error);
-    if (error instanceof Offline || error.isTransient) {
+    problem = explain(error);
+    if (isTransient(error)) {
       retry = setTimeout(refresh, Math.min(1000 * 2 ** failures, LONGEST_PAUSE));
       failures += 1;
     }
@@ -70,7 +69,7 @@ function refreshSoon() {
 
 /** Find the days on which the site has views, however long ago. */
 async function search() {
-  found = await findViews(calls, view.site);
+  found = await findViews(client, view.site);
   first = found?.first ?? "";
 }
 
@@ -84,7 +83,7 @@ function follow() {
 }
 
 const showLatest = async () => {
-  await search().catch((error) => { problem = error.message; });
+  await search().catch((error) => { problem = explain(error); });
   if (found) show({ period: "range", from: weekBefore(found), to: found.last });
   else draw();
 };

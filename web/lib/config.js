@@ -46,12 +46,3 @@ if (found.socket) allowed.add(normalize(found.socket));
 export const api = base;
 export const socket = choose("socket") || own.socket || found.socket || "";
 export const isLocal = found.stage === "local" && new URL(base).origin === location.origin;
-
-/** Build the URL of a call. Empty query parameters are left out. */
-export function buildUrl(path, query = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return api + path.slice(1) + (given.length ? `?${new URLSearchParams(given)}` : "");
-}
-
-/** Encode a name as one segment of a path. */
-export const encode = encodeURIComponent;

@@ -272,6 +272,7 @@ export const words = {
     youLeft: "Du hast das Gespräch verlassen.",
     back: "Du bist wieder mit demselben Fremden verbunden.",
     reported: "Deine Meldung wurde gesendet. Du triffst diesen Fremden nicht wieder.",
+    notReported: "Deine Meldung wurde nicht angenommen.",
     notSent: "Nicht gesendet.",
     again: "Noch einmal senden",
     states: {
@@ -286,6 +287,7 @@ export const words = {
       too_long: "Die Nachricht ist zu lang.",
       slow_down: "Du sendest zu schnell. Warte einen Moment.",
       bad_request: "Die Anfrage war ungültig.",
+      Offline: "Die Verbindung ging verloren.",
     },
     reasons: { Insults: "Beleidigungen", Advertising: "Werbung", "Something else": "Etwas anderes" },
   },

@@ -275,6 +275,7 @@ const english = {
     youLeft: "You have left the chat.",
     back: "You are connected with the same stranger again.",
     reported: "Your report was sent. You will not meet this stranger again.",
+    notReported: "Your report was not kept.",
     notSent: "Not sent.",
     again: "Send again",
     states: {
@@ -290,6 +291,7 @@ const english = {
       too_long: "The message is too long.",
       slow_down: "You are sending too fast. Please wait a moment.",
       bad_request: "The request was not valid.",
+      Offline: "The connection was lost.",
     },
     reasons: { Insults: "Insults", Advertising: "Advertising", "Something else": "Something else" },
   },

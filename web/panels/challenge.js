@@ -1,6 +1,6 @@
 // The challenge panel: submit answers, each counted once and up to a limit, and see everyone's progress.
 
-import { api, encode } from "../lib/config.js";
+import { api } from "../lib/config.js";
 import { count } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
 import { userName } from "../lib/session.js";
@@ -17,14 +17,12 @@ const bars = new Bars();
 const panel = new Panel("challenge", {
   load,
   template,
-  lines: () => `const reply = await fetch(
-  "${api}challenges/${name}/paths", {
-    method: "POST",
-    headers: { Authorization: \`Bearer \${token}\`,
-               "Content-Type": "application/json" },
-    body: JSON.stringify({ path: "Berlin" }),
-  });
-const { found, limit } = await reply.json();`,
+  lines: () => `import { Hubbub } from
+  "${api}web/lib/hubbub.js";
+const hubbub = new Hubbub("${api}", { token });
+const { found, limit } =
+  await hubbub.postChallengePath(
+    { challenge: "${name}", path: "Berlin" });`,
   tools: () => chooser(text.title, name, show),
   about: { script: "panels/challenge.js", module: "chalicelib/challenges", documented: "challenges" },
 });
@@ -41,23 +39,22 @@ function show(given) {
   remember("challenge", name);
   [challenge, mine, statistics] = [null, { found: 0, paths: [] }, null];
   panel.restart(`challenge:${name}`, (value) => {
-    statistics = value;
-    panel.draw();
+    if (!challenge) return value && panel.refresh();
+    statistics = value ?? statistics;
+    return panel.draw();
   });
 }
 
-const path = (rest = "") => `/challenges/${encode(name)}${rest}`;
-
 async function load() {
   const requested = name;
-  const definition = challenge ?? (await panel.api.get(path()));
-  const [progress, counts] = await Promise.all([loadProgress(), panel.api.get(path("/statistics"))]);
+  const definition = challenge ?? (await panel.api.getChallenge({ challenge: requested }));
+  const [progress, counts] = await Promise.all([loadProgress(), panel.api.getChallengeStatistics({ challenge: requested })]);
   if (requested === name) [challenge, mine, statistics] = [definition, progress, counts];
 }
 
 async function loadProgress() {
   if (!userName()) return { found: 0, paths: [] };
-  return (await panel.api.request("GET", path(`/players/${encode(userName())}`), { mine: true })).body;
+  return panel.api.getChallengePlayer({ challenge: name, player: userName() });
 }
 
 function submit(event) {
@@ -65,7 +62,7 @@ function submit(event) {
   const guess = fields(event).path;
   return panel.act(async () => {
     try {
-      const { status, body } = await panel.api.request("POST", path("/paths"), { body: { path: guess } });
+      const { status, body } = await panel.api.request("postChallengePath", { challenge: name, path: guess });
       form.reset();
       mine = await loadProgress();
       return status === 201 ? text.correct(body.path, body.found, body.limit) : text.again;

@@ -1,8 +1,7 @@
-// The chat panel: talk with a stranger. lib/chat-client.js keeps the connection and reconnects.
+// The chat panel: talk with a stranger. The client keeps the connection, reconnects, and confirms what is sent.
 
-import { ApiClient } from "../lib/api.js";
-import { ChatClient } from "../lib/chat-client.js";
-import { socket } from "../lib/config.js";
+import { CallLog, createClient } from "../lib/client.js";
+import { api, socket } from "../lib/config.js";
 import { dates, localClock } from "../lib/language.js";
 import { words } from "../lib/words.js";
 import { fields, frame } from "./panel.js";
@@ -17,16 +16,17 @@ const text = words.chat;
 let chat = null, entries = [], isTyping = false, typingTimer = 0, typingSent = 0, isReporting = false;
 let note = "", number = 0, chosen = { lobby: "main", interests: "" };
 let before = ""; // the last state before the connection was lost
-let isParting = false; // whether the visitor has just left the partner
+let parting = null; // what is said when the visitor leaves the partner; null if the partner leaves
 
-const calls = new ApiClient();
+const calls = new CallLog(), client = createClient(calls);
 const [root] = frame("chat", {
   calls,
-  lines: () => `const socket = new WebSocket(
-  "${socket || "wss://…"}?lobby=main");
-socket.onmessage = ({ data }) => show(JSON.parse(data));
-form.onsubmit = () => socket.send(JSON.stringify(
-  { action: "message", text: form.text.value }));`,
+  lines: () => `import { Hubbub } from
+  "${api}web/lib/hubbub.js";
+const chat = new Hubbub("${api}").chat("main");
+chat.addEventListener("message",
+  ({ detail }) => show(detail.text));
+await chat.sendMessage("Hello");`,
   about: { script: "panels/chat.js", module: "chalicelib/chat", documented: "chat" },
 });
 
@@ -45,21 +45,14 @@ function join(event) {
 
 function connect(token = "") {
   const { lobby, interests } = chosen;
-  const url = new URL(socket);
-  if (lobby.trim()) url.searchParams.set("lobby", lobby.trim());
-  if (interests.trim()) url.searchParams.set("interests", interests.trim());
   before = token ? "matched" : "";
-  chat = new ChatClient(url, token);
-  chat.addEventListener("frame", ({ detail }) => calls.recordFrame(detail.way, detail.name));
+  const list = interests.split(",").map((one) => one.trim()).filter(Boolean);
+  chat = client.chat(lobby.trim() || undefined, { interests: list, resume: token });
+  chat.addEventListener("frame", ({ detail }) => calls.recordFrame(detail));
   chat.addEventListener("state", ({ detail }) => showState(detail));
   chat.addEventListener("message", ({ detail }) => add({ kind: "they", text: detail.text, time: detail.time }));
   chat.addEventListener("typing", showTyping);
-  chat.addEventListener("refused", ({ detail }) => mark(detail.id, { problem: text.errors[detail.code] ?? detail.code }));
-  chat.addEventListener("delivered", ({ detail }) => mark(detail.id, { problem: "" }));
-  chat.addEventListener("error", ({ detail }) => {
-    note = text.errors[detail.code] ?? detail.code;
-    draw();
-  });
+  chat.addEventListener("error", ({ detail }) => tell(detail));
   draw();
 }
 
@@ -68,7 +61,7 @@ function connect(token = "") {
 /** Keep what resumes the chat. The tab's storage is empty in another tab and after the tab is closed. */
 function suspend() {
   try {
-    if (chat?.token && chat.state !== "idle") sessionStorage.setItem(KEY, JSON.stringify({ ...chosen, token: chat.token, at: Date.now() }));
+    if (chat?.resumeToken && chat.state !== "idle") sessionStorage.setItem(KEY, JSON.stringify({ ...chosen, token: chat.resumeToken, at: Date.now() }));
     else sessionStorage.removeItem(KEY);
   } catch { /* the browser forbids storage: a reload ends the chat */ }
   chat?.suspend();
@@ -92,9 +85,9 @@ function showState(state) {
     if (before !== "matched") entries = []; // a new partner
     else add({ kind: "event", text: text.back });
   } else if (before === "matched" && state !== "offline") {
-    add({ kind: "event", text: isParting ? text.youLeft : text.strangerLeft });
+    if (parting !== "") add({ kind: "event", text: parting ?? text.strangerLeft });
   }
-  if (state !== "offline") [before, isParting] = [state, false];
+  if (state !== "offline") [before, parting] = [state, null];
   if (state !== "matched") [isReporting, isTyping] = [false, false];
   note = "";
   draw();
@@ -128,13 +121,26 @@ function sendMessage(event) {
   if (chat?.state !== "matched" || !said.trim()) return;
   event.target.reset();
   note = "";
-  chat.sendMessage(said, add({ kind: "you", text: said, problem: "" }));
+  deliver(said);
 }
 
 function sendAgain({ id, text: said }) {
   entries = entries.filter((entry) => entry.id !== id);
   note = "";
-  chat.sendMessage(said, add({ kind: "you", text: said, problem: "" }));
+  deliver(said);
+}
+
+/** Show a message and send it. One that was refused is marked, and can be sent again. */
+async function deliver(said) {
+  const id = add({ kind: "you", text: said, problem: "", isOnTheWay: true });
+  let problem = "";
+  await chat.sendMessage(said).catch((error) => { problem = text.errors[error.code] ?? error.message; });
+  mark(id, { problem, isOnTheWay: false });
+}
+
+function tell({ code, message }) {
+  note = text.errors[code] ?? message ?? code;
+  draw();
 }
 
 function sendTyping() {
@@ -144,15 +150,21 @@ function sendTyping() {
 }
 
 function part(action) {
-  isParting = chat.state === "matched";
-  chat[action]();
+  parting = text.youLeft;
+  chat[action]().catch(tell);
 }
 
-function report(event) {
-  isParting = true;
-  chat.report(fields(event).reason);
+async function report(event) {
+  const { reason } = fields(event);
+  parting = "";
   isReporting = false;
-  add({ kind: "event", text: text.reported });
+  try {
+    await chat.report(reason);
+    add({ kind: "event", text: text.reported });
+  } catch (error) {
+    add({ kind: "event", text: text.notReported });
+    tell(error);
+  }
 }
 
 // -- what is shown -------------------------------------------------------------------------------------
@@ -194,9 +206,9 @@ function draw() {
 }
 
 function line(entry) {
-  const { kind, text: said, time, problem } = entry;
+  const { kind, text: said, time, problem, isOnTheWay } = entry;
   if (kind === "event") return html`<p class="event">${said}</p>`;
-  return html`<p class="${kind} ${problem ? "refused" : ""}"><span class="hidden">${kind === "you" ? words.you : text.stranger}: </span>${said}
+  return html`<p class="${kind} ${problem ? "refused" : isOnTheWay ? "on-the-way" : ""}"><span class="hidden">${kind === "you" ? words.you : text.stranger}: </span>${said}
     <time datetime=${time} title="${dates.second(time)} UTC">${localClock(time)}</time>
     ${problem ? html`<span class="problem">${text.notSent} ${problem}
       <button type="button" class="plain" ?disabled=${chat.state !== "matched"} @click=${() => sendAgain(entry)}>${text.again}</button></span>` : nothing}</p>`;

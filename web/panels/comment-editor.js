@@ -1,6 +1,5 @@
 // The form that creates or edits the visitor's own comment. An edit sends If-Match, so it never overwrites a newer version.
 
-import { encode } from "../lib/config.js";
 import { language as pageLanguage } from "../lib/language.js";
 import { userName } from "../lib/session.js";
 import { words } from "../lib/words.js";
@@ -10,15 +9,15 @@ import { html, live, nothing } from "../vendor/lit.js";
 const text = words.comments;
 const EMPTY = { rating: 0, language: pageLanguage, text: "" };
 
-let edited = null; // the comment that is being edited: its path, its ETag and its fields
-const written = new Map(); // the paths of the comments written here, by author and product; "" if it is unknown
+let edited = null; // the comment that is being edited: its product and id, its ETag and its fields
+const written = new Map(); // the ids of the comments written here, by author and product; "" if it is unknown
 
 const owner = (product) => `${userName()} ${product}`;
 
 /** Load the current version of a comment into the form. */
-export async function open(panel, path) {
-  const { body, etag } = await panel.api.request("GET", path, { mine: true });
-  edited = { path, etag, comment: body };
+export async function open(panel, product, id) {
+  const { body, etag } = await panel.api.request("getComment", { product, id }, { auth: true });
+  edited = { key: { product, id }, etag, comment: body };
   panel.draw();
   document.querySelector("#write textarea")?.focus();
 }
@@ -29,12 +28,12 @@ export function close() {
 
 /**
  * Render the form. An author has one comment on a product, so after it is written only an edit is offered. `mine` is
- * the path of the visitor's comment, if it is in the list. `done` is called with a message after a comment was
+ * the id of the visitor's comment, if it is in the list. `done` is called with a message after a comment was
  * posted, saved or deleted.
  */
 export function template({ panel, product, done, mine }) {
-  const path = mine ?? written.get(owner(product));
-  if (!edited && path !== undefined) return path ? thanks(panel, path) : html`<p class="quiet">${text.oneEach}</p>`;
+  const id = mine ?? written.get(owner(product));
+  if (!edited && id !== undefined) return id ? thanks(panel, product, id) : html`<p class="quiet">${text.oneEach}</p>`;
   const { rating, language, text: said } = edited?.comment ?? EMPTY;
   const submit = (event) => {
     const form = event.target, values = fields(event);
@@ -69,16 +68,15 @@ export function template({ panel, product, done, mine }) {
     </form>`;
 }
 
-function thanks(panel, path) {
+function thanks(panel, product, id) {
   return html`<p class="row own"><span class="quiet">${text.written}</span>
-    <button type="button" @click=${() => panel.act(() => open(panel, path))}>${text.editYours}</button></p>`;
+    <button type="button" @click=${() => panel.act(() => open(panel, product, id))}>${text.editYours}</button></p>`;
 }
 
 async function write(panel, product, body, form) {
-  const path = `/products/${encode(product)}/comments`;
   try {
-    const { body: comment } = await panel.api.request("POST", path, { body });
-    written.set(owner(product), `${path}/${encode(comment.id)}`);
+    const { id } = await panel.api.postComment({ product, ...body });
+    written.set(owner(product), id);
   } catch (error) {
     if (error.status === 409) written.set(owner(product), ""); // it was written earlier
     throw error;
@@ -89,12 +87,12 @@ async function write(panel, product, body, form) {
 
 /** Save the comment. If it was changed elsewhere in the meantime, load the current version instead of overwriting it. */
 async function change(panel, body) {
-  const { path, etag } = edited;
+  const { key, etag } = edited;
   try {
-    await panel.api.request("PATCH", path, { body, headers: { "If-Match": etag } });
+    await panel.api.patchComment({ ...key, ...body }, { ifMatch: etag });
   } catch (error) {
     if (error.code !== "PreconditionFailed") throw error;
-    await open(panel, path);
+    await open(panel, key.product, key.id);
     return text.changedElsewhere;
   }
   close();
@@ -102,7 +100,7 @@ async function change(panel, body) {
 }
 
 async function remove(panel, product) {
-  await panel.api.request("DELETE", edited.path);
+  await panel.api.deleteComment(edited.key);
   written.delete(owner(product));
   close();
   return text.deleted;

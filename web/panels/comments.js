@@ -1,6 +1,6 @@
 // The comments panel: a product's average rating, filters with counts, an endless list, and a form for your own comment.
 
-import { api, encode } from "../lib/config.js";
+import { api } from "../lib/config.js";
 import { ago, count, dates, decimal, language as pageLanguage } from "../lib/language.js";
 import { userName } from "../lib/session.js";
 import { words } from "../lib/words.js";
@@ -46,8 +46,6 @@ function show(given) {
   panel.restart(`product:${product}`, changed);
 }
 
-const path = (rest) => `/products/${encode(product)}${rest}`;
-
 /** Load the statistics and, if they or the filter have changed, the rest. A product without comments is one call. */
 async function load() {
   const requested = product;
@@ -64,13 +62,13 @@ async function load() {
   else if (!isPaged) await loadFirstPage();
 }
 
-const loadStatistics = (language) => panel.api.get(path("/statistics"), { language });
+const loadStatistics = (language) => panel.api.getStatistics({ product, language: language || undefined });
 
-const query = () => ({ rating: filter.ratings.join(","), language: filter.language, limit: PAGE });
+const query = () => ({ product, rating: filter.ratings.join(",") || undefined, language: filter.language || undefined, limit: PAGE });
 
 async function loadFirstPage() {
   const requested = filter;
-  const page = await panel.api.get(path("/comments"), query());
+  const page = await panel.api.getComments(query());
   if (requested !== filter) return;
   [items, cursor, isPaged, isNewer] = [page.items, page.cursor, false, false];
 }
@@ -81,7 +79,7 @@ async function loadNextPage() {
   isLoading = true;
   const requested = filter;
   await panel.act(async () => {
-    const page = await panel.api.get(path("/comments"), { ...query(), cursor });
+    const page = await panel.api.getComments({ ...query(), cursor });
     if (requested !== filter) return;
     const known = new Set(items.map(({ id }) => id));
     items = [...items, ...page.items.filter(({ id }) => !known.has(id))];
@@ -91,13 +89,15 @@ async function loadNextPage() {
 }
 
 function changed(value) {
+  if (!value || (all && value.total === all.total && JSON.stringify(value.ratings) === JSON.stringify(all.ratings))) return;
   isNewer = isPaged && value.total > (all?.total ?? 0);
   panel.refreshSoon();
 }
 
 const choose = (changes) => panel.act(async () => {
   filter = { ...filter, ...changes };
-  [isPaged, isChanged] = [false, true];
+  [isPaged, isChanged, cursor] = [false, true, null]; // a cursor is valid only for the query that returned it
+  panel.draw();
   await load();
 });
 
@@ -134,7 +134,7 @@ function ownComment() {
     return message;
   };
   const mine = items.find(({ author }) => author === userName());
-  return editor.template({ panel, product, done, mine: mine && path(`/comments/${encode(mine.id)}`) });
+  return editor.template({ panel, product, done, mine: mine?.id });
 }
 
 function filters() {
@@ -190,5 +190,5 @@ function one(comment) {
 }
 
 const edit = (id) => panel.act(async () => {
-  await editor.open(panel, path(`/comments/${encode(id)}`));
+  await editor.open(panel, product, id);
 });

@@ -1,6 +1,6 @@
 // The leaderboard panel: your rank, the players around you, any position, and the distribution of scores.
 
-import { api, encode } from "../lib/config.js";
+import { api } from "../lib/config.js";
 import { histogram } from "../lib/histogram.js";
 import { count, points } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
@@ -45,12 +45,10 @@ function show(given) {
   panel.restart(`leaderboard:${name}`, changed);
 }
 
-const path = (rest = "") => `/leaderboards/${encode(name)}${rest}`;
-
 async function load() {
   const requested = name;
-  const definition = await panel.api.get(path());
-  const [found, distribution] = await Promise.all([loadStanding(), panel.api.get(path("/distribution"))]);
+  const definition = await panel.api.getBoard({ board: requested });
+  const [found, distribution] = await Promise.all([loadStanding(), panel.api.getDistribution({ board: requested })]);
   if (requested !== name) return;
   [board, standing, buckets] = [definition, found, distribution.items];
   await loadEntries();
@@ -59,7 +57,7 @@ async function load() {
 async function loadStanding() {
   if (!userName()) return null;
   try {
-    return await panel.api.get(path(`/players/${encode(userName())}`));
+    return await panel.api.getPlayer({ board: name, player: userName() });
   } catch (error) {
     if (error.status === 404) return null;
     throw error;
@@ -71,16 +69,19 @@ const query = () => (from.way === "around" ? { around: userName() } : { place: f
 
 async function loadEntries() {
   const [requested, length] = [from, shown];
-  const page = await panel.api.get(path("/entries"), { ...query(), limit: Math.min(length, MOST_ENTRIES) });
+  const page = await panel.api.getEntries({ board: name, ...query(), limit: Math.min(length, MOST_ENTRIES) });
   if (requested === from && length === shown) [entries, cursor] = [page.items, page.cursor];
 }
 
 /** Show the first ten entries of a push at once. Everything else is loaded again. */
 function changed(value) {
+  if (!value || !board) return value && panel.refresh();
+  const isSame = value.players === board.players && from.way === "top" && JSON.stringify(value.items) === JSON.stringify(entries.slice(0, ENTRIES));
+  if (isSame) return undefined; // the first value of the topic
   if (from.way === "top" && shown === ENTRIES) entries = value.items;
-  if (board) board.players = value.players;
+  board.players = value.players;
   panel.draw();
-  panel.refreshSoon();
+  return panel.refreshSoon();
 }
 
 const jump = (way, place) => panel.act(async () => {
@@ -89,7 +90,7 @@ const jump = (way, place) => panel.act(async () => {
 });
 
 const more = () => panel.act(async () => {
-  const next = await panel.api.get(path("/entries"), { ...query(), limit: ENTRIES, cursor });
+  const next = await panel.api.getEntries({ board: name, ...query(), limit: ENTRIES, cursor });
   entries = [...entries, ...next.items];
   shown = entries.length;
   cursor = next.cursor;
@@ -99,9 +100,9 @@ function submit(event) {
   const value = Number(fields(event).value);
   return panel.act(async () => {
     const id = `page-${Date.now()}`; // a retry with the same id counts once
-    const { body } = await panel.api.request("POST", path("/scores"), { body: { id, value } });
+    const { score } = await panel.api.postScore({ board: name, id, value });
     panel.refresh();
-    return text.submitted(points(body.score));
+    return text.submitted(points(score));
   });
 }
 

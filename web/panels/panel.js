@@ -1,6 +1,6 @@
 // What all panels share: the frame of a section, loading, rendering, subscribing to a topic, and reporting errors.
 
-import { ApiClient, Offline, ApiError } from "../lib/api.js";
+import { CallLog, createClient, explain, isOffline, isTransient } from "../lib/client.js";
 import { isLocal } from "../lib/config.js";
 import { follow } from "../lib/live.js";
 import { words } from "../lib/words.js";
@@ -58,10 +58,11 @@ export class Panel {
 
   /** `load` requests everything that `template` shows. The rest is passed to `frame`. */
   constructor(name, { load, template, ...side }) {
-    this.api = new ApiClient();
+    const calls = new CallLog();
+    this.api = createClient(calls);
     this.#load = load;
     this.#template = template;
-    [this.#root, this.#drawSide] = frame(name, { calls: this.api, ...side });
+    [this.#root, this.#drawSide] = frame(name, { calls, ...side });
     panels.push(this);
   }
 
@@ -112,8 +113,7 @@ export class Panel {
       this.message = (await work()) ?? "";
     } catch (error) {
       isSuccess = false;
-      this.message = error.message;
-      if (!(error instanceof ApiError || error instanceof Offline)) console.error(error);
+      this.message = explain(error);
     }
     this.draw();
     return isSuccess;
@@ -132,15 +132,14 @@ export class Panel {
   }
 
   #fail(error) {
-    if (error instanceof ApiError && error.status === 404) {
+    if (error.status === 404) {
       this.#setStatus("missing", "");
-    } else if (error instanceof Offline) {
+    } else if (isOffline(error)) {
       this.#setStatus("offline", isLocal ? words.panel.offlineLocal : words.panel.offline);
     } else {
-      this.#setStatus("error", error.message);
-      if (!(error instanceof ApiError)) console.error(error);
+      this.#setStatus("error", explain(error));
     }
-    if (error instanceof Offline || error.isTransient) {
+    if (isTransient(error)) {
       this.#timer = setTimeout(() => this.refresh(), Math.min(1000 * 2 ** this.#failures, LONGEST_PAUSE));
       this.#failures += 1;
     }

@@ -41,7 +41,7 @@ function show(text) {
 
 async function load() {
   const requested = site;
-  const { items } = await panel.api.get("/views/top", { site, limit: PAGES });
+  const { items } = await panel.api.getViewsTop({ site, limit: PAGES });
   if (requested !== site) return;
   pages = items;
   if (!page && items.length) select(items[0].url);
@@ -50,14 +50,14 @@ async function load() {
 
 async function loadPage() {
   const requested = page;
-  const counts = await panel.api.get("/views", { url: requested });
+  const counts = await panel.api.getViews({ url: requested });
   if (requested !== page) return;
   const isNew = figures?.views !== counts.views || figures.uniques !== counts.uniques;
   figures = counts;
   if (!isNew && Date.now() - seriesAt < MAX_AGE) return;
   seriesAt = Date.now();
   const query = { url: requested, interval: "hour", from: isoDate(Date.now() - 2 * DAY) };
-  const { items } = await panel.api.get("/views/series", query);
+  const { items } = await panel.api.getViewsSeries(query);
   if (requested === page) series = items;
 }
 
@@ -69,36 +69,37 @@ function select(url) {
 }
 
 function changed(value) {
-  if (value.url !== page) return;
+  if (value?.url !== page) return;
   const row = pages.find((one) => one.url === page);
   if (row) row.views = value.views;
   pages.sort((one, other) => other.views - one.views);
   const isNew = figures?.views !== value.views;
   figures = value;
-  seriesAt = 0;
   panel.draw();
-  if (isNew) panel.refreshSoon(); // for the other pages of the site, and the series
+  if (!isNew) return;
+  seriesAt = 0;
+  panel.refreshSoon(); // for the other pages of the site, and the series
 }
 
 // -- views to send -------------------------------------------------------------------------------------
 
 /** Post views of a page, each from another client. Return a message with the time until they were counted. */
 async function send(address, clients) {
-  const { url, views: before } = await panel.api.get("/views", { url: address });
+  const { url, views: before } = await panel.api.getViews({ url: address });
   const time = new Date().toISOString();
   const events = Array.from({ length: clients }, () => ({ url, time, clientId: newClient() }));
   const began = performance.now();
   const body = clients === 1 ? events[0] : { events };
   let accepted, rejected;
   try {
-    ({ accepted, rejected } = (await panel.api.request("POST", "/views", { body, mine: false })).body);
+    ({ accepted, rejected } = await panel.api.postViews(body));
   } catch (error) {
     if (error.status !== 422) throw error; // a single view that is not counted: the error code is the reason
     [accepted, rejected] = [0, [{ reason: error.code }]];
   }
   if (!accepted) return text.notCounted(text.rejections[rejected[0].reason] ?? rejected[0].reason);
   while (performance.now() - began < COUNT_TIMEOUT) {
-    const { views } = await panel.api.get("/views", { url });
+    const { views } = await panel.api.getViews({ url });
     const took = Math.round(performance.now() - began);
     if (views >= before + accepted) {
       select(url);
