@@ -146,6 +146,7 @@ def challenges(site: Deployed) -> Iterator[Invocation]:
     site.rest("POST", SUBMIT, path=ranked, body={"path": "door 0"}, sub="ann").run()
     yield site.delivery("a path of a ranked challenge")
     yield site.rest("GET", "/challenges/{challenge}/leaders", "", path=ranked)
+    yield site.rest("GET", "/challenges", "two", sub="admin")
     one = "/challenges/{challenge}/players/{player}/paths/{path}"
     yield site.rest("DELETE", one, "", path=ann | {"path": "door 1"}, sub="admin")
     yield site.rest("DELETE", route, "with one path", path=ann, sub="admin")
@@ -196,6 +197,8 @@ def comments(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/products/{product}/hidden", "", path=product, sub="admin")
     yield site.rest("GET", "/products/{product}/statistics", "", path=product)
     yield site.rest("GET", "/products/leaders", "")
+    yield site.rest("GET", "/products", "", sub="admin")
+    yield site.rest("GET", "/comments", "20 of all", sub="admin")
 
 
 def chat(site: Deployed) -> Iterator[Invocation]:
@@ -231,6 +234,9 @@ def chat(site: Deployed) -> Iterator[Invocation]:
     for id in ("a", "b", "c"):
         yield site.socket("disconnect", id, id)
     yield site.rest("GET", "/chat/reports", "", sub="admin")
+    [report] = site.table.query("REPORTS").items
+    one = {"id": report["sk"].replace("#", "~")}
+    yield site.rest("POST", "/chat/reports/{id}", "ban", path=one, body={"action": "ban"}, sub="admin")
 
 
 def stream(site: Deployed) -> Iterator[Invocation]:

@@ -62,8 +62,12 @@ class Settings(NamedTuple):
 
     @property
     def parts(self) -> frozenset[str]:
-        """Return the parts of the app that this stage has: its features, and `guests` if it allows them."""
-        return self.features | ({"guests"} if self.guests else set())
+        """Return the parts of the app that this stage has.
+
+        These are its features, `counting` where one of them has aggregates, and `guests` if it allows them.
+        """
+        counting = {"counting"} if self.features - {"chat"} else set()
+        return self.features | counting | ({"guests"} if self.guests else set())
 
     def allows(self, host: str, page: str = "") -> bool:
         """Return whether views of a page (its path and query) are counted; without a page, any of the host.

@@ -126,7 +126,7 @@ def _type(schema: Schema, indent: str = "") -> str:
         case "integer" | "number":
             return "number"
         case "string" | "boolean" | "null" as simple:
-            return simple
+            return str(simple)
     return "unknown"
 
 

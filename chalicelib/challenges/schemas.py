@@ -156,6 +156,28 @@ class Challenge(Schema):
     normalization: Normalization
 
 
+class ListedChallenge(Schema):
+    """A challenge in the list of all challenges."""
+
+    challenge: StoredIdentifier
+    title: Title
+    created: Instant
+
+
+class Challenges(Schema):
+    """A page of the challenges, newest first."""
+
+    EXAMPLES: ClassVar = {
+        "one": {
+            "items": [{"challenge": "hunt", "title": "Treasure hunt", "created": "2026-11-21T10:00:00Z"}],
+            "cursor": None,
+        }
+    }
+
+    items: list[ListedChallenge]
+    cursor: Next
+
+
 class PathBody(Schema):
     """A submitted path."""
 
@@ -186,6 +208,14 @@ class Progress(Schema):
     paths: list[str]
 
 
+class FoundRow(Schema):
+    """A line of a challenge's statistics as CSV."""
+
+    found: int
+    reached: int
+    exactly: int
+
+
 class ChallengeStatistics(Schema):
     """The number of players, of found paths, and of players by the number of paths that they found."""
 
@@ -206,6 +236,13 @@ class ChallengeStatistics(Schema):
     exactly: Annotated[
         CountsByFound, Meta(description="By n from 1 to the limit: players with exactly n paths")
     ]
+
+    def rows(self) -> list[FoundRow]:
+        """Return the lines of the statistics as CSV."""
+        return [
+            FoundRow(found=int(found), reached=self.reached[found], exactly=self.exactly[found])
+            for found in sorted(self.reached, key=int)
+        ]
 
 
 class ChallengeLeadersQuery(Schema):

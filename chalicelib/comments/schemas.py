@@ -133,6 +133,39 @@ class Comment(Schema):
     hidden: Annotated[bool, Meta(description="Whether an admin has hidden it", examples=[False])]
 
 
+class ProductComment(Comment):
+    """A comment with its product."""
+
+    product: Product
+
+
+class AllComments(Schema):
+    """A page of the comments on all products, newest first."""
+
+    EXAMPLES: ClassVar = {"the last page": {"items": [ONE | {"product": "garment-767"}], "cursor": None}}
+
+    items: list[ProductComment]
+    cursor: Next
+
+
+class ListedProduct(Schema):
+    """A product that has had a comment."""
+
+    product: Product
+    created: Annotated[Instant, Meta(description="The time of its first comment, to the second")]
+
+
+class Products(Schema):
+    """A page of the products, newest first."""
+
+    EXAMPLES: ClassVar = {
+        "one": {"items": [{"product": "garment-767", "created": "2026-11-21T10:00:00Z"}], "cursor": None}
+    }
+
+    items: list[ListedProduct]
+    cursor: Next
+
+
 class CommentsQuery(Schema):
     """Filters of a list of comments. Without any, the list has all comments."""
 
@@ -207,6 +240,13 @@ class Ratings(Schema):
     five: Count = field(name="5")
 
 
+class RatingRow(Schema):
+    """A line of a product's statistics as CSV."""
+
+    rating: int
+    comments: int
+
+
 class RatingStatistics(Schema):
     """A product's ratings: counts and averages."""
 
@@ -227,6 +267,11 @@ class RatingStatistics(Schema):
     bayesian_average: Annotated[
         float, Meta(description="The mean with one more vote for each rating: 3 without a comment")
     ]
+
+    def rows(self) -> list[RatingRow]:
+        """Return the lines of the statistics as CSV."""
+        counts = [getattr(self.ratings, name) for name in ("one", "two", "three", "four", "five")]
+        return [RatingRow(rating=rating, comments=count) for rating, count in enumerate(counts, 1)]
 
 
 class LeadersQuery(Schema):

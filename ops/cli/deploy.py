@@ -311,7 +311,7 @@ def _smoke(settings: Settings, urls: Any) -> None:
         failed |= check.passed is False
     if failed:
         raise click.ClickException(f"{settings.stage} is deployed at {urls.rest}/, but a smoke test failed")
-    click.echo(f"{settings.stage}: {urls.rest}/ {urls.socket}")
+    click.echo(f"{settings.stage}: {urls.rest}/ {urls.socket}".rstrip())
 
 
 COMMANDS = (provision, deploy, smoke, destroy, package, bundle, lock)

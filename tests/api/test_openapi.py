@@ -73,8 +73,11 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
     "admin": """
         DELETE /challenges/{challenge}/players/{player}
         DELETE /challenges/{challenge}/players/{player}/paths/{path}
+        GET /challenges
         GET /chat/reports
+        GET /comments
         GET /lag
+        GET /products
         GET /products/{product}/hidden
         GET /quarantine
         GET /views/events

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import app
-from chalicelib.chat import bans, handlers, reports, subscriptions
-from chalicelib.chat.schemas import ReportAction, ReportsQuery
+from chalicelib.chat import bans, reports, subscriptions
+from chalicelib.chat.schemas import Report, ReportAction, ReportsQuery
 from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody
-from chalicelib.errors import Conflict, NotFound
+from chalicelib.errors import Busy, Conflict, NotFound
 from chalicelib.views import events
 from tests.conftest import EngineTable
 from tests.support.chatting import DISCONNECTED, SETTINGS, Chat
@@ -134,7 +134,7 @@ def test_the_value_of_a_topic_that_does_not_exist_yet_is_null(chat: Chat, topic:
 
 def test_a_value_that_cannot_be_read_is_slow_down_and_a_retry_subscribes(chat: Chat) -> None:
     def refuse(table: object, name: str) -> Any:
-        raise handlers.Busy("throttled")
+        raise Busy("throttled")
 
     sources, chat.sources = chat.sources, {"views": app.TOPICS["views"]._replace(value=refuse)}
     chat.connect("a", query={"listen": "1"})
@@ -179,7 +179,7 @@ def test_a_duplicate_connect_event_of_a_listener_changes_nothing(chat: Chat) -> 
 # -- bans ------------------------------------------------------------------------------------------------
 
 
-def report_of(chat: Chat, reporter: str, stranger: str, address: str) -> reports.Report:
+def report_of(chat: Chat, reporter: str, stranger: str, address: str) -> Report:
     """Let a connection report a stranger of an address, and return the report."""
     chat.connect(stranger, address=address)
     chat.enter(reporter)

@@ -143,6 +143,11 @@ class Chat:
         return [entry["sk"].split("#")[1] for entry in entries]
 
 
+def is_subscribed(frames: list[Any]) -> bool:
+    """Return whether the frames are the reply to an accepted subscription."""
+    return [frame["type"] for frame in frames] == ["subscribed"]
+
+
 def text(content: str) -> dict[str, str]:
     """Build the frame of a message, without its time."""
     return {"type": "message", "text": content}

@@ -122,6 +122,8 @@ export class Hubbub {
   putChallenge(args: { challenge: string; } & ChallengeBody, options?: CallOptions): Promise<Challenge>;
   /** Return a challenge without its valid paths. `GET /challenges/{challenge}` */
   getChallenge(args: { challenge: string; }, options?: CallOptions): Promise<Challenge>;
+  /** List the challenges, newest first. `GET /challenges` */
+  getChallenges(args?: { limit?: number; cursor?: string; }, options?: CallOptions): Pages<Challenges>;
   /** Submit a path. `POST /challenges/{challenge}/paths` */
   postChallengePath(args: { challenge: string; } & PathBody, options?: CallOptions): Promise<SubmissionResult>;
   /** List the paths that a player has found. `GET /challenges/{challenge}/players/{player}` */
@@ -138,6 +140,10 @@ export class Hubbub {
   postComment(args: { product: string; } & CommentBody, options?: CallOptions): Promise<Comment>;
   /** Return a product's comments, newest first. They can be filtered by ratings and language. `GET /products/{product}/comments` */
   getComments(args: { product: string; rating?: string; language?: string; limit?: number; cursor?: string; explain?: boolean; }, options?: CallOptions): Pages<Comments>;
+  /** List the comments on all products, newest first, hidden ones too. `GET /comments` */
+  getAllComments(args?: { limit?: number; cursor?: string; }, options?: CallOptions): Pages<AllComments>;
+  /** List the products that have had a comment, newest first. `GET /products` */
+  getProducts(args?: { limit?: number; cursor?: string; }, options?: CallOptions): Pages<Products>;
   /** Return the comments on a product that an admin has hidden. `GET /products/{product}/hidden` */
   getHidden(args: { product: string; limit?: number; cursor?: string; }, options?: CallOptions): Pages<Comments>;
   /** Return a comment, with an ETag for If-Match. `GET /products/{product}/comments/{id}` */
@@ -198,6 +204,12 @@ export interface Activity {
   time: string;
   /** The number of the season, from 1 */
   season: number;
+}
+
+/** A page of the comments on all products, newest first. */
+export interface AllComments {
+  items: Array<ProductComment>;
+  cursor: string | null;
 }
 
 /** The definition of a leaderboard. `decimals`, `min`, `max`, `order`, `operator` and `shards` cannot be changed later. */
@@ -332,6 +344,12 @@ export interface ChallengeStatistics {
   exactly: Record<string, number>;
 }
 
+/** A page of the challenges, newest first. */
+export interface Challenges {
+  items: Array<ListedChallenge>;
+  cursor: string | null;
+}
+
 /** A comment on a product. */
 export interface Comment {
   /** The comment's id, a ULID: ids sort by time */
@@ -448,6 +466,23 @@ export interface Leaders {
   items: Array<Leader>;
 }
 
+/** A challenge in the list of all challenges. */
+export interface ListedChallenge {
+  challenge: string;
+  /** The title to display */
+  title: string;
+  /** An ISO 8601 instant with an offset; responses are in UTC */
+  created: string;
+}
+
+/** A product that has had a comment. */
+export interface ListedProduct {
+  /** The product */
+  product: string;
+  /** The time of its first comment, to the second */
+  created: string;
+}
+
 /** The rules by which two notations of a path are equal. They are fixed when the challenge is created. */
 export interface Normalization {
   /** `fold` ignores case. `keep` distinguishes it */
@@ -496,6 +531,36 @@ export interface Plan {
   queries: number;
   /** The read request units that DynamoDB counted */
   rru: number;
+}
+
+/** A comment with its product. */
+export interface ProductComment {
+  /** The comment's id, a ULID: ids sort by time */
+  id: string;
+  /** The author: the `sub` of a token */
+  author: string;
+  /** The display name in the token at the time of writing; null if the token had none */
+  name: string | null;
+  /** 1 to 5 */
+  rating: number;
+  /** A BCP 47 tag, in upper or lower case. Responses have the recommended case, and for an irregular tag such as i-klingon its replacement. Tags are compared whole: en does not include en-GB */
+  language: string;
+  /** Up to 5,000 characters, or an empty text. Line ends and tabs are the only control characters. It is stored in NFC, with line feeds as line ends and without white space around it */
+  text: string;
+  /** An ISO 8601 instant with an offset; responses are in UTC */
+  created: string;
+  /** The time of the last edit, or null */
+  edited: string | null;
+  /** Whether an admin has hidden it */
+  hidden: boolean;
+  /** The product */
+  product: string;
+}
+
+/** A page of the products, newest first. */
+export interface Products {
+  items: Array<ListedProduct>;
+  cursor: string | null;
 }
 
 /** The paths that a player has found, as submitted, oldest first. */
