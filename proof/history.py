@@ -269,5 +269,5 @@ def create_definitions(table: Table, now: datetime) -> None:
         body = BoardBody(title=name, operator=operator, min=Decimal(-100), max=Decimal(100), order=order)
         boards.define(table, name, body, now)
     definitions.define(
-        table, "hunt", ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True)
+        table, "hunt", ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True), now
     )

@@ -47,8 +47,12 @@ def guesses_key(challenge: str, player: str) -> Key:
 # -- paths ---------------------------------------------------------------------------------------------
 
 
-def submit(table: Table, challenge: str, player: str, path: str, now: datetime) -> Response[SubmissionResult]:
+def submit(
+    table: Table, challenge: str, player: str, path: str, now: datetime, name: str | None = None
+) -> Response[SubmissionResult]:
     """Write a path that a player has found: 201, or 200 if the player had found it before.
+
+    `name` is the player's display name. Without it, the name of an earlier submission is kept.
 
     The definition is read strongly consistent. A submission that begins after an admin's change has returned
     follows the new definition.
@@ -71,7 +75,7 @@ def submit(table: Table, challenge: str, player: str, path: str, now: datetime) 
     if not definition.accepts(normalized):
         _count_wrong_guess(table, bucket_key, bucket, now)
         raise InvalidPath("path: not a valid path of this challenge")
-    refused = _write_path(table, definition, player, path_key, path, now)
+    refused = _write_path(table, definition, player, path_key, path, now, name)
     if PATH_EXISTS in refused:
         return _build_result(table, definition, player, path, 200)
     if NO_GUESSES_LEFT in refused:
@@ -82,7 +86,13 @@ def submit(table: Table, challenge: str, player: str, path: str, now: datetime) 
 
 
 def _write_path(
-    table: Table, definition: Definition, player: str, path_key: Key, path: str, now: datetime
+    table: Table,
+    definition: Definition,
+    player: str,
+    path_key: Key,
+    path: str,
+    now: datetime,
+    name: str | None,
 ) -> Sequence[int]:
     """Write a found path and the progress. Return the positions of the refused actions.
 
@@ -109,10 +119,13 @@ def _write_path(
         {
             "Update": {
                 "Key": progress_key._asdict(),
-                "UpdateExpression": "SET latest = :time, ranked = :ranked ADD #found :one",
+                "UpdateExpression": "SET latest = :time, ranked = :ranked"
+                + (", #name = :name" if name else "")
+                + " ADD #found :one",
                 "ConditionExpression": "attribute_not_exists(pk) OR #found BETWEEN :none AND :room",
-                "ExpressionAttributeNames": {"#found": "found"},
+                "ExpressionAttributeNames": {"#found": "found"} | ({"#name": "name"} if name else {}),
                 "ExpressionAttributeValues": {
+                    **({":name": name} if name else {}),
                     ":time": time,
                     ":ranked": definition.ranked,
                     ":one": 1,

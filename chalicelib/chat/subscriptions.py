@@ -34,7 +34,7 @@ from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest
+from chalicelib.errors import BadRequest, NotFound
 from chalicelib.telemetry import logs, metrics
 
 PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic, at least
@@ -180,6 +180,15 @@ def _delete_listener(table: Table, topic: bytes, id: str) -> None:
             condition="listeners > :none",
             values={":less": -1, ":none": 0},
         )
+
+
+def read_value(table: Table, sources: Sources, topic: str) -> Any:
+    """Return the current value of a topic, or None while its board, challenge or product does not exist."""
+    kind, _, name = topic.partition(":")
+    try:
+        return sources[kind].value(table, name)
+    except NotFound:
+        return None
 
 
 # -- push ----------------------------------------------------------------------------------------------

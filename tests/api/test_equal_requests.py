@@ -155,9 +155,9 @@ def test_different_definitions_of_a_challenge_all_succeed(table: Table) -> None:
 def test_an_equal_definition_writes_nothing(table: Table) -> None:
     board, hunt = board_schemas.BoardBody(title="t"), ChallengeBody(title="Hunt", paths=["oak", "mill"])
     boards.define(table, "b", board, now())
-    definitions.define(table, "c", hunt)
+    definitions.define(table, "c", hunt, now())
     with instead(table, "PutItem") as puts, instead(table, "TransactWriteItems") as transactions:
-        assert definitions.define(table, "c", hunt).status == 200
+        assert definitions.define(table, "c", hunt, now()).status == 200
         assert not puts
         assert boards.define(table, "b", board, now()).status == 200
         assert not transactions
