@@ -104,7 +104,8 @@ def test_the_package_has_only_files_that_run(made: Made) -> None:
         "web/vendor/lit.entry.js"
     }
     kinds = sorted(re.sub("-[0-9a-f]+", "", name) for name in bundles)
-    pages_bundled = ["web/admin.css", "web/admin.js", "web/page.css", "web/page.js"]
+    bundled = ("admin", "dashboard", "page")
+    pages_bundled = [f"web/{page}.{kind}" for page in bundled for kind in ("css", "js")]
     assert kinds == (pages_bundled if shutil.which("npm") else [])
     assert not [name for name in made.names if re.search(r"(^|/)tests?(/|_|\.py$)|\.pyi$|/conftest", name)]
 
