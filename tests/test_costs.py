@@ -308,7 +308,7 @@ def test_an_imported_comment_costs_six_write_units(applied: tuple[Table, Callabl
     body = CommentBody(rating=5, language="en", text="It shines.")
     rows = [import_comments.Row("lamp", f"reader-{n}", body) for n in range(3)]
     writes, reads = units(table, lambda: import_comments.write(table, rows, NOW))
-    # The threads may find the product unlisted at the same time. Then one of them lists it, and the others pay.
+    # Threads may find the product unlisted at the same time. One of them lists it, and the others pay too.
     assert 20 <= writes <= 22
     assert reads <= 1.5
 
