@@ -117,7 +117,7 @@ def challenge(history: History) -> Iterator[str]:
         if item["pk"].startswith("CHALLENGE#hunt#PLAYER#") and PLANTED not in item:
             if item["sk"].startswith("PATH#"):
                 paths[player].add(item["sk"].removeprefix("PATH#"))
-            elif item["sk"] == "PROGRESS":
+            elif item["sk"] == "PROGRESS" and item["found"]:  # else there are wrong guesses alone
                 progress[player] = item["found"]
     stored = {(player, path) for player, some in paths.items() for path in some}
     moderated = {

@@ -49,13 +49,15 @@ class Stream:
     def apply(self, *_: float) -> None:
         """Apply the new records, together with the last few before them."""
         while records := self.new():
-            aggregates.apply(self.table, app.CONTRIBUTIONS, self.delivered[-5:] + records)
+            aggregates.apply(
+                self.table, app.CONTRIBUTIONS, self.delivered[-5:] + records, derivations=app.DERIVATIONS
+            )
             self.delivered += records
 
     def redeliver(self) -> None:
         """Deliver all records once more."""
         self.apply()
-        aggregates.apply(self.table, app.CONTRIBUTIONS, self.delivered)
+        aggregates.apply(self.table, app.CONTRIBUTIONS, self.delivered, derivations=app.DERIVATIONS)
         self.apply()
 
     def view(self, url: str, count: int, *, first: int = 0, days: int = 0) -> None:
@@ -93,7 +95,9 @@ def expire(stream: Stream, url: str, count: int) -> None:
     stream.new()  # the records of these deletions have no userIdentity
     service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
     expired = [record(item, None, userIdentity=service) for item in gone[:count]]
-    assert aggregates.apply(stream.table, app.CONTRIBUTIONS, expired).ignored == len(expired)
+    assert aggregates.apply(
+        stream.table, app.CONTRIBUTIONS, expired, derivations=app.DERIVATIONS
+    ).ignored == len(expired)
 
 
 def page_items(stream: Stream) -> list[Item]:
