@@ -18,6 +18,7 @@ from unittest import mock
 
 import app
 from chalicelib import concurrency
+from chalicelib.aggregates import engine as engine_of_sums
 from chalicelib.aggregates import legacy
 from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from proof.mutants import Mutant
 
+TAGS = (2, 3, 6, 50)  # that an aggregate holds, in a history: with few of them they move to guard pages often
 QUIET = timedelta(seconds=130)  # after which no partner is kept and every claim has expired
 LENGTH = 400  # characters of a difference
 TICK = dict.fromkeys(("version", "account", "region", "detail", "source", "time", "id", "resources"), "")
@@ -223,6 +225,7 @@ def started(
             mock.patch.object(app, "gateway", ConnectionGateway(lambda: gateway, pause=world.sleep)),
             mock.patch.object(app, "datetime", SimpleNamespace(now=world.clock)),
             mock.patch.object(app, "stage", stage),
+            mock.patch.object(engine_of_sums, "TAGS", random.Random(f"tags {world.seed}").choice(TAGS)),
             mock.patch.object(queue, "_client", return_value=messages),
             mock.patch.object(app, "refusals", connections.RefusalCache()),
             mock.patch.object(concurrency, "_threads", return_value=Sequential()),

@@ -47,6 +47,13 @@ def recounts(history: History) -> Iterator[str]:
     yield from map(str, audit.find_drift(app.CONTRIBUTIONS, [*items, *history.expired]).items())
 
 
+def listings(history: History) -> Iterator[str]:
+    """Check that every index key that follows from sums is the right one."""
+    for key, item in _by_key(history).items():
+        if PLANTED not in item and (update := [one(key, item) for one in app.DERIVATIONS if one(key, item)]):
+            yield f"{item} should be updated with {update}"
+
+
 def views(history: History) -> Iterator[str]:
     """Count events and visitors. Accepted views are stored, and no others."""
     known = history.known
@@ -544,6 +551,6 @@ CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     one.__name__: one
     for one in (
         *(handlers, views, scores, ranks, challenge, comments),
-        *(quarantined, recounts, chat, transitions, permissions),
+        *(quarantined, recounts, listings, chat, transitions, permissions),
     )
 }
