@@ -250,7 +250,7 @@ ALL = (
     wrapped("a tag is dropped too early", engine, "_remember", lambda f, *a: f(*a[:4], a[4] + 10**6)),
     wrapped("a tag that has moved is not looked for", engine, "find_moved", lambda f, *a: set()),
     wrapped("the guard pages are read first", engine, "_not_counted", _read_pages_first),
-    wrapped("`spilled` goes back", Update, "spill", lambda f, update, _, spills: f(update, 0, spills)),
+    wrapped("`spilled` goes back", Update, "spill", lambda f, u, kept, _, spills: f(u, kept, 0, spills)),
     wrapped("`spills` is not compared", Update, "require_same", _compare_no_spills),
     split("the guard page is written before the sums", "GUARD#"),
     split("the guard page is written after the sums", "GUARD#", is_first=False),
