@@ -30,10 +30,10 @@ BEFORE = 2  # views of each page before the measurement, by others
 TTL = 4_102_444_800
 METHOD = f"""Capacity. Write units (WCU) for each counted view, computed from the items before and after \
 every call by AWS's published rules. Ours is everything: the events' puts, then the aggregator over the \
-stream in batches of {BATCH} views (with visitors {2 * BATCH} records) until the stream is empty. Records have the creation time of the \
-scenario. Every page has been viewed twice before; a returning visitor has viewed the page in the same hour. \
-An index entry moves in steps: about every fourth view at first, and every hundredth of a page with 800 \
-views. A move costs 3 WCU, and the row of a whole day has its share of them. \
+stream in batches of {BATCH} views (with visitors {2 * BATCH} records) until the stream is empty. Records \
+have the creation time of the scenario. Every page has been viewed twice before; a returning visitor has \
+viewed the page in the same hour. An index entry moves in steps: every fourth view at first, and every \
+hundredth of a page with 800 views. A move costs 3 WCU, and the row of a whole day has its share of them. \
 Afterwards all aggregates are compared with a recount of the items. The floor is a design that stores a \
 view and counts nothing. The published design has no series, no uniques and no top pages. Where ours costs \
 more than it, the row says what that buys."""
