@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import app
-from chalicelib.aggregates import engine, quarantine
+from chalicelib.aggregates import engine, legacy, quarantine
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress as challenge_progress
 from chalicelib.challenges import ranking as placing
@@ -188,10 +188,12 @@ def comments(history: History) -> Iterator[str]:
 def quarantined(history: History) -> Iterator[str]:
     """Compare the quarantine with the planted images, one entry for each side of each record."""
     expected = set()
+    since = _by_key(history).get(legacy.START_KEY, {}).get("since", 2**32)  # absent: none is tagged
     for record in history.stream.records:
         body = record["dynamodb"]
         second = int(body["ApproximateCreationDateTime"])
-        tag = engine.make_tag(record["eventID"], second)
+        is_tagged = second >= since
+        tag = engine.make_tag(record["eventID"], second) if is_tagged else legacy.record_id(record["eventID"])
         for side, sign in (("OldImage", -1), ("NewImage", 1)):
             if PLANTED in body.get(side, {}):
                 expected.add(quarantine.item_key(tag, second, sign))

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import app
-from chalicelib.aggregates import engine
+from chalicelib.aggregates import engine, legacy
 from chalicelib.aggregates.updates import Update
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Item, Key
@@ -256,6 +256,7 @@ ALL = (
     split("the guard page is written after the sums", "GUARD#", is_first=False),
     wrapped("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
     wrapped("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
+    wrapped("records before an upgrade are tagged", legacy, "divide", lambda f, t, some, now: ([], some)),
     # Exactly once: the stream
     wrapped("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
     wrapped("a batch is acknowledged before it is counted", app, "apply", _despite_busy),

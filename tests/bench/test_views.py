@@ -20,7 +20,7 @@ from bench import views as bench
 from bench.__main__ import main
 from bench.profile import ImportTimes, import_report
 from bench.report import Report, Target
-from bench.views import BUSY, HOT, SCENARIOS, Cost, Scenario
+from bench.views import BOUNDS, BUSY, HOT, SCENARIOS, Cost, Scenario
 from chalicelib.dynamo.table import Table as HubbubTable
 from chalicelib.settings import Settings
 from chalicelib.views import events
@@ -57,8 +57,8 @@ def test_a_view_costs_exactly_this(ministack: Engine, scenario: Scenario, cost: 
     assert bench.cost(ministack, scenario) == pytest.approx(cost, abs=0.0001)
 
 
-def test_a_view_of_a_hot_page_costs_at_most_1_3_write_units(ministack: Engine) -> None:
-    assert bench.cost(ministack, HOT).total <= bench.BOUND == 1.3
+def test_a_view_of_a_hot_page_costs_at_most_1_1_write_units(ministack: Engine) -> None:
+    assert bench.cost(ministack, HOT).total <= BOUNDS[HOT] == 1.1
 
 
 @pytest.mark.long
