@@ -68,7 +68,9 @@ def _define(table: Table, paths: Sequence[str]) -> None:
     """Define the challenge, with cheap digests: hashing is not measured here."""
     cost, definitions.SCRYPT_COST = definitions.SCRYPT_COST, 2
     try:
-        definitions.define(table, "hunt", ChallengeBody(title="Hunt", paths=list(paths), limit=LIMIT))
+        definitions.define(
+            table, "hunt", ChallengeBody(title="Hunt", paths=list(paths), limit=LIMIT), datetime.now(UTC)
+        )
     finally:
         definitions.SCRYPT_COST = cost
 

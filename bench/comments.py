@@ -1,4 +1,4 @@
-"""What a comment costs to write and a page of comments costs to read, ours and in the published designs."""
+"""Costs of writing a comment and of reading a page of comments, ours and in the published designs."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def body(number: int) -> CommentBody:
 
 
 def fill(table: Table, count: int) -> Item:
-    """Put so many comments and their sums; return one of them."""
+    """Put `count` comments and their sums. Return one of them."""
     items = [
         comments.build_item(PRODUCT, ulids.new(START + timedelta(seconds=i)), f"reader-{i:06}", body(i))
         for i in range(count)
@@ -128,7 +128,7 @@ def published(chosen: Filter, count: int, size: int) -> tuple[float, float]:
 
 
 def pages(engine: Engine, count: int) -> tuple[Figures, Question, float]:
-    """Measure the first page of every filter of a product with so many comments; return the dearest too."""
+    """Measure the first page of every filter of a product with `count` comments. Return the dearest too."""
     question = Question(f"What does a page of {LIMIT} of {count:,} comments cost?", "RCU, by filter")
     figures = Figures(
         f"RCU of a page of {LIMIT}, {count:,} comments of a product",

@@ -57,7 +57,7 @@ the retries did not suffice. Afterwards all aggregates are compared with a recou
 
 
 class Scenario(NamedTuple):
-    """What is written, and how the guard is parted."""
+    """The changes that are written, and the partition of the guard."""
 
     name: str
     write: Callable[[Table, int], None]
@@ -65,7 +65,7 @@ class Scenario(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What it took to apply a scenario's records."""
+    """The work of applying a scenario's records."""
 
     changes: int
     records: int
@@ -195,7 +195,7 @@ SCENARIOS = (
 
 
 def applied(engine: Engine, scenario: Scenario, shards: int, changes: int, seed: int = 1) -> Outcome:
-    """Write a scenario's changes, and apply their records over so many shards. Raises Drifted."""
+    """Write a scenario's changes, and apply their records over several shards. Raises Drifted."""
     with fresh_table(engine) as (made, stream_arn), ExitStack() as on:
         scenario.write(made, changes)
         clock, logs = Clock(seed), [deque[Any]() for _ in range(shards)]

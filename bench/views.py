@@ -258,7 +258,7 @@ def rate(engine: Engine, seconds: float, in_flight: InFlight, per_request: int) 
 
 
 def _write(send: Callable[[int, int], int], seconds: float, count: int) -> int:
-    """Let each writer send requests one after the other for some seconds; return the views sent."""
+    """Send requests from each writer, one after the other, for some seconds. Return the views sent."""
     deadline = time.monotonic() + seconds
 
     def write(writer: int) -> int:

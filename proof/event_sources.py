@@ -157,7 +157,7 @@ class Queue:
         self._sent = 0
 
     def send_message_batch(self, QueueUrl: str, Entries: list[Any]) -> dict[str, Any]:  # noqa: N803
-        """Take all messages, or a part of them, or kill the sender after taking them."""
+        """Receive all messages, or a part of them, or kill the sender after receiving them."""
         world = self._world
         world.switch()
         failed: list[Any] = []

@@ -92,7 +92,7 @@ class History:
         return (*self.visitors, self.admin, *self.chatters)
 
     def run(self) -> None:
-        """Let the clients take their actions while deliveries arrive at random."""
+        """Run the clients' actions while deliveries arrive at random."""
         rng = self.world.rng
         acts = 0.6 if self.scenario.theme.is_rush else 0.1  # the share of moments in which a client acts
         while self.world.tasks or not all(one.is_done for one in self.clients):
@@ -156,7 +156,7 @@ class History:
             self.world.run()
 
     def expire(self, client: DynamoDBClient) -> None:
-        """Let TTL remove some views, long after they were counted."""
+        """Expire some views through TTL, long after they were counted."""
         pages = client.get_paginator("scan").paginate(TableName=self.table.name, ConsistentRead=True)
         for typed in [item for page in pages for item in page["Items"]]:
             if typed["sk"]["S"].startswith("T#2") and self.world.rng.random() < 0.2:
@@ -286,5 +286,5 @@ def create_definitions(table: Table, now: datetime) -> None:
         body = BoardBody(title=name, operator=operator, min=Decimal(-100), max=Decimal(100), order=order)
         boards.define(table, name, body, now)
     definitions.define(
-        table, "hunt", ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True)
+        table, "hunt", ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True), now
     )

@@ -1,8 +1,8 @@
-"""Keep a player's progress in a challenge: read it, delete found paths, and recount it.
+"""A player's progress in a challenge: read it, delete found paths, and recount it.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`: paths; `latest`; `ranked`; `drained` |
+| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`, `latest`, `ranked`, `name`; `drained` |
 | found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `time` |
 | statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: players by `found` |
 

@@ -35,8 +35,12 @@ PATH_EXISTS, PROGRESS_REFUSED = range(2)  # the positions of refused actions
 # -- paths ---------------------------------------------------------------------------------------------
 
 
-def submit(table: Table, challenge: str, player: str, path: str, now: datetime) -> Response[SubmissionResult]:
+def submit(
+    table: Table, challenge: str, player: str, path: str, now: datetime, name: str | None = None
+) -> Response[SubmissionResult]:
     """Write a path that a player has found: 201, or 200 if the player had found it before.
+
+    `name` is the player's display name. Without it, the name of an earlier submission is kept.
 
     The definition is read strongly consistent. A submission that begins after an admin's change has returned
     follows the new definition.
@@ -60,7 +64,7 @@ def submit(table: Table, challenge: str, player: str, path: str, now: datetime) 
     if not definition.accepts(normalized):
         _count_wrong_guess(table, progress_key, drained, now)
         raise InvalidPath("path: not a valid path of this challenge")
-    refused = _write_path(table, definition, player, path_key, path, now)
+    refused = _write_path(table, definition, player, path_key, path, now, name)
     if PATH_EXISTS in refused:
         return _build_result(table, definition, player, path, 200)
     if PROGRESS_REFUSED in refused:
@@ -72,7 +76,13 @@ def submit(table: Table, challenge: str, player: str, path: str, now: datetime) 
 
 
 def _write_path(
-    table: Table, definition: Definition, player: str, path_key: Key, path: str, now: datetime
+    table: Table,
+    definition: Definition,
+    player: str,
+    path_key: Key,
+    path: str,
+    now: datetime,
+    name: str | None,
 ) -> Sequence[int]:
     """Write a found path and the progress. Return the positions of the refused actions.
 
@@ -92,12 +102,16 @@ def _write_path(
         {
             "Update": {
                 "Key": progress_key._asdict(),
-                "UpdateExpression": "SET latest = :time, ranked = :ranked ADD #found :one REMOVE #ttl",
+                "UpdateExpression": "SET latest = :time, ranked = :ranked"
+                + (", #name = :name" if name else "")
+                + " ADD #found :one REMOVE #ttl",
                 "ConditionExpression": (
                     "attribute_not_exists(pk) OR (#found BETWEEN :none AND :room AND NOT drained > :full)"
                 ),
-                "ExpressionAttributeNames": {"#found": "found", "#ttl": "ttl"},
+                "ExpressionAttributeNames": {"#found": "found", "#ttl": "ttl"}
+                | ({"#name": "name"} if name else {}),
                 "ExpressionAttributeValues": {
+                    **({":name": name} if name else {}),
                     ":time": time,
                     ":ranked": definition.ranked,
                     ":one": 1,

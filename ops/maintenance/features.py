@@ -12,7 +12,8 @@ FEATURES = {
     "leaderboards": ("BOARD#", "PLAYER#", "RANK#BOARD#"),
     "challenges": ("CHALLENGE#", "RANK#CHALLENGE#"),
     "comments": ("PRODUCT#",),
-    "chat": ("CONN#", "WAITING#", "REPORTS", "REPORTER#", "TOPIC#"),
+    "chat": ("CONN#", "WAITING#", "REPORTS", "REPORTER#", "TOPIC#", "BAN#"),
+    "guests": ("GUESTS#",),
     "upkeep": ("GUARD", "QUARANTINE#", "BACKFILL#", "ERASE#", "PULSE", "IMPORT"),
 }
 

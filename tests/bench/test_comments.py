@@ -1,4 +1,4 @@
-"""What the bench says of comments: exact costs, bounded pages, published designs by their items."""
+"""The comment bench: exact costs, bounded pages, and the published designs' items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bench says of several shards: a run repeats exactly, and what is cancelled is paid for."""
+"""The bench of several shards: a run repeats exactly, and cancelled transactions are charged."""
 
 from __future__ import annotations
 

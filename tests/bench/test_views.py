@@ -1,4 +1,4 @@
-"""What the bench says of views: exact costs, conflicts as on AWS, nothing lost, and how it says it."""
+"""The view bench: exact costs, conflicts as on AWS, no lost view, and the printed tables."""
 
 from __future__ import annotations
 

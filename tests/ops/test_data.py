@@ -196,7 +196,7 @@ def test_dead_letters_of_views_are_written_in_the_end_and_count_once(
 
 
 def given_up(live: Live, engine_table: EngineTable, size: int = 7) -> list[str]:
-    """Give up every batch of the stream; answer what Lambda sends of each to its failure destination."""
+    """Fail every batch of the stream and return what Lambda sends to its failure destination."""
     _, _, stream_arn = engine_table
     streams = live.engine.client("dynamodbstreams")
     [shard] = streams.describe_stream(StreamArn=stream_arn)["StreamDescription"]["Shards"]
