@@ -36,7 +36,8 @@ TEXT = "a" * 308  # as long as the mean text of the reviews
 COPIES = 32  # of a comment: its rating is in 16 of the 31 combinations, each with its language and without
 INDEXES = 4
 BOUND = 8.0  # RCU of any page of 20
-BOUNDS = {1: 7.5, 100: 5.5}  # WCU of a comment, alone and of 100 at once
+# WCU of a comment, alone and of 100 at once. Of each, 1 buys the list of all comments for moderation.
+BOUNDS = {1: 7.5 + 1, 100: 5.5 + 1}
 SETTINGS = Settings(secret="bench" * 8)
 ADMIN = Caller("bench", admin=True)
 METHOD = f"""Comments. Read units (RCU, which on demand are RRU) of the first page of {LIMIT} comments, \
