@@ -465,6 +465,8 @@ export interface Leader {
 /** Products by their number of comments with the rating 5, highest first, then by name. */
 export interface Leaders {
   items: Array<Leader>;
+  /** false if a product that is not listed may have as many; otherwise absent */
+  complete?: boolean;
 }
 
 /** A challenge in the list of all challenges. */
@@ -740,6 +742,8 @@ export interface TopPage {
 /** A site's pages, most viewed first. */
 export interface TopPages {
   items: Array<TopPage>;
+  /** false if a page that is not listed may have as many views; otherwise absent */
+  complete?: boolean;
 }
 
 /** Up to 25 view events, or 500 with a token. Each event that does not count is returned with a reason. */
