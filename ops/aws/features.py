@@ -33,7 +33,7 @@ API_ACTIONS: Mapping[str, frozenset[str]] = {
     "": frozenset({GET, MANY, QUERY, PUT, UPDATE}),  # guests, lag, quarantine
     "views": frozenset({GET, QUERY, BATCH}),
     "leaderboards": frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE, CHECK}),
-    "challenges": frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE, CHECK}),
+    "challenges": frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     "comments": frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     "chat": frozenset({GET, QUERY, PUT, DELETE}),
 }
