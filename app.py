@@ -43,6 +43,7 @@ from chalicelib.errors import (
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.ranking import deepening
 from chalicelib.telemetry import middleware
 from chalicelib.views import badge, events, queue
 from chalicelib.views import queries as view_queries
@@ -435,7 +436,11 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
     records = event.to_dict()["Records"]
-    middleware.count_batch(engine.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
+    table, now = connect(), datetime.now(UTC)
+    middleware.count_batch(engine.apply(table, CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
+    scores.follow(table, records, now)
+    progress.follow(table, records)
+    deepening.follow(table, (scores.rank, progress.rank), records, now)
 
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers

@@ -45,6 +45,7 @@ class Board(NamedTuple):
     season: int
     started: str
     resets: str | None
+    is_converted: bool = True  # from the tree of version 0.1.0, whose definitions lack the attribute
 
     @property
     def value_scale(self) -> Scale:
@@ -61,15 +62,13 @@ class Board(NamedTuple):
 
     @property
     def ranking(self) -> Ranking:
-        """Return the ranking of this season."""
+        """Return the ranking of this season, which scores are added to."""
         return Ranking(f"BOARD#{self.name}#{self.season}", self.scale, self.shards)
 
     @property
-    def scores_can_worsen(self) -> bool:
-        """Return whether a submission can make a score worse."""
-        if self.operator == "increment":
-            return self.min < 0 if self.order == "desc" else self.max > 0
-        return self.operator == "set"
+    def readable_ranking(self) -> Ranking:
+        """Return the ranking of this season that reads use."""
+        return self.ranking if self.is_converted else self.ranking.as_older()
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -114,7 +113,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
             )
         board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
         if board == stored or _replace_definition(table, stored, board):
-            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
+            return Response(_to_details(board, count_players(table, board.readable_ranking)), status=200)
         table.back_off(attempt)
     raise _too_many_changes(name)
 
@@ -134,7 +133,7 @@ def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Resp
         if body.season > board.season:
             raise Conflict(f"season: the current season of {name[:40]} is {board.season}")
         if body.season < board.season:
-            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
+            return Response(_to_details(board, count_players(table, board.readable_ranking)), status=200)
         following = board._replace(season=board.season + 1, started=times.to_iso(now), resets=None)
         if _replace_definition(table, stored, board, following):
             return Response(_to_details(following, 0), status=201)
@@ -214,7 +213,7 @@ def describe(table: Table, name: str, now: datetime, season: int = 0) -> BoardDe
     if past := table.get(season_key(name, season)) if season else None:
         board, ended = board._replace(started=past["started"]), past["ended"]
     board = board._replace(resets=None) if ended else board
-    return _to_details(board, count_players(table, board.ranking), ended)
+    return _to_details(board, count_players(table, board.readable_ranking), ended)
 
 
 @cache
@@ -272,12 +271,14 @@ def _to_item(board: Board) -> Item:
 
 
 def _from_item(item: Item) -> Board:
-    fields = {field: item[field] for field in Board._fields if field != "name"}
+    fields = {field: item[field] for field in Board._fields if field not in ("name", "is_converted")}
+    fields["is_converted"] = item.get("is_converted", False)
     return Board(name=item["pk"].removeprefix("BOARD#"), **fields)
 
 
 def _to_details(board: Board, count: int, ended: str | None = None) -> BoardDetails:
     fields: dict[str, Any] = board._asdict()
+    del fields["is_converted"]
     return BoardDetails(board=fields.pop("name"), players=count, ended=ended, **fields)
 
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 FEATURES = {
     "views": ("URL#",),
-    "leaderboards": ("BOARD#", "PLAYER#", "RANK#BOARD#"),
-    "challenges": ("CHALLENGE#", "RANK#CHALLENGE#"),
+    "leaderboards": ("BOARD#", "PLAYER#", "TREE#BOARD#", "RANK#BOARD#"),
+    "challenges": ("CHALLENGE#", "TREE#CHALLENGE#", "RANK#CHALLENGE#"),
     "comments": ("PRODUCT#",),
     "chat": ("CONN#", "WAITING#", "REPORTS", "REPORTER#", "TOPIC#"),
     "upkeep": ("GUARD#", "QUARANTINE#", "BACKFILL#", "ERASE#", "PULSE", "IMPORT"),
