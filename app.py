@@ -71,6 +71,9 @@ CONTRIBUTIONS = (
     lag.contribution,
 )
 
+# One function for each list. It returns the update of an aggregate's index key, which follows from its sums.
+DERIVATIONS = (events.derive_listing, comments.derive_rank)
+
 # One source for each feature: the values that are pushed to the subscribers of its topics.
 TOPICS = {
     "views": subscriptions.Source(view_queries.topic_id, view_queries.parse_url, view_queries.topic_value),
@@ -82,6 +85,11 @@ TOPICS = {
     ),
     "product": subscriptions.Source(statistics.topic, subscriptions.parse_identifier, statistics.live),
 }
+
+
+def clock() -> float:
+    """Return the time in epoch seconds."""
+    return datetime.now(UTC).timestamp()
 
 
 # -- authentication ------------------------------------------------------------------------------------
@@ -426,7 +434,7 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 
 
 # `ops provision` records the stream's ARN, which is unknown until the table exists. A new mapping begins with
-# the stream's last 24 hours. Changes that are in the sums already are recorded in the guard pages.
+# the stream's last 24 hours. The aggregates remember the changes that they have counted.
 @app.on_dynamodb_record(
     stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
     batch_size=100,
@@ -437,7 +445,10 @@ def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
     records = event.to_dict()["Records"]
     table, now = connect(), datetime.now(UTC)
-    middleware.count_batch(engine.apply(table, CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
+    report = engine.apply(
+        table, CONTRIBUTIONS, records, derivations=DERIVATIONS, guard_pages=stage.guard_pages, now=clock
+    )
+    middleware.count_batch(report)
     scores.follow(table, records, now)
     progress.follow(table, records)
     deepening.follow(table, (scores.rank, progress.rank), records, now)

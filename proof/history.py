@@ -18,6 +18,7 @@ from unittest import mock
 
 import app
 from chalicelib import concurrency
+from chalicelib.aggregates import legacy
 from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import connections, matchmaker, outbox
@@ -172,6 +173,7 @@ def run(engine: Engine, seed: int, rates: Rates | None = None, mutant: Mutant | 
     with started(engine, client, world, mutant) as (history, network):
         try:
             world.is_calm = True
+            legacy.start_tags(history.table)
             create_definitions(history.table, world.now)
             world.is_calm = history.scenario.is_calm
             history.run()

@@ -8,7 +8,8 @@
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
 
 The gsi2pk of a comment is `PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in
-gsi1, under `LEADERS` or `LEADERS#<language>`, sorted by the number of such ratings.
+gsi1, under `LEADERS` or `LEADERS#<language>`. They are sorted by the last step that the number of such
+ratings has reached (aggregates/toplist.py).
 
 A product's comments are read newest first by reading their keys backwards. gsi2 has the same order within one
 language and rating. It holds whole items, so a page needs no second read.
@@ -24,6 +25,7 @@ from typing import Any
 from msgspec import UNSET
 
 from chalicelib import times, ulids
+from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
@@ -341,8 +343,23 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
         key = statistics_key(product, scope)
         amounts |= {(key, f"count_{rating}"): 1, (key, "count_total"): 1}
         if rating == 5:
-            amounts |= {(key, "gsi1sk"): 1, (key, "gsi1pk"): Constant(leaders_key(scope))}
+            amounts[key, "gsi1pk"] = Constant(leaders_key(scope))
     return amounts
+
+
+def derive_rank(key: Key, item: Item) -> dict[str, Any] | None:
+    """Return the update that moves a product among the leaders, or None if it is on the right step."""
+    if not key.pk.startswith("PRODUCT#") or not (key.sk == "S" or key.sk.startswith("S#")):
+        return None
+    fives = item.get("count_5", 0)
+    step = toplist.step_of(fives)
+    if step == item.get("gsi1sk", 0):
+        return None
+    return {
+        "expression": "SET gsi1sk = :step" if step else "REMOVE gsi1sk",
+        "condition": "count_5 = :fives",
+        "values": {":fives": fives, **({":step": step} if step else {})},
+    }
 
 
 # -- read ----------------------------------------------------------------------------------------------

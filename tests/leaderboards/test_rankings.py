@@ -191,6 +191,47 @@ class Board:
             assert listed == model.ordered(past - 1)
 
 
+class Crowd(Board):
+    """A board of many players whose scores are written at once, without their activities."""
+
+    def place(self, values: dict[str, int], depth: int = 1) -> None:
+        """Write scores as submissions would that know nothing of the tree."""
+        of = boards.find(self.table, self.name, NOW).ranking
+        fields = {"scale": list(of.scale), "shards": of.shards, "time": "", "at": 1, "depth": depth}
+        self.table.batch_put(
+            scores.score_key(self.name, 1, player)._asdict()
+            | fields
+            | {"score": value}
+            | ranking.index_key(of, player, of.scale.merit(value))
+            for player, value in values.items()
+        )
+
+    def assert_exact(self, values: dict[str, int], sample: int = 12) -> None:
+        """Compare ranks, places and the list with those of the sorted values, and check the tree."""
+        assert drift(self.table, CONTRIBUTIONS) == {}
+        of = boards.find(self.table, self.name, NOW).ranking
+        items = scan(self.table)
+        tree.check(ranking.collect_nodes(of, items))
+        ordered = sorted(values.values(), reverse=True)
+        whole = list(self.pages(limit=100))
+        assert {(player, score) for _, player, score in whole} == set(values.items())
+        assert [(rank, score) for rank, _, score in whole] == [(ordered.index(s) + 1, s) for s in ordered]
+        for place in range(1, len(whole) + 1, max(1, len(whole) // sample)):
+            assert self.entries(place=place, limit=3) == whole[place - 1 :][:3]
+            found = self.standing(whole[place - 1][1])
+            assert (found.rank, found.of) == (whole[place - 1][0], len(whole))
+            assert whole[place - 1] in self.entries(around=whole[place - 1][1], limit=3)
+        buckets = board_queries.get_distribution(self.table, self.name, BoardQuery(), NOW).items
+        assert sum(bucket.players for bucket in buckets) == len(values)
+        for bucket in buckets:
+            assert bucket.players == sum(bucket.from_ <= value <= bucket.to for value in ordered)
+
+    def largest_bucket(self) -> int:
+        """Return the number of players in the largest bucket that could be divided."""
+        found = Counter(one.bucket for item in scan(self.table) if (one := scores.rank(item)))
+        return max(found.values(), default=0)
+
+
 PLAYERS = st.sampled_from(["ann", "bob", "çem", "dee", "eve", "flo"])
 SUBMISSIONS = st.builds(
     Submission,
@@ -296,15 +337,12 @@ def test_a_pending_change_of_the_players_own_is_ranked_by_the_new_score(
 
 
 def test_a_page_can_begin_at_any_place_inside_a_tie_of_hundreds(store: tuple[Table, Reader]) -> None:
-    board = Board(*store, BODIES[0])
-    board_ranking = boards.find(board.table, board.name, NOW).ranking
+    board = Crowd(*store, BODIES[0])
     players = [f"p{i}" for i in range(400)]
-    tied = {"score": 7, "scale": list(board_ranking.scale), "shards": 1, "time": "", "changed": 0}
-    keys = [scores.score_key(board.name, 1, player) for player in players]
-    board.table.batch_put(key._asdict() | tied for key in keys)
+    board.place(dict.fromkeys(players, 7))
     board.submit(Submission("better", "1", 0, 0), Decimal(8))
     board.submit(Submission("worse", "1", 0, 0), Decimal(6))
-    board.deliver()
+    board.settle()
     whole = list(board.pages(limit=100))
     assert [rank for rank, _, _ in whole] == [1, *[2] * 400, 402]
     assert {player for _, player, _ in whole} == {*players, "better", "worse"}
@@ -432,47 +470,6 @@ def test_a_gain_inside_a_bucket_writes_no_counter(store: tuple[Table, Reader]) -
 # -- growth --------------------------------------------------------------------------------------------
 
 
-class Crowd(Board):
-    """A board of many players whose scores are written at once, without their activities."""
-
-    def place(self, values: dict[str, int], depth: int = 1) -> None:
-        """Write scores as submissions would that know nothing of the tree."""
-        of = boards.find(self.table, self.name, NOW).ranking
-        fields = {"scale": list(of.scale), "shards": of.shards, "time": "", "at": 1, "depth": depth}
-        self.table.batch_put(
-            scores.score_key(self.name, 1, player)._asdict()
-            | fields
-            | {"score": value}
-            | ranking.index_key(of, player, of.scale.merit(value))
-            for player, value in values.items()
-        )
-
-    def assert_exact(self, values: dict[str, int], sample: int = 12) -> None:
-        """Compare ranks, places and the list with those of the sorted values, and check the tree."""
-        assert drift(self.table, CONTRIBUTIONS) == {}
-        of = boards.find(self.table, self.name, NOW).ranking
-        items = scan(self.table)
-        tree.check(ranking.collect_nodes(of, items))
-        ordered = sorted(values.values(), reverse=True)
-        whole = list(self.pages(limit=100))
-        assert {(player, score) for _, player, score in whole} == set(values.items())
-        assert [(rank, score) for rank, _, score in whole] == [(ordered.index(s) + 1, s) for s in ordered]
-        for place in range(1, len(whole) + 1, max(1, len(whole) // sample)):
-            assert self.entries(place=place, limit=3) == whole[place - 1 :][:3]
-            found = self.standing(whole[place - 1][1])
-            assert (found.rank, found.of) == (whole[place - 1][0], len(whole))
-            assert whole[place - 1] in self.entries(around=whole[place - 1][1], limit=3)
-        buckets = board_queries.get_distribution(self.table, self.name, BoardQuery(), NOW).items
-        assert sum(bucket.players for bucket in buckets) == len(values)
-        for bucket in buckets:
-            assert bucket.players == sum(bucket.from_ <= value <= bucket.to for value in ordered)
-
-    def largest_bucket(self) -> int:
-        """Return the number of players in the largest bucket that could be divided."""
-        found = Counter(one.bucket for item in scan(self.table) if (one := scores.rank(item)))
-        return max(found.values(), default=0)
-
-
 GROWTHS: dict[str, Callable[[random.Random], int]] = {
     "uniform": lambda rng: rng.randint(0, 9_999),
     "Zipf": lambda rng: int(10_000 ** rng.random()) - 1,
@@ -509,20 +506,19 @@ def test_a_board_that_grows_is_exact_and_its_buckets_are_small(
 @pytest.mark.usefixtures("small_buckets")
 @pytest.mark.parametrize("growth", GROWTHS)
 def test_an_import_of_many_at_once_is_deepened_once_for_each_level(
-    store: tuple[Table, Reader], growth: str
+    store: tuple[Table, Reader], growth: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No submission knew how deep the tree is, because the stream had counted none of them."""
     rng, board = random.Random(growth), Crowd(*store, BoardBody(title="crowd", operator="set"))
     values = {f"p{number}": GROWTHS[growth](rng) for number in range(80)}
     board.place(values)
-    levels = 0
-    with instead(board.table, "UpdateItem") as updates:
-        board.settle()
-        board.settle()
+    stamps: list[Any] = []
+    stamp = deepening._stamp
+    monkeypatch.setattr(deepening, "_stamp", lambda *arguments: stamps.append(stamp(*arguments)))
+    board.settle()
     board.assert_exact(values)
     assert board.largest_bucket() <= 4
     levels = sum(int(item["depth"]) - 1 for item in scan(board.table) if "depth" in item)
-    stamps = [one for one in updates if ":deeper" in one.get("ExpressionAttributeValues", {})]
     assert len(stamps) <= 1.2 * levels
 
 
