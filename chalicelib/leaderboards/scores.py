@@ -157,7 +157,8 @@ def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
     if board.operator == "set":
         order = (activity["time"], activity["at"], value)
         return order > (score["time"], score.get("at", 0), Decimal(score["score"]))
-    return value > score["score"] if board.order == "desc" else value < score["score"]
+    best = Decimal(score["score"])
+    return value > best if board.order == "desc" else value < best
 
 
 def apply_activity(table: Table, board: Board, activity: Item, score: Item | None) -> Item | None:
@@ -289,7 +290,8 @@ def remove_player(table: Table, name: str, player: str, caller: Caller, now: dat
         _remove(table, item, now)
 
 
-def _remove(table: Table, score: Item | None, now: datetime) -> None:
+def _remove(table: Table, item: Item, now: datetime) -> None:
+    score: Item | None = item
     for attempt in range(MAX_ATTEMPTS):
         if not score or "score" not in score:
             return

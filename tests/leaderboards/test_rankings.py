@@ -214,8 +214,10 @@ class Crowd(Board):
         tree.check(ranking.collect_nodes(of, items))
         ordered = sorted(values.values(), reverse=True)
         whole = list(self.pages(limit=100))
-        assert {(player, score) for _, player, score in whole} == set(values.items())
-        assert [(rank, score) for rank, _, score in whole] == [(ordered.index(s) + 1, s) for s in ordered]
+        assert {player: int(score) for _, player, score in whole} == values
+        assert [(rank, int(score)) for rank, _, score in whole] == [
+            (ordered.index(s) + 1, s) for s in ordered
+        ]
         for place in range(1, len(whole) + 1, max(1, len(whole) // sample)):
             assert self.entries(place=place, limit=3) == whole[place - 1 :][:3]
             found = self.standing(whole[place - 1][1])
@@ -556,10 +558,19 @@ def test_a_rank_is_exact_at_every_moment_of_a_deepening(store: tuple[Table, Read
     while records := board.reader.read():
         for record in records:
             apply(board.table, [record])
-            player = rng.choice(list(values))
-            assert board.standing(player).rank == ordered.index(values[player]) + 1
+            for player in rng.sample(list(values), 3):
+                assert board.standing(player).rank == ordered.index(values[player]) + 1
             moments += 1
     assert moments > 60
+
+
+@pytest.mark.usefixtures("small_buckets")
+def test_the_check_of_each_moment_finds_children_that_are_used_too_early(
+    store: tuple[Table, Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "is_complete", lambda prefix, nodes: prefix in nodes)
+    with pytest.raises(AssertionError):
+        test_a_rank_is_exact_at_every_moment_of_a_deepening(store)
 
 
 @pytest.mark.usefixtures("small_buckets")
