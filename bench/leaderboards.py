@@ -396,14 +396,14 @@ FASTER = 100
 TIMED_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 WRITERS = 4
 TIMES = f"""Time. The same players with uniform scores, ours and the published design in one table of one \
-engine, and a Redis sorted set on this machine (its own client, nothing kept on disk). The engine holds \
-each player's item of the published design, and our scores and nodes. A figure is the mean over players at 10, 30, 50, 70 and 90% of the board, of ours and Redis \
-the median of {REPEATS} repeats each. All results are compared. Once as the engine responds, for the \
-strict target, and once with {1000 * ADDED:g} ms added to every round trip, which stands for a network and \
-is no figure of AWS's. \
-ministack scans its whole table for each query: there, and in a quick run, {TIMED_FEW:,} players are \
-compared, and no target is strict. Each Redis call is one round trip without a network; rank and around \
-are two."""
+engine, and \
+a Redis sorted set on this machine (its own client, nothing kept on disk). The engine holds each player's \
+item of the published design, and our scores and nodes. A figure is the mean over players at 10, 30, 50, \
+70 and 90% of the board, of ours and Redis the median of {REPEATS} repeats each. All results are compared. \
+Once as the engine responds, for the strict target, and once with {1000 * ADDED:g} ms added to every round \
+trip, which stands for a network and is no figure of AWS's. ministack scans its whole table for each \
+query: there, and in a quick run, {TIMED_FEW:,} players are compared, and no target is strict. Each Redis \
+call is one round trip without a network; rank and around are two."""
 
 
 def load(table: Table, items: Sequence[Mapping[str, Any]]) -> None:

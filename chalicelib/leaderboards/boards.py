@@ -103,7 +103,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
             if table.put(_to_item(wanted), condition="attribute_not_exists(pk)"):
                 return Response(_to_details(wanted, 0), status=201)
             continue
-        stored = _from_item(item)
+        stored = parse(item)
         board = _as_of(stored, now)
         changed = [field for field in IMMUTABLE_FIELDS if getattr(board, field) != getattr(wanted, field)]
         if changed:
@@ -128,7 +128,7 @@ def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Resp
         item = table.get(definition_key(name), consistent=True)
         if item is None:
             raise _not_found(name)
-        stored = _from_item(item)
+        stored = parse(item)
         board = _as_of(stored, now)
         if body.season > board.season:
             raise Conflict(f"season: the current season of {name[:40]} is {board.season}")
@@ -226,7 +226,7 @@ def _in_season(name: str, item: Item | None, now: datetime, season: int) -> Boar
     """Parse a definition and select a season. Raises NotFound for a missing item and for a future season."""
     if item is None:
         raise _not_found(name)
-    stored = _from_item(item)
+    stored = parse(item)
     board = _as_of(stored, now)
     if season > board.season:
         raise NotFound(f"season: the current season of {name[:40]} is {board.season}")
@@ -270,7 +270,8 @@ def _to_item(board: Board) -> Item:
     return definition_key(fields.pop("name"))._asdict() | fields
 
 
-def _from_item(item: Item) -> Board:
+def parse(item: Item) -> Board:
+    """Return the board of a definition, in the season that is stored."""
     fields = {field: item[field] for field in Board._fields if field not in ("name", "is_converted")}
     fields["is_converted"] = item.get("is_converted", False)
     return Board(name=item["pk"].removeprefix("BOARD#"), **fields)

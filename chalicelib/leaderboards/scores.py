@@ -249,7 +249,8 @@ def _replace(table: Table, key: Key, score: Item | None, after: Item) -> bool:
 
     More than MAX_TAGS tags move to a page in the same transaction.
     """
-    condition, values = "attribute_not_exists(pk)", {}
+    condition = "attribute_not_exists(pk)"
+    values: dict[str, Any] = {}
     if score:
         at, depth = score.get("at"), score.get("depth")
         condition = "#at = :was" if at else "attribute_not_exists(#at) AND score = :score"

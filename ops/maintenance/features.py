@@ -13,7 +13,7 @@ FEATURES = {
     "challenges": ("CHALLENGE#", "TREE#CHALLENGE#", "RANK#CHALLENGE#"),
     "comments": ("PRODUCT#",),
     "chat": ("CONN#", "WAITING#", "REPORTS", "REPORTER#", "TOPIC#"),
-    "upkeep": ("GUARD", "QUARANTINE#", "BACKFILL#", "ERASE#", "PULSE", "IMPORT"),
+    "upkeep": ("GUARD", "QUARANTINE#", "BACKFILL#", "CONVERT#", "ERASE#", "PULSE", "IMPORT"),
 }
 
 
