@@ -444,11 +444,16 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
     records = event.to_dict()["Records"]
-    table, now = connect(), datetime.now(UTC)
     report = engine.apply(
-        table, CONTRIBUTIONS, records, derivations=DERIVATIONS, guard_pages=stage.guard_pages, now=clock
+        connect(), CONTRIBUTIONS, records, derivations=DERIVATIONS, guard_pages=stage.guard_pages, now=clock
     )
+    complete(records, report)
+
+
+def complete(records: list[Any], report: engine.Report) -> None:
+    """Complete what a batch that is in the aggregates makes necessary: submissions, index keys, depths."""
     middleware.count_batch(report)
+    table, now = connect(), datetime.now(UTC)
     scores.follow(table, records, now)
     progress.follow(table, records)
     deepening.follow(table, (scores.rank, progress.rank), records, now)

@@ -236,7 +236,7 @@ def ranks(history: History) -> Iterator[str]:
     results = {
         item["pk"].partition("#PLAYER#")[2]: placing.encode_score(item["found"], item["latest"])
         for item in history.items
-        if item["sk"] == "PROGRESS" and item.get("ranked") and PLANTED not in item
+        if item["sk"] == "PROGRESS" and item.get("placed") and PLANTED not in item
     }
     merits = {player: placing.SCALE.merit(score) for player, score in results.items()}
     yield from _tree(history, placing.build_ranking("hunt"), merits)

@@ -2,12 +2,12 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`: number of paths; `latest`; `ranked` |
+| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`: number of paths; `latest`; `placed` |
 | found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `time` |
 | statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: players by `found` |
 
 While the challenge is ranked, the stream puts the index key and `depth` into a player's progress (`follow`),
-and the number in the index key ranks the player.
+and the number in the index key ranks the player. `ranked` stands for the tree of version 0.1.0.
 
 `time` is when the path was found, and `latest` is the time of the last one, in milliseconds since 1970.
 
@@ -211,7 +211,7 @@ def follow(table: Table, records: Iterable[Any]) -> None:
         if not separator or not is_count(item.get("found")) or not isinstance(item.get("latest"), int):
             continue
         of, names = challenge_ranking.build_ranking(challenge), {"#found": "found", "#depth": "depth"}
-        is_ranked = bool(item.get("ranked")) and item["found"] > 0
+        is_ranked = bool(item.get("placed", item.get("ranked"))) and item["found"] > 0
         number = _number(of, player, item) if is_ranked else None
         if number == item.get("gsi1sk") and is_ranked == ("depth" in item):
             continue

@@ -109,12 +109,13 @@ def _write_path(
         {
             "Update": {
                 "Key": progress_key._asdict(),
-                "UpdateExpression": "SET latest = :time, ranked = :ranked ADD #found :one",
+                "UpdateExpression": "SET latest = :time, placed = :placed, ranked = :older ADD #found :one",
                 "ConditionExpression": "attribute_not_exists(pk) OR #found BETWEEN :none AND :room",
                 "ExpressionAttributeNames": {"#found": "found"},
                 "ExpressionAttributeValues": {
                     ":time": time,
-                    ":ranked": definition.ranked,
+                    ":placed": definition.ranked,
+                    ":older": definition.ranked and not definition.is_converted,
                     ":one": 1,
                     ":none": 0,
                     ":room": definition.limit - 1,

@@ -202,11 +202,10 @@ def get_distribution(table: Table, name: str, query: BoardQuery, now: datetime) 
 
 
 def topic(key: Key) -> str | None:
-    """Return the name of the board that a score or the root of a tree belongs to, or None."""
+    """Return the name of the board that a score or a node belongs to, or None for any other item."""
     if key.pk.startswith("PLAYER#") and key.sk.startswith("BOARD#"):
         return key.sk.split("#")[1]
-    is_root = key.sk == "NODE" and key.pk.startswith("TREE#BOARD#") and key.pk.endswith("#")
-    return key.pk.split("#")[2] if is_root else None
+    return key.pk.split("#")[2] if key.pk.startswith("TREE#BOARD#") and key.sk == "NODE" else None
 
 
 def live(table: Table, name: str) -> TopEntries:

@@ -39,7 +39,7 @@ from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import ScoreBody, ScoreResult
 from chalicelib.ranking import ranking
 from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, index_key
-from chalicelib.ranking.tree import Scale
+from chalicelib.ranking.tree import Scale, is_counted_better
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a client's clock ahead of ours
 MAX_SEASONS = 10_000  # of a board: more than 800 years of monthly seasons
@@ -224,8 +224,11 @@ def _change(table: Table, board: Board, activity: Item, score: Item | None) -> I
     changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": activity["time"]}
     kept = {name: before[name] for name in ("applied", "floor", "pages", "since") if name in before}
     after = score_key(board.name, board.season, player)._asdict() | changed | kept | entry | {"depth": depth}
-    positions = [[n, d] for n, d in _positions(before) if n > entry["gsi1sk"]][:MAX_BEFORE]
-    after |= {"before": positions} if positions else {}
+    path = of.scale.path(entry["gsi1sk"])
+    better = [
+        [n, d] for n, d in _positions(before) if is_counted_better(of.scale.path(int(n)), int(d), path, depth)
+    ]
+    after |= {"before": better[:MAX_BEFORE]} if better else {}
     return after | ({} if board.is_converted else {"older": True})
 
 
@@ -404,7 +407,8 @@ def follow(table: Table, records: Iterable[Any], now: datetime) -> None:
             continue
         board = current._replace(season=activity["season"])
         key = score_key(name, board.season, player)
-        if (image := images.get(key)) and not is_pending(board, image, activity):
+        seen = images.get(key)
+        if seen and not is_pending(board, seen, activity):
             continue
         score = table.get(key, consistent=True)
         if score or table.get(Key(activity["pk"], activity["sk"]), consistent=True):  # else it was erased

@@ -98,14 +98,9 @@ def locate(
     ahead = [entry for entry in ahead if entry.player != player]
     better = tree.count_better(path, min(depth, levels), nodes)
     better += sum(entry.merit > number // TIE for entry in ahead) if depth < levels else 0
-    better -= any(_is_counted_better(scale.path(old), of, path, min(depth, levels)) for old, of in before)
+    better -= any(tree.is_counted_better(scale.path(old), of, path, min(depth, levels)) for old, of in before)
     place = tree.count_better(path, depth, nodes) + len(ahead) + 1
     return Position(better + 1, place, nodes.get("", Node()).total(), ahead, most)
-
-
-def _is_counted_better(old: str, old_depth: int, path: str, depth: int) -> bool:
-    """Return whether the counters that rank a path count an older path of the same player as better."""
-    return tree.bucket(old, min(old_depth, depth)) > tree.bucket(path, min(old_depth, depth))
 
 
 # -- lists with ranks ----------------------------------------------------------------------------------
@@ -140,7 +135,12 @@ def list_ranked(
         return EntriesPage([], has_more=False)
     if is_top:
         return _to_page(entries, limit, 1, 1)
-    start = locate(table, ranking, entries[0].number, around[1] if around else 0)
+    depth, first = 0, entries[0].number
+    if around and not below:  # the depth of a neighbor in the same bucket is right
+        number, depth = around
+        buckets = {tree.bucket(ranking.scale.path(one), depth) for one in (number, first)}
+        depth = depth if len(buckets) == 1 else 0
+    start = locate(table, ranking, first, depth)
     return _to_page(entries, limit, start.rank, start.place)
 
 

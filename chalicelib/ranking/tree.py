@@ -220,6 +220,12 @@ def count_better(path: str, depth: int, nodes: Nodes) -> int:
     return sum(nodes.get(prefix, Node()).better(digits) for prefix, digits in steps(path, depth))
 
 
+def is_counted_better(old: str, old_depth: int, path: str, depth: int) -> bool:
+    """Return whether the counters that rank a path count an older path of the same player as better."""
+    shared = min(old_depth, depth)
+    return bucket(old, shared) > bucket(path, shared)
+
+
 def descend(node: Node, place: int) -> tuple[str, int] | None:
     """Return the digits of the child that holds a place (from 0, best first), and the place in that child.
 
