@@ -30,11 +30,11 @@ setup: $(STAMP)  ## Install everything for development into .venv (quick when no
 setup-local: $(LOCAL)  ## Install only what make run needs into .venv
 
 # The development packages include the local ones, so both stamps are set.
-$(STAMP): requirements.txt requirements-local.txt requirements-dev.txt
+$(STAMP): requirements.txt requirements-issuer.txt requirements-local.txt requirements-dev.txt
 	$(call install,requirements-dev.txt)
 	@touch $(LOCAL) $(STAMP)
 
-$(LOCAL): requirements.txt requirements-local.txt
+$(LOCAL): requirements.txt requirements-issuer.txt requirements-local.txt
 	$(call install,requirements-local.txt)
 	@touch $(LOCAL)
 

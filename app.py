@@ -10,7 +10,7 @@ from chalicelib import settings
 from chalicelib.aggregates import engine, lag
 from chalicelib.aggregates import queries as stream_queries
 from chalicelib.aggregates import schemas as stream_schemas
-from chalicelib.api import auth, schemas, static
+from chalicelib.api import auth, listing, schemas, static
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response, Router
 from chalicelib.challenges import definitions, progress, submissions
@@ -40,6 +40,8 @@ from chalicelib.errors import (
     TooOld,
     Unprocessable,
 )
+from chalicelib.guests import guests
+from chalicelib.guests import schemas as guest_schemas
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
@@ -59,7 +61,7 @@ gateway = ConnectionGateway(lambda: app.websocket_api.session)
 refusals = connections.RefusalCache()
 app.register_middleware(middleware.measure)  # of every handler
 app.register_middleware(retries.apply_budget)
-router = Router(app, stage.origins, stage.capacity)
+router = Router(app, stage.origins, stage.capacity, stage.parts)
 app.api.cors = router.cors()
 
 # One function per feature. It returns the amounts that an item adds to aggregates.
@@ -75,16 +77,21 @@ CONTRIBUTIONS = (
 DERIVATIONS = (events.derive_listing, comments.derive_rank)
 
 # One source for each feature: the values that are pushed to the subscribers of its topics.
-TOPICS = {
-    "views": subscriptions.Source(view_queries.topic_id, view_queries.parse_url, view_queries.topic_value),
-    "leaderboard": subscriptions.Source(
+SOURCES = {
+    ("views", "views"): subscriptions.Source(
+        view_queries.topic_id, view_queries.parse_url, view_queries.topic_value
+    ),
+    ("leaderboards", "leaderboard"): subscriptions.Source(
         board_queries.topic, subscriptions.parse_identifier, board_queries.live
     ),
-    "challenge": subscriptions.Source(
+    ("challenges", "challenge"): subscriptions.Source(
         challenge_queries.topic, subscriptions.parse_identifier, challenge_queries.live
     ),
-    "product": subscriptions.Source(statistics.topic, subscriptions.parse_identifier, statistics.live),
+    ("comments", "product"): subscriptions.Source(
+        statistics.topic, subscriptions.parse_identifier, statistics.live
+    ),
 }
+TOPICS = {topic: source for (feature, topic), source in SOURCES.items() if router.has(feature)}
 
 
 def clock() -> float:
@@ -106,6 +113,16 @@ def identify(request: Any) -> AuthResponse:
 router.authorizer = identify
 
 
+@router.route("POST", "/guests", status=201, errors=(SlowDown,))
+def post_guest(body: guest_schemas.GuestBody, address: str) -> Response[guest_schemas.Guest]:
+    """Sign in as a guest with a random `sub`.
+
+    An address may have 60 guests at once, and one more every ten seconds. Only a stage that allows guests has
+    this path (`HUBBUB_GUESTS`).
+    """
+    return guests.sign_in(connect(), body, address, stage, datetime.now(UTC))
+
+
 # -- views ---------------------------------------------------------------------------------------------
 
 
@@ -120,12 +137,12 @@ router.authorizer = identify
 def post_views(
     body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
 ) -> view_schemas.Accepted:
-    """Count one view event, or a list of up to 25 events; with a token up to 500.
+    """Count one view event, or a list of up to 25 events; with a user's or admin's token up to 500.
 
     A single event that is malformed is rejected with 400. A single event that is not counted is rejected with
     422 and the reason as `Code`. The events of a list are validated one by one, and `rejected` lists those
-    that are not counted. The error is 413 for a list of more than 25 events without a valid token, and for a
-    list of more than 500 events.
+    that are not counted. The error is 413 for a list of more than 25 events without a valid token or with a
+    guest's token, and for a list of more than 500 events.
     """
     return events.accept(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
@@ -136,7 +153,7 @@ def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
     return view_queries.count_views(connect(), query)
 
 
-@router.route("GET", "/views/series")
+@router.route("GET", "/views/series", has_csv=True)
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
     """Return a page's views by hour or by day."""
     return view_queries.read_series(connect(), query, datetime.now(UTC))
@@ -148,7 +165,7 @@ def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents
     return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/views/top")
+@router.route("GET", "/views/top", has_csv=True)
 def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
     """List a site's most viewed pages."""
     return view_queries.list_top_pages(connect(), query)
@@ -163,7 +180,7 @@ def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
 
 
 # With the queue or without it, `events` writes the views. Only messages that failed are delivered again.
-@app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views")
+@router.only("views", app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views"))
 def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     """Write view events from the queue."""
     return queue.consume(
@@ -253,13 +270,13 @@ def get_activities(
     )
 
 
-@router.route("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor))
+@router.route("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor), has_csv=True)
 def get_entries(path: board_schemas.BoardPath, query: board_schemas.EntriesQuery) -> board_schemas.Entries:
     """List a part of a leaderboard, best score first."""
     return board_queries.list_entries(connect(), path.board, query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/leaderboards/{board}/distribution", errors=(NotFound,))
+@router.route("GET", "/leaderboards/{board}/distribution", errors=(NotFound,), has_csv=True)
 def get_distribution(
     path: board_schemas.BoardPath, query: board_schemas.BoardQuery
 ) -> board_schemas.Distribution:
@@ -278,7 +295,13 @@ def put_challenge(
 
     The paths that players have found stay found.
     """
-    return definitions.define(connect(), path.challenge, body)
+    return definitions.define(connect(), path.challenge, body, datetime.now(UTC))
+
+
+@router.route("GET", "/challenges", access="admin", errors=(BadCursor,))
+def get_challenges(query: listing.ListQuery) -> challenge_schemas.Challenges:
+    """List the challenges, newest first."""
+    return challenge_queries.list_challenges(connect(), query, stage)
 
 
 @router.route("GET", "/challenges/{challenge}", errors=(NotFound,))
@@ -301,7 +324,9 @@ def post_challenge_path(
 
     The status is 201 for a new path, and 200 for a path that the player has found before.
     """
-    return submissions.submit(connect(), path.challenge, caller.sub, body.path, datetime.now(UTC))
+    return submissions.submit(
+        connect(), path.challenge, caller.sub, body.path, datetime.now(UTC), caller.name
+    )
 
 
 @router.route("GET", "/challenges/{challenge}/players/{player}", access="user", errors=(Forbidden, NotFound))
@@ -333,7 +358,7 @@ def delete_challenge_path(path: challenge_schemas.FoundPathParams) -> None:
     progress.withdraw_path(connect(), path)
 
 
-@router.route("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor))
+@router.route("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor), has_csv=True)
 def get_challenge_leaders(
     path: challenge_schemas.ChallengeParams, query: challenge_schemas.ChallengeLeadersQuery
 ) -> challenge_schemas.ChallengeLeaders:
@@ -341,7 +366,7 @@ def get_challenge_leaders(
     return challenge_queries.list_leaders(connect(), path.challenge, query, stage)
 
 
-@router.route("GET", "/challenges/{challenge}/statistics", errors=(NotFound,))
+@router.route("GET", "/challenges/{challenge}/statistics", errors=(NotFound,), has_csv=True)
 def get_challenge_statistics(
     path: challenge_schemas.ChallengeParams,
 ) -> challenge_schemas.ChallengeStatistics:
@@ -369,6 +394,18 @@ def get_comments(
 ) -> comment_schemas.Comments:
     """Return a product's comments, newest first. They can be filtered by ratings and language."""
     return pages.list_comments(connect(), path.product, query, stage, caller)
+
+
+@router.route("GET", "/comments", access="admin", errors=(BadCursor,))
+def get_all_comments(query: listing.ListQuery) -> comment_schemas.AllComments:
+    """List the comments on all products, newest first, hidden ones too."""
+    return pages.list_all(connect(), query, stage)
+
+
+@router.route("GET", "/products", access="admin", errors=(BadCursor,))
+def get_products(query: listing.ListQuery) -> comment_schemas.Products:
+    """List the products that have had a comment, newest first."""
+    return pages.list_products(connect(), query, stage)
 
 
 @router.route("GET", "/products/{product}/hidden", access="admin", errors=(BadCursor,))
@@ -413,7 +450,7 @@ def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
     comments.delete(connect(), path.product, path.id, caller)
 
 
-@router.route("GET", "/products/{product}/statistics")
+@router.route("GET", "/products/{product}/statistics", has_csv=True)
 def get_statistics(
     path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
 ) -> comment_schemas.RatingStatistics:
@@ -421,7 +458,7 @@ def get_statistics(
     return statistics.get_statistics(connect(), path.product, query)
 
 
-@router.route("GET", "/products/leaders")
+@router.route("GET", "/products/leaders", has_csv=True)
 def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
     """Return the products with most ratings of 5, in one language or in all.
 
@@ -435,11 +472,14 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 
 # `ops provision` records the stream's ARN, which is unknown until the table exists. A new mapping begins with
 # the stream's last 24 hours. The aggregates remember the changes that they have counted.
-@app.on_dynamodb_record(
-    stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
-    batch_size=100,
-    starting_position="TRIM_HORIZON",
-    name="apply",
+@router.only(
+    "counting",
+    app.on_dynamodb_record(
+        stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
+        batch_size=100,
+        starting_position="TRIM_HORIZON",
+        name="apply",
+    ),
 )
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
@@ -461,11 +501,14 @@ def complete(records: list[Any], report: engine.Report) -> None:
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers
 # (tests/ops/test_mappings.py). A new mapping begins with new changes.
-@app.on_dynamodb_record(
-    stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
-    batch_size=100,
-    starting_position="LATEST",
-    name="push",
+@router.only(
+    "chat",
+    app.on_dynamodb_record(
+        stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
+        batch_size=100,
+        starting_position="LATEST",
+        name="push",
+    ),
 )
 def push(event: Any) -> None:
     """Push a batch of changed aggregates to the connections that subscribe to them."""
@@ -488,26 +531,26 @@ def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quar
 
 
 # Nothing can be posted to a connection before this has returned. An open client asks for its status.
-@app.on_ws_connect()
+@router.only("chat", app.on_ws_connect())
 def socket_connect(event: Any) -> dict[str, int]:
     """Admit a client to its lobby, and match it."""
     return handlers.connect(connect(), gateway, event.to_dict(), datetime.now(UTC), stage)
 
 
-@app.on_ws_message()
+@router.only("chat", app.on_ws_message())
 def socket_message(event: Any) -> None:
     """Handle a frame."""
     handlers.receive_frame(connect(), gateway, TOPICS, event.to_dict(), datetime.now(UTC), stage, refusals)
 
 
 # API Gateway sends this event at best effort. Without it, a failed post or the sweep finds a dead connection.
-@app.on_ws_disconnect()
+@router.only("chat", app.on_ws_disconnect())
 def socket_disconnect(event: Any) -> None:
     """Mark a closed connection as gone, and free its partner."""
     handlers.disconnect(connect(), gateway, event.to_dict(), datetime.now(UTC), stage)
 
 
-@app.schedule(Rate(1, unit=Rate.MINUTES), name="sweep")
+@router.only("chat", app.schedule(Rate(1, unit=Rate.MINUTES), name="sweep"))
 def sweep(event: Any) -> None:
     """Free the partners of dead connections, and complete the work that a crash has interrupted."""
     matchmaker.sweep(connect(), gateway, stage, lambda: datetime.now(UTC))
@@ -517,6 +560,12 @@ def sweep(event: Any) -> None:
 def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
     """Return the reports of chat partners, newest first."""
     return reports.list_reports(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("POST", "/chat/reports/{id}", access="admin", status=204, errors=(NotFound, Conflict))
+def post_chat_report(path: chat_schemas.ReportPath, body: chat_schemas.ReportAction) -> None:
+    """Dismiss a report, or ban the address of the reported visitor for some hours."""
+    reports.act(connect(), path.id, body, stage, datetime.now(UTC))
 
 
 # -- service -------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def name(number: int) -> str:
 
 
 def players(distribution: str, count: int) -> dict[str, int]:
-    """Return so many players with their scores."""
+    """Return players with their scores."""
     rng, draw = random.Random(SEED), DISTRIBUTIONS[distribution]
     return {name(number): draw(rng) for number in range(count)}
 

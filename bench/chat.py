@@ -111,7 +111,7 @@ def seconds_to_notice(engine: Engine, pairs: int) -> list[float]:
 
 
 def messages_a_second(engine: Engine, threads: int, seconds: float, each: int = 64) -> float:
-    """Let pairs talk as fast as they can, each thread for its own `each` connections.
+    """Send messages between pairs as fast as possible, each thread for its own `each` connections.
 
     A connection may send 30 frames in ten seconds, so a thread needs several of them.
     """

@@ -54,7 +54,6 @@ def views(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("POST", "/views", "the same again", body=events(0, 1)[0])
     yield site.rest("POST", "/views", f"{VIEWS}", body={"events": events(1, VIEWS)})
     yield site.delivery(f"{1 + VIEWS} views of a new page")
-    yield site.delivery(f"… its {VIEWS} new visitors and the day")
     site.drain()
     yield site.rest("POST", "/views", f"{VIEWS} more", body={"events": events(100, VIEWS)})
     again = site.delivery(f"{VIEWS} views, visitors known")
@@ -146,6 +145,7 @@ def challenges(site: Deployed) -> Iterator[Invocation]:
     site.rest("POST", SUBMIT, path=ranked, body={"path": "door 0"}, sub="ann").run()
     yield site.delivery("a path of a ranked challenge")
     yield site.rest("GET", "/challenges/{challenge}/leaders", "", path=ranked)
+    yield site.rest("GET", "/challenges", "two", sub="admin")
     one = "/challenges/{challenge}/players/{player}/paths/{path}"
     yield site.rest("DELETE", one, "", path=ann | {"path": "door 1"}, sub="admin")
     yield site.rest("DELETE", route, "with one path", path=ann, sub="admin")
@@ -196,6 +196,8 @@ def comments(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/products/{product}/hidden", "", path=product, sub="admin")
     yield site.rest("GET", "/products/{product}/statistics", "", path=product)
     yield site.rest("GET", "/products/leaders", "")
+    yield site.rest("GET", "/products", "", sub="admin")
+    yield site.rest("GET", "/comments", "20 of all", sub="admin")
 
 
 def chat(site: Deployed) -> Iterator[Invocation]:
@@ -231,6 +233,9 @@ def chat(site: Deployed) -> Iterator[Invocation]:
     for id in ("a", "b", "c"):
         yield site.socket("disconnect", id, id)
     yield site.rest("GET", "/chat/reports", "", sub="admin")
+    [report] = site.table.query("REPORTS").items
+    one = {"id": report["sk"].replace("#", "~")}
+    yield site.rest("POST", "/chat/reports/{id}", "ban", path=one, body={"action": "ban"}, sub="admin")
 
 
 def stream(site: Deployed) -> Iterator[Invocation]:
@@ -239,6 +244,12 @@ def stream(site: Deployed) -> Iterator[Invocation]:
     site.drain()
     yield site.rest("GET", "/lag", "nothing pending", sub="admin")
     yield site.delivery("the lag probe")
+
+
+def guests(site: Deployed) -> Iterator[Invocation]:
+    """Sign in as guests from one address."""
+    yield site.rest("POST", "/guests", "the first of an address", body={"name": "Ann"})
+    yield site.rest("POST", "/guests", "another", body={})
 
 
 def tableless(site: Deployed) -> Iterator[Invocation]:
@@ -255,7 +266,7 @@ def tableless(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/web/{name}/{file}", "", path={"name": "vendor", "file": "lit.js"})
 
 
-CHAPTERS = (views, leaderboards, challenges, comments, chat, stream, tableless)
+CHAPTERS = (views, leaderboards, challenges, comments, chat, stream, guests, tableless)
 
 
 class Cost(NamedTuple):
@@ -389,7 +400,7 @@ def _message(site: Deployed, number: int) -> Iterator[Invocation]:
 
 
 def _met(site: Deployed) -> Iterator[Invocation]:
-    """Let ten pairs meet and send a message. A pair's first message also checks for pending notices."""
+    """Match ten pairs and send a message in each. A pair's first message also checks for pending notices."""
     for number in range(10):
         yield from _meet(site, number)
         yield from _message(site, number)

@@ -156,7 +156,7 @@ def _sending(client: DynamoDBClient, send: Any) -> Iterator[None]:
 
 
 def milliseconds(client: DynamoDBClient, invocation: Invocation, runs: int) -> float:
-    """Run an invocation, then play it back so many times; return the least time. Raises Changed."""
+    """Run an invocation, then play it back several times. Return the least time. Raises Changed."""
     tape = Tape()
     with tape.record(client):
         invocation.run()

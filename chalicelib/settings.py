@@ -12,7 +12,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 MAX_NUMBER = 100_000  # of any setting in days, seconds or pages
-QUEUE_DAYS = 15  # a view's item is kept so much longer, because it may wait in the queue and its dead letters
+FEATURES = ("views", "leaderboards", "challenges", "comments", "chat")
+QUEUE_DAYS = 15  # added to a view's lifetime, because it may wait in the queue and its dead letters
 PAGE_MARGIN = QUEUE_DAYS + 8  # days: TTL may be some days late, and events expire before their sums
 
 
@@ -37,6 +38,10 @@ class Settings(NamedTuple):
     jwks_url: str = ""
     issuer: str = "hubbub"
     audience: str = ""
+    admin_claim: str = "scope"
+    admin_value: str = "admin"
+    name_claim: str = "name"
+    guests: bool = False
     token_life: timedelta = timedelta(days=30)
     leaders_min: int = 1
     leaders: frozenset[str] = frozenset()
@@ -52,7 +57,17 @@ class Settings(NamedTuple):
     secret_file: str = ""
     secret_parameter: str = ""
     socket: str = ""
+    features: frozenset[str] = frozenset(FEATURES)
     capacity: bool = False
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """Return the parts of the app that this stage has.
+
+        These are its features, `counting` where one of them has aggregates, and `guests` if it allows them.
+        """
+        counting = {"counting"} if self.features - {"chat"} else set()
+        return self.features | counting | ({"guests"} if self.guests else set())
 
     def allows(self, host: str, page: str = "") -> bool:
         """Return whether views of a page (its path and query) are counted; without a page, any of the host.
@@ -121,6 +136,10 @@ def read(environ: Mapping[str, str]) -> Settings:
         jwks_url=environ.get("HUBBUB_JWKS_URL", ""),
         issuer=environ.get("HUBBUB_ISSUER") or "hubbub",
         audience=environ.get("HUBBUB_AUDIENCE", ""),
+        admin_claim=environ.get("HUBBUB_ADMIN_CLAIM") or "scope",
+        admin_value=environ.get("HUBBUB_ADMIN_VALUE") or "admin",
+        name_claim=environ.get("HUBBUB_NAME_CLAIM") or "name",
+        guests=_switch(environ, "HUBBUB_GUESTS", "on" if stage == "local" else "off"),
         token_life=timedelta(hours=_number(environ, "HUBBUB_TOKEN_HOURS", 720)),
         leaders_min=_number(environ, "HUBBUB_LEADERS_MIN", 1 if stage == "local" else 3),
         leaders=frozenset(_product(p) for p in environ.get("HUBBUB_LEADERS", "").split(",") if p.strip()),
@@ -128,6 +147,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         secret_file=environ.get("HUBBUB_SECRET_FILE", ""),
         secret_parameter=environ.get("HUBBUB_SECRET_PARAMETER", ""),
         socket=environ.get("HUBBUB_SOCKET", ""),
+        features=_features(environ),
         capacity=_switch(environ, "HUBBUB_CAPACITY", "off"),
     )
 
@@ -178,6 +198,13 @@ def _number(
     if not text.isdecimal() or not least <= int(text[:20]) <= most:
         raise ValueError(f"{name} is {text[:40]!r}: it must be a whole number from {least} to {most}")
     return int(text)
+
+
+def _features(environ: Mapping[str, str]) -> frozenset[str]:
+    named = [part.strip() for part in environ.get("HUBBUB_FEATURES", "").split(",") if part.strip()]
+    if unknown := set(named) - set(FEATURES):
+        raise ValueError(f"HUBBUB_FEATURES has {min(unknown)[:40]!r}: the features are {', '.join(FEATURES)}")
+    return frozenset(named or FEATURES)
 
 
 def _switch(environ: Mapping[str, str], name: str, default: str = "on") -> bool:

@@ -73,6 +73,11 @@ def epoch(moment: datetime) -> int:
     return int(moment.timestamp())
 
 
+def from_epoch(seconds: int) -> datetime:
+    """Return the instant of a number of seconds since 1970."""
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
 def milliseconds(moment: datetime) -> int:
     """Return the whole milliseconds since 1970."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

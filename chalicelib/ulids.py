@@ -28,7 +28,12 @@ def created_at(ulid: str) -> datetime:
 
     Raises: ValueError or OverflowError for a text that is not a ULID.
     """
+    return EPOCH + timedelta(milliseconds=to_number(ulid[:10]))
+
+
+def to_number(ulid: str) -> int:
+    """Return the number of a ULID, or of its beginning. Raises ValueError."""
     number = 0
-    for digit in ulid[:10]:
+    for digit in ulid:
         number = number << 5 | DIGITS.index(digit)
-    return EPOCH + timedelta(milliseconds=number)
+    return number

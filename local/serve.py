@@ -60,7 +60,7 @@ def serve(
         HUBBUB_ENDPOINT=engine.endpoint,
         HUBBUB_STREAM_ARN=table.stream_arn,
         HUBBUB_QUEUE_URL=views_queue.url if queue and views_queue else "",
-        HUBBUB_SOCKET=f"ws://{HOST}:{socket_port}",
+        HUBBUB_SOCKET=f"ws://{HOST}:{socket_port}" if "chat" in settings.features else "",
     )
     if engine.has_queues:  # ministack reports wrong capacity units for reads
         os.environ["HUBBUB_CAPACITY"] = "off"
@@ -76,13 +76,14 @@ def serve(
 
     # 4. Start the pumps of the stream and the queue, and the schedules.
     streams = engine.client("dynamodbstreams")
-    apply, checkpoint = filtered(app.apply, "apply"), data / "stream.json"
-    push = filtered(app.push, "push")
-    pumps: list[Pump] = [
-        StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint),
-        StreamPump(streams, table.stream_arn, push, name="push pump", begins="LATEST"),
-    ]
-    if views_queue:
+    pumps: list[Pump] = []
+    if app.router.has("counting"):
+        apply, checkpoint = filtered(app.apply, "apply"), data / "stream.json"
+        pumps.append(StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint))
+    if app.router.has("chat"):
+        push = filtered(app.push, "push")
+        pumps.append(StreamPump(streams, table.stream_arn, push, name="push pump", begins="LATEST"))
+    if views_queue and app.router.has("views"):
         pumps.insert(0, QueuePump(engine.client("sqs"), views_queue, app.write_views))
     scheduled = schedules(app.app)
     for pump in pumps:

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 FRAME = Path(__file__).with_suffix(".md")
 HEADER = "| item | pk | sk | holds |"
 PACKAGES = (
+    "chalicelib/guests",
     "chalicelib/views",
     "chalicelib/leaderboards",
     "chalicelib/challenges",

@@ -39,7 +39,7 @@ GOOD = {"rating": 3, "language": "en", "text": "mended", "author": "somebody", "
 
 @dataclass
 class Known:
-    """What the clients have sent, and what they know of the outcome."""
+    """The requests that the clients have sent, and the outcomes that they know."""
 
     views_sent: set[tuple[str, str, str]] = field(default_factory=set)  # url, instant, client
     views_accepted: set[tuple[str, str, str]] = field(default_factory=set)
@@ -82,7 +82,7 @@ class Visitor:
         return not self.left and not self.waits
 
     def act(self) -> None:
-        """Take the next action, unless a response is awaited."""
+        """Run the next action, unless a response is awaited."""
         if self.waits or not self.left:
             return
         action = self.left.pop(0)
@@ -355,7 +355,7 @@ class Chatter:
         return not self.left and not self.running
 
     def act(self) -> None:
-        """Take the next action. A frame may be sent while the one before it is still being handled."""
+        """Run the next action. A frame may be sent while the one before it is still being handled."""
         if not self.left or (self.running and not self.world.occurs(0.1)):
             return
         action = self.left.pop(0)

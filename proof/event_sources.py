@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
 
 Handler = Callable[[dict[str, Any], Any], Any]
-SHARDS = 3
+SHARDS = 4
 LONGEST = 60  # records in a batch
 MAX_REPEATS = 60  # deliveries of batches that are done, in one history
 TTL = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
@@ -157,7 +157,7 @@ class Queue:
         self._sent = 0
 
     def send_message_batch(self, QueueUrl: str, Entries: list[Any]) -> dict[str, Any]:  # noqa: N803
-        """Take all messages, or a part of them, or kill the sender after taking them."""
+        """Receive all messages, or a part of them, or kill the sender after receiving them."""
         world = self._world
         world.switch()
         failed: list[Any] = []

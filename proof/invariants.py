@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import app
-from chalicelib.aggregates import engine, quarantine
+from chalicelib.aggregates import engine, legacy, quarantine
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress as challenge_progress
 from chalicelib.challenges import ranking as placing
@@ -46,6 +46,13 @@ def recounts(history: History) -> Iterator[str]:
     """Compare every aggregate with a recount of the items, the expired views included."""
     items = [item for item in history.items if PLANTED not in item]
     yield from map(str, audit.find_drift(app.CONTRIBUTIONS, [*items, *history.expired]).items())
+
+
+def listings(history: History) -> Iterator[str]:
+    """Check that every index key that follows from sums is the right one."""
+    for key, item in _by_key(history).items():
+        if PLANTED not in item and (update := [one(key, item) for one in app.DERIVATIONS if one(key, item)]):
+            yield f"{item} should be updated with {update}"
 
 
 def views(history: History) -> Iterator[str]:
@@ -118,7 +125,7 @@ def challenge(history: History) -> Iterator[str]:
         if item["pk"].startswith("CHALLENGE#hunt#PLAYER#") and PLANTED not in item:
             if item["sk"].startswith("PATH#"):
                 paths[player].add(item["sk"].removeprefix("PATH#"))
-            elif item["sk"] == "PROGRESS":
+            elif item["sk"] == "PROGRESS" and item["found"]:  # else there are wrong guesses alone
                 progress[player] = item["found"]
     stored = {(player, path) for player, some in paths.items() for path in some}
     moderated = {
@@ -182,10 +189,12 @@ def comments(history: History) -> Iterator[str]:
 def quarantined(history: History) -> Iterator[str]:
     """Compare the quarantine with the planted images, one entry for each side of each record."""
     expected = set()
+    since = _by_key(history).get(legacy.START_KEY, {}).get("since", 2**32)  # absent: none is tagged
     for record in history.stream.records:
         body = record["dynamodb"]
         second = int(body["ApproximateCreationDateTime"])
-        tag = engine.make_tag(record["eventID"], second)
+        is_tagged = second >= since
+        tag = engine.make_tag(record["eventID"], second) if is_tagged else legacy.record_id(record["eventID"])
         for side, sign in (("OldImage", -1), ("NewImage", 1)):
             if PLANTED in body.get(side, {}):
                 expected.add(quarantine.item_key(tag, second, sign))
@@ -561,6 +570,6 @@ CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     one.__name__: one
     for one in (
         *(handlers, views, scores, ranks, challenge, comments),
-        *(quarantined, recounts, chat, transitions, permissions),
+        *(quarantined, recounts, listings, chat, transitions, permissions),
     )
 }

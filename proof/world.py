@@ -150,7 +150,7 @@ class World:
         return task
 
     def switch(self) -> None:
-        """Let other handlers run. Raises Killed in a handler that was killed meanwhile."""
+        """Yield to the other handlers. Raises Killed in a handler that was killed meanwhile."""
         task = self.current
         if task is None:
             self.advance(0.001)

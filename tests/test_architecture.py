@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FEATURES = {"views", "leaderboards", "challenges", "comments", "chat"}
+FEATURES = {"guests", "views", "leaderboards", "challenges", "comments", "chat"}
 CORE = {"telemetry", "dynamo", "api"}
 SHARED = CORE | {"aggregates", "ranking"}
 # The packages of chalicelib, and the other packages of chalicelib that each may import. `root` stands for the

@@ -1,36 +1,61 @@
-// The page: signing in, the connection state, and the panels.
+// The front page: what Hubbub is, its five features as a visitor meets them, signing in, and the connection state.
 
-import * as leaderboard from "./panels/leaderboard.js";
 import * as challenge from "./panels/challenge.js";
-import * as comments from "./panels/comments.js";
-import { isLocal, refused } from "./lib/config.js";
-import * as demo from "./lib/demo.js";
-import * as live from "./lib/live.js";
-import { panels, states } from "./panels/panel.js";
-import * as session from "./lib/session.js";
 import * as chat from "./panels/chat.js";
-import { html, nothing, render } from "./vendor/lit.js";
+import * as comments from "./panels/comments.js";
+import * as leaderboard from "./panels/leaderboard.js";
 import * as views from "./panels/views.js";
+import { api, isLocal, refused } from "./lib/config.js";
+import * as demo from "./lib/demo.js";
+import { languageChoice, showSkipLink } from "./lib/header.js";
+import * as live from "./lib/live.js";
+import * as session from "./lib/session.js";
+import { words } from "./lib/words.js";
+import { panels, states } from "./panels/panel.js";
+import { html, nothing, render } from "./vendor/lit.js";
 
+const SECTIONS = ["views", "leaderboard", "challenge", "comments", "chat"];
 const byId = (id) => document.getElementById(id);
 
 function showState() {
   const failing = panels.filter((panel) => ["offline", "error"].includes(panel.status));
   const isLoading = panels.some((panel) => panel.status === "loading");
-  const [state, text] = failing.some((panel) => panel.status === "offline") ? ["offline", "Offline"]
-    : failing.length ? ["error", "Error"]
-    : isLoading ? ["loading", "Loading"]
-    : live.isPushed() ? ["live", "Live"] : ["live", "Live (polling)"];
+  const [state, text] = failing.some((panel) => panel.status === "offline") ? ["offline", words.state.offline]
+    : failing.length ? ["error", words.state.error]
+    : isLoading ? ["loading", words.state.loading]
+    : ["live", live.isPushed() ? words.state.live : words.state.polling];
   if (byId("state").textContent !== text) byId("state").textContent = text;
   byId("state").dataset.state = state;
+}
+
+// -- what does not change ------------------------------------------------------------------------------
+
+function showFrame() {
+  const navigation = document.querySelector(".top nav");
+  navigation.setAttribute("aria-label", words.front.sections);
+  render(SECTIONS.map((name) => html`<a href="#${name}">${words[name].title}</a>`), navigation);
+  render(languageChoice(), byId("choices"));
+  showSkipLink();
+  render(html`<p>${words.front.foot} <a href="${api}docs">${words.front.reference}</a>,
+    <a href="${api}openapi.json">${words.front.openapi}</a>, <a href="web/admin.html">${words.front.admin}</a>.</p>`,
+  document.querySelector(".foot"));
+}
+
+function showHero() {
+  render(html`
+    <h1>${words.front.sentence}</h1>
+    <p class="lead">${words.front.lead}</p>
+    <div class="row">
+      <a class="button primary" href="web/dashboard.html">${words.front.dashboard}</a>
+      ${demo.demoButton()}
+    </div>`, document.querySelector(".hero"));
 }
 
 // -- addresses in the link that are not allowed ---------------------------------------------------------
 
 if (refused.length) {
   const notice = Object.assign(document.createElement("p"), { className: "notice", id: "refused" });
-  const names = refused.map((name) => `?${name}=`).join(" and ");
-  notice.textContent = `The address in ${names} was ignored because this page’s web/config.json does not allow it.`;
+  notice.textContent = words.front.refused(refused.map((name) => `?${name}=`));
   notice.setAttribute("role", "alert");
   document.querySelector("main").before(notice);
 }
@@ -40,8 +65,8 @@ if (refused.length) {
 let problem = "";
 
 function showName() {
-  const name = session.userName() || "Sign in";
-  render(html`<button type="button" id="you" @click=${open}>${name}</button>`, byId("who"));
+  const name = session.userName() || words.signIn.button;
+  render(html`<button type="button" id="you" title=${words.signIn.button} @click=${open}>${name}</button>`, byId("who"));
   render(isLocal ? nameForm() : tokenForm(), byId("identity-form"));
 }
 
@@ -51,22 +76,21 @@ function open() {
   byId("identity").showModal();
 }
 
-const nameForm = () => form("Sign in under another name", html`
-  <label>Name <input name="given" .value=${session.userName()} pattern="[a-z0-9\\-]{1,64}" title="a–z, 0–9 and -"
-    autocomplete="off" autocapitalize="none" spellcheck="false" required></label>
-  <p class="quiet">A local run accepts any name. In a deployment, visitors sign in through your site.</p>`);
+const nameForm = () => form(words.signIn.other, html`
+  <label>${words.signIn.name} <input name="given" .value=${session.userName()} pattern="[a-z0-9\\-]{1,64}"
+    title=${words.signIn.allowed} autocomplete="off" autocapitalize="none" spellcheck="false" required></label>
+  <p class="quiet">${words.signIn.local}</p>`);
 
-const tokenForm = () => form("Sign in", html`
-  <label>Bearer token <textarea name="given" rows="4" autocomplete="off" spellcheck="false" required></textarea></label>
-  <p class="quiet">An admin creates one with <code>python -m ops token --stage … --sub you</code>.
-    This tab keeps it until it is closed.</p>`);
+const tokenForm = () => form(words.signIn.button, html`
+  <label>${words.signIn.token} <textarea name="given" rows="4" autocomplete="off" spellcheck="false" required></textarea></label>
+  <p class="quiet">${words.signIn.how} <code>python -m ops token --stage … --sub you</code>. ${words.signIn.kept}</p>`);
 
 function form(title, content) {
   return html`<form method="dialog" @submit=${signIn}>
     <h2 id="identity-title">${title}</h2>${content}
     ${problem ? html`<p class="notice" role="alert">${problem}</p>` : nothing}
-    <div class="row"><button class="primary">Sign in</button>
-      <button type="button" @click=${() => byId("identity").close()}>Cancel</button></div></form>`;
+    <div class="row"><button class="primary">${words.signIn.button}</button>
+      <button type="button" @click=${() => byId("identity").close()}>${words.cancel}</button></div></form>`;
 }
 
 async function signIn(event) {
@@ -74,7 +98,7 @@ async function signIn(event) {
   const given = new FormData(event.target).get("given");
   try {
     if (isLocal) await session.signIn(given.trim());
-    else if (!session.useToken(given)) throw new Error("This is not a valid token, or it has expired.");
+    else if (!session.useToken(given)) throw new Error(words.signIn.invalid);
     byId("identity").close();
   } catch (error) {
     problem = error.message;
@@ -82,10 +106,19 @@ async function signIn(event) {
   }
 }
 
-demo.changes.addEventListener("change", () => panels.forEach((panel) => panel.refresh()));
+// -- beginning -----------------------------------------------------------------------------------------
+
+demo.changes.addEventListener("change", () => {
+  showHero();
+  panels.forEach((panel) => panel.refresh());
+});
 states.addEventListener("change", showState);
 live.changes.addEventListener("change", showState);
 
+showFrame();
+showHero();
+document.querySelector("main").hidden = false; // all parts of it at once, so that none moves another
+showName();
 await session.restore();
 showName();
 for (const panel of [views, leaderboard, challenge, comments, chat]) panel.start();

@@ -170,7 +170,7 @@ def _visitors(
 def _play(
     world: World, stream: Stream, queue: Queue, visitors: list[Client], chatters: list[Chatter]
 ) -> None:
-    """Let the clients act, and deliver until nothing is left."""
+    """Run the clients, then deliver until nothing is left."""
     clients = [*visitors, *chatters]
     while True:
         draw = world.rng.random()

@@ -19,7 +19,7 @@ and a hash of its `eventID` (8 bytes). The update that adds a record's amounts a
 - *Slow path*, when that condition is false or the records are many. Read the aggregate, **then** the guard
   pages that may hold the tags. Drop the records that are counted. Write the rest on condition that `spills`
   is still what was read. When `applied` is full, tags older than the stream's retention are dropped. If that
-  is not enough, all tags move to guard pages in one transaction with the aggregate. It raises `spills` by 1,
+  is not enough, tags move to guard pages in one transaction with the aggregate. It raises `spills` by 1,
   and `spilled` to the newest second that has moved.
 
 **Why this is exact.** The tag of a counted record is in `applied`, or its second is at most `spilled` and it
@@ -400,10 +400,11 @@ def _remember(update: Update, key: Key, seen: Item, tags: set[bytes], now: int) 
     young = {tag for tag in held if not 0 < second_of(tag) < now - RETENTION}
     update.require_same("spills", seen)
     if len(young) + len(tags) > TAGS:
-        newest = max(map(second_of, young | tags))
-        update.require_same("applied", seen)
-        update.spill(max(seen.get("spilled", 0), newest), seen.get("spills", 0) + 1)
-        return [_page_update(page, some, now) for page, some in _divide(key, young | tags).items()]
+        kept = young if len(tags) > TAGS // 2 else set()  # many tags fill pages of their own
+        moved = (young | tags) - kept
+        spilled = max(seen.get("spilled", 0), *map(second_of, moved))
+        update.require_same("applied", seen).spill(kept, spilled, seen.get("spills", 0) + 1)
+        return [_page_update(page, some, now) for page, some in _divide(key, moved).items()]
     if young == held:
         update.tag(tags)
     else:

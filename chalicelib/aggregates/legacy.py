@@ -104,8 +104,13 @@ def add(
             (quarantined if one.poison else counted).add(one.tag)
 
 
+def record_id(name: str) -> bytes:
+    """Return the id of a record on a guard page, from its `eventID`."""
+    return hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=12).digest()
+
+
 def _id(one: "Difference") -> bytes:
-    return hashlib.blake2b(one.id.encode(errors="surrogatepass"), digest_size=12).digest()
+    return record_id(one.id)
 
 
 def _page(one: "Difference", guard_pages: int) -> Key:

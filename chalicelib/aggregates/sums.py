@@ -5,7 +5,7 @@
 | number | added; subtracted for an old image |
 | set | united with the set of the aggregate; a union is idempotent, and nothing is ever removed from a set |
 | `Constant` | written as it is, such as an index key; it must follow from the aggregate's key alone |
-| `Lifetime` | written as the moment so many seconds after the addition, so each addition extends it |
+| `Lifetime` | written as a moment that many seconds after the addition, so each addition extends it |
 
 Invariant: the result does not depend on the order or the grouping of additions.
 """

@@ -51,8 +51,10 @@ class Update:
         self._conditions.append(f"NOT ({there})")
         return self
 
-    def spill(self, spilled: int, spills: int) -> "Update":
-        """Empty `applied`, because its tags move to guard pages in the same transaction."""
+    def spill(self, kept: Collection[bytes], spilled: int, spills: int) -> "Update":
+        """Keep some tags in `applied`, because the others move to guard pages in the same transaction."""
+        if kept:
+            return self.set(applied=set(kept), spilled=spilled, spills=spills)
         self._verbs["REMOVE"].append("applied")
         return self.set(spilled=spilled, spills=spills)
 

@@ -1,5 +1,9 @@
 """Authentication: bearer tokens are verified and minted here.
 
+A stage accepts its own tokens, which are signed with its secret (HS256). With HUBBUB_JWKS_URL it also accepts
+the tokens of one issuer (RS256, ES256). The algorithm of a token decides which rules it has to satisfy.
+Operators and guests have tokens of the stage. docs/sign-in.md shows the tokens of several providers.
+
 The authorizer lets every request through with the result of `authenticate`. The router decides whether that
 result is enough for the route. So every error has the same form, and API Gateway can use one cached result of
 the authorizer for every route.
@@ -11,7 +15,7 @@ import logging
 import time
 import unicodedata
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -19,25 +23,100 @@ from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from chalicelib.api import names
 from chalicelib.api.schemas import IDENTIFIER, IDENTIFIER_RULE
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 MIN_SECRET = 32  # bytes: RFC 7518, 3.2
 LEEWAY = 5  # seconds that an issuer's clock may be ahead of ours
-ALGORITHMS = {"RS256", "ES256"}  # accepted for the keys of a JWKS URL
+ALGORITHMS = ("RS256", "ES256")  # accepted for the keys of a JWKS URL
 FRESH = 300  # seconds for which fetched keys are used without another request
 STALE = 3600  # seconds for which they are used while the issuer does not respond
-MAX_REQUESTS, REQUEST_SPAN = 3, 30  # requests to the issuer in so many seconds
+MAX_REQUESTS, REQUEST_SPAN = 3, 30  # at most 3 requests to the issuer in 30 seconds
 MAX_JWKS = 1_000_000  # bytes of the issuer's response that are read
+OWN_ISSUER = "hubbub"  # the `iss` of the stage's own tokens beside those of a JWKS URL
+# The errors of PyJWT, and the claim or the part of the token that causes each.
+PROBLEMS = {
+    "ExpiredSignatureError": "`exp`: it has expired",
+    "ImmatureSignatureError": "`nbf` or `iat`: it is not valid yet",
+    "InvalidIssuedAtError": "`iat` must be a number",
+    "InvalidSubjectError": "`sub` must be a text",
+    "InvalidSignatureError": "its signature is not valid here",
+    "DecodeError": "it is malformed",
+}
 
 
 class Caller(NamedTuple):
-    """The sender of a request. `sub` is empty for an anonymous caller, and `problem` states the reason."""
+    """The sender of a request. `sub` is empty for an anonymous caller, and `problem` states the reason.
+
+    `name` is the display name in the token. A `guest` has a token of `POST /guests`.
+    """
 
     sub: str = ""
     admin: bool = False
     problem: str = "no token"
+    name: str | None = None
+    guest: bool = False
+
+
+class Issuer(NamedTuple):
+    """An issuer's tokens: the claims that they must have, and the claims that make admins and names."""
+
+    name: str
+    audiences: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    admin_claim: str
+    admin_value: str
+    name_claim: str
+
+    def accepts_audience(self, claims: Mapping[str, Any]) -> bool:
+        """Return whether a token is for this stage. A token without `aud` has `client_id`, as of Cognito."""
+        found = claims["aud"] if "aud" in claims else claims.get("client_id")
+        return any(one in self.audiences for one in (found if isinstance(found, list) else [found]))
+
+    def is_admin(self, claims: Mapping[str, Any]) -> bool:
+        """Return whether a token belongs to an admin.
+
+        The value is a word of a text, a part of a list, or `true`. A `scope` is a text (RFC 8693, 4.2), so a
+        list there counts as no scope.
+        """
+        found = claims.get(self.admin_claim)
+        if isinstance(found, str):
+            return self.admin_value in (found, *found.split(" "))
+        if isinstance(found, list):
+            return self.admin_claim != "scope" and self.admin_value in found
+        return found is True and self.admin_value == "true"
+
+
+def own_issuer(settings: Settings) -> Issuer:
+    """Return the rules for the stage's own tokens.
+
+    With a JWKS URL the settings describe the tokens of its issuer, and the stage's own have the defaults.
+    """
+    if settings.jwks_url:
+        settings = settings._replace(
+            issuer=OWN_ISSUER, audience="", admin_claim="scope", admin_value="admin", name_claim="name"
+        )
+    return _issuer(settings, ("HS256",))
+
+
+def jwks_issuer(settings: Settings) -> Issuer:
+    """Return the rules for the tokens that are signed with a key of the JWKS URL."""
+    return _issuer(settings, ALGORITHMS)
+
+
+def _issuer(settings: Settings, algorithms: tuple[str, ...]) -> Issuer:
+    # A token of one stage is invalid at another.
+    audiences = [one.strip() for one in settings.audience.split(",") if one.strip()]
+    return Issuer(
+        settings.issuer,
+        tuple(audiences) or (f"hubbub-{settings.stage}",),
+        algorithms,
+        settings.admin_claim,
+        settings.admin_value,
+        settings.name_claim,
+    )
 
 
 def read_secret(settings: Settings) -> bytes:
@@ -81,8 +160,16 @@ def derive_key(settings: Settings, purpose: str) -> bytes:
     return hmac.digest(read_secret(settings), purpose.encode(), "sha256")
 
 
-def mint(settings: Settings, sub: str, *, scope: str = "", seconds: int = 3600) -> str:
-    """Sign a token of this stage for a subject.
+def mint(
+    settings: Settings,
+    sub: str,
+    *,
+    scope: str = "",
+    seconds: int = 3600,
+    name: str | None = None,
+    guest: bool = False,
+) -> str:
+    """Sign a token of this stage for a subject. The scope `admin` becomes the stage's claim of admins.
 
     Raises: ValueError for a lifetime that the stage does not accept.
     """
@@ -91,20 +178,22 @@ def mint(settings: Settings, sub: str, *, scope: str = "", seconds: int = 3600) 
     if seconds > settings.token_life.total_seconds():
         hours = settings.token_life // timedelta(hours=1)
         raise ValueError(f"a token of this stage lives for up to {hours} hours (HUBBUB_TOKEN_HOURS)")
-    now = int(time.time())
-    claims: dict[str, Any] = {"iss": settings.issuer, "aud": _audience(settings), "sub": sub}
-    claims |= {"iat": now, "exp": now + seconds}
-    return jwt.encode(claims | ({"scope": scope} if scope else {}), read_secret(settings), algorithm="HS256")
+    now, issuer = int(time.time()), own_issuer(settings)
+    claims: dict[str, Any] = {"iss": issuer.name, "aud": issuer.audiences[0], "sub": sub}
+    claims |= {"iat": now, "exp": now + seconds} | ({"scope": scope} if scope else {})
+    claims |= {issuer.admin_claim: issuer.admin_value} if scope == "admin" else {}
+    claims |= ({issuer.name_claim: name} if name else {}) | ({"guest": True} if guest else {})
+    return jwt.encode(claims, read_secret(settings), algorithm="HS256")
 
 
 def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     """Verify an Authorization header; return the context that the authorizer passes to the request.
 
-    The algorithm is HS256 with the stage's secret, or RS256 or ES256 with a key of the JWKS URL. Signature,
-    algorithm, `exp`, `nbf`, `aud` and `iss` must all be valid; `nbf` and `iat` may be 5 seconds ahead. The
-    lifetime is at most HUBBUB_TOKEN_HOURS. A `scope` that is not a string counts as no scope.
+    Signature, algorithm, `exp`, `nbf`, `aud` and `iss` must all be valid; `nbf` and `iat` may be 5 seconds
+    ahead. The lifetime is at most HUBBUB_TOKEN_HOURS.
 
-    Never raises. An invalid token gives a context with `problem`, which never quotes the token.
+    Never raises. An invalid token gives a context with `problem`. It names the claim and what is accepted,
+    and never quotes the token.
     """
     import jwt
 
@@ -114,38 +203,64 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     token = token.strip()
     try:
         header = jwt.get_unverified_header(token)
-    except Exception as error:  # a malicious token can raise anything in the parser, such as RecursionError
-        return _invalid(error)
+        is_own = not settings.jwks_url or header.get("alg") == "HS256"
+    except Exception:  # a malicious token can raise anything in the parser, such as RecursionError
+        return _invalid("it is malformed")
     try:
-        found = _find_key(settings, header.get("kid"))
+        found = (
+            (read_secret(settings), "HS256")
+            if is_own
+            else _key_set(settings.jwks_url).find(header.get("kid"))
+        )
     except Exception as error:  # a file, SSM or the issuer fails; the client is not the cause
         logs.log_error("tokens cannot be checked", error, reason=str(error)[:300])
         return {"problem": "this stage cannot check tokens now; please retry later"}
     if not found:
-        return {"problem": "the token is not valid (the issuer has no key with its key id)"}
+        return _invalid("`kid`: the issuer has no key with this id")
+    issuer = own_issuer(settings) if is_own else jwks_issuer(settings)
     try:
-        key, algorithm = found
+        key, algorithm = found  # each key has one algorithm, so it is never used with another
         claims = jwt.decode(
             token,
             key,
             algorithms=[algorithm],
-            audience=_audience(settings),
-            issuer=settings.issuer,
+            issuer=issuer.name,
             leeway=LEEWAY,
-            options={"require": ["exp", "sub", "aud", "iss"]},
+            options={"require": ["exp", "sub", "iss"], "verify_aud": False},
         )
         sub, exp = unicodedata.normalize("NFC", claims["sub"]), int(claims["exp"])
         lifetime = exp - int(claims.get("iat", time.time()))
     except Exception as error:
-        return _invalid(error)
+        return _invalid(_find_problem(error, issuer))
+    if not issuer.accepts_audience(claims):
+        accepted = " or ".join(f"`{one}`" for one in issuer.audiences)
+        return _invalid(f"`aud`, or else `client_id`, must be {accepted}")
     if not IDENTIFIER.search(sub):
-        return {"problem": f"the token's sub is not an identifier: it {IDENTIFIER_RULE}"}
+        return _invalid(f"`sub` is not an identifier: it {IDENTIFIER_RULE}")
     if lifetime > settings.token_life.total_seconds() + LEEWAY:
         hours = settings.token_life // timedelta(hours=1)
-        return {"problem": f"the token's lifetime must be at most {hours} hours"}
-    scope = claims.get("scope")
+        return _invalid(f"`exp`: its lifetime must be at most {hours} hours")
     # API Gateway caches this context. With `exp` in it, the router still notices that a token has expired.
-    return {"sub": sub, "scope": scope if isinstance(scope, str) else "", "exp": str(exp)}
+    context = {"sub": sub, "scope": "admin" if issuer.is_admin(claims) else "", "exp": str(exp)}
+    context |= {"name": name} if (name := names.clean(claims.get(issuer.name_claim))) else {}
+    return context | ({"guest": "true"} if is_own and claims.get("guest") is True else {})
+
+
+def _find_problem(error: Exception, issuer: Issuer) -> str:
+    """Return what is wrong with a token that PyJWT refuses."""
+    match type(error).__name__:
+        case "InvalidIssuerError":
+            return f"`iss` must be `{issuer.name}`"
+        case "InvalidAlgorithmError":
+            return f"`alg` must be {' or '.join(issuer.algorithms)}"
+        case "MissingRequiredClaimError":
+            return f"`{getattr(error, 'claim', 'a claim')}` is missing"
+        case kind:
+            return PROBLEMS.get(kind, kind)
+
+
+def _invalid(problem: str) -> dict[str, str]:
+    return {"problem": f"the token is not valid ({problem})"}
 
 
 def principal_id(context: dict[str, str]) -> str:
@@ -156,35 +271,20 @@ def principal_id(context: dict[str, str]) -> str:
     return "user" if context.get("sub") else "nobody"
 
 
-def _invalid(error: Exception) -> dict[str, str]:
-    return {"problem": f"the token is not valid ({type(error).__name__})"}
-
-
 def read_context(context: dict[str, str] | None) -> Caller:
     """Return the caller that an authorizer's context describes."""
     context = context or {}
     if not context.get("sub"):
         return Caller(problem=context.get("problem", "no token"))
     if float(context.get("exp", 0)) <= time.time():
-        return Caller(problem="the token is not valid (ExpiredSignatureError)")
-    return Caller(context["sub"], "admin" in context.get("scope", "").split(" "), "")
-
-
-def _audience(settings: Settings) -> str:
-    """Return the audience of the stage's tokens. A token of one stage is invalid at another."""
-    return settings.audience or f"hubbub-{settings.stage}"
-
-
-def _find_key(settings: Settings, kid: str | None) -> tuple[Any, str] | None:
-    """Return the key for a token with its algorithm, or None when the issuer has no such key.
-
-    Each key has one algorithm, so a key is never used with the algorithm of another.
-
-    Raises: OSError and others when the keys cannot be read.
-    """
-    if not settings.jwks_url:
-        return read_secret(settings), "HS256"
-    return _key_set(settings.jwks_url).find(kid)
+        return Caller(problem=_invalid(PROBLEMS["ExpiredSignatureError"])["problem"])
+    return Caller(
+        context["sub"],
+        admin="admin" in context.get("scope", "").split(" "),
+        problem="",
+        name=context.get("name"),
+        guest="guest" in context,
+    )
 
 
 @cache
@@ -239,8 +339,8 @@ def _fetch(url: str) -> dict[str, tuple[Any, str]]:
 
     if not has_crypto:
         raise ImportError(
-            "HUBBUB_JWKS_URL needs the package cryptography: "
-            "add it to requirements.txt, then python -m ops lock"
+            "HUBBUB_JWKS_URL needs the package cryptography: deploy this stage with python -m ops deploy "
+            "or python -m ops package, which add it"
         )
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "127.0.0.1"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from chalicelib.api.router import CODES, JSON, Response, Route
+from chalicelib.api.router import CODES, CSV, JSON, Response, Route
 from chalicelib.errors import (
     BadRequest,
     Busy,
@@ -27,10 +27,12 @@ Schema = dict[str, Any]
 
 # By the first part of a path. Every other path belongs to the tag `service`.
 TAGS = {
+    "guests": "Visitors who sign in without an identity provider.",
     "views": "Views and unique clients of a site's pages, in total and over time.",
     "leaderboards": "Scores of players, ranked.",
     "challenges": "The paths of a challenge that each player has found.",
     "products": "Comments on products, with ratings.",
+    "comments": "Comments on all products, for moderation.",
     "service": "The app itself.",
 }
 HEADERS: dict[str, Any] = {
@@ -209,6 +211,8 @@ def _responses(route: Route) -> Schema:
             media = "text/*" if media == "text/plain" else media  # the `Response` sets the type
             content = _content(route.result) if _is_struct(route.result) else {}
             responses[str(status)]["content"] = {media: content}
+            if route.has_csv:
+                responses[str(status)]["content"][CSV] = {"schema": {"type": "string"}}
     for error in list_errors(route):
         code, text = error.code, _text(error)
         response = responses.setdefault(

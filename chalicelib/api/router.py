@@ -11,6 +11,7 @@ The annotations of a handler declare its arguments:
 | `path`, `query`, `body` | the decoded part of the request, as a struct of the schemas |
 | `caller` | the authenticated caller; on a public route the caller may be anonymous |
 | `headers` | the headers of the request |
+| `address` | the client's IP address, as API Gateway sees it |
 | `idempotency_key` | the Idempotency-Key header, or None |
 | `if_match` | the If-Match header, or None |
 
@@ -22,7 +23,7 @@ OpenAPI document from `Router.routes`.
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote, unquote
 
@@ -39,7 +40,8 @@ from chalicelib.telemetry import logs
 T = TypeVar("T")
 Access = Literal["public", "user", "admin"]
 
-JSON = "application/json"
+JSON, CSV = "application/json", "text/csv"
+NEXT_CURSOR = "X-Next-Cursor"  # the cursor of the next page of a list as CSV
 MAX_BODY = 1_000_000  # bytes
 # API Gateway refuses a request to a method with an authorizer when the method's ARN is longer than 1,600
 # bytes. The ARN ends in the path. The rest (partition, region, account, API, stage, method) has at most 100.
@@ -52,6 +54,18 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "Strict-Transport-Security": "max-age=31536000",
+}
+# By the first part of a path: the part of the app that it belongs to. A stage may have only some of them.
+PART_OF = {
+    "guests": "guests",
+    "views": "views",
+    "leaderboards": "leaderboards",
+    "challenges": "challenges",
+    "products": "comments",
+    "comments": "comments",
+    "chat": "chat",
+    "lag": "counting",
+    "quarantine": "counting",
 }
 # Chalice's own error codes, and the codes that clients see instead.
 CODES = {"MethodNotAllowedError": "MethodNotAllowed", "InternalServerError": "InternalError"}
@@ -77,6 +91,7 @@ class Route(NamedTuple):
     arguments: Mapping[str, Any]
     result: Any
     produces: str
+    has_csv: bool
     errors: tuple[type[HubbubError], ...]
     description: str
 
@@ -84,10 +99,17 @@ class Route(NamedTuple):
 class Router:
     """Registers routes on a Chalice app and completes every response of the app."""
 
-    def __init__(self, app: Chalice, origins: tuple[str, ...] = ("*",), shows_capacity: bool = False):
+    def __init__(
+        self,
+        app: Chalice,
+        origins: tuple[str, ...] = ("*",),
+        shows_capacity: bool = False,
+        parts: Collection[str] | None = None,
+    ):
         self.app = app
         self.origins = origins
         self.shows_capacity = shows_capacity
+        self.parts = frozenset(PART_OF.values() if parts is None else parts)
         self.authorizer: Any = None
         self.routes: list[Route] = []
         app.register_middleware(self._finish, "http")
@@ -100,14 +122,19 @@ class Router:
         access: Access = "public",
         status: int | tuple[int, ...] = 200,
         produces: str = JSON,
+        has_csv: bool = False,
         accepts: tuple[str, ...] = (JSON,),
         errors: tuple[type[HubbubError], ...] = (),
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a handler for a method and a path.
 
         `access` is the least that a caller must be. The first `status` is the default. `errors` lists the
-        handler's own errors. The errors that every route can return are added to the description.
+        handler's own errors. With `has_csv` the rows of the result are also served as CSV. The errors that every route can return are added to the description.
+
+        A path that belongs to a part which is off is not registered, so it is 404.
         """
+        if not self.has(PART_OF.get(path.split("/")[1], "")):
+            return lambda handler: handler
         statuses = status if isinstance(status, tuple) else (status,)
 
         def register(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,7 +145,18 @@ class Router:
             text = (handler.__doc__ or "").strip()
             name = handler.__name__
             route = Route(
-                method, path, name, access, statuses, accepts, arguments, result, produces, errors, text
+                method,
+                path,
+                name,
+                access,
+                statuses,
+                accepts,
+                arguments,
+                result,
+                produces,
+                has_csv,
+                errors,
+                text,
             )
             self.routes.append(route)
 
@@ -132,6 +170,14 @@ class Router:
 
         return register
 
+    def has(self, part: str) -> bool:
+        """Return whether a part of the app is on. The part with an empty name always is."""
+        return part in {"", *self.parts}
+
+    def only(self, part: str, register: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a decorator that registers a handler if a part is on, and else leaves it as a function."""
+        return register if self.has(part) else lambda handler: handler
+
     def cors(self) -> CORSConfig:
         """Return the CORS configuration of the app.
 
@@ -140,7 +186,8 @@ class Router:
         return CORSConfig(
             allow_origin=self.origins[0] if len(self.origins) == 1 else "*",
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
-            expose_headers=["ETag", "Retry-After", "X-Request-Id"] + [capacity.HEADER] * self.shows_capacity,
+            expose_headers=["ETag", "Retry-After", "X-Request-Id", NEXT_CURSOR]
+            + [capacity.HEADER] * self.shows_capacity,
             max_age=600,
         )
 
@@ -155,6 +202,7 @@ class Router:
             ready = {
                 "caller": caller,
                 "headers": request.headers,
+                "address": request.context.get("identity", {}).get("sourceIp", ""),
                 "if_match": request.headers.get("if-match"),
             }
             if "idempotency_key" in route.arguments:
@@ -163,7 +211,7 @@ class Router:
                 name: ready[name] if name in ready else _decode(name, kind, request, captured)
                 for name, kind in route.arguments.items()
             }
-            response = _encode(route, handler(**arguments))
+            response = _encode(route, handler(**arguments), _prefers_csv(route, request.headers))
             if caller.admin and route.access != "public" and route.method != "GET":
                 _log_admin_write(route, request, caller, captured, response.status_code)
             return response
@@ -183,11 +231,14 @@ class Router:
         context, request_id = request.context, _request_id(request)
         if isinstance(response.body, dict) and "Code" in response.body:
             response.body["Code"] = CODES.get(response.body["Code"], response.body["Code"])
+        cors = self._cors_headers(request)
+        vary = ", ".join(one["Vary"] for one in (response.headers, cors) if "Vary" in one)
         headers = {
             "Content-Type": JSON,
             **SECURITY_HEADERS,
             **response.headers,
-            **self._cors_headers(request),
+            **cors,
+            "Vary": vary,
             "X-Request-Id": request_id,
             capacity.HEADER: str(units) if self.shows_capacity else "",
         }
@@ -252,7 +303,10 @@ def _authorize(route: Route, request: Any) -> Caller:
     if not caller.sub:
         raise Unauthorized(f"This call needs a valid bearer token: {caller.problem}.")
     if route.access == "admin" and not caller.admin:
-        raise Forbidden("This call needs a token with the scope admin.")
+        stage = settings.current()
+        raise Forbidden(
+            f"This call needs a token of an admin: its `{stage.admin_claim}` has `{stage.admin_value}`."
+        )
     return caller
 
 
@@ -276,13 +330,33 @@ def _log_admin_write(
     )
 
 
-def _encode(route: Route, result: Any) -> ChaliceResponse:
+def _prefers_csv(route: Route, headers: Mapping[str, str]) -> bool:
+    """Return whether a client prefers CSV to JSON, for a route that has both (RFC 9110, 12.5.1)."""
+    if not route.has_csv:
+        return False
+    quality = dict.fromkeys((CSV, JSON), 0.0)
+    for part in headers.get("accept", "").split(","):
+        kind, *parameters = (word.strip().lower() for word in part.split(";"))
+        if kind in quality:
+            values = [word[2:] for word in parameters if word.startswith("q=")]
+            is_number = bool(values) and bool(re.fullmatch(r"[01](\.\d{0,3})?", values[0]))
+            quality[kind] = float(values[0]) if is_number else 1.0
+    return quality[CSV] > quality[JSON]
+
+
+def _encode(route: Route, result: Any, as_csv: bool) -> ChaliceResponse:
     """Encode the result of a handler."""
     response = result if isinstance(result, Response) else Response(result)
     status = response.status or route.statuses[0]
+    if as_csv:
+        cursor = getattr(response.body, "cursor", None)
+        more = {NEXT_CURSOR: cursor} if cursor else {}
+        own = {"Content-Type": f"{CSV}; charset=utf-8", "Vary": "Accept", **more, **response.headers}
+        return ChaliceResponse(codec.encode_csv(response.body), headers=own, status_code=status)
     is_json = route.produces == JSON
     body = "" if status == 204 else codec.encode(response.body) if is_json else response.body
-    headers: dict[str, str | list[str]] = {"Content-Type": route.produces, **response.headers}
+    vary = {"Vary": "Accept"} if route.has_csv else {}
+    headers: dict[str, str | list[str]] = {"Content-Type": route.produces, **vary, **response.headers}
     return ChaliceResponse(body, headers=headers, status_code=status)
 
 

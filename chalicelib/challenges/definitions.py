@@ -3,6 +3,7 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | definition | `CHALLENGE#<challenge>` | `DEFINITION` | `title`, …; `answers` (digests), `salt`, `edition` |
+| | | | gsi1 = `CHALLENGES`, sorted by the second of its creation |
 
 An *answer* is a valid path of a challenge. Of each answer only a digest is stored: scrypt (RFC 7914) with a
 salt per challenge. Answers are short and can be guessed. scrypt makes each guess of a reader of the table
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from chalicelib import times
+from chalicelib.api import listing
 from chalicelib.api.router import Response
 from chalicelib.challenges.schemas import (
     Challenge,
@@ -44,6 +46,7 @@ DIGEST_BYTES = 12  # a wrong path matches one of 1,000 answers once in 10²⁵ g
 SALT_BYTES = 16
 MAX_PATH_BYTES = 1000  # of a normalized path, which is a part of a sort key
 MAX_ATTEMPTS = 20  # of one change, while other changes of the same challenge succeed
+LIST = "CHALLENGES"
 
 
 class Definition(NamedTuple):
@@ -129,13 +132,14 @@ def hash_answers(paths: Iterable[str], rules: Normalization, salt: bytes, cost: 
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(table: Table, challenge: str, body: ChallengeBody) -> Response[Challenge]:
+def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> Response[Challenge]:
     """Create a challenge (201), or replace it (200). Paths that players have found stay found.
 
     A request that equals the stored definition writes nothing. The salt of a challenge is kept, because only
     digests with the same salt can be compared.
 
-    Cost: 1 RCU per 4 KB and 1 WCU per KB of the definition. 12 answers take half a KB, 1,000 take 13.
+    Cost: 1 RCU per 4 KB and 1 WCU per KB of the definition. 12 answers take half a KB, 1,000 take 13. 1 WCU
+    more for the index entry of a new challenge.
     Raises: BadRequest, Conflict for another normalization than the stored one, Busy after repeated
     concurrent changes.
     """
@@ -170,11 +174,15 @@ def define(table: Table, challenge: str, body: ChallengeBody) -> Response[Challe
             ranked=body.ranked,
             is_converted=item.get("is_converted", False) if item else True,
         )
-        if stored and stored == definition._replace(edition=stored.edition):
+        # A definition of version 0.1.0 has no entry in the list yet.
+        listed = {name: item[name] for name in ("gsi1pk", "gsi1sk") if name in item}
+        if listed and stored and stored == definition._replace(edition=stored.edition):
             return Response(_to_response(definition), status=200)
         condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
         values = {":seen": edition} if "edition" in item else None
-        if table.put(_to_item(definition), condition=condition, values=values):
+        if table.put(
+            _to_item(definition) | (listed or listing.entry(LIST, now)), condition=condition, values=values
+        ):
             return Response(_to_response(definition), status=200 if item else 201)
         table.back_off(attempt)
     raise Busy(f"Other requests are changing the challenge {challenge}. Please retry.")

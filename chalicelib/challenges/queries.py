@@ -4,7 +4,10 @@ This module writes nothing. The items belong to `definitions.py`, `progress.py` 
 `chalicelib/ranking/ranking.py`. A player's progress adds to a ranking while the challenge is ranked.
 """
 
-from chalicelib.api import cursors
+from collections.abc import Sequence
+
+from chalicelib import times
+from chalicelib.api import cursors, listing
 from chalicelib.challenges import definitions, progress
 from chalicelib.challenges import ranking as challenge_ranking
 from chalicelib.challenges.schemas import (
@@ -12,7 +15,9 @@ from chalicelib.challenges.schemas import (
     ChallengeLeader,
     ChallengeLeaders,
     ChallengeLeadersQuery,
+    Challenges,
     ChallengeStatistics,
+    ListedChallenge,
 )
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
@@ -53,6 +58,29 @@ def get_statistics(table: Table, challenge: str, *, consistent: bool = False) ->
     )
 
 
+def list_challenges(table: Table, query: listing.ListQuery, settings: Settings) -> Challenges:
+    """Return a page of the challenges, newest first.
+
+    Cost: 0.5 RCU per 4 KB of index, and 0.5 RCU per 4 KB of each definition.
+    Raises: BadCursor.
+    """
+    page = listing.read_entries(table, definitions.LIST, query, settings)
+    names = {definitions.definition_key(one["pk"].removeprefix("CHALLENGE#")): one for one in page.items}
+    items = table.get_many(names)
+    return Challenges(
+        items=[
+            ListedChallenge(
+                challenge=key.pk.removeprefix("CHALLENGE#"),
+                title=str(items[key].get("title", "")),
+                created=times.to_iso(times.from_epoch(one["gsi1sk"])),
+            )
+            for key, one in names.items()
+            if key in items
+        ],
+        cursor=page.cursor,
+    )
+
+
 def list_leaders(
     table: Table, challenge: str, query: ChallengeLeadersQuery, settings: Settings
 ) -> ChallengeLeaders:
@@ -61,7 +89,7 @@ def list_leaders(
     A challenge that is not ranked has no leaders. The ranking is kept, and is shown if it is ranked again.
 
     Cost: 0.5 RCU per 4 KB of the definition. A ranked challenge also costs 0.5 around a player or from a
-    place, and what `positions.list_ranked` costs.
+    place, and what `positions.list_ranked` costs. The names cost 0.5 RCU for each player.
     Raises: NotFound, BadCursor.
     """
     definition_key, progress_key = definitions.definition_key(challenge), None
@@ -89,11 +117,23 @@ def list_leaders(
         table, of, query.limit, below=below, place=query.place, root=root, around=around
     )
     items = []
+    names = _read_names(table, challenge, [entry.player for _, entry in part.items])
     for rank, entry in part.items:
         found, time = challenge_ranking.decode_merit(entry.merit)
-        items.append(ChallengeLeader(rank=rank, player=entry.player, found=found, time=time))
+        name = names.get(entry.player)
+        items.append(ChallengeLeader(rank=rank, player=entry.player, name=name, found=found, time=time))
     next_place = str(part.items[-1].entry.number) if part.has_more else ""
     return ChallengeLeaders(items=items, cursor=cursors.encode(settings, cursor_scope, next_place))
+
+
+def _read_names(table: Table, challenge: str, players: Sequence[str]) -> dict[str, str]:
+    """Return the display names of the players that have one. The index of the ranking has no names.
+
+    Cost: 0.5 RCU for each player.
+    """
+    keys = {progress.progress_key(challenge, player): player for player in players}
+    items = table.get_many(keys)
+    return {keys[key]: item["name"] for key, item in items.items() if "name" in item}
 
 
 # -- live ----------------------------------------------------------------------------------------------

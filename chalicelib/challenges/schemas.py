@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from chalicelib.api.names import Name
 from chalicelib.api.schemas import RULES, Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 from chalicelib.ranking.tree import MOST as MAX_PLACE
 
@@ -155,6 +156,28 @@ class Challenge(Schema):
     normalization: Normalization
 
 
+class ListedChallenge(Schema):
+    """A challenge in the list of all challenges."""
+
+    challenge: StoredIdentifier
+    title: Title
+    created: Instant
+
+
+class Challenges(Schema):
+    """A page of the challenges, newest first."""
+
+    EXAMPLES: ClassVar = {
+        "one": {
+            "items": [{"challenge": "hunt", "title": "Treasure hunt", "created": "2026-11-21T10:00:00Z"}],
+            "cursor": None,
+        }
+    }
+
+    items: list[ListedChallenge]
+    cursor: Next
+
+
 class PathBody(Schema):
     """A submitted path."""
 
@@ -185,6 +208,14 @@ class Progress(Schema):
     paths: list[str]
 
 
+class FoundRow(Schema):
+    """A line of a challenge's statistics as CSV."""
+
+    found: int
+    reached: int
+    exactly: int
+
+
 class ChallengeStatistics(Schema):
     """The number of players, of found paths, and of players by the number of paths that they found."""
 
@@ -205,6 +236,13 @@ class ChallengeStatistics(Schema):
     exactly: Annotated[
         CountsByFound, Meta(description="By n from 1 to the limit: players with exactly n paths")
     ]
+
+    def rows(self) -> list[FoundRow]:
+        """Return the lines of the statistics as CSV."""
+        return [
+            FoundRow(found=int(found), reached=self.reached[found], exactly=self.exactly[found])
+            for found in sorted(self.reached, key=int)
+        ]
 
 
 class ChallengeLeadersQuery(Schema):
@@ -230,7 +268,8 @@ class ChallengeLeader(Schema):
         int,
         Meta(description="1 plus the number of strictly better players. Equal players share a rank", ge=1),
     ]
-    player: Annotated[StoredIdentifier, Meta(description="The player's name")]
+    player: Annotated[StoredIdentifier, Meta(description="The player's identifier")]
+    name: Name
     found: Annotated[int, Meta(description="The number of paths found", ge=1)]
     time: Annotated[Instant, Meta(description="When the player found the last of them, to the second")]
 
@@ -240,7 +279,9 @@ class ChallengeLeaders(Schema):
 
     EXAMPLES: ClassVar = {
         "one": {
-            "items": [{"rank": 1, "player": "player-1", "found": 3, "time": "2026-11-21T10:00:00Z"}],
+            "items": [
+                {"rank": 1, "player": "player-1", "name": "Ann", "found": 3, "time": "2026-11-21T10:00:00Z"}
+            ],
             "cursor": None,
         }
     }

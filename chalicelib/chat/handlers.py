@@ -6,14 +6,15 @@
 | frame | `receive_frame` checks the rate and runs the action | `matchmaker.reconcile` |
 | `$disconnect` | `disconnect` marks the connection as gone | `matchmaker.reconcile` |
 
-A frame is a JSON object with an `action`. An action returns the ids of the connections that it concerns. They
+A frame is a JSON object with an `action`. A frame with a `ref` gets an `ack` once it has taken effect, or an
+error with the same `ref`. An action returns the ids of the connections that it concerns. They
 get their pending notices, and a partner if they are waiting, when the action has returned.
 
 A message passes this module, `connections.count_frame`, which reads the partner and checks the rate in one
 write, and `gateway.deliver_frame`. The first message of a pair also passes outbox.py.
 
 Invariant: no text of a conversation is stored, and nothing that identifies a person: no address, token or
-user agent. Only a report leaves a keyed digest of its sender's address, for half an hour (reports.py).
+user agent. A connection has a keyed digest of its address, which a report keeps for a ban (bans.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from msgspec import Struct
 from chalicelib import times
 from chalicelib.api import codec
 from chalicelib.chat import (
+    bans,
     connections,
     handshake,
     matching,
@@ -49,6 +51,7 @@ from chalicelib.telemetry import logs
 T = TypeVar("T")
 
 MAX_FRAME = 8_192  # bytes
+MAX_REF = 64  # characters
 
 
 # -- events --------------------------------------------------------------------------------------------
@@ -59,10 +62,11 @@ def connect(
 ) -> dict[str, int]:
     """Admit a client: it waits in its lobby, or resumes the connection of its token, and is matched.
 
-    Returns the status of the handshake. The client cannot receive frames yet, so it asks for its status when
-    it is open. A duplicate event does nothing.
+    Returns the status of the handshake: 403 for a foreign origin and for a banned address. The client cannot
+    receive frames yet, so it asks for its status when it is open. A duplicate event does nothing.
 
-    Cost: 6 WCU and 1 RCU. Matched at once, 8 WCU more, and 2 WCU and 1 RCU to notify the partner.
+    Cost: 5 WCU and 1.5 RCU. Matched at once, 8 WCU more, and 2 WCU and 1 RCU to notify the partner. 2 WCU and
+    0.5 RCU for a connection that only listens.
     """
     if handshake.is_foreign_origin(event, settings):
         return {"statusCode": 403}
@@ -71,6 +75,12 @@ def connect(
     except ValueError:
         return {"statusCode": 400}
     try:
+        opening = opening._replace(network=bans.find_network(settings, event["requestContext"]))
+        if bans.is_banned(table, opening.network, now):
+            return {"statusCode": 403}
+        if opening.listens:
+            matching.stay_out(table, connections.build_item(opening, now), now)
+            return {"statusCode": 200}
         item = _resume(table, gateway, opening, now, settings) if opening.resume_token else None
         if item is None:
             item = connections.build_item(opening, now)
@@ -90,7 +100,7 @@ def connect(
 def _resume(
     table: Table, gateway: ConnectionGateway, opening: Handshake, now: datetime, settings: Settings
 ) -> Item | None:
-    """Let a new connection take over the one of its token, and close that one. None when it is over."""
+    """Move a resumed session to its new connection and close the old one. None if it has ended."""
     taken = resume.take_over(table, opening, now, settings)
     if taken is None:
         return None
@@ -121,13 +131,15 @@ def receive_frame(
     id, endpoint = event["requestContext"]["connectionId"], endpoint_of(event["requestContext"])
     received = connections.received_at(event["requestContext"], now)
     refusals = refusals or RefusalCache()
-    if refused := refusals.count_early(id, received):
-        _refuse(table, gateway, endpoint, id, refused, now, settings)
-        return
     frame = parse_frame(str(event.get("body")))
+    ref = read_ref(frame)
+    if refused := refusals.count_early(id, received):
+        _refuse(table, gateway, endpoint, id, refused, now, settings, ref)
+        return
     action = ACTIONS.get(frame["action"]) if isinstance(frame, dict) else None
     payload = parse_payload(frame, action.takes) if action and isinstance(frame, dict) else None
     problem = frame if isinstance(frame, str) else "bad_request" if action is None or payload is None else ""
+    problem = "bad_request" if ref is None else problem
     text = payload.text if isinstance(payload, Message) else ""
     if len(text) > settings.chat_length:
         text, problem = "", "too_long"
@@ -136,20 +148,24 @@ def receive_frame(
         counted = connections.count_frame(table, id, received, settings, proof)
         refused = refusals.remember(id, counted)
         if refused:
-            _refuse(table, gateway, endpoint, id, refused, now, settings)
+            _refuse(table, gateway, endpoint, id, refused, now, settings, ref)
         elif counted.sender is None:
             gateway.close(endpoint, id)
-        elif problem or action is None:
-            gateway.send(endpoint, id, error_frame(problem))
+        elif problem or action is None or ("listening" in counted.sender and not action.of_listeners):
+            gateway.send(endpoint, id, error_frame(problem or "bad_request", ref))
         else:
             sender = counted.sender
             address = event["requestContext"].get("identity", {}).get("sourceIp", "")
-            ids = action.run(Frame(table, gateway, sources, settings, now, sender, payload, address))
+            run = Frame(table, gateway, sources, settings, now, sender, payload, address, ref or "", [])
+            ids = action.run(run)
+            if ref and not run.problems:
+                run.reply(type="ack", ref=ref)
+                ref = ""  # it has taken effect, whatever happens now
             is_unsettled = sender["state"] == "waiting" or sender.get("untold")
             if concerned := (*ids, id) if is_unsettled else ids:
                 matchmaker.reconcile(table, gateway, concerned, now, settings)
     except Busy:
-        gateway.send(endpoint, id, error_frame("slow_down"))
+        gateway.send(endpoint, id, error_frame("slow_down", ref))
 
 
 def _refuse(
@@ -160,10 +176,11 @@ def _refuse(
     refused: int,
     now: datetime,
     settings: Settings,
+    ref: str | None,
 ) -> None:
     """Send `slow_down`. Close the connection with the tenth refusal in a row."""
     if refused <= connections.REFUSALS:
-        gateway.send(endpoint, id, error_frame("slow_down"))
+        gateway.send(endpoint, id, error_frame("slow_down", ref))
     if refused == connections.REFUSALS:
         gateway.close(endpoint, id, TOO_FAST)
         try:  # $disconnect does the same, if it comes
@@ -180,7 +197,7 @@ def disconnect(
 
     A client that closes with 1000 does not return.
 
-    Cost: 1 RCU and 4 WCU. Of a waiting connection 2 WCU more; with a partner 4 WCU more, and the cost to
+    Cost: 1 RCU and 3 WCU. Of a waiting connection 2 WCU more; with a partner 4 WCU more, and the cost to
     notify and match it.
     """
     context = event["requestContext"]
@@ -212,9 +229,21 @@ def parse_payload(frame: Mapping[str, Any], kind: type[T]) -> T | None:
         return None
 
 
-def error_frame(code: str) -> str:
-    """Build the frame that reports a problem to the sender of a frame."""
-    return codec.encode({"type": "error", "code": code})
+def read_ref(frame: Mapping[str, Any] | str) -> str | None:
+    """Return the `ref` of a frame, an empty text for a frame without one, or None for a malformed one."""
+    ref = frame.get("ref", "") if isinstance(frame, Mapping) else ""
+    if (
+        isinstance(frame, Mapping)
+        and "ref" in frame
+        and not (isinstance(ref, str) and 0 < len(ref) <= MAX_REF)
+    ):
+        return None
+    return str(ref)
+
+
+def error_frame(code: str, ref: str | None = "") -> str:
+    """Build the frame that reports a problem to the sender of a frame, with the frame's `ref`."""
+    return codec.encode({"type": "error", "code": code} | ({"ref": ref} if ref else {}))
 
 
 class NoPayload(Struct):
@@ -231,7 +260,9 @@ class Frame(NamedTuple):
     now: datetime
     sender: Item
     payload: Any
-    address: str = ""
+    address: str
+    ref: str
+    problems: list[str]  # the errors that the sender got. A frame with none is acknowledged.
 
     @property
     def id(self) -> str:
@@ -244,8 +275,14 @@ class Frame(NamedTuple):
 
     def reject(self, code: str) -> ConnectionIds:
         """Post an error to the sender. It concerns no other connection."""
-        self.gateway.send(self.sender["at"], self.id, error_frame(code))
+        self.problems.append(code)
+        self.gateway.send(self.sender["at"], self.id, error_frame(code, self.ref))
         return ()
+
+    def drop(self, code: str) -> None:
+        """Note that the frame has had no effect. Only a sender that waits for an `ack` gets an error."""
+        if self.ref:
+            self.reject(code)
 
     def change_state(self, to: matching.Target, **more: Any) -> ConnectionIds:
         """Change the sender's state, unless it has changed since. Return the sender and its lost partner."""
@@ -301,18 +338,23 @@ def _relay(frame: Frame, text: str) -> ConnectionIds:
         return frame.reject("not_matched")
     id, endpoint = sender["partner"]["id"], sender["partner"]["at"]
     if "met" not in sender and not _introduce(frame, id):
-        return frame.reject("slow_down") if isinstance(frame.payload, Message) else ()
+        if isinstance(frame.payload, Message):
+            return frame.reject("slow_down")
+        frame.drop("slow_down")
+        return ()
     outcome = deliver_frame(table, frame.gateway, id, endpoint, text, now)
     if outcome == "later":
         return frame.reject("slow_down")
     if outcome != "gone":
         return ()
     if lost := matchmaker.mark_gone(table, id, now, frame.settings):
+        frame.drop("not_matched")
         return lost
     after = connections.find(table, frame.id)
     partner = after["partner"] if after and "partner" in after else sender["partner"]
     if after and partner["id"] != id and partner["who"] == sender["partner"]["who"]:  # it was resumed
         return _relay(frame._replace(sender=after), text)
+    frame.drop("not_matched")
     return frame.change_state("waiting", notice=DISCONNECTED)  # its item had expired, or it has just left
 
 
@@ -376,7 +418,13 @@ def report_partner(frame: Frame) -> ConnectionIds:
 
 
 def subscribe(frame: Frame) -> ConnectionIds:
-    """Subscribe the sender to a topic."""
+    """Subscribe the sender to a topic, and send it the current value.
+
+    A change after this read is pushed. The push may overtake the reply, and is newer then. The value of a
+    board, a challenge or a product that does not exist yet is null.
+
+    Cost: the read of the value.
+    """
     name = frame.payload.topic
     topic = subscriptions.canonical(frame.sources, name)
     if topic is None:
@@ -387,6 +435,9 @@ def subscribe(frame: Frame) -> ConnectionIds:
             return frame.reject("bad_request")
         case "too_many_listeners":
             return frame.reject("slow_down")
+    frame.reply(
+        type="subscribed", topic=name, value=subscriptions.read_value(frame.table, frame.sources, topic)
+    )
     return ()
 
 
@@ -427,22 +478,23 @@ def send_resume_token(frame: Frame) -> ConnectionIds:
 
 
 class Action(NamedTuple):
-    """The type of an action's payload, and its function."""
+    """The type of an action's payload, its function, and whether a connection that only listens has it."""
 
     takes: type[Struct]
     run: Callable[[Frame], ConnectionIds]
+    of_listeners: bool = False
 
 
 ACTIONS = {
-    "status": Action(NoPayload, send_status),
+    "status": Action(NoPayload, send_status, of_listeners=True),
     "message": Action(Message, relay_message),
     "typing": Action(NoPayload, relay_typing),
     "next": Action(NoPayload, find_next),
     "leave": Action(NoPayload, leave),
     "find": Action(NoPayload, find_partner),
     "report": Action(ReportFrame, report_partner),
-    "subscribe": Action(Subscription, subscribe),
-    "unsubscribe": Action(Subscription, unsubscribe),
-    "ping": Action(NoPayload, send_pong),
+    "subscribe": Action(Subscription, subscribe, of_listeners=True),
+    "unsubscribe": Action(Subscription, unsubscribe, of_listeners=True),
+    "ping": Action(NoPayload, send_pong, of_listeners=True),
     "resume": Action(NoPayload, send_resume_token),
 }

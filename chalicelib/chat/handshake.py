@@ -18,7 +18,8 @@ INTERESTS = 10  # of one connection, at most
 def parse(event: Mapping[str, Any]) -> Handshake:
     """Parse the event of `$connect`.
 
-    `interests` are separated by commas. Case, order and duplicates do not matter.
+    `interests` are separated by commas. Case, order and duplicates do not matter. With `listen=1` the
+    connection is for live topics only.
 
     Raises: ValueError, which names the parameter.
     """
@@ -33,9 +34,13 @@ def parse(event: Mapping[str, Any]) -> Handshake:
         raise ValueError("lobby: must be 1 to 64 characters without white space or #")
     if len(interests) > INTERESTS or not all(len(one) <= 32 and one.isprintable() for one in interests):
         raise ValueError(f"interests: must be at most {INTERESTS}, of 1 to 32 printable characters each")
+    if query.get("listen", "1") != "1":
+        raise ValueError("listen: must be 1")
     context = event["requestContext"]
     token = query.get("resume") or ""
-    return Handshake(context["connectionId"], endpoint_of(context), lobby, interests, token)
+    return Handshake(
+        context["connectionId"], endpoint_of(context), lobby, interests, token, listens="listen" in query
+    )
 
 
 def is_foreign_origin(event: Mapping[str, Any], settings: Settings) -> bool:

@@ -54,13 +54,23 @@ def new_pair_id() -> str:
 def join_pool(table: Table, item: Item, now: datetime) -> bool:
     """Write a new connection and its pool entry. Return False for a duplicate event.
 
-    Cost: 6 WCU, 2 of them for the index.
+    Cost: 5 WCU, 1 of them for the index.
     """
     state_id = waiting_pool.new_state_id(connections.id_of(item), now)
     item |= {"state": "waiting", "turn": state_id, "since": times.to_sort_key(now)}
     entry = waiting_pool.build_entry(item["lobby"], state_id, connections.profile(item))
     put = {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
     return not table.transact([put, {"Put": {"Item": entry}}])
+
+
+def stay_out(table: Table, item: Item, now: datetime) -> None:
+    """Write a new connection that is in no pool, because it only listens. A duplicate event does nothing.
+
+    Cost: 2 WCU, 1 of them for the index.
+    """
+    state_id = waiting_pool.new_state_id(connections.id_of(item), now)
+    item |= {"state": "idle", "turn": state_id, "since": times.to_sort_key(now), "listening": True}
+    table.put(item, condition="attribute_not_exists(pk)")
 
 
 def find_partner(table: Table, me: Item, now: datetime, settings: Settings) -> Item | None:

@@ -34,7 +34,7 @@ def mark_gone(
 ) -> ConnectionIds:
     """Mark a connection as gone, and return its partner, which waits again. A second call does nothing.
 
-    Cost: 1 RCU and 4 WCU (2 of them for the index); 2 WCU more for a pool entry, 4 more with a partner.
+    Cost: 1 RCU and 3 WCU (1 of them for the index); 2 WCU more for a pool entry, 4 more with a partner.
     Raises: Busy.
     """
     for _ in range(matching.TRIES):

@@ -3,6 +3,7 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | report | `REPORTS` | `<instant>#<pair>` | `reason`, `lobby`, `reporter`, `reported`, `messages`, `ttl` |
+| | | | `network` of the reported visitor, for a ban |
 | bucket of an address | `REPORTER#<digest>` | `BUCKET` | `drained`: when it is empty (ms); `ttl` |
 
 No text of a conversation is stored while it lasts. The reporter's client sends the last messages with the
@@ -13,24 +14,29 @@ Invariant: an address may send five reports at once, and one more every five min
 address is stored as a digest with the stage's key, and the item expires within half an hour.
 """
 
-import hashlib
-import ipaddress
 from datetime import datetime
 from typing import Any
 
 from chalicelib import times
-from chalicelib.api import cursors
-from chalicelib.api.auth import derive_key
-from chalicelib.chat import connections
-from chalicelib.chat.schemas import QuotedMessage, Report, ReportFrame, Reports, ReportsQuery
+from chalicelib.api import cursors, rates
+from chalicelib.chat import bans, connections
+from chalicelib.chat.schemas import (
+    QuotedMessage,
+    Report,
+    ReportAction,
+    ReportFrame,
+    Reports,
+    ReportsQuery,
+)
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
+from chalicelib.errors import Conflict, NotFound
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 PARTITION = "REPORTS"
-ADDRESSES = "addresses"  # the purpose of the key of address digests
-AT_ONCE, INTERVAL = 5, 300_000  # reports of an address at once; milliseconds until one more is allowed
+LIMIT = rates.Limit(at_once=5, interval=300_000)  # of an address
+ID_SEPARATOR = "~"  # in the id of a report, instead of # in its key
 BLOCKED = 100  # visitors that a connection is never matched with again, at most
 
 
@@ -38,15 +44,11 @@ BLOCKED = 100  # visitors that a connection is never matched with again, at most
 
 
 def bucket_key(settings: Settings, address: str) -> Key:
-    """Build the key of an address's bucket. IPv6 addresses of one /64 share a bucket.
+    """Build the key of an address's bucket.
 
     Raises: OSError without a secret, ValueError for an invalid address.
     """
-    parsed = ipaddress.ip_address(address)
-    size = 64 if parsed.version == 6 else 32
-    network = ipaddress.ip_network(f"{parsed}/{size}", strict=False)
-    name = hashlib.blake2b(str(network).encode(), digest_size=12, key=derive_key(settings, ADDRESSES))
-    return Key(f"REPORTER#{name.hexdigest()}", "BUCKET")
+    return Key(f"REPORTER#{rates.digest(settings, address)}", "BUCKET")
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -76,6 +78,7 @@ def build_put(
         "reported": me["partner"]["who"],
         "messages": quoted,
     }
+    item |= {"network": partner["network"]} if partner and "network" in partner else {}
     return {"Put": {"Item": item | {"ttl": times.epoch(now + settings.chat_reports)}}}
 
 
@@ -93,29 +96,26 @@ def count_report(table: Table, me: Item, address: str, now: datetime, settings: 
     except Exception as error:
         logs.log_error("reports are not counted by address", error)
         return True
-    time = times.milliseconds(now)
-    full = time + (AT_ONCE - 1) * INTERVAL
-    values = {":now": time, ":next": time + INTERVAL, ":ttl": times.epoch(now) + AT_ONCE * INTERVAL // 1000}
-    empty = table.update(
-        key,
-        "SET drained = :next, #ttl = :ttl",
-        condition="attribute_not_exists(drained) OR drained <= :now",
-        names={"#ttl": "ttl"},
-        values=values,
-    )
-    if empty is not None:
-        return True
-    more = {":now": time, ":full": full, ":more": INTERVAL, ":ttl": values[":ttl"]}
-    return (
-        table.update(
-            key,
-            "SET drained = drained + :more, #ttl = :ttl",
-            condition="drained > :now AND drained <= :full",
-            names={"#ttl": "ttl"},
-            values=more,
-        )
-        is not None
-    )
+    return rates.take(table, key, LIMIT, now) == 0
+
+
+def act(table: Table, id: str, body: ReportAction, settings: Settings, now: datetime) -> None:
+    """Dismiss a report, or ban the address of the reported visitor and dismiss it.
+
+    Repeating a ban that is interrupted before the report is deleted is safe.
+
+    Cost: 1 RCU, 1 WCU, 1 WCU per KB of the report.
+    Raises: NotFound; Conflict for a report that does not know the address.
+    """
+    key = Key(PARTITION, id.replace(ID_SEPARATOR, "#"))
+    item = table.get(key, consistent=True)
+    if item is None or item["ttl"] <= times.epoch(now):
+        raise NotFound(f"id: there is no report {id}")
+    if body.action == "ban":
+        if "network" not in item:
+            raise Conflict("id: the report does not know the visitor's address, so nobody can be banned")
+        bans.ban(table, item["network"], body.hours, now)
+    table.delete(key)
 
 
 def can_block(one: Item) -> bool:
@@ -148,6 +148,7 @@ def list_reports(table: Table, query: ReportsQuery, settings: Settings, now: dat
 
 def _report(item: Item) -> Report:
     return Report(
+        id=item["sk"].replace("#", ID_SEPARATOR),
         time=times.to_iso(times.parse(item["sk"].partition("#")[0])),
         lobby=item["lobby"],
         reason=item["reason"],

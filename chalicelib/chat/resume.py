@@ -61,11 +61,11 @@ def read_token(settings: Settings, text: str, now: datetime) -> str:
 def take_over(
     table: Table, handshake: Handshake, now: datetime, settings: Settings
 ) -> tuple[Item, Item] | None:
-    """Let a new connection take over the one that its token names. Return the items of both.
+    """Move the session that a token names to a new connection. Return the items of both connections.
 
     Returns None when the connection cannot be resumed any more. Then the new one joins the pool as usual.
 
-    Cost: 1 RCU, and 2 WCU for each item: the new connection (2 more for its index entry), the one before, and
+    Cost: 1 RCU, and 2 WCU for each item: the new connection (1 more for its index entry), the one before, and
     the partner or the pool entry.
     """
     for _ in range(matching.TRIES):

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from chalicelib.api.schemas import Cursor, Instant, Next, Schema
+from chalicelib.api.schemas import Cursor, Instant, Next, Schema, described
 
 MOST_QUOTED = 20  # messages in a report
 REASON = 500  # characters
@@ -47,6 +47,34 @@ class ReportsQuery(Schema):
     cursor: Cursor = None
 
 
+ReportId = Annotated[
+    str,
+    Meta(
+        description="The report's id",
+        pattern=described("^[0-9A-Za-z:.~-]{1,100}$(?!\\n)", "must be the id of a report"),
+        examples=["2026-11-21T10:00:00.000000Z~PAIR~0a1b2c3d4e5f607182"],
+    ),
+]
+
+
+class ReportPath(Schema):
+    """A report."""
+
+    id: ReportId
+
+
+class ReportAction(Schema):
+    """What an admin does about a report. Both actions remove the report from the list."""
+
+    EXAMPLES: ClassVar = {"dismiss": {"action": "dismiss"}, "ban": {"action": "ban", "hours": 24}}
+
+    action: Annotated[
+        Literal["dismiss", "ban"],
+        Meta(description="ban: the reported visitor's address cannot connect for some hours"),
+    ]
+    hours: Annotated[int, Meta(description="The length of a ban", ge=1, le=8760)] = 24
+
+
 class QuotedMessage(Schema):
     """One of the last messages before a report, as sent by the reporter's client."""
 
@@ -63,6 +91,7 @@ class QuotedMessage(Schema):
 class Report(Schema):
     """A report of a chat partner, with its reason and the last messages. Both visitors are anonymous."""
 
+    id: ReportId
     time: Instant
     lobby: Annotated[str, Meta(description="The lobby of the pair", examples=["main"])]
     reason: Annotated[str, Meta(description="The reason, as written by the reporter", examples=["insults"])]
@@ -80,6 +109,7 @@ class Reports(Schema):
         "one report": {
             "items": [
                 {
+                    "id": "2026-11-21T10:00:00.000000Z~PAIR~0a1b2c3d4e5f607182",
                     "time": "2026-11-21T10:00:00Z",
                     "lobby": "main",
                     "reason": "insults",

@@ -34,7 +34,7 @@ from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest
+from chalicelib.errors import BadRequest, NotFound
 from chalicelib.telemetry import logs, metrics
 
 PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic, at least
@@ -182,6 +182,15 @@ def _delete_listener(table: Table, topic: bytes, id: str) -> None:
         )
 
 
+def read_value(table: Table, sources: Sources, topic: str) -> Any:
+    """Return the current value of a topic, or None while its board, challenge or product does not exist."""
+    kind, _, name = topic.partition(":")
+    try:
+        return sources[kind].value(table, name)
+    except NotFound:
+        return None
+
+
 # -- push ----------------------------------------------------------------------------------------------
 
 
@@ -292,7 +301,7 @@ def _push_topic(
 
 
 def _set_missed(table: Table, topic: str, is_late: bool) -> None:
-    """Let the stream bring a topic again. A topic that is `missed` already is about to come.
+    """Mark a topic so that the stream sends its value again. A topic marked `missed` is sent anyway.
 
     Cost: 1 WCU.
     """

@@ -2,14 +2,16 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, rating, language, text, edited, revision |
+| comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, name, rating, language, text, edited, revision |
 | hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list, index or sum |
 | author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's one comment, `key` of its post |
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
+| listed product | `PRODUCT#<product>` | `LISTED` | gsi1 = `PRODUCTS`, by the second of its first comment |
 
-The gsi2pk of a comment is `PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in
-gsi1, under `LEADERS` or `LEADERS#<language>`. They are sorted by the last step that the number of such
-ratings has reached (aggregates/toplist.py).
+The gsi1pk of a comment, hidden or not, is `COMMENTS#<shard>` of four shards, and its gsi1sk the first 108
+bits of its ULID. These keys never change, so an edit costs nothing there. The gsi2pk of a comment is
+`PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in gsi1, under `LEADERS` or
+`LEADERS#<language>`, sorted by the last step that the number of such ratings has reached (toplist.py).
 
 A product's comments are read newest first by reading their keys backwards. gsi2 has the same order within one
 language and rating. It holds whole items, so a page needs no second read.
@@ -20,13 +22,16 @@ were sums. It counts once `ops backfill` or a change has added it.
 """
 
 from datetime import datetime
+from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from msgspec import UNSET
 
 from chalicelib import times, ulids
 from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant
+from chalicelib.api import listing
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
 from chalicelib.api.schemas import STORED
@@ -42,6 +47,9 @@ TRIES = 8  # attempts at a write that conflicts with other writes of the same co
 OVERHEAD = 160  # bytes of a comment beside its text: keys, attribute names, numbers
 ABSENT = "attribute_not_exists(pk)"
 COMMENT, HIDDEN = "COMMENT#", "HIDDEN#"
+PRODUCTS, COMMENTS = "PRODUCTS", "COMMENTS"  # the lists of all products and of all comments
+SHARDS = 4  # partitions of the list of all comments: about 4,000 comments a second
+CACHED = 10_000  # products that a process knows to be listed
 CONFLICTS = "The comment is being changed by other requests. Please retry."
 
 
@@ -61,6 +69,11 @@ def author_key(product: str, author: str) -> Key:
 def statistics_key(product: str, language: str = "") -> Key:
     """Build the key of a product's counts, in one language or in all."""
     return Key(f"PRODUCT#{product}", f"S#{language}" if language else "S")
+
+
+def listed_key(product: str) -> Key:
+    """Build the key of the item that lists a product."""
+    return Key(f"PRODUCT#{product}", "LISTED")
 
 
 def cell_key(product: str, language: str, rating: int) -> str:
@@ -96,16 +109,18 @@ def post(
 ) -> Response[Comment]:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
-    Cost: 4 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for the index.
+    Cost: 5 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
+    product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process.
     Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
     """
     for _ in range(TRIES):
-        item = build_item(product, ulids.new(now), caller.sub, body)
+        item = build_item(product, ulids.new(now), caller.sub, body, caller.name)
         author = {**author_key(product, caller.sub)._asdict(), "id": id_of(item)}
         if idempotency_key:
             author["key"] = idempotency_key
         puts = [{"Put": {"Item": one, "ConditionExpression": ABSENT}} for one in (item, author)]
         if not (refused := table.transact(puts)):
+            list_product(table, product, now)
             return respond(item)
         existing = table.get(author_key(product, caller.sub), consistent=True) if 1 in refused else None
         if existing is None:
@@ -115,6 +130,30 @@ def post(
             return respond(written)
         raise Conflict(f"product: you have already commented on it: change or delete {existing['id']}")
     raise Busy(CONFLICTS)
+
+
+def list_product(table: Table, product: str, now: datetime) -> None:
+    """Put a product into the list of products, unless it is there.
+
+    After a crash before this, the product's next comment lists it.
+
+    Cost: 0.5 RCU once for a product in a process; 2 WCU for a new product.
+    """
+    known = _listed_products().setdefault(table, set())
+    if product in known:
+        return
+    if table.get(listed_key(product)) is None:
+        item = listed_key(product)._asdict() | listing.entry(PRODUCTS, now)
+        table.put(item, condition=ABSENT)
+    if len(known) >= CACHED:
+        known.clear()
+    known.add(product)
+
+
+@cache
+def _listed_products() -> WeakKeyDictionary[Table, set[str]]:
+    """Return the products that this process knows to be listed in each table."""
+    return WeakKeyDictionary()
 
 
 def patch(
@@ -209,8 +248,8 @@ def add_to_sums(table: Table, item: Item) -> bool | None:
     return None
 
 
-def build_item(product: str, id: str, author: str, body: CommentBody) -> Item:
-    """Build the item of a comment.
+def build_item(product: str, id: str, author: str, body: CommentBody, name: str | None = None) -> Item:
+    """Build the item of a comment. `name` is the author's display name, if there is one.
 
     Raises: BadRequest for a malformed language tag.
     """
@@ -218,10 +257,12 @@ def build_item(product: str, id: str, author: str, body: CommentBody) -> Item:
     return {
         **comment_key(product, id)._asdict(),
         "author": author,
+        **({"name": name} if name else {}),
         "rating": rating,
         "language": language,
         "text": normalize_text(body.text),
         "revision": 1,
+        **list_attributes(id),
         **counted_attributes(product, language, rating),
     }
 
@@ -229,6 +270,15 @@ def build_item(product: str, id: str, author: str, body: CommentBody) -> Item:
 def counted_attributes(product: str, language: str, rating: int) -> Item:
     """Build the attributes that include a comment in the sums and in gsi2."""
     return {"counted": COUNTED, "gsi2pk": cell_key(product, language, rating)}
+
+
+def list_attributes(id: str) -> Item:
+    """Build the attributes that put a comment into the list of all comments.
+
+    The number is that of the ULID without its last 20 bits, because a number of DynamoDB has 38 digits.
+    """
+    number = ulids.to_number(id)
+    return {"gsi1pk": f"{COMMENTS}#{number % SHARDS}", "gsi1sk": number >> 20}
 
 
 def parse_language(language: str) -> str:
@@ -255,6 +305,7 @@ def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) 
     after: Item = item | edits | {"revision": item.get("revision", 0) + 1}
     after |= comment_key(product, id_of(item), hidden=hides)._asdict()
     after |= counted_attributes(product, after["language"], after["rating"])
+    after |= list_attributes(id_of(item)) if ULID.search(id_of(item)) else {}
     if edits:
         after["edited"] = times.to_sort_key(now)
     if hides:
@@ -420,6 +471,7 @@ def to_comment(item: Item) -> Comment:
     return Comment(
         id=id_of(item),
         author=item["author"],
+        name=item.get("name"),
         rating=item["rating"],
         language=item["language"],
         text=item["text"],

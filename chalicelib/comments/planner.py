@@ -25,7 +25,7 @@ from chalicelib.dynamo.items import Item
 SUB_QUERIES = 40  # of one page, at most: they cost at least 20 RCU
 MOST = 64.0  # RCU of a filtered reading, at most: half a megabyte, about 1,000 comments
 Way = Literal["all", "filter", "merge", "none"]
-BLOCK, UNIT = 4096, 0.5  # a started block of so many bytes costs so many RCU
+BLOCK, UNIT = 4096, 0.5  # each started block of 4,096 bytes costs 0.5 RCU
 
 
 class Cell(NamedTuple):
@@ -91,7 +91,7 @@ def first_size(cell: Cell, limit: int, matching: int) -> int:
 
 
 def estimate_units(size: float) -> float:
-    """Return the RCU of one query that reads so many bytes."""
+    """Return the RCU of one query that reads `size` bytes."""
     return max(1, math.ceil(size / BLOCK)) * UNIT
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib import ulids
+from chalicelib.api.names import Name
 from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier, described
 from chalicelib.comments import languages
 
@@ -51,6 +52,7 @@ Count = Annotated[int, Meta(description="The number of comments", ge=0, examples
 ONE = {
     "id": "01KAJQF8G0Z9M4T3V7C2X5N8QR",
     "author": "me",
+    "name": "Ann",
     "rating": 5,
     "language": "en",
     "text": "Fits well.",
@@ -122,12 +124,46 @@ class Comment(Schema):
 
     id: CommentId
     author: Author
+    name: Name
     rating: Rating
     language: Language
     text: Text
     created: Instant
     edited: Annotated[Instant | None, Meta(description="The time of the last edit, or null")]
     hidden: Annotated[bool, Meta(description="Whether an admin has hidden it", examples=[False])]
+
+
+class ProductComment(Comment):
+    """A comment with its product."""
+
+    product: Product
+
+
+class AllComments(Schema):
+    """A page of the comments on all products, newest first."""
+
+    EXAMPLES: ClassVar = {"the last page": {"items": [ONE | {"product": "garment-767"}], "cursor": None}}
+
+    items: list[ProductComment]
+    cursor: Next
+
+
+class ListedProduct(Schema):
+    """A product that has had a comment."""
+
+    product: Product
+    created: Annotated[Instant, Meta(description="The time of its first comment, to the second")]
+
+
+class Products(Schema):
+    """A page of the products, newest first."""
+
+    EXAMPLES: ClassVar = {
+        "one": {"items": [{"product": "garment-767", "created": "2026-11-21T10:00:00Z"}], "cursor": None}
+    }
+
+    items: list[ListedProduct]
+    cursor: Next
 
 
 class CommentsQuery(Schema):
@@ -204,6 +240,13 @@ class Ratings(Schema):
     five: Count = field(name="5")
 
 
+class RatingRow(Schema):
+    """A line of a product's statistics as CSV."""
+
+    rating: int
+    comments: int
+
+
 class RatingStatistics(Schema):
     """A product's ratings: counts and averages."""
 
@@ -224,6 +267,11 @@ class RatingStatistics(Schema):
     bayesian_average: Annotated[
         float, Meta(description="The mean with one more vote for each rating: 3 without a comment")
     ]
+
+    def rows(self) -> list[RatingRow]:
+        """Return the lines of the statistics as CSV."""
+        counts = [getattr(self.ratings, name) for name in ("one", "two", "three", "four", "five")]
+        return [RatingRow(rating=rating, comments=count) for rating, count in enumerate(counts, 1)]
 
 
 class LeadersQuery(Schema):

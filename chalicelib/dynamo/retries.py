@@ -98,7 +98,7 @@ _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 @contextmanager
 def budget(seconds: float) -> Iterator[None]:
-    """Give all calls in this block one budget, also those in the threads of `concurrency`."""
+    """Share one retry budget among all calls in this block, threads of `concurrency` included."""
     token = _budget.set(Budget(seconds))
     try:
         yield

@@ -163,7 +163,7 @@ def check_all(
     if not (body.url is UNSET and body.time is UNSET and body.client_id is UNSET):
         raise BadRequest("events: send either one event or a list of events, not both")
     if len(body.events) > limit:
-        more = "" if limit == MAX_EVENTS else f" without a token, and {MAX_EVENTS} with one"
+        more = "" if limit == MAX_EVENTS else f" without a user's token, and {MAX_EVENTS} with one"
         raise TooLarge(f"events: must have at most {limit} events{more}; this list has {len(body.events)}")
     return [check(event, settings, now) for event in body.events]
 
@@ -190,9 +190,9 @@ def accept(
     Raises:
         BadRequest: a single event is malformed.
         TooOld, InTheFuture, SiteNotAllowed, Bot: a single event does not count.
-        TooLarge: the list has more than 25 events without a token, or more than 500 with one.
+        TooLarge: the list has more than 25 events without a token or with a guest's, or more than 500.
     """
-    limit = MAX_EVENTS if caller.sub else MAX_ANONYMOUS_EVENTS
+    limit = MAX_EVENTS if caller.sub and not caller.guest else MAX_ANONYMOUS_EVENTS
     checked = check_all(body, settings, now, limit=limit)
     if is_crawler(user_agent):
         checked = [result if isinstance(result, str) else "bot" for result in checked]

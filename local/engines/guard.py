@@ -369,15 +369,14 @@ def hidden_address() -> tuple[str, int]:
     host = "127.0.0.1"
     if sys.platform == "linux":  # other systems route only 127.0.0.1
         host = f"127.{1 + secrets.randbelow(254)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
-    with socket.socket() as probe:
-        while True:
-            with contextlib.suppress(OSError):
-                probe.bind((host, 1024 + secrets.randbelow(64_512)))
-                return host, int(probe.getsockname()[1])
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("", 1024 + secrets.randbelow(64_512)))  # dynoxide needs a port free on every address
+            return host, int(probe.getsockname()[1])
 
 
 def _die_with_parent() -> None:
-    """Let the engine be killed when the guard has gone, even by kill -9: it loses nothing by that."""
+    """Have the kernel kill the engine when the guard dies. The engine is durable and loses nothing."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

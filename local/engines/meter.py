@@ -38,7 +38,7 @@ Request = Mapping[str, Any]
 
 
 class Write(NamedTuple):
-    """What one write of one item costs: the WCU of the table, and of its indexes."""
+    """The WCU of one write of one item: the table's, and those of its indexes."""
 
     key: Item
     table: float

@@ -44,7 +44,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 def use_38_digits() -> None:
-    """Give every thread decimals of 38 digits, DynamoDB's precision. Python's default is 28."""
+    """Set DynamoDB's precision of 38 digits in every thread. Python's default is 28."""
     decimal.DefaultContext.prec = 38
     decimal.setcontext(decimal.DefaultContext.copy())
 
@@ -263,7 +263,7 @@ _to_the_engine()
 
 
 def route_socket_posts_to_the_engine() -> None:
-    """Let a function post to `https://<api>.execute-api.<region>.amazonaws.com`, its address on AWS."""
+    """Route `https://<api>.execute-api.<region>.amazonaws.com`, the API's address on AWS, to the engine."""
     from ministack.core import lambda_runtime
 
     lambda_runtime._PYTHON_WORKER_SCRIPT = POSTS + lambda_runtime._PYTHON_WORKER_SCRIPT

@@ -31,8 +31,12 @@ from local.engines.engine import REGION, ROOT, Engine, start
 from local.rehearsal import walk
 
 STAGE = "dev"
+SMALL = "views"  # a stage with this feature alone
 SITE = "www.example.org"
-NEEDED = ("app.py", "chalicelib", "vendor", ".chalice", "ops", "requirements.txt", "requirements.lock")
+NEEDED = (
+    *("app.py", "chalicelib", "vendor", ".chalice", "ops"),
+    *("requirements.txt", "requirements.lock", "requirements-issuer.txt", "requirements-issuer.lock"),
+)
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -79,9 +83,9 @@ class Rehearsal:
             raise RehearsalFailed(f"python -m ops {' '.join(arguments)}: exit code {process.returncode}")
         return "".join(lines)
 
-    def token(self, sub: str, *options: str) -> str:
-        """Mint a token of the stage."""
-        return self.ops("token", "--stage", STAGE, "--sub", sub, *options, shows=False).strip()
+    def token(self, sub: str, *options: str, stage: str = STAGE) -> str:
+        """Mint a token of a stage."""
+        return self.ops("token", "--stage", stage, "--sub", sub, *options, shows=False).strip()
 
     def client(self, service: str) -> Any:
         """Return the engine's client for a service."""
@@ -167,6 +171,33 @@ def format_inventory(counts: Mapping[str, int]) -> str:
     return ", ".join(words) or "nothing"
 
 
+def deploy_views_alone(rehearsal: Rehearsal) -> None:
+    """Deploy a stage with one feature, and check that it has nothing of the others."""
+    from ops.aws import chalice_config, deploy
+
+    config = chalice_config.read(rehearsal.root)
+    pattern = chalice_config.without_recorded(config["stages"][STAGE])
+    config["stages"][SMALL] = chalice_config.rename_stage(pattern, SMALL)
+    variables = {"HUBBUB_FEATURES": "views", "HUBBUB_SITES": SITE}
+    config["stages"][SMALL]["environment_variables"] |= variables
+    (rehearsal.root / chalice_config.CONFIG).write_text(chalice_config.format_config(config))
+    rehearsal.ops("deploy", "--stage", SMALL, "--yes")
+    found = rehearsal.client("lambda").list_functions()["Functions"]
+    names = {one["FunctionName"].removeprefix(f"hubbub-{SMALL}") for one in found}
+    check(names == {"", "-apply", "-identify", "-write_views"}, "views alone are four functions")
+    counts = inventory(rehearsal)
+    check(not counts["socket APIs"] and not counts["rules"], "there is no socket API and no schedule")
+    urls = deploy.find_urls(rehearsal.root, SMALL, rehearsal.engine.endpoint)
+    stage = walk.Stage(*urls, SITE, "", rehearsal.token("admin-1", "--scope", "admin", stage=SMALL))
+    check(True, walk.miss_other_features(stage))
+    policies = "".join(
+        path.read_text() for path in (rehearsal.root / ".chalice").glob(f"policy-*-{SMALL}.json")
+    )
+    unused = ("execute-api:ManageConnections", "index/gsi2", "dynamodb:ConditionCheckItem")
+    check(not [one for one in unused if one in policies], "no policy has a permission of another feature")
+    rehearsal.ops("destroy", "--stage", SMALL, "--yes", "--delete-data")
+
+
 def restart_stream(rehearsal: Rehearsal) -> None:
     """Disable and enable the table's stream. The mapping then points to the old stream."""
     dynamodb, table = rehearsal.client("dynamodb"), f"hubbub-{STAGE}"
@@ -177,7 +208,10 @@ def restart_stream(rehearsal: Rehearsal) -> None:
 
 
 def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
-    """Deploy, use, deploy again, destroy, import the retained resources, and destroy with all data."""
+    """Deploy, use, deploy again, destroy, import the retained resources, and destroy with all data.
+
+    Then do the same with a stage of views alone.
+    """
     rehearsal.ops("deploy", "--stage", STAGE, "--yes", "--queue")
     stage = use_stage(rehearsal)
     before, seen = inventory(rehearsal), stage.views("live")
@@ -192,6 +226,8 @@ def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
     report(f"  left: {format_inventory(inventory(rehearsal))}")
     rehearsal.ops("provision", "--stage", STAGE, "--yes")
     rehearsal.ops("destroy", "--stage", STAGE, "--yes", "--delete-data")
+    check(not any(inventory(rehearsal).values()), "nothing is left")
+    deploy_views_alone(rehearsal)
     check(not any(inventory(rehearsal).values()), "nothing is left")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -76,6 +77,19 @@ def load_page(stage: Stage) -> str:
         with urllib.request.urlopen(urljoin(address, name), timeout=PATIENCE) as response:  # noqa: S310
             response.read()
     return "the page opens at its address, and its files load"
+
+
+def miss_other_features(stage: Stage) -> str:
+    """Request a path of each feature that a stage of views alone does not have. Each is 404."""
+    for path in ("/leaderboards/race", "/challenges/hunt", "/products/shoe/statistics", "/chat/reports"):
+        try:
+            stage.call("GET", path, token=stage.admin)
+        except urllib.error.HTTPError as error:
+            if error.code in (403, 404):  # 403 is API Gateway's own response to an unknown path
+                continue
+            raise
+        raise ValueError(f"{path} exists in a stage of views alone")
+    return "the paths of the other features do not exist"
 
 
 def use_sockets(stage: Stage) -> Iterator[str]:

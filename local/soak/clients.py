@@ -227,7 +227,7 @@ class Storm(threading.Thread):
         )
 
     def _around(self) -> None:
-        """Let players move while lists are read around one of them: no list names a player twice."""
+        """Move players while lists are read around one of them: no list names a player twice."""
         route = f"/leaderboards/{BOARD}"
         id, players = f"storm-{self._number}", [f"mover-{i}" for i in range(AT_ONCE // 2)]
         values = {player: 50 * (i % 2) + self._number for i, player in enumerate(players)}

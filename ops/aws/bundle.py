@@ -5,8 +5,9 @@ must run with the same Python and must not write bytecode into chalicelib/ (PYTH
 Chalice would treat it as changed code. `ops deploy` and `ops package` both build the package here, so both
 deploy the same zip.
 
-The libraries are the wheels of requirements.lock, each checked against its hash (ops/aws/lock.py). The zip's
-comment is the hash of the lock. A package of another lock, or one that Chalice built itself, is built again.
+The libraries are the wheels of requirements.lock, each checked against its hash (ops/aws/lock.py). A stage
+with HUBBUB_JWKS_URL has those of requirements-issuer.lock too. The zip's comment is the hash of the locks. A
+package of other locks, or one that Chalice built itself, is built again.
 
 Lambda cannot write bytecode, so without it every cold start compiles all imported modules. A deployment
 without this step works, but its package is larger and starts more slowly.
@@ -21,6 +22,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -31,6 +33,7 @@ from chalice.deploy.packager import DependencyBuilder, LambdaDeploymentPackager
 from chalice.utils import UI, OSUtils
 
 from ops.aws import lock, page_bundle
+from ops.stage import read_variables
 
 RUNTIME = "python3.13"
 TASK = "/var/task"  # where Lambda unpacks the package, as shown in tracebacks
@@ -43,16 +46,17 @@ UNUSED = re.compile(
     r"|\.pyi$|/py\.typed$"
     r"|^jmespath-[\d.]+\.data/"  # a command-line program
     r"|^web/vendor/(package\S*\.json|\w+\.entry\.js)$"  # sources of the page's libraries
+    r"|^web/package\.json$|^web/lib/hubbub\.d\.ts$"  # of the client as an npm package
     r"|^web/config\.json$"  # the app generates its own
 )
 
 
 class LockedBuilder(DependencyBuilder):
-    """Unpacks the wheels of a lock instead of resolving requirements and building source distributions."""
+    """Unpacks the wheels of locks instead of resolving requirements and building source distributions."""
 
-    def __init__(self, system: OSUtils, architecture: str, file: Path) -> None:
+    def __init__(self, system: OSUtils, architecture: str, files: Sequence[Path]) -> None:
         super().__init__(system, architecture=architecture)
-        self._file = file
+        self._files = files
 
     def build_site_packages(self, abi: str, requirements_filepath: str, target_directory: str) -> None:
         """Download the wheels for a Python such as cp313, check their hashes, and unpack them.
@@ -62,7 +66,8 @@ class LockedBuilder(DependencyBuilder):
         if not self._has_at_least_one_package(requirements_filepath):
             return
         with tempfile.TemporaryDirectory() as folder:
-            lock.download(self._file, f"{abi[2]}.{abi[3:]}", self._machine, Path(folder))
+            for file in self._files:
+                lock.download(file, f"{abi[2]}.{abi[3:]}", self._machine, Path(folder))
             wheels, others = self._categorize_wheel_files(abi, folder)
             if others:
                 names = ", ".join(sorted(one.filename for one in others))
@@ -79,12 +84,13 @@ def bundle(root: Path, stage: str) -> Path:
 
     Raises: click.ClickException when the lock does not satisfy the requirements.
     """
-    made_from = lock.check_lock(root).encode()
+    libraries = lock.choose(read_variables(stage, root))
+    made_from = "+".join(lock.check_lock(root, one) for one in libraries).encode()
     for folder in (root / "chalicelib").rglob("__pycache__"):
         shutil.rmtree(folder)
     config = CLIFactory(str(root), environ=os.environ).create_config_obj(stage)
     system, architecture = OSUtils(), config.lambda_architecture
-    builder = LockedBuilder(system, architecture, root / lock.NAME)
+    builder = LockedBuilder(system, architecture, [root / one.lock for one in libraries])
     packager = LambdaDeploymentPackager(system, builder, UI(sys.stderr, sys.stderr), architecture)
     version = config.lambda_python_version
     former = Path(packager.deployment_package_filename(str(root), version))
@@ -96,7 +102,7 @@ def bundle(root: Path, stage: str) -> Path:
 
 
 def read_comment(package: Path) -> bytes:
-    """Return a zip's comment: the SHA-256 of the lock of its libraries."""
+    """Return a zip's comment: the SHA-256 of each lock of its libraries."""
     with ZipFile(package) as zipped:
         return zipped.comment
 

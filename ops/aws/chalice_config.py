@@ -17,6 +17,10 @@ from typing import Any
 
 import click
 
+from chalicelib import settings as stage_settings
+from chalicelib.settings import FEATURES
+from ops.aws import features
+
 PATTERN = "dev"
 CONFIG = Path(".chalice") / "config.json"
 FLAT = 4  # the depth at which a function's settings are written on one line
@@ -47,13 +51,20 @@ def read(root: Path) -> dict[str, Any]:
 def ensure_stage(root: Path, stage: str) -> bool:
     """Create a stage as a copy of dev unless it exists, and copy dev's policies. Return whether it is new.
 
-    A function that only dev has is added to an older stage.
+    A function that only dev has is added to an older stage. The functions and permissions of features that
+    are off are left out.
 
-    Raises: ClickException for the local stage, which is never deployed.
+    Raises: ClickException for the local stage, which is never deployed, and for dev without all features.
     """
     if stage == "local":
         raise click.ClickException("the local stage cannot be deployed; start it with make run")
+    enabled = read_features(stage, root)
     if stage == PATTERN:
+        if enabled != set(FEATURES):
+            raise click.ClickException(
+                f"{PATTERN} is the pattern of all stages and has every feature; "
+                "set HUBBUB_FEATURES in another stage"
+            )
         return False
     config = read(root)
     stages, pattern = config["stages"], config["stages"][PATTERN]
@@ -61,12 +72,32 @@ def ensure_stage(root: Path, stage: str) -> bool:
     mine = stages.setdefault(stage, rename_stage(without_recorded(pattern), stage))
     functions = mine.setdefault("lambda_functions", {})
     for name, settings in rename_stage(pattern["lambda_functions"], stage).items():
+        own = policy_file(settings["iam_policy_file"], stage)
+        if not features.has_function(name, enabled):
+            functions.pop(name, None)
+            (root / ".chalice" / own).unlink(missing_ok=True)
+            continue
         functions.setdefault(name, settings)
-        functions[name]["iam_policy_file"] = own = policy_file(settings["iam_policy_file"], stage)
+        functions[name]["iam_policy_file"] = own
         text = (root / ".chalice" / pattern["lambda_functions"][name]["iam_policy_file"]).read_text()
+        if enabled != set(FEATURES):
+            text = json.dumps(features.restrict(name, json.loads(text), enabled), indent=2) + "\n"
         write_atomically(root / ".chalice" / own, rename_stage(text, stage))
     write_atomically(root / CONFIG, format_config(config))
     return is_new
+
+
+def read_features(stage: str, root: Path) -> frozenset[str]:
+    """Return the features of a stage; all for a stage that does not exist yet.
+
+    Raises: ClickException for a malformed setting.
+    """
+    config = read(root)
+    own = config["stages"].get(stage, {}).get("environment_variables", {})
+    try:
+        return stage_settings.read({**config.get("environment_variables", {}), **own}).features
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def localize_policies(root: Path, stage: str, partition: str) -> None:

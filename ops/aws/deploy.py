@@ -93,22 +93,25 @@ def check_record(functions_of: Any, root: Path, stage: str) -> None:
 def find_urls(root: Path, stage: str, endpoint: str = "") -> Urls:
     """Return the URLs of a deployed stage, or those of an engine at `endpoint`.
 
+    The URL of the sockets is empty for a stage without the feature chat.
+
     Raises: ClickException when the stage is not deployed.
     """
     found = {one["resource_type"]: one for one in read_record(root, stage)}
-    if not {"rest_api", "websocket_api"} <= set(found):
+    if "rest_api" not in found:
         raise click.ClickException(
             f"{stage} is not deployed from here: {record_path(root, stage)} does not exist"
         )
-    rest, socket = found["rest_api"], found["websocket_api"]
+    rest, socket = found["rest_api"], found.get("websocket_api")
     if endpoint:
         base = f"{endpoint.rstrip('/')}/_aws/execute-api"
         name = rest["rest_api_url"].rstrip("/").rpartition("/")[2]
         socket_base = base.replace("http", "ws", 1)
         return Urls(
-            f"{base}/{rest['rest_api_id']}/{name}", f"{socket_base}/{socket['websocket_api_id']}/{name}"
+            f"{base}/{rest['rest_api_id']}/{name}",
+            f"{socket_base}/{socket['websocket_api_id']}/{name}" if socket else "",
         )
-    return Urls(rest["rest_api_url"].rstrip("/"), socket["websocket_api_url"].rstrip("/"))
+    return Urls(rest["rest_api_url"].rstrip("/"), socket["websocket_api_url"].rstrip("/") if socket else "")
 
 
 def find_rest_stage(root: Path, stage: str) -> tuple[str, str]:

@@ -9,13 +9,15 @@ next deploy creates a new one.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from ops.aws import provision
+from chalicelib.settings import FEATURES
+from ops.aws import chalice_config, features, provision
+from ops.stage import ROOT
 from ops.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -51,16 +53,25 @@ def expect_mappings(clients: provision.Clients, stage: str) -> list[Mapping]:
     found = provision.find_resources(clients, stage)
     failures = clients.sqs.get_queue_url(QueueName=f"hubbub-{stage}-stream-failures")["QueueUrl"]
     queue_arn, failures_arn = (find_queue_arn(clients.sqs, url) for url in (found.queue_url, failures))
-    return expect_mappings_on(stage, found.stream_arn, queue_arn, failures_arn)
+    enabled = chalice_config.read_features(stage, ROOT)
+    return expect_mappings_on(stage, found.stream_arn, queue_arn, failures_arn, enabled)
 
 
-def expect_mappings_on(stage: str, stream_arn: str, queue_arn: str, failures_arn: str) -> list[Mapping]:
-    """Return the expected mappings of a stage on the given sources."""
+def expect_mappings_on(
+    stage: str,
+    stream_arn: str,
+    queue_arn: str,
+    failures_arn: str,
+    enabled: Collection[str] = FEATURES,
+) -> list[Mapping]:
+    """Return the expected mappings of a stage with some features on the given sources."""
     template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
     sources = {"Stream": stream_arn, "Queue": queue_arn}
     arns = {"StreamFailures": failures_arn}
     mappings = []
     for function, (name, source) in SOURCES.items():
+        if not features.has_function(function, enabled):
+            continue
         [event] = template["Resources"][name]["Properties"]["Events"].values()
         settings = {key: value for key, value in event["Properties"].items() if key != source}
         if "DestinationConfig" in settings:

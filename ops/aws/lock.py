@@ -5,6 +5,8 @@ and Python that Lambda runs, and writes `requirements.lock`. The bundler downloa
 `--require-hashes`, so a file that was replaced at the registry or in transit stops the deployment. Source
 distributions are never built.
 
+`requirements-issuer.txt` has its own lock. A package of a stage with HUBBUB_JWKS_URL has these libraries too.
+
 Invariant: the lock names no registry, so each machine takes the same files from its own.
 """
 
@@ -15,7 +17,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,16 +26,33 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-NAME = "requirements.lock"
-REQUIREMENTS = "requirements.txt"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = ("aarch64", "x86_64")
 GLIBC = {"3.11": 26}  # minor version of glibc 2 in the runtime (Amazon Linux 2)
 LATER = 34  # … and in those of Python 3.12 and later (Amazon Linux 2023)
 HEADER = """\
-# What a deployment bundles. Written by `python -m ops lock`, from requirements.txt: do not edit.
+# What a deployment bundles. Written by `python -m ops lock`, from {requirements}: do not edit.
 # The hashes are those of the wheels for Lambda: arm64 and x86_64, Python 3.11 to 3.14.
 """
+
+
+class Libraries(NamedTuple):
+    """A file with accepted versions and the file that locks them."""
+
+    requirements: str
+    lock: str
+
+
+EVERY_STAGE = Libraries("requirements.txt", "requirements.lock")
+WITH_ISSUER = Libraries("requirements-issuer.txt", "requirements-issuer.lock")
+NAME = EVERY_STAGE.lock
+JWKS_URL = "HUBBUB_JWKS_URL"
+"""The variable of a stage that needs the libraries for an issuer's keys."""
+
+
+def choose(variables: Mapping[str, str]) -> list[Libraries]:
+    """Return the libraries of a stage with these variables."""
+    return [EVERY_STAGE, WITH_ISSUER] if variables.get(JWKS_URL) else [EVERY_STAGE]
 
 
 class Locked(NamedTuple):
@@ -91,7 +110,8 @@ def resolve(requirements: Path) -> list[Locked]:
             for name, version, digest in _report(requirements, python, machine):
                 if versions.setdefault(name, version) != version:
                     raise click.ClickException(
-                        f"{name}: runtimes need {versions[name]} and {version}; narrow it in {REQUIREMENTS}"
+                        f"{name}: runtimes need {versions[name]} and {version}; "
+                        f"narrow it in {requirements.name}"
                     )
                 hashes.setdefault(name, set()).add(digest)
     return [Locked(name, versions[name], frozenset(hashes[name])) for name in sorted(versions)]
@@ -118,20 +138,21 @@ def _report(requirements: Path, python: str, machine: str) -> Iterator[tuple[str
         yield canonicalize_name(one["metadata"]["name"]), one["metadata"]["version"], digest
 
 
-def write(root: Path) -> list[Locked]:
-    """Write a project's lock, and return its libraries."""
-    found = resolve(root / REQUIREMENTS)
+def write(root: Path, libraries: Libraries = EVERY_STAGE) -> list[Locked]:
+    """Write a lock of a project, and return its libraries."""
+    found = resolve(root / libraries.requirements)
     parts = [
         " \\\n    ".join([f"{one.name}=={one.version}", *(f"--hash=sha256:{h}" for h in sorted(one.hashes))])
         for one in found
     ]
-    (root / NAME).write_text(HEADER + "\n".join(parts) + "\n", encoding="utf-8")
+    header = HEADER.format(requirements=libraries.requirements)
+    (root / libraries.lock).write_text(header + "\n".join(parts) + "\n", encoding="utf-8")
     return found
 
 
-def read(root: Path) -> list[Locked]:
-    """Read a project's lock; empty if it does not exist."""
-    path = root / NAME
+def read(root: Path, libraries: Libraries = EVERY_STAGE) -> list[Locked]:
+    """Read a lock of a project; empty if it does not exist."""
+    path = root / libraries.lock
     if not path.exists():
         return []
     found = []
@@ -145,27 +166,27 @@ def read(root: Path) -> list[Locked]:
     return found
 
 
-def read_requirements(root: Path) -> list[Requirement]:
+def read_requirements(root: Path, libraries: Libraries = EVERY_STAGE) -> list[Requirement]:
     """Read a project's requirements, without their comments."""
-    lines = (root / REQUIREMENTS).read_text(encoding="utf-8").splitlines()
+    lines = (root / libraries.requirements).read_text(encoding="utf-8").splitlines()
     return [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
 
 
-def check_lock(root: Path) -> str:
-    """Return the SHA-256 of the lock; empty for a project without requirements.
+def check_lock(root: Path, libraries: Libraries = EVERY_STAGE) -> str:
+    """Return the SHA-256 of a lock; empty for a project without requirements.
 
     Raises: ClickException unless the lock satisfies the requirements.
     """
-    requirements = read_requirements(root)
+    requirements = read_requirements(root, libraries)
     if not requirements:
         return ""
-    locked = {one.name: one for one in read(root)}
+    locked = {one.name: one for one in read(root, libraries)}
     for one in requirements:
         name = canonicalize_name(one.name)
         if name not in locked:
-            raise click.ClickException(f"{NAME} lacks {name}; run python -m ops lock")
+            raise click.ClickException(f"{libraries.lock} lacks {name}; run python -m ops lock")
         if not one.specifier.contains(Version(locked[name].version)):
             had = f"{name} {locked[name].version}"
-            required = f"{REQUIREMENTS} requires {one.specifier}"
-            raise click.ClickException(f"{NAME} has {had}, but {required}; run python -m ops lock")
-    return hashlib.sha256((root / NAME).read_bytes()).hexdigest()
+            required = f"{libraries.requirements} requires {one.specifier}"
+            raise click.ClickException(f"{libraries.lock} has {had}, but {required}; run python -m ops lock")
+    return hashlib.sha256((root / libraries.lock).read_bytes()).hexdigest()

@@ -11,6 +11,7 @@ the definition: the origin in API Gateway's own responses, and the minimum size 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import click
 import yaml
 
 from chalicelib.settings import read
-from ops.aws import bundle, chalice_config, deploy
+from ops.aws import bundle, chalice_config, deploy, features
 from ops.stage import read_variables
 
 PARTS = ("resources.yaml", "gateway.yaml")
@@ -37,6 +38,7 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
         for section, value in part.items():
             if isinstance(value, dict):
                 whole[section] = {**whole.get(section, {}), **value}
+    _leave_out(whole, chalice_config.read_features(stage, root))
     whole["Parameters"]["Stage"] |= {"Default": stage, "AllowedPattern": f"^{stage}$"}
     api = whole["Resources"]["RestAPI"]["Properties"]
     for response in api["GatewayResponses"].values():
@@ -45,6 +47,16 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
     if least := chalice_config.read(root).get("minimum_compression_size"):
         api["DefinitionBody"] = {"x-amazon-apigateway-minimum-compression-size": int(least)}
     return whole
+
+
+def _leave_out(whole: dict[str, Any], enabled: Collection[str]) -> None:
+    """Remove what the templates say of functions that a stage with these features does not have."""
+    for name in features.FEATURES_OF:
+        if not features.has_function(name, enabled):
+            del whole["Resources"]["".join(part.title() for part in name.split("_"))]
+    if "chat" not in enabled:
+        del whole["Resources"]["WebsocketAPIStage"], whole["Parameters"]["FrameRate"]
+        del whole["Resources"]["APIHandler"]["Properties"]["Environment"]
 
 
 def find_origin(root: Path, stage: str) -> str:

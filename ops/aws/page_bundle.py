@@ -1,7 +1,7 @@
 """Bundle the pages for a deployment: one script and one style sheet for each page.
 
 Every file of a deployed page is one function call, and a new AWS account may run ten functions at a time. The
-pages have about 25 modules, so esbuild bundles them for the package. A bundle's name contains a hash of its
+pages have about 40 modules, so esbuild bundles them for the package. A bundle's name contains a hash of its
 content, so it may be cached for ever. The HTML that refers to the bundles is never cached.
 
 esbuild comes from npm in the version that `web/vendor/package-lock.json` pins with its hash. It needs Node,
@@ -28,7 +28,7 @@ from ops.stage import ROOT
 
 SOURCE = ROOT / "vendor" / "web"  # a link to `web` in a checkout
 TIMEOUT = 120.0  # seconds
-PAGES = {"index.html": "page", "admin.html": "admin"}
+PAGES = {"index.html": "page", "dashboard.html": "dashboard", "admin.html": "admin"}
 WIDGETS = ("widgets/comments.js", "widgets/leaderboard.js")  # other sites link to these names
 SCRIPTS = ("beacon.js",)
 SCRIPT = re.compile(r'<script type="module" src="([^"]+)"></script>')
@@ -56,7 +56,7 @@ def bundle(web: Path) -> bool:
             esbuild = install(Path(folder))
         except Unavailable as reason:
             click.echo(
-                f"warning: the page is packaged as about 25 single modules, one call each: {reason}", err=True
+                f"warning: the page is packaged as about 40 single modules, one call each: {reason}", err=True
             )
             return False
         for page, name in PAGES.items():

@@ -106,10 +106,13 @@ def run_checks(
     """
     checks: dict[str, Callable[[Retrier], str]] = {
         "REST responds": lambda retrier: _health(retrier, urls.rest, settings.stage),
-        "a view is counted": lambda retrier: _count(retrier, urls.rest, settings),
-        "an admin token is accepted": lambda retrier: _admin(retrier, urls.rest, token()),
-        "a socket sends its status": lambda retrier: _socket(retrier, urls.socket),
     }
+    if "views" in settings.features:
+        checks["a view is counted"] = lambda retrier: _count(retrier, urls.rest, settings)
+    path = "/chat/reports" if settings.features == {"chat"} else "/quarantine"
+    checks["an admin token is accepted"] = lambda retrier: _admin(retrier, urls.rest + path, path, token())
+    if "chat" in settings.features:
+        checks["a socket sends its status"] = lambda retrier: _socket(retrier, urls.socket)
     for name, check in checks.items():
         try:
             detail = check(Retrier(seconds, report))
@@ -154,17 +157,17 @@ def _count(retrier: Retrier, url: str, settings: Settings) -> str:
     return f"POST /views, {way}, GET /views"
 
 
-def _admin(retrier: Retrier, url: str, token: str) -> str:
-    endpoint = f"{url}/chat/reports?limit=1"
+def _admin(retrier: Retrier, url: str, path: str, token: str) -> str:
+    endpoint = f"{url}?limit=1"
     if "items" not in retrier.call("GET", endpoint, token=token):
-        raise ValueError("GET /chat/reports did not return a list")
+        raise ValueError(f"GET {path} did not return a list")
     try:
         retrier.call("GET", endpoint)
     except urllib.error.HTTPError as refused:
         if refused.code == 401:
-            return "GET /chat/reports, with and without a token"
+            return f"GET {path}, with and without a token"
         raise
-    raise ValueError("GET /chat/reports succeeded without a token")
+    raise ValueError(f"GET {path} succeeded without a token")
 
 
 def _socket(retrier: Retrier, url: str) -> str:

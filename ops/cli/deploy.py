@@ -196,12 +196,13 @@ def bundle(stage: str, as_json: bool) -> None:
 
 @click.command()
 def lock() -> None:
-    """Write requirements.lock from requirements.txt: the deployed libraries and their hashes."""
+    """Write the locks of requirements*.txt: the deployed libraries and their hashes."""
     from ops.aws import lock as locks
     from ops.stage import ROOT
 
-    for one in locks.write(ROOT):
-        click.echo(f"{one.name} {one.version}: {len(one.hashes)} wheels")
+    for libraries in (locks.EVERY_STAGE, locks.WITH_ISSUER):
+        for one in locks.write(ROOT, libraries):
+            click.echo(f"{one.name} {one.version}: {len(one.hashes)} wheels")
 
 
 def settings_client(settings: Settings) -> Callable[[str], Any]:
@@ -310,7 +311,7 @@ def _smoke(settings: Settings, urls: Any) -> None:
         failed |= check.passed is False
     if failed:
         raise click.ClickException(f"{settings.stage} is deployed at {urls.rest}/, but a smoke test failed")
-    click.echo(f"{settings.stage}: {urls.rest}/ {urls.socket}")
+    click.echo(f"{settings.stage}: {urls.rest}/ {urls.socket}".rstrip())
 
 
 COMMANDS = (provision, deploy, smoke, destroy, package, bundle, lock)

@@ -2,7 +2,7 @@
 
 | module | commands |
 |---|---|
-| main | token, openapi |
+| main | token, openapi, table, client |
 | imports | import-log, import-scores, import-comments |
 | inspect | status, cost |
 | maintenance | audit, repair, backfill, redrive, replay |
@@ -92,14 +92,15 @@ def _subject(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 @click.option("--stage", default="local", show_default=True, help="The stage that accepts the token.")
 @click.option("--sub", required=True, callback=_subject, help="The player or author.")
 @click.option("--scope", type=click.Choice(["admin"]), help="Additional rights of the bearer.")
+@click.option("--name", help="The display name.")
 @click.option("--ttl", default="1h", show_default=True, callback=_seconds, help="Such as 90s, 15m, 1h or 7d.")
-def token(stage: str, sub: str, scope: str | None, ttl: int) -> None:
+def token(stage: str, sub: str, scope: str | None, name: str | None, ttl: int) -> None:
     """Print a bearer token."""
     from chalicelib.api import auth
     from ops.stage import load
 
     try:
-        click.echo(auth.mint(load(stage), sub, scope=scope or "", seconds=ttl))
+        click.echo(auth.mint(load(stage), sub, scope=scope or "", seconds=ttl, name=name))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--ttl") from None
     except OSError as error:
@@ -134,6 +135,15 @@ def table(output: Path | None) -> None:
         output.write_text(text(), encoding="utf-8")
     except OSError as error:
         raise click.ClickException(f"{output}: {error.strerror or error}") from None
+
+
+@main.command()
+def client() -> None:
+    """Write the client's calls and types (web/lib/hubbub.js and hubbub.d.ts) from the OpenAPI document."""
+    from ops.client import write
+
+    for path in write():
+        click.echo(f"{path.name}: written")
 
 
 for module in (data, deploy, imports, inspect, maintenance):

@@ -12,7 +12,8 @@ FEATURES = {
     "leaderboards": ("BOARD#", "PLAYER#", "TREE#BOARD#", "RANK#BOARD#"),
     "challenges": ("CHALLENGE#", "TREE#CHALLENGE#", "RANK#CHALLENGE#"),
     "comments": ("PRODUCT#",),
-    "chat": ("CONN#", "WAITING#", "REPORTS", "REPORTER#", "TOPIC#"),
+    "chat": ("CONN#", "WAITING#", "REPORTS", "REPORTER#", "TOPIC#", "BAN#"),
+    "guests": ("GUESTS#",),
     "upkeep": ("GUARD", "QUARANTINE#", "BACKFILL#", "CONVERT#", "ERASE#", "PULSE", "IMPORT"),
 }
 

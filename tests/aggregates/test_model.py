@@ -174,7 +174,7 @@ SCENARIOS: list[list[Batches]] = [
     [("a", "b", "c", "d"), ("abcd",)],
     [("d", "a"), ("c", "ab")],
     [("d", "ab"), ("cd", "ab")],
-    [("a",), ("bcd", "a", "ef")],  # two moves between a read and its write
+    [("a",), ("bcd", "a", "e", "f")],  # two moves between a read and its write
 ]
 
 
@@ -229,8 +229,12 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "a tag is not written": (Update, "tag", lambda update, tags: update),
     "a tag is written without its condition": (Update, "tag", _tag_without_condition),
     "`spilled` is not compared": (engine, "update_once", _despite_moves),
-    "`spilled` goes back": (Update, "spill", lambda update, spilled, spills: SPILL(update, 0, spills)),
-    "`spills` is not raised": (Update, "spill", lambda update, spilled, spills: SPILL(update, spilled, 1)),
+    "`spilled` goes back": (Update, "spill", lambda update, kept, _, spills: SPILL(update, kept, 0, spills)),
+    "`spills` is not raised": (
+        Update,
+        "spill",
+        lambda update, kept, newest, _: SPILL(update, kept, newest, 1),
+    ),
     "`spills` is not compared": (
         Update,
         "require_same",

@@ -380,7 +380,7 @@ def test_tokens_of_another_issuer_are_refused(issuer: Issuer) -> None:
         "expired": signed(RSA, "r", exp=int(time.time()) - 10),
         "wrong audience": signed(RSA, "r", aud="x"),
         "wrong issuer": signed(RSA, "r", iss="hubbub"),
-        "minted here": auth.mint(issuer.stage, "admin-1", scope="admin"),
+        "of another stage": auth.mint(issuer.stage._replace(stage="prod"), "admin-1", scope="admin"),
     }
     for name, token in odd.items():
         found = issuer.check(token)

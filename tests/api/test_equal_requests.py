@@ -38,7 +38,7 @@ def table(engine_table: EngineTable) -> Table:
 
 
 def at_once(*calls: Callable[[], Any]) -> Counter[Any]:
-    """Make calls at the same moment; count the statuses, and the codes of errors."""
+    """Make calls at the same moment and count their statuses and error codes."""
     ready = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Any]) -> Any:
@@ -155,9 +155,9 @@ def test_different_definitions_of_a_challenge_all_succeed(table: Table) -> None:
 def test_an_equal_definition_writes_nothing(table: Table) -> None:
     board, hunt = board_schemas.BoardBody(title="t"), ChallengeBody(title="Hunt", paths=["oak", "mill"])
     boards.define(table, "b", board, now())
-    definitions.define(table, "c", hunt)
+    definitions.define(table, "c", hunt, now())
     with instead(table, "PutItem") as puts, instead(table, "TransactWriteItems") as transactions:
-        assert definitions.define(table, "c", hunt).status == 200
+        assert definitions.define(table, "c", hunt, now()).status == 200
         assert not puts
         assert boards.define(table, "b", board, now()).status == 200
         assert not transactions
@@ -188,7 +188,7 @@ def test_a_player_who_passes_between_two_reads_is_listed_once(
     read, lock, done = Table.query, threading.Lock(), threading.Event()
 
     def query(self: Table, *args: Any, **options: Any) -> Page:
-        """Let the first reader continue once the second has read and the player has moved."""
+        """Resume the first reader after the second has read and the player has moved."""
         with lock:
             page = read(self, *args, **options)
             if not done.is_set():

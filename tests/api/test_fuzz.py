@@ -186,7 +186,7 @@ def _check(item: Item) -> None:
 
 
 def state(items: Iterable[Item]) -> dict[Key, Item]:
-    """Take what is the same whenever, in whatever portions and in whatever order the records were applied.
+    """Return the part of a table that does not depend on when or in which order records were applied.
 
     0 is as good as nothing: what cancels within a batch is not written. Of several TTLs the last one is kept.
     """
@@ -361,7 +361,7 @@ def good(n: int) -> list[dict[str, Any]]:
 
 
 def named(garbage: Sequence[Any]) -> list[Any]:
-    """Give records that claim an id each one of its own, and one to those that cannot be told apart."""
+    """Rename records that claim an id, one name each; indistinguishable records share one name."""
     found = []
     for i, one in enumerate(garbage):
         if isinstance(one, dict) and (one.get("eventID") or "cannot be written" in quarantine.serialize(one)):
@@ -701,9 +701,8 @@ class Twin(RuleBasedStateMachine):
         kept = {key: item for key, item in self.table.items.items() if key.sk.startswith("DAY#")}
         assert set(kept) == set(days) | {key for key, item in kept.items() if not item.get("views")}
         for key, item in kept.items():
-            assert {n: v for n, v in item.items() if v and n not in {*NO_SUMS, "ttl"}} == dict(
-                days.get(key, {})
-            )
+            sums = {name: v for name, v in item.items() if name not in {*NO_SUMS, "ttl"} and v}
+            assert sums == dict(days.get(key, {}))
 
 
 def test_the_aggregates_equal_a_naive_twins_whatever_happens_and_is_delivered(fuzz: Fuzz) -> None:

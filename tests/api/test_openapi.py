@@ -57,6 +57,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /web/config.json
         GET /web/{name}
         GET /web/{name}/{file}
+        POST /guests
         POST /views
     """,
     "user": """
@@ -72,11 +73,15 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
     "admin": """
         DELETE /challenges/{challenge}/players/{player}
         DELETE /challenges/{challenge}/players/{player}/paths/{path}
+        GET /challenges
         GET /chat/reports
+        GET /comments
         GET /lag
+        GET /products
         GET /products/{product}/hidden
         GET /quarantine
         GET /views/events
+        POST /chat/reports/{id}
         POST /leaderboards/{board}/seasons
         PUT /challenges/{challenge}
         PUT /leaderboards/{board}

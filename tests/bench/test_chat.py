@@ -1,8 +1,10 @@
-"""What the bench says of chat: exact costs, the published design's faults, nobody of ours left alone."""
+"""The chat bench: exact costs, the published design's faults, and no visitor left without a partner."""
 
 from __future__ import annotations
 
 from uuid import uuid4
+
+import pytest
 
 from bench.chat import capacity, messages_a_second, seconds_to_notice
 from bench.published.chat import PublishedChat
@@ -25,6 +27,7 @@ def test_each_event_costs_exactly_this(ministack: Engine) -> None:
     }
 
 
+@pytest.mark.long
 def test_every_pair_is_told_and_every_message_is_posted(ministack: Engine) -> None:
     assert all(seconds > 0 for seconds in seconds_to_notice(ministack, 3))
     assert messages_a_second(ministack, 2, 0.2) > 0

@@ -1,4 +1,4 @@
-"""What the bench says of leaderboards: a table in memory that is as good as an engine, and exact costs."""
+"""The leaderboard bench: its in-memory table agrees with an engine, and its costs are exact."""
 
 from __future__ import annotations
 

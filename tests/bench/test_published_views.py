@@ -42,7 +42,7 @@ def client() -> Iterator[DynamoDBClient]:
 
 
 def conflict(**_: object) -> Any:
-    """Answer in DynamoDB's place: another transaction is writing the counter.
+    """Reply in DynamoDB's place: another transaction is writing the counter.
 
     A `before-call` hook, because a `before-send` answer would not keep moto from applying the transaction.
     """

@@ -50,7 +50,7 @@ class Hunt:
 
     def define(self, limit: int = 12, paths: Sequence[str] = PATHS, ranked: bool = False) -> int | None:
         body = ChallengeBody(title="Hunt", paths=list(paths), limit=limit, ranked=ranked)
-        return definitions.define(self.table, "hunt", body).status
+        return definitions.define(self.table, "hunt", body, datetime.now(UTC)).status
 
     def submit(self, player: str, path: str, now: datetime | None = None) -> str:
         """Submit as a client does, with retries after 503. Return the status, or the name of the error."""

@@ -88,7 +88,7 @@ async def until(condition: Callable[[], Any], what: str, patience: float = PATIE
 
 
 async def introduce(clients: list[Client]) -> dict[int, int]:
-    """Let every client send its number to its partner. Return the partner of each."""
+    """Send each client's number to its partner. Return the partner of each client."""
     await asyncio.gather(*(one.send("message", text=f"{one.number} 0") for one in clients))
     await until(lambda: all(one.heard for one in clients), "every client has a message of its partner")
     return {one.number: int(one.heard[0].split()[0]) for one in clients}
@@ -253,8 +253,5 @@ def test_a_third_party_client_can_chat(run: Run, tmp_path: Path) -> None:
         ("system", "partner_connected"),
         ("message", "héllo"),
     ]
-    assert [f.get("code", f.get("state")) for f in of["b"]] == [
-        "matched",
-        "partner_connected",
-        "partner_disconnected",
-    ]
+    *matched, last = [f.get("code", f.get("state")) for f in of["b"]]
+    assert (sorted(matched), last) == (["matched", "partner_connected"], "partner_disconnected")

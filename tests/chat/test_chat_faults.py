@@ -160,7 +160,7 @@ def _throttle(faults: Faults) -> None:
 
 
 async def live(url: str, faults: Faults, kind: str, chance: random.Random) -> list[Client]:
-    """Let clients join, talk, change partners, leave and die. Then check that all are in pairs.
+    """Make clients join, talk, change partners, leave and die. Then check that all are in pairs.
 
     Returns all clients.
     """

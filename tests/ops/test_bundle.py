@@ -104,7 +104,8 @@ def test_the_package_has_only_files_that_run(made: Made) -> None:
         "web/vendor/lit.entry.js"
     }
     kinds = sorted(re.sub("-[0-9a-f]+", "", name) for name in bundles)
-    pages_bundled = ["web/admin.css", "web/admin.js", "web/page.css", "web/page.js"]
+    bundled = ("admin", "dashboard", "page")
+    pages_bundled = [f"web/{page}.{kind}" for page in bundled for kind in ("css", "js")]
     assert kinds == (pages_bundled if shutil.which("npm") else [])
     assert not [name for name in made.names if re.search(r"(^|/)tests?(/|_|\.py$)|\.pyi$|/conftest", name)]
 
@@ -154,13 +155,43 @@ def test_a_package_of_another_lock_is_made_again(made: Made) -> None:
         assert zipped.namelist() == made.names
 
 
-def test_the_lock_satisfies_the_requirements_and_names_no_registry() -> None:
-    assert lock.check_lock(ROOT)
-    text = (ROOT / lock.NAME).read_text()
+def test_a_stage_with_an_issuer_has_the_library_for_its_keys(made: Made, tmp_path: Path) -> None:
+    """Nothing else has to be done than to set the address. Without it the library is left out again."""
+    root = tmp_path / "hubbub"
+    shutil.copytree(made.root, root, symlinks=True)
+    config = json.loads((root / ".chalice" / "config.json").read_text())
+    variables = config["stages"]["dev"]["environment_variables"]
+    variables["HUBBUB_JWKS_URL"] = "https://issuer.example/jwks.json"
+    (root / ".chalice" / "config.json").write_text(json.dumps(config))
+    package = bundle.bundle(root, "dev")
+    with ZipFile(package) as zipped:
+        added = set(zipped.namelist()) - set(made.names)
+    assert {name.split("/")[0].split(".")[0].split("-")[0] for name in added} == {
+        "cryptography",
+        "cffi",
+        "_cffi_backend",
+        "pycparser",
+    }
+    [compiled] = [name for name in added if re.search(r"_rust\S*\.so$", name)]
+    with ZipFile(package) as zipped:
+        assert zipped.read(compiled)[18:20] == ARM64
+    del variables["HUBBUB_JWKS_URL"]
+    (root / ".chalice" / "config.json").write_text(json.dumps(config))
+    with ZipFile(bundle.bundle(root, "dev")) as zipped:
+        assert zipped.namelist() == made.names
+
+
+@pytest.mark.parametrize("libraries", [lock.EVERY_STAGE, lock.WITH_ISSUER], ids=lambda one: one.lock)
+def test_the_locks_satisfy_the_requirements_and_name_no_registry(libraries: lock.Libraries) -> None:
+    assert lock.check_lock(ROOT, libraries)
+    text = (ROOT / libraries.lock).read_text()
     assert "/" not in re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
-    for one in lock.read(ROOT):
+    for one in lock.read(ROOT, libraries):
         assert one.hashes
         assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in one.hashes), one.name
+
+
+def test_the_lock_has_a_wheel_for_each_runtime() -> None:
     [compiled] = [one for one in lock.read(ROOT) if one.name == "msgspec"]
     assert len(compiled.hashes) == len(lock.PYTHONS) * len(lock.MACHINES)
     assert Version(next(one.version for one in lock.read(ROOT) if one.name == "pyjwt")) >= Version("2.12")

@@ -196,7 +196,7 @@ def test_dead_letters_of_views_are_written_in_the_end_and_count_once(
 
 
 def given_up(live: Live, engine_table: EngineTable, size: int = 7) -> list[str]:
-    """Give up every batch of the stream; answer what Lambda sends of each to its failure destination."""
+    """Fail every batch of the stream and return what Lambda sends to its failure destination."""
     _, _, stream_arn = engine_table
     streams = live.engine.client("dynamodbstreams")
     [shard] = streams.describe_stream(StreamArn=stream_arn)["StreamDescription"]["Shards"]
@@ -240,7 +240,7 @@ def test_batches_of_the_stream_that_were_given_up_are_applied_once(
     streams = live.engine.client("dynamodbstreams")
 
     def apply(records: list[Any]) -> None:
-        engine.apply(live.table, app.CONTRIBUTIONS, records)
+        engine.apply(live.table, app.CONTRIBUTIONS, records, derivations=app.DERIVATIONS)
 
     done = replay.replay_batches(dead, "q", streams, apply, lambda _: None)
     assert (done["batches"], done["records"], done["lost"], dead.messages) == (7, 44, 0, {})

@@ -66,7 +66,7 @@ def plant(table: Table) -> None:
         boards.define(table, board, BoardBody(title=board, min=Decimal(0), max=Decimal(1000)), NOW)
     for challenge, ranked in (("hunt", True), ("quiz", False)):
         body = ChallengeBody(title=challenge, paths=["a", "b", "c"], limit=3, ranked=ranked)
-        definitions.define(table, challenge, body)
+        definitions.define(table, challenge, body, NOW)
     for person in (ANNA, BEN):
         write(table, person, "1")
         events.write(table, [View(PAGE, NOW, client) for client in person.clients], Settings(), NOW)

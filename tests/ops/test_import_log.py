@@ -288,7 +288,7 @@ def test_several_requests_of_a_client_in_a_second_are_one_view(table: Table, tmp
 
 
 def test_the_table_does_not_lead_back_to_an_address(table: Table, tmp_path: Path) -> None:
-    """Whoever has all items, and guesses the address and the agent, cannot find them in the items."""
+    """An attacker with every item, who guesses an address and an agent, cannot confirm the guess."""
     run(log_file(tmp_path, line(address="198.51.100.77")))
     whole = scan(table)
     assert "198.51" not in str(whole)

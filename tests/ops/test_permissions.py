@@ -28,12 +28,14 @@ from chalicelib.leaderboards import scores
 from chalicelib.ranking import tree
 from chalicelib.views import events
 from chalicelib.views.events import View
+from ops.aws import features
 from tests.support import permissions
 from tests.support.chatting import CONNECTED, DISCONNECTED, text, without_time
 from tests.support.dev_stage import DevStage, dev_stage
 from tests.support.permissions import Permission, Seen
 from tests.support.records import record, scan
 
+FEATURES = ("views", "leaderboards", "challenges", "comments", "chat")
 FUNCTIONS = sorted(permissions.files())
 NAMES = {  # of each function at `chalice deploy`, and as a part of a stack that has the stage's name
     "api_handler": ("hubbub-dev", "hubbub-dev-APIHandler"),
@@ -88,17 +90,37 @@ def stage() -> Iterator[DevStage]:
 
 @pytest.fixture(scope="module")
 def tour(watched: None, stage: DevStage) -> set[Seen]:
-    """Let every function do all that it does; answer what they needed."""
+    """Run every function on all of its work and return the permissions that each needed."""
     with permissions.seen() as calls:
-        count_views(stage)
-        rank_scores(stage)
-        find_paths(stage)
-        add_up_comments(stage)
-        match_strangers(stage)
-        push_topics(stage)
-        keep_what_is_damaged(stage)
-        deliver_again(stage)
+        for feature, run in PARTS:
+            with permissions.seen() as own:
+                run(stage)
+            BY_FEATURE.setdefault(feature, set()).update(own)
     return calls
+
+
+BY_FEATURE: dict[str, set[Seen]] = {}
+"""The calls of each feature. The empty name has the calls that no feature owns."""
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_stage_with_one_feature_has_the_permissions_of_that_feature_alone(
+    feature: str, tour: set[Seen]
+) -> None:
+    policy = json.loads(permissions.files()["api_handler"].read_text())
+    allowed = permissions.parse(features.restrict("api_handler", policy, {feature}))
+    seen = BY_FEATURE[feature] | BY_FEATURE[""]
+    needed = {one.permission for one in seen if one.function == "api_handler"}
+    assert [one for one in needed if not any(own.covers(one) for own in allowed)] == []
+    idle = {own for own in allowed if not any(own.covers(one) for one in needed)}
+    assert idle == platform("api_handler")
+
+
+def test_a_stage_with_every_feature_has_the_whole_policy() -> None:
+    policy = json.loads(permissions.files()["api_handler"].read_text())
+    assert features.restrict("api_handler", policy, set(FEATURES)) == policy
+    actions = {action for one in policy["Statement"] if one["Sid"] == "Table" for action in one["Action"]}
+    assert frozenset().union(*features.API_ACTIONS.values()) == actions
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -200,7 +222,7 @@ def view(client: str) -> dict[str, str]:
 
 
 def count_views(stage: DevStage) -> None:
-    """Take views through the queue, and past it; read all that is kept of them."""
+    """Count views through the queue and without it, and read everything stored about them."""
     stage.call("POST", "/views", {"events": [view("one"), view("two")]}, status=202)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "stage", stage.settings._replace(queue_url=""))
@@ -300,7 +322,15 @@ def match_strangers(stage: DevStage) -> None:
     assert stage.say("a", "message", text="hi") == []
     assert without_time(stage.wire.read("b")) == [text("hi")]
     stage.say("a", "report", reason="insults")
-    assert len(stage.call("GET", "/chat/reports", who="admin")["items"]) == 1
+    [one] = stage.call("GET", "/chat/reports", who="admin")["items"]
+    stage.call("POST", f"/chat/reports/{one['id']}", {"action": "ban"}, who="admin", status=204)
+    [banned] = [item for item in scan(stage.root) if item["sk"] == "BAN"]
+    stage.root.delete(Key(banned["pk"], banned["sk"]))  # every connection here has the same address
+    assert stage.say("a", "ping", ref="1")[-1] == {"type": "ack", "ref": "1"}
+    stage.open("l", listen="1")
+    [first] = stage.say("l", "subscribe", topic=f"views:{PAGE}")
+    assert first["type"] == "subscribed"
+    stage.close("l")
 
     stage.open("c")
     stage.open("d")
@@ -335,7 +365,8 @@ def push_topics(stage: DevStage) -> None:
     """Push a change of each kind to who listens, and take away who does no more."""
     stage.open("g")
     for topic in (f"views:{PAGE}", "leaderboard:points", "challenge:hunt", "product:hat"):
-        assert stage.say("g", "subscribe", topic=topic) == []
+        [first] = stage.say("g", "subscribe", topic=topic)
+        assert (first["type"], first["topic"]) == ("subscribed", topic)
     stage.call("POST", "/views", view("four"), status=202)
     stage.call("POST", "/leaderboards/points/scores", {"id": "3", "value": 9}, who="ann", status=201)
     stage.call("POST", "/challenges/hunt/paths", {"path": "Ash"}, who="ann", status=201)
@@ -358,6 +389,14 @@ def keep_what_is_damaged(stage: DevStage) -> None:
     assert [item for item in scan(stage.root) if item["pk"].startswith("QUARANTINE#")]
 
 
+def look_at_the_service(stage: DevStage) -> None:
+    """Sign in as a guest, and read the lag and the quarantine."""
+    for _ in range(2):
+        stage.call("POST", "/guests", {"name": "Ann"}, status=201)
+    stage.call("GET", "/quarantine", who="admin")
+    stage.call("GET", "/lag", who="admin")
+
+
 def deliver_again(stage: DevStage) -> None:
     """Deliver a batch twice: its guard page refuses it, and is read."""
     seen = events._item(View(PAGE, datetime.now(UTC), "six"), stage.settings)
@@ -366,3 +405,17 @@ def deliver_again(stage: DevStage) -> None:
     for _ in range(2):
         app.apply(event, None)
     assert stage.call("GET", f"/views?url={PAGE}")["views"] == before + 1
+
+
+PARTS = (
+    ("views", count_views),
+    ("leaderboards", rank_scores),
+    ("challenges", find_paths),
+    ("comments", add_up_comments),
+    ("chat", match_strangers),
+    ("push", push_topics),
+    ("stream", keep_what_is_damaged),
+    ("", look_at_the_service),
+    ("stream", deliver_again),
+)
+"""What the tour does, each with the feature that needs it."""

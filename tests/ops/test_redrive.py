@@ -58,7 +58,7 @@ def progress(player: str, found: Any) -> Item:
 
 
 def change(table: Table, old: Item | None, new: Item | None) -> None:
-    """Let the stream bring a change, as the strict version reads it."""
+    """Deliver a change through the stream to the strict version."""
     aggregates.apply(table, STRICT, [record(old, new)])
 
 

@@ -166,4 +166,4 @@ def test_a_missing_index_is_reported(ministack: Engine) -> None:
         dynamodb.update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
         settings = Settings(table=made.name)
         [problem, *_] = looked(settings, ministack, Path("nowhere"))["problems"]
-        assert problem == "the table has no index gsi2, or not yet: docs/upgrading.md"
+        assert problem == "the table has no index gsi2, or it is still being filled: see docs/upgrading.md"

@@ -417,7 +417,7 @@ def test_a_repair_under_live_traffic_corrects_only_unchanged_aggregates(live: Li
     with live.applied(), Traffic(live.table, [], 1, "a") as one:
 
         def pause(_: float) -> None:
-            """Let traffic go on until the stream has added all that was there at the beginning."""
+            """Send traffic until the stream has added everything that was written before it began."""
             done, who = one.done, Caller(f"late-{one.done}")
             until(lambda: one.done > done + 3, "more traffic")
             body = CommentBody(rating=1, language="en", text="")

@@ -69,9 +69,15 @@ class Chat:
         opens: bool = True,
         query: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
+        address: str = "",
     ) -> int:
         """Run `$connect`, and return the status of the handshake. The connection opens after that."""
-        event = {"requestContext": context(id), "queryStringParameters": query, "headers": headers or {}}
+        identity = {"identity": {"sourceIp": address}} if address else {}
+        event = {
+            "requestContext": context(id, **identity),
+            "queryStringParameters": query,
+            "headers": headers or {},
+        }
         with run_as("websocket_connect"):
             response = handlers.connect(self.table, self.gateway, event, self.tick(), self.settings)
         status = response["statusCode"]
@@ -135,6 +141,11 @@ class Chat:
     def pool(self, lobby: str = "main") -> list[str]:
         entries = self.table.query(f"WAITING#{lobby}", consistent=True, limit=1000).items
         return [entry["sk"].split("#")[1] for entry in entries]
+
+
+def is_subscribed(frames: list[Any]) -> bool:
+    """Return whether the frames are the reply to an accepted subscription."""
+    return [frame["type"] for frame in frames] == ["subscribed"]
 
 
 def text(content: str) -> dict[str, str]:

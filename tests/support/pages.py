@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from tests.support.running import Run
+from local.engines.engine import ROOT
+from tests.support.running import ENVIRONMENT, Run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -48,8 +51,16 @@ def wait_until_live(page: Page) -> Page:
     return page
 
 
+def open_tools(page: Page, panel: str) -> None:
+    """Open a panel's tools: the form that chooses what it shows, and its calls."""
+    if not page.locator(f"#{panel} .tools").evaluate("details => details.open"):
+        page.click(f"#{panel} .tools summary")
+        page.wait_for_selector(f"#{panel} .tools[open]")
+
+
 def choose(page: Page, panel: str, name: str) -> None:
     """Enter a name into the form that chooses what a panel shows."""
+    open_tools(page, panel)
     page.fill(f"#{panel} .choose input", name)
     page.press(f"#{panel} .choose input", "Enter")
 
@@ -77,6 +88,51 @@ def find_accessibility_violations(page: Page) -> list[str]:
             if one["impact"] in ("serious", "critical")
             for node in one["nodes"]
         ]
+    return found
+
+
+LOG_SITE = "www.semicomplete.com"
+
+
+def import_log(run: Run) -> None:
+    """Import the real access log of the README, whose paths are long."""
+    endpoint = f"http://127.0.0.1:{run.engine_port}"
+    command = [sys.executable, "-m", "ops", "import-log", "tests/data/access.log.gz"]
+    subprocess.run(
+        [*command, "--site", f"http://{LOG_SITE}"],
+        cwd=ROOT,
+        env=ENVIRONMENT | {"HUBBUB_ENDPOINT": endpoint},
+        check=True,
+        capture_output=True,
+    )
+
+
+def find_overlaps(page: Page, selector: str) -> list[str]:
+    """Return pairs of visible elements that cover each other although neither contains the other."""
+    found: list[str] = page.evaluate(
+        """selector => {
+          const all = [...document.querySelectorAll(selector)].filter((one) => one.offsetWidth);
+          const boxes = all.map((one) => one.getBoundingClientRect());
+          const isOver = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
+            && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+          return all.flatMap((one, i) => all.slice(i + 1).flatMap((other, j) => (
+            !one.contains(other) && !other.contains(one) && isOver(boxes[i], boxes[i + 1 + j])
+              ? [`${one.outerHTML.slice(0, 120)} | ${other.outerHTML.slice(0, 120)}`] : [])));
+        }""",
+        selector,
+    )
+    return found
+
+
+def find_cut_labels(page: Page) -> list[str]:
+    """Return the labels of plots that leave their plot or the window."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll(".tick, .mark, .x-title, .y-title")].filter((label) => {
+          const box = label.getBoundingClientRect(), plot = label.closest(".plot").getBoundingClientRect();
+          return box.left < plot.left - 1 || box.right > plot.right + 1 || box.top < plot.top - 1
+            || box.bottom > plot.bottom + 1 || box.left < 0 || box.right > innerWidth;
+        }).map((label) => label.outerHTML)"""
+    )
     return found
 
 

@@ -147,8 +147,13 @@ def files() -> dict[str, Path]:
 
 def allowed(function: str) -> list[Permission]:
     """Read the permissions of a function's policy, one for each action and resource."""
+    return parse(json.loads(files()[function].read_text()))
+
+
+def parse(policy: Any) -> list[Permission]:
+    """Return the permissions of a policy, one for each action and resource."""
     found = []
-    for statement in json.loads(files()[function].read_text())["Statement"]:
+    for statement in policy["Statement"]:
         resources = statement["Resource"]
         for resource in [resources] if isinstance(resources, str) else resources:
             found += [Permission(action, resource) for action in statement["Action"]]

@@ -53,7 +53,7 @@ class Aging:
     has_expired = False
 
     def later(self, days: float) -> None:
-        """Let days pass. Items that expire leave records of the TTL service, which the engine applies."""
+        """Move the clock. Expired items leave records of the TTL service, which the engine applies."""
         self.now += timedelta(days=days)
         gone = [item for item in scan(self.table) if item.get("ttl", 10**12) < self.now.timestamp()]
         for item in gone:

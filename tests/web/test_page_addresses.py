@@ -17,7 +17,7 @@ import pytest
 
 from local.engines.engine import ROOT
 from tests.support import running
-from tests.support.pages import choose, open_page, token, wait_until_live
+from tests.support.pages import choose, open_page, open_tools, token, wait_until_live
 from tests.support.running import Run
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ def test_a_static_host_uses_the_addresses_in_its_configuration(
         choose(page, "views", "static.example.org")
         page.click("text=Send a view")
         page.wait_for_selector("#views .said:has-text('counted')")
+        open_tools(page, "views")
         assert page.inner_text("#views .calls li:has-text('/views/series')").count("RCU") == 1
 
 

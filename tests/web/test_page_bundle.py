@@ -13,7 +13,7 @@ import pytest
 from local.engines.engine import ROOT
 from ops.aws import page_bundle
 from tests.support.pages import choose, open_page, token, wait_until_live
-from tests.support.running import Run
+from tests.support.running import Run, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Response
@@ -85,9 +85,14 @@ def test_the_page_opens_below_a_stage_with_few_files(browser: Browser, deployed:
 def test_its_panels_work(browser: Browser, deployed: Run) -> None:
     with open_page(browser, f"{below(deployed)}/") as page:
         wait_until_live(page)
-        page.click("#views .empty button")
+        page.click("#fill")
         for filled in ("#views .ranked", "#leaderboard .entries", "#challenge .plot canvas", "#comments li"):
             page.wait_for_selector(filled)
+        # A call that takes longer than 8 s fails, so nothing is sent while the demo loads the machine.
+        page.wait_for_selector("#fill:enabled")
+        until(
+            lambda: deployed.call("GET", "/api/products/demo/statistics")[1]["total"] == 60, "the demo", 120
+        )
         choose(page, "views", "below.example.org")
         page.click("text=Send a view")
         page.wait_for_selector("#count-views:text-is('1')")
@@ -99,6 +104,18 @@ def test_paths_outside_the_stage_are_not_found(deployed: Run) -> None:
         assert (status, answer["Code"]) == (404, "NotFound")
     assert deployed.call("GET", "/api/health")[0] == 200
     assert deployed.call("POST", "/local/token", {"sub": "me"})[0] == 404
+
+
+def test_the_dashboard_opens_with_few_files(browser: Browser, deployed: Run) -> None:
+    answers: list[Response] = []
+    with open_page(browser, "about:blank") as page:
+        page.on("response", lambda answer: answers.append(answer))
+        page.goto(f"{below(deployed)}/web/dashboard.html?site=below.example.org")
+        wait_until_live(page)
+        found = files(answers)
+        assert page.get_attribute(".home", "href") == ".."
+    assert set(found.values()) == {200}, found
+    assert len(found) <= MOST, sorted(found)
 
 
 def test_the_admin_page_works_with_few_files(browser: Browser, deployed: Run) -> None:

@@ -1,5 +1,7 @@
 // The API client of the admin page. It calls only the API that served the page, so no link can redirect the token.
 
+import { words } from "../lib/words.js";
+
 const API = new URL("..", location.href);
 const TIMEOUT = 10_000; // ms
 const KEY = "hubbub.admin";
@@ -43,10 +45,10 @@ export async function call(method, path, { query = {}, body } = {}) {
     response = await fetch(url, options);
     json = response.status === 204 ? {} : await response.json();
   } catch {
-    throw new Offline("Hubbub is not responding. Please retry.");
+    throw new Offline(words.admin.notResponding);
   }
   if (response.ok) return json;
-  const error = new ApiError(response.status, json.Code, json.Message ?? `The server responded with status ${response.status}.`);
+  const error = new ApiError(response.status, json.Code, json.Message ?? words.status(response.status));
   if ([401, 403].includes(response.status)) authorization.dispatchEvent(new CustomEvent("refused", { detail: error }));
   throw error;
 }

@@ -1,12 +1,13 @@
 // The forms that define leaderboards and challenges. The API validates their fields.
 
+import { words } from "../lib/words.js";
 import { call, encode } from "./api.js";
 
 const byId = (id) => document.getElementById(id);
 
 /**
  * Connect a form to the API. `read` returns the body of its PUT, and `fill` writes a definition into its fields. An
- * error message that begins with the name of a field marks that field.
+ * error message that begins with the name of a field marks that field. Returns a function that loads a definition.
  */
 function connectForm(form, kind, read, fill) {
   const name = form.elements[kind], problem = form.querySelector(".problem"), done = form.querySelector(".done");
@@ -18,7 +19,7 @@ function connectForm(form, kind, read, fill) {
     const buttons = form.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     try {
-      if (!name.value.trim()) throw new Error(`${kind}: a name is required`);
+      if (!name.value.trim()) throw new Error(`${kind}: ${words.admin.nameRequired}`);
       done.textContent = await work(`${kind}s/${encode(name.value.trim())}`);
     } catch (error) {
       problem.textContent = error.message;
@@ -37,14 +38,20 @@ function connectForm(form, kind, read, fill) {
     attempt(async (path) => {
       const saved = await call("PUT", path, { body: read(form.elements) });
       fill(form.elements, saved);
-      return `Saved: ${saved.title}.`;
+      dispatchEvent(new CustomEvent("hubbub-defined", { detail: { kind, name: name.value.trim() } }));
+      return words.admin.savedAs(saved.title);
     });
   });
-  form.querySelector(".load").addEventListener("click", () => attempt(async (path) => {
+  const load = () => attempt(async (path) => {
     const found = await call("GET", path);
     fill(form.elements, found);
-    return `Loaded: ${found.title}.`;
-  }));
+    return words.admin.loadedAs(found.title);
+  });
+  form.querySelector(".load").addEventListener("click", load);
+  return (text) => {
+    name.value = text;
+    return load();
+  };
 }
 
 // An empty field is sent as null. The API reports it if a number is required.
@@ -52,7 +59,8 @@ const number = (field) => (field.value === "" ? null : Number(field.value));
 const instant = (field) => (field.value ? `${field.value}${field.value.length === 16 ? ":00" : ""}Z` : null);
 const toField = (text) => (text ? new Date(text).toISOString().slice(0, 19) : "");
 
-connectForm(
+/** Load the definition of a leaderboard into its form. */
+export const loadBoard = connectForm(
   byId("board"),
   "leaderboard",
   ({ title, unit, decimals, min, max, order, operator, resets, shards }) => ({
@@ -72,7 +80,8 @@ connectForm(
   },
 );
 
-connectForm(
+/** Load the definition of a challenge into its form. */
+export const loadChallenge = connectForm(
   byId("challenge"),
   "challenge",
   ({ title, paths, limit, ranked, opens, closes }) => ({

@@ -1,7 +1,9 @@
 // A paginated list of the admin page, newest first. An error is shown in place of the page that failed.
 
-import { call } from "./api.js";
+import { dates, localTime } from "../lib/language.js";
+import { words } from "../lib/words.js";
 import { make } from "../widgets/element.js";
+import { call } from "./api.js";
 
 export class List {
   #box; #draw; #empty; #path = ""; #turn = 0;
@@ -16,7 +18,7 @@ export class List {
   /** Load the first page of a path. */
   show(path) {
     this.#path = path;
-    this.#box.replaceChildren(make("p", { className: "quiet" }, "Loading …"));
+    this.#box.replaceChildren(make("p", { className: "quiet" }, words.state.loading));
     return this.#load("");
   }
 
@@ -30,7 +32,7 @@ export class List {
       this.#box.append(...articles);
       if (cursor) articles[0]?.focus(); // the focused button was removed
       if (page.cursor) {
-        const more = make("button", { type: "button", className: "more", onclick: () => this.#load(page.cursor) }, "More");
+        const more = make("button", { type: "button", className: "more", onclick: () => this.#load(page.cursor) }, words.more);
         this.#box.append(more);
       } else if (!this.#box.childElementCount) {
         this.#box.append(make("p", { className: "quiet" }, this.#empty));
@@ -38,7 +40,7 @@ export class List {
     } catch (error) {
       if (turn !== this.#turn) return;
       last?.remove();
-      const retry = make("button", { type: "button", onclick: () => this.#load(cursor) }, "Retry");
+      const retry = make("button", { type: "button", onclick: () => this.#load(cursor) }, words.admin.retry);
       this.#box.append(make("div", { className: "row", role: "alert" }, make("span", { className: "mark-bad" }, error.message), retry));
     }
   }
@@ -54,7 +56,7 @@ export function facts(...children) {
   return make("p", { className: "facts" }, ...children);
 }
 
-/** Create a localized time whose title is the exact one. */
+/** Create a time in UTC whose title is the local one. */
 export function when(instant) {
-  return instant ? make("time", { dateTime: instant, title: instant }, new Date(instant).toLocaleString()) : "time unknown";
+  return instant ? make("time", { dateTime: instant, title: localTime(instant) }, `${dates.second(instant)} UTC`) : words.admin.unknownTime;
 }

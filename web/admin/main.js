@@ -1,23 +1,41 @@
 // The admin page: it asks for a token and then shows its panels.
 
-import { authorization, token } from "./api.js";
-import "./definitions.js";
-import { showReports } from "./moderation.js";
-import { showQuarantine, watch } from "./stream.js";
+import { languageChoice, showSkipLink } from "../lib/header.js";
+import { localClock } from "../lib/language.js";
+import { words } from "../lib/words.js";
+import { render } from "../vendor/lit.js";
 import { make } from "../widgets/element.js";
+import { authorization, token } from "./api.js";
+import { showBoard } from "./board.js";
+import { loadBoard, loadChallenge } from "./definitions.js";
+import { showProduct, showReports } from "./moderation.js";
+import { showQuarantine, watch } from "./stream.js";
 
+const text = words.admin;
 const byId = (id) => document.getElementById(id);
 
 function signIn() {
   const { sub, exp } = claims(token.get());
-  showState("live", sub ? `Signed in as ${sub} until ${new Date(exp * 1000).toLocaleTimeString([], { timeStyle: "short" })}` : "Signed in");
-  byId("state").append(make("button", { type: "button", id: "sign-out", onclick: () => signOut() }, "Sign out"));
+  showState("live", sub ? text.signedInAs(sub, localClock(exp * 1000)) : text.signedIn);
+  byId("state").append(make("button", { type: "button", id: "sign-out", onclick: () => signOut() }, text.signOut));
   byId("signed-out").hidden = true;
   byId("signed-in").hidden = false;
   warn("");
   showReports();
   showQuarantine();
   watch();
+  open();
+}
+
+/** Open what the fragment of the address names: `#leaderboard/<board>`, `#challenge/<name>` or `#product/<name>`. */
+function open() {
+  const [kind, name] = location.hash.slice(1).split("/").map(decodeURIComponent);
+  if (!name || byId("signed-in").hidden) return;
+  if (kind === "leaderboard") {
+    loadBoard(name);
+    showBoard(name);
+  } else if (kind === "challenge") loadChallenge(name);
+  else if (kind === "product") showProduct(name);
 }
 
 function signOut(reason = "") {
@@ -26,7 +44,8 @@ function signOut(reason = "") {
   byId("signed-in").hidden = true;
   byId("signed-out").hidden = false;
   for (const list of document.querySelectorAll(".list")) list.replaceChildren();
-  showState(reason ? "error" : "idle", "Not signed in");
+  byId("board-page").hidden = true;
+  showState(reason ? "error" : "idle", text.signedOut);
   warn(reason);
   byId("token").focus();
 }
@@ -52,7 +71,7 @@ function claims(text) {
 
 authorization.addEventListener("refused", ({ detail: { status, message } }) => {
   if (!token.get()) return; // another call has already reported it
-  signOut(status === 403 ? "This token does not have the scope admin." : `This token is invalid or has expired. Please sign in again. ${message}`);
+  signOut(status === 403 ? text.noAdmin : `${text.invalidToken} ${message}`);
 });
 
 byId("sign-in").addEventListener("submit", (event) => {
@@ -62,4 +81,17 @@ byId("sign-in").addEventListener("submit", (event) => {
   if (token.get()) signIn();
 });
 
+addEventListener("hashchange", open);
+addEventListener("hubbub-defined", ({ detail: { kind, name } }) => kind === "leaderboard" && showBoard(name));
+document.querySelector("#board .load").addEventListener("click", () => {
+  const name = byId("board").elements.leaderboard.value.trim();
+  if (name) showBoard(name);
+});
+
+for (const element of document.querySelectorAll("[data-words]")) element.textContent = text[element.dataset.words];
+render(languageChoice(), byId("choices"));
+showSkipLink();
+document.title = `Hubbub: ${text.title}`;
+showState("idle", text.signedOut);
 if (token.get()) signIn();
+else byId("signed-out").hidden = false;

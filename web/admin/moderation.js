@@ -1,22 +1,32 @@
 // Moderation: hide, show and delete comments, and read reports of chat partners.
 
-import { call, encode } from "./api.js";
-import { article, facts, List, when } from "./list.js";
-import { deleteButton, stars } from "../widgets/comment.js";
+import { words } from "../lib/words.js";
+import { stars } from "../widgets/comment.js";
 import { make } from "../widgets/element.js";
+import { call, encode } from "./api.js";
+import { confirmed } from "./confirm.js";
+import { article, facts, List, when } from "./list.js";
+
+const text = words.admin;
 
 const byId = (id) => document.getElementById(id);
 
 // -- comments ------------------------------------------------------------------------------------------
 
 let product = "";
-const comments = new List(document.querySelector("#comments .list"), drawComment, "No comments.");
+const comments = new List(document.querySelector("#comments .list"), drawComment, text.noComments);
 
 byId("choose-product").addEventListener("submit", (event) => {
   event.preventDefault();
   showComments();
 });
 byId("choose-product").addEventListener("change", (event) => event.target.type === "radio" && showComments());
+
+/** Show the comments on a product. */
+export function showProduct(name) {
+  byId("product").value = name;
+  showComments();
+}
 
 function showComments() {
   product = byId("product").value.trim();
@@ -26,13 +36,13 @@ function showComments() {
 function drawComment(comment) {
   const path = `products/${encode(product)}/comments/${comment.id}`;
   const problem = make("p", { className: "mark-bad", role: "alert" });
-  const mark = make("strong", { hidden: !comment.hidden }, "hidden ");
-  const hide = make("button", { type: "button", onclick: () => attempt(toggleHidden) }, comment.hidden ? "Show again" : "Hide");
-  const drop = deleteButton(() => attempt(remove));
+  const mark = make("strong", { hidden: !comment.hidden }, `${text.hidden} `);
+  const hide = make("button", { type: "button", onclick: () => attempt(toggleHidden) }, comment.hidden ? text.showAgain : text.hide);
+  const drop = confirmed(text.delete, () => attempt(remove));
   const shown = article(
     make("p", { className: "row" }, stars(comment.rating), make("strong", {}, comment.author), mark),
     make("p", { className: "words", dir: "auto", lang: comment.language }, comment.text),
-    facts(when(comment.created), ` · ${comment.language}`, comment.edited ? " · edited" : ""),
+    facts(when(comment.created), ` · ${comment.language}`, comment.edited ? ` · ${words.comments.edited}` : ""),
     make("div", { className: "row" }, hide, drop),
     problem,
   );
@@ -52,7 +62,7 @@ function drawComment(comment) {
     comment.hidden = now.hidden;
     mark.hidden = !now.hidden;
     shown.classList.toggle("off", now.hidden);
-    hide.textContent = now.hidden ? "Show again" : "Hide";
+    hide.textContent = now.hidden ? text.showAgain : text.hide;
   }
 
   async function remove() {
@@ -67,17 +77,17 @@ function drawComment(comment) {
 
 // -- reports -------------------------------------------------------------------------------------------
 
-const reports = new List(document.querySelector("#reports .list"), drawReport, "No reports.");
+const reports = new List(document.querySelector("#reports .list"), drawReport, text.noReports);
 export const showReports = () => reports.show("chat/reports");
 document.querySelector("#reports .refresh").addEventListener("click", showReports);
 
 function drawReport(report) {
-  const lines = report.messages.map(({ author, text, proved }) =>
-    make("p", { className: "words" }, make("strong", {}, author === "reported" ? `${report.reported}: ` : `${report.reporter}: `), text, proved ? "" : make("em", { className: "quiet" }, " (not verified)")),
+  const lines = report.messages.map(({ author, text: said, proved }) =>
+    make("p", { className: "words" }, make("strong", {}, author === "reported" ? `${report.reported}: ` : `${report.reporter}: `), said, proved ? "" : make("em", { className: "quiet" }, ` (${text.notVerified})`)),
   );
   return article(
     make("p", {}, make("strong", {}, report.reason)),
-    facts(when(report.time), ` · lobby ${report.lobby} · ${report.reporter} reported ${report.reported}`),
+    facts(when(report.time), ` · ${text.reportFacts(report)}`),
     ...(lines.length ? [make("div", { className: "said-by" }, ...lines)] : []),
   );
 }

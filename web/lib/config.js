@@ -25,7 +25,8 @@ function normalize(text) {
 /** The parameters of the link that were ignored because their address is not allowed. */
 export const refused = [];
 
-const home = normalize(".");
+// A page below `web` says where the API's page is.
+const home = normalize(document.querySelector("meta[name=home]")?.content ?? ".");
 const own = await readConfig(home);
 const allowed = new Set([home, own.api, own.socket, ...(own.allowed ?? [])].filter(Boolean).map(normalize));
 
@@ -45,12 +46,3 @@ if (found.socket) allowed.add(normalize(found.socket));
 export const api = base;
 export const socket = choose("socket") || own.socket || found.socket || "";
 export const isLocal = found.stage === "local" && new URL(base).origin === location.origin;
-
-/** Build the URL of a call. Empty query parameters are left out. */
-export function buildUrl(path, query = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return api + path.slice(1) + (given.length ? `?${new URLSearchParams(given)}` : "");
-}
-
-/** Encode a name as one segment of a path. */
-export const encode = encodeURIComponent;

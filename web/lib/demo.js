@@ -1,6 +1,7 @@
 // The demo button of a local run: the local server fills a site, a leaderboard, a challenge and a product.
 
 import { api, isLocal } from "./config.js";
+import { words } from "./words.js";
 import { html, nothing } from "../vendor/lit.js";
 
 const REFRESHES = 15; // one each second while the demo is being filled
@@ -10,8 +11,8 @@ let isFilling = false;
 
 export function demoButton() {
   if (!isLocal) return nothing;
-  return html`<button type="button" class="primary" ?disabled=${isFilling} @click=${fill}>
-    ${isFilling ? "Filling …" : "Fill all panels with demo data"}</button>`;
+  return html`<button type="button" id="fill" ?disabled=${isFilling} @click=${fill}>
+    ${isFilling ? words.demo.filling : words.demo.fill}</button>`;
 }
 
 async function fill() {

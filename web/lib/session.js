@@ -6,28 +6,26 @@ const KEY = `hubbub.token ${api}`;
 const MARGIN = 60; // seconds before its expiry a token counts as expired
 
 export const changes = new EventTarget();
-let token = "";
+let current = "";
 
 /** Return the name of the signed-in visitor, or "". */
 export function userName() {
-  const { sub = "", exp = 0 } = claims(token);
+  const { sub = "", exp = 0 } = claims(current);
   return exp - MARGIN > Date.now() / 1000 ? sub : "";
 }
 
-/** Return the headers that carry the token. */
-export function authorization() {
-  return userName() ? { Authorization: `Bearer ${token}` } : {};
-}
+/** Return the bearer token of the signed-in visitor, or "". */
+export const token = () => (userName() ? current : "");
 
 /** Sign in with a token. Return false when it is invalid or expired. */
 export function useToken(text) {
-  const before = token;
-  token = text.trim().replace(/^Bearer\s+/i, "");
+  const before = current;
+  current = text.trim().replace(/^Bearer\s+/i, "");
   if (!userName()) {
-    token = before;
+    current = before;
     return false;
   }
-  stored(token);
+  stored(current);
   changes.dispatchEvent(new Event("change"));
   return true;
 }

@@ -1,33 +1,17 @@
-// The list beside each panel: its API calls with status, duration and consumed capacity.
+// The list of a panel's calls, with status, duration and consumed capacity.
 
 import { api } from "../lib/config.js";
-import { html, nothing, render, repeat } from "../vendor/lit.js";
-import { count, plural } from "../lib/words.js";
+import { count, points } from "../lib/language.js";
+import { words } from "../lib/words.js";
+import { html, nothing, repeat } from "../vendor/lit.js";
 
-const UNITS = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const round = (units) => points(Math.round(units * 10) / 10);
 
-/** Show a panel's calls in an element. `script` and `module` name its code here and in the app, `documented` its tag. */
-export function showCallLog(calls, element, { script, module, documented }) {
-  let isDue = false;
-  const draw = () => {
-    isDue = false;
-    render(template(calls, script, module, documented), element);
-  };
-  calls.addEventListener("call", () => {
-    if (!isDue) requestAnimationFrame(draw); // one drawing for many calls
-    isDue = true;
-  });
-  draw();
-}
-
-function template(calls, script, module, documented) {
+/** Render a panel's calls. `script` and `module` name its code here and in the app, `documented` its tag. */
+export function callLog(calls, { script, module, documented }) {
   const rows = [...calls.rows.values()].reverse();
-  return html`
-    <p class="links">
-      <a href="${api}docs#/${documented}">API reference</a>
-      <a href="${api}web/${script}">Source of this panel</a>
-      <span>server code: <code>${module}</code></span>
-    </p>
+  return html`<div class="ledger">
+    <p class="sum">${calls.made ? sum(calls) : words.panel.noCalls}</p>
     <ol class="calls">
       ${repeat(rows, (row) => `${row.method} ${row.path}`, (row) => html`
         <li class=${row.isBad ? "bad" : nothing}>
@@ -38,17 +22,21 @@ function template(calls, script, module, documented) {
           </span>
         </li>`)}
     </ol>
-    <p class="sum">${calls.made ? sum(calls) : "No calls yet"}</p>`;
+    <p class="links">
+      <a href="${api}docs#/${documented}">${words.front.reference}</a>
+      <a href="${api}web/${script}">${words.panel.source}</a>
+      <span>${words.panel.server} <code>${module}</code></span>
+    </p></div>`;
 }
 
 function cost({ cost: units, took }) {
-  if (!units) return took === undefined ? "" : "cost not reported"; // HUBBUB_CAPACITY is off
-  const parts = [units.read && `${UNITS.format(units.read)} RCU`, units.write && `${UNITS.format(units.write)} WCU`];
-  return parts.filter(Boolean).join(" + ") || "no units";
+  if (!units) return took === undefined ? "" : words.panel.noCost; // HUBBUB_CAPACITY is off
+  const parts = [units.read && `${round(units.read)} RCU`, units.write && `${round(units.write)} WCU`];
+  return parts.filter(Boolean).join(" + ") || words.panel.noUnits;
 }
 
 // Frames do not report their cost. `python -m bench chat` measures it.
 function sum({ made, frames, read, write }) {
-  if (frames) return plural(frames, "frame");
-  return `${plural(made, "call")}, ${UNITS.format(read)} RCU, ${UNITS.format(write)} WCU`;
+  if (frames) return words.panel.frames(frames);
+  return `${words.panel.calls(made)}, ${round(read)} RCU, ${round(write)} WCU`;
 }

@@ -1,19 +1,29 @@
 // The challenge panel: submit answers, each counted once and up to a limit, and see everyone's progress.
 
-import { encode } from "../lib/config.js";
-import { chooser, fields, emptyState, Panel, remember } from "./panel.js";
+import { api } from "../lib/config.js";
+import { count } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
 import { userName } from "../lib/session.js";
+import { words } from "../lib/words.js";
+import { chooser, fields, emptyState, Panel, remember } from "./panel.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { count, plural } from "../lib/words.js";
+
+const text = words.challenge;
 
 let name = "", challenge = null, mine = { found: 0, paths: [] }, statistics = null;
 let after = 0; // time (ms) until which the API refuses another guess
-const bars = new Bars(170);
+const bars = new Bars();
 
 const panel = new Panel("challenge", {
   load,
   template,
+  lines: () => `import { Hubbub } from
+  "${api}web/lib/hubbub.js";
+const hubbub = new Hubbub("${api}", { token });
+const { found, limit } =
+  await hubbub.postChallengePath(
+    { challenge: "${name}", path: "Berlin" });`,
+  tools: () => chooser(text.title, name, show),
   about: { script: "panels/challenge.js", module: "chalicelib/challenges", documented: "challenges" },
 });
 
@@ -24,28 +34,27 @@ export function start() {
 /** Load the panel again, after the visitor signed in under another name. */
 export const refresh = () => panel.refresh();
 
-function show(text) {
-  name = text.trim();
+function show(given) {
+  name = given.trim();
   remember("challenge", name);
   [challenge, mine, statistics] = [null, { found: 0, paths: [] }, null];
   panel.restart(`challenge:${name}`, (value) => {
-    statistics = value;
-    panel.draw();
+    if (!challenge) return value && panel.refresh();
+    statistics = value ?? statistics;
+    return panel.draw();
   });
 }
 
-const path = (rest = "") => `/challenges/${encode(name)}${rest}`;
-
 async function load() {
   const requested = name;
-  const definition = challenge ?? (await panel.api.get(path()));
-  const [progress, counts] = await Promise.all([loadProgress(), panel.api.get(path("/statistics"))]);
+  const definition = challenge ?? (await panel.api.getChallenge({ challenge: requested }));
+  const [progress, counts] = await Promise.all([loadProgress(), panel.api.getChallengeStatistics({ challenge: requested })]);
   if (requested === name) [challenge, mine, statistics] = [definition, progress, counts];
 }
 
 async function loadProgress() {
   if (!userName()) return { found: 0, paths: [] };
-  return (await panel.api.request("GET", path(`/players/${encode(userName())}`), { mine: true })).body;
+  return panel.api.getChallengePlayer({ challenge: name, player: userName() });
 }
 
 function submit(event) {
@@ -53,12 +62,12 @@ function submit(event) {
   const guess = fields(event).path;
   return panel.act(async () => {
     try {
-      const { status, body } = await panel.api.request("POST", path("/paths"), { body: { path: guess } });
+      const { status, body } = await panel.api.request("postChallengePath", { challenge: name, path: guess });
       form.reset();
       mine = await loadProgress();
-      return status === 201 ? `${body.path} is correct: ${body.found} of ${body.limit} found.` : "You have already found this answer.";
+      return status === 201 ? text.correct(body.path, body.found, body.limit) : text.again;
     } catch (error) {
-      if (error.code === "InvalidPath") return `${guess} is not a correct answer.`;
+      if (error.code === "InvalidPath") return text.wrong(guess);
       if (error.code === "SlowDown") wait(error.retryAfter || 6);
       throw error;
     }
@@ -74,43 +83,34 @@ function wait(seconds) {
 // -- what is shown -------------------------------------------------------------------------------------
 
 function template() {
-  return html`
-    ${chooser("Challenge", name, show)}
-    ${challenge ? filled() : empty()}`;
-}
-
-function empty() {
-  const how = html`An admin creates it with <code>PUT /challenges/${name}</code>.`;
-  return emptyState(`No challenge named ${name} yet.`, how);
+  return challenge ? filled() : emptyState(text.none(name), html`${words.panel.adminCreates} <code>PUT /challenges/${name}</code>.`);
 }
 
 function filled() {
   queueMicrotask(plot);
   const isOver = mine.found >= challenge.limit, isWaiting = Date.now() < after;
   return html`
-    <h3>${challenge.title} <span class="quiet">find ${plural(challenge.limit, "answer")}</span></h3>
+    <h3>${challenge.title} <span class="quiet">${text.find(challenge.limit)}</span></h3>
     <div class="two">
       <div class="detail">
-        <p class="standing"><strong id="found">${count.format(mine.found)}</strong> of ${count.format(challenge.limit)}
-          <progress max=${challenge.limit} value=${mine.found} aria-label="Your progress"></progress></p>
+        <p class="standing"><strong id="found">${count.format(mine.found)}</strong> ${text.of(challenge.limit)}
+          <progress max=${challenge.limit} value=${mine.found} aria-label=${text.progress}></progress></p>
         <form class="row" @submit=${submit}>
-          <label class="grow">Your answer
+          <label class="grow">${text.answer}
             <input name="path" maxlength="200" autocomplete="off" required ?disabled=${!userName() || isOver}>
           </label>
-          <button class="primary" ?disabled=${!userName() || isOver || isWaiting}>${isWaiting ? "Wait …" : "Submit"}</button>
+          <button class="primary" ?disabled=${!userName() || isOver || isWaiting}>${isWaiting ? text.wait : text.submit}</button>
         </form>
-        ${userName() ? nothing : html`<p class="quiet">Sign in at the top of the page to play.</p>`}
-        <ul class="found" aria-label="Answers you have found">
+        ${userName() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
+        <ul class="found" aria-label=${text.foundByYou}>
           ${repeat(mine.paths, (one) => one, (one) => html`<li>${one}</li>`)}</ul>
       </div>
-      <div>
-        <p class="quiet">${statistics.players
-          ? `${plural(statistics.players, "player")} found ${plural(statistics.paths, "answer")} in total.`
-          : "No answers found yet."}</p>
+      <div class="detail">
+        <p class="quiet" id="players">${statistics.players ? text.total(statistics.players, statistics.paths) : text.noAnswers}</p>
         <figure>
-          <div class="plot" id="reached"></div>
-          <figcaption><span class="key">players who found at least this many answers</span>
-            ${mine.found ? html`<span class="key accent">you</span>` : nothing}<span class="readout"></span></figcaption>
+          <div class="plot low" id="reached"></div>
+          <figcaption><span class="key">${text.atLeast}</span>
+            ${mine.found ? html`<span class="key accent">${words.you}</span>` : nothing}<span class="readout"></span></figcaption>
         </figure>
       </div>
     </div>`;
@@ -123,8 +123,14 @@ function plot() {
   bars.show(host, {
     series: [{ values, colour: "--views", width: 0.8 }],
     marked: mine.found - 1,
-    tick: (i) => String(i + 1),
-    describe: (i) => `At least ${i + 1}: ${plural(values[i] ?? 0, "player")}. Exactly ${i + 1}: ${plural(statistics.exactly[i + 1] ?? 0, "player")}.`,
-    summary: values[0] ? `${plural(values.at(-1), "player")} found all ${values.length}.` : "",
+    ticks: (width) => {
+      const every = [1, 2, 5, 10, 25, 50, 100].find((step) => step * (width / values.length) >= 36) ?? values.length;
+      return values.flatMap((_, i) => ((i + 1) % every ? [] : [{ at: i, text: String(i + 1) }]));
+    },
+    xTitle: text.answersFound,
+    yTitle: text.playersAxis,
+    describe: (i) => text.reached(i + 1, values[i] ?? 0, statistics.exactly[i + 1] ?? 0),
+    summary: values[0] ? text.foundAll(values.at(-1), values.length) : "",
+    hint: words.plot.hint,
   });
 }

@@ -1,64 +1,109 @@
-// The chat panel: talk with a stranger. lib/chat-client.js keeps the connection and reconnects.
+// The chat panel: talk with a stranger. The client keeps the connection, reconnects, and confirms what is sent.
 
-import { ApiClient } from "../lib/api.js";
-import { ChatClient } from "../lib/chat-client.js";
-import { socket } from "../lib/config.js";
-import { showCallLog } from "./call-log.js";
-import { fields } from "./panel.js";
+import { CallLog, createClient } from "../lib/client.js";
+import { api, socket } from "../lib/config.js";
+import { dates, localClock } from "../lib/language.js";
+import { words } from "../lib/words.js";
+import { fields, frame } from "./panel.js";
 import { html, nothing, render, repeat } from "../vendor/lit.js";
-import { CHAT_ERRORS, CHAT_STATES, REPORT_REASONS } from "../lib/words.js";
 
 const TYPING_SHOWN = 2500; // ms for which "is typing" is shown
 const TYPING_INTERVAL = 1500; // ms between two "typing" frames
+const RESUMABLE = 60_000; // ms for which the server keeps a lost connection's place
+const KEY = "hubbub.chat"; // in sessionStorage: what resumes the chat after a reload
+const text = words.chat;
 
-let chat = null, messages = [], isTyping = false, typingTimer = 0, typingSent = 0, isReporting = false;
-let note = "", number = 0;
+let chat = null, entries = [], isTyping = false, typingTimer = 0, typingSent = 0, isReporting = false;
+let note = "", number = 0, chosen = { lobby: "main", interests: "" };
+let before = ""; // the last state before the connection was lost
+let parting = null; // what is said when the visitor leaves the partner; null if the partner leaves
 
-const calls = new ApiClient();
-const section = document.getElementById("chat");
-const root = section.querySelector(".body");
+const calls = new CallLog(), client = createClient(calls);
+const [root] = frame("chat", {
+  calls,
+  lines: () => `import { Hubbub } from
+  "${api}web/lib/hubbub.js";
+const chat = new Hubbub("${api}").chat("main");
+chat.addEventListener("message",
+  ({ detail }) => show(detail.text));
+await chat.sendMessage("Hello");`,
+  about: { script: "panels/chat.js", module: "chalicelib/chat", documented: "chat" },
+});
 
 export function start() {
-  showCallLog(calls, section.querySelector(".ledger"), {
-    script: "panels/chat.js", module: "chalicelib/chat", documented: "chat",
-  });
-  addEventListener("pagehide", () => chat?.close());
+  addEventListener("pagehide", suspend);
+  resume();
   draw();
 }
 
 function join(event) {
-  const { lobby, interests } = fields(event);
+  chosen = fields(event);
   chat?.close();
-  messages = [];
-  const url = new URL(socket);
-  if (lobby.trim()) url.searchParams.set("lobby", lobby.trim());
-  if (interests.trim()) url.searchParams.set("interests", interests.trim());
-  chat = new ChatClient(url);
-  chat.addEventListener("frame", ({ detail }) => calls.recordFrame(detail.way, detail.name));
+  entries = [];
+  connect();
+}
+
+function connect(token = "") {
+  const { lobby, interests } = chosen;
+  before = token ? "matched" : "";
+  const list = interests.split(",").map((one) => one.trim()).filter(Boolean);
+  chat = client.chat(lobby.trim() || undefined, { interests: list, resume: token });
+  chat.addEventListener("frame", ({ detail }) => calls.recordFrame(detail));
   chat.addEventListener("state", ({ detail }) => showState(detail));
-  chat.addEventListener("message", ({ detail }) => add("they", detail.text));
+  chat.addEventListener("message", ({ detail }) => add({ kind: "they", text: detail.text, time: detail.time }));
   chat.addEventListener("typing", showTyping);
-  chat.addEventListener("error", ({ detail }) => {
-    note = CHAT_ERRORS[detail.code] ?? detail.code;
-    draw();
-  });
+  chat.addEventListener("error", ({ detail }) => tell(detail));
   draw();
 }
 
-let before = "";
+// -- a reload ------------------------------------------------------------------------------------------
+
+/** Keep what resumes the chat. The tab's storage is empty in another tab and after the tab is closed. */
+function suspend() {
+  try {
+    if (chat?.resumeToken && chat.state !== "idle") sessionStorage.setItem(KEY, JSON.stringify({ ...chosen, token: chat.resumeToken, at: Date.now() }));
+    else sessionStorage.removeItem(KEY);
+  } catch { /* the browser forbids storage: a reload ends the chat */ }
+  chat?.suspend();
+}
+
+function resume() {
+  let stored = null;
+  try {
+    stored = JSON.parse(sessionStorage.getItem(KEY));
+    sessionStorage.removeItem(KEY);
+  } catch { /* nothing to resume */ }
+  if (!stored || !socket || Date.now() - stored.at > RESUMABLE) return;
+  chosen = { lobby: stored.lobby, interests: stored.interests };
+  connect(stored.token);
+}
+
+// -- what happens --------------------------------------------------------------------------------------
+
 function showState(state) {
-  if (state === "matched" && before !== "offline") messages = []; // a new partner
-  if (state !== "offline") before = state;
+  if (state === "matched") {
+    if (before !== "matched") entries = []; // a new partner
+    else add({ kind: "event", text: text.back });
+  } else if (before === "matched" && state !== "offline") {
+    if (parting !== "") add({ kind: "event", text: parting ?? text.strangerLeft });
+  }
+  if (state !== "offline") [before, parting] = [state, null];
   if (state !== "matched") [isReporting, isTyping] = [false, false];
   note = "";
   draw();
 }
 
-function add(who, text) {
-  messages = [...messages, { id: (number += 1), who, text }];
-  isTyping = false;
+function add(entry) {
+  entries = [...entries, { id: (number += 1), time: new Date().toISOString(), ...entry }];
+  if (entry.kind === "they") isTyping = false;
   draw();
   root.querySelector(".said-here")?.lastElementChild?.scrollIntoView({ block: "nearest" });
+  return number;
+}
+
+function mark(id, changes) {
+  entries = entries.map((entry) => (entry.id === id ? { ...entry, ...changes } : entry));
+  draw();
 }
 
 function showTyping() {
@@ -72,11 +117,30 @@ function showTyping() {
 }
 
 function sendMessage(event) {
-  const { text } = fields(event);
-  if (chat?.state !== "matched" || !text.trim()) return;
-  chat.sendMessage(text);
+  const { text: said } = fields(event);
+  if (chat?.state !== "matched" || !said.trim()) return;
   event.target.reset();
-  add("you", text);
+  note = "";
+  deliver(said);
+}
+
+function sendAgain({ id, text: said }) {
+  entries = entries.filter((entry) => entry.id !== id);
+  note = "";
+  deliver(said);
+}
+
+/** Show a message and send it. One that was refused is marked, and can be sent again. */
+async function deliver(said) {
+  const id = add({ kind: "you", text: said, problem: "", isOnTheWay: true });
+  let problem = "";
+  await chat.sendMessage(said).catch((error) => { problem = text.errors[error.code] ?? error.message; });
+  mark(id, { problem, isOnTheWay: false });
+}
+
+function tell({ code, message }) {
+  note = text.errors[code] ?? message ?? code;
+  draw();
 }
 
 function sendTyping() {
@@ -85,10 +149,22 @@ function sendTyping() {
   chat.sendTyping();
 }
 
-function report(event) {
-  chat.report(fields(event).reason);
+function part(action) {
+  parting = text.youLeft;
+  chat[action]().catch(tell);
+}
+
+async function report(event) {
+  const { reason } = fields(event);
+  parting = "";
   isReporting = false;
-  draw();
+  try {
+    await chat.report(reason);
+    add({ kind: "event", text: text.reported });
+  } catch (error) {
+    add({ kind: "event", text: text.notReported });
+    tell(error);
+  }
 }
 
 // -- what is shown -------------------------------------------------------------------------------------
@@ -97,42 +173,50 @@ function draw() {
   const state = chat?.state ?? "offline";
   const shown = chat && state === "offline" ? "lost" : state;
   render(html`
-    ${socket ? nothing : html`<p class="notice">Chat is not available because the address of the WebSocket API is not configured. Set
-      <code>HUBBUB_SOCKET</code> in the stage, or <code>socket</code> in <code>web/config.json</code>.</p>`}
+    ${socket ? nothing : html`<p class="notice">${text.notConfigured}</p>`}
     <form class="row" @submit=${join}>
-      <label class="grow">Lobby <input name="lobby" value="main" autocomplete="off" required></label>
-      <label class="grow">Interests <input name="interests" placeholder="chess, film" autocomplete="off"></label>
-      <button class=${chat ? nothing : "primary"} ?disabled=${!socket}>${chat ? "Join again" : "Join"}</button>
+      <label class="grow">${text.lobby} <input name="lobby" .value=${chosen.lobby} autocomplete="off" required></label>
+      <label class="grow">${text.interests} <input name="interests" .value=${chosen.interests} placeholder=${text.example}
+        autocomplete="off"></label>
+      <button class=${chat ? nothing : "primary"} ?disabled=${!socket}>${chat ? text.joinAgain : text.join}</button>
     </form>
-    <p class="chat-state" role="status" data-state=${shown}>${CHAT_STATES[shown]}</p>
-    <div class="said-here" role="log" aria-label="Messages" tabindex="0">
-      ${messages.length ? nothing : html`<p class="hint">${chat ? "To try it alone, open this page in a second tab."
-        : "Messages are not stored. To try it alone, join and open this page in a second tab."}</p>`}
-      ${repeat(messages, ({ id }) => id, ({ who, text }) => html`<p class=${who}><span
-        class="hidden">${who === "you" ? "You" : "Partner"}: </span>${text}</p>`)}
+    <p class="chat-state" role="status" data-state=${shown}>${text.states[shown]}</p>
+    <div class="said-here" role="log" aria-label=${text.messages} tabindex="0">
+      ${entries.length || state === "matched" ? nothing : html`<p class="hint">${chat ? text.alone : text.notStored}</p>`}
+      ${repeat(entries, ({ id }) => id, line)}
     </div>
-    <p class="typing" aria-live="polite">${isTyping ? "Your partner is typing …" : note}</p>
+    <p class="typing" aria-live="polite">${isTyping ? text.typing : note}</p>
     <form class="row" @submit=${sendMessage}>
-      <label class="grow">Message
+      <label class="grow">${text.message}
         <input name="text" maxlength="2000" autocomplete="off" required ?disabled=${state !== "matched"} @input=${sendTyping}>
       </label>
-      <button class="primary" ?disabled=${state !== "matched"}>Send</button>
+      <button class="primary" ?disabled=${state !== "matched"}>${text.send}</button>
     </form>
     <div class="row">
       <button type="button" ?disabled=${state === "offline"}
-        @click=${() => (state === "idle" ? chat.find() : chat.next())}>Next</button>
+        @click=${() => part(state === "idle" ? "find" : "next")}>${text.next}</button>
       <button type="button" ?disabled=${!["matched", "waiting"].includes(state)}
-        @click=${() => chat.leave()}>Leave</button>
+        @click=${() => part("leave")}>${text.leave}</button>
       <button type="button" aria-expanded=${isReporting} ?disabled=${state !== "matched"} @click=${() => {
         isReporting = !isReporting;
         draw();
-      }}>Report</button>
+      }}>${text.report}</button>
       ${isReporting ? reportForm() : nothing}
     </div>`, root);
 }
 
+function line(entry) {
+  const { kind, text: said, time, problem, isOnTheWay } = entry;
+  if (kind === "event") return html`<p class="event">${said}</p>`;
+  return html`<p class="${kind} ${problem ? "refused" : isOnTheWay ? "on-the-way" : ""}"><span class="hidden">${kind === "you" ? words.you : text.stranger}: </span>${said}
+    <time datetime=${time} title="${dates.second(time)} UTC">${localClock(time)}</time>
+    ${problem ? html`<span class="problem">${text.notSent} ${problem}
+      <button type="button" class="plain" ?disabled=${chat.state !== "matched"} @click=${() => sendAgain(entry)}>${text.again}</button></span>` : nothing}</p>`;
+}
+
 function reportForm() {
   return html`<form class="row" @submit=${report}>
-    <label>Reason <select name="reason">${REPORT_REASONS.map((reason) => html`<option>${reason}</option>`)}</select></label>
-    <button>Send report</button></form>`;
+    <label>${text.reason} <select name="reason">${Object.entries(text.reasons).map(([reason, label]) => html`<option
+      value=${reason}>${label}</option>`)}</select></label>
+    <button>${text.sendReport}</button></form>`;
 }

@@ -1,19 +1,23 @@
 // The form that creates or edits the visitor's own comment. An edit sends If-Match, so it never overwrites a newer version.
 
-import { encode } from "../lib/config.js";
-import { fields } from "./panel.js";
+import { language as pageLanguage } from "../lib/language.js";
 import { userName } from "../lib/session.js";
+import { words } from "../lib/words.js";
+import { fields } from "./panel.js";
 import { html, live, nothing } from "../vendor/lit.js";
-import { LANGUAGES } from "../lib/words.js";
 
-const EMPTY = { rating: 5, language: "en", text: "" };
+const text = words.comments;
+const EMPTY = { rating: 0, language: pageLanguage, text: "" };
 
-let edited = null; // the comment that is being edited: its path, its ETag and its fields
+let edited = null; // the comment that is being edited: its product and id, its ETag and its fields
+const written = new Map(); // the ids of the comments written here, by author and product; "" if it is unknown
+
+const owner = (product) => `${userName()} ${product}`;
 
 /** Load the current version of a comment into the form. */
-export async function open(panel, path) {
-  const { body, etag } = await panel.api.request("GET", path, { mine: true });
-  edited = { path, etag, comment: body };
+export async function open(panel, product, id) {
+  const { body, etag } = await panel.api.request("getComment", { product, id }, { auth: true });
+  edited = { key: { product, id }, etag, comment: body };
   panel.draw();
   document.querySelector("#write textarea")?.focus();
 }
@@ -22,9 +26,15 @@ export function close() {
   edited = null;
 }
 
-/** Render the form. `done` is called with a message after a comment was posted, saved or deleted. */
-export function template({ panel, product, done }) {
-  const { rating, language, text } = edited?.comment ?? EMPTY;
+/**
+ * Render the form. An author has one comment on a product, so after it is written only an edit is offered. `mine` is
+ * the id of the visitor's comment, if it is in the list. `done` is called with a message after a comment was
+ * posted, saved or deleted.
+ */
+export function template({ panel, product, done, mine }) {
+  const id = mine ?? written.get(owner(product));
+  if (!edited && id !== undefined) return id ? thanks(panel, product, id) : html`<p class="quiet">${text.oneEach}</p>`;
+  const { rating, language, text: said } = edited?.comment ?? EMPTY;
   const submit = (event) => {
     const form = event.target, values = fields(event);
     const body = { ...values, rating: Number(values.rating) };
@@ -34,51 +44,64 @@ export function template({ panel, product, done }) {
     close();
     panel.draw();
   };
-  const drop = () => panel.act(async () => done(await remove(panel)));
+  const drop = () => panel.act(async () => done(await remove(panel, product)));
   return html`
     <form id="write" @submit=${submit}>
-      <h3>${edited ? "Edit your comment" : "Write a comment"}</h3>
+      <h3>${edited ? text.editYours : text.write}</h3>
       <div class="row">
-        <fieldset class="rate"><legend>Rating</legend>
-          ${[1, 2, 3, 4, 5].map((stars) => html`<label><input type="radio" name="rating" value=${stars}
-            .checked=${live(stars === rating)}><span>${stars}<span class="hidden"> stars</span></span></label>`)}
+        <fieldset class="rate"><legend>${text.rating}</legend>
+          ${[1, 2, 3, 4, 5].map((stars) => html`<label><input type="radio" name="rating" value=${stars} required
+            .checked=${live(stars === rating)}><span aria-hidden="true">${stars} ★</span><span class="hidden">${
+            text.stars(stars)}</span></label>`)}
         </fieldset>
-        <label>Language <select name="language" .value=${live(language)}>
-          ${Object.entries(LANGUAGES).map(([tag, label]) => html`<option value=${tag}
+        <label>${words.language} <select name="language" .value=${live(language)}>
+          ${Object.entries(text.languages).map(([tag, label]) => html`<option value=${tag}
             ?selected=${tag === language}>${label}</option>`)}</select></label>
       </div>
-      <label>Your comment <textarea name="text" rows="3" maxlength="5000" required .value=${text}></textarea></label>
+      <label>${text.yours} <textarea name="text" rows="3" maxlength="5000" required .value=${said}></textarea></label>
       <div class="row">
-        <button class="primary" ?disabled=${!userName()}>${edited ? "Save" : "Post"}</button>
-        ${edited ? html`<button type="button" @click=${cancel}>Cancel</button>
-          <button type="button" @click=${drop}>Delete</button>` : nothing}
-        ${userName() ? nothing : html`<p class="quiet">Sign in at the top of the page to comment.</p>`}
+        <button class="primary" ?disabled=${!userName()}>${edited ? text.save : text.post}</button>
+        ${edited ? html`<button type="button" @click=${cancel}>${words.cancel}</button>
+          <button type="button" @click=${drop}>${text.delete}</button>` : nothing}
+        ${userName() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
       </div>
     </form>`;
 }
 
+function thanks(panel, product, id) {
+  return html`<p class="row own"><span class="quiet">${text.written}</span>
+    <button type="button" @click=${() => panel.act(() => open(panel, product, id))}>${text.editYours}</button></p>`;
+}
+
 async function write(panel, product, body, form) {
-  await panel.api.request("POST", `/products/${encode(product)}/comments`, { body });
+  try {
+    const { id } = await panel.api.postComment({ product, ...body });
+    written.set(owner(product), id);
+  } catch (error) {
+    if (error.status === 409) written.set(owner(product), ""); // it was written earlier
+    throw error;
+  }
   form.reset();
-  return "Your comment was posted.";
+  return text.posted;
 }
 
 /** Save the comment. If it was changed elsewhere in the meantime, load the current version instead of overwriting it. */
 async function change(panel, body) {
-  const { path, etag } = edited;
+  const { key, etag } = edited;
   try {
-    await panel.api.request("PATCH", path, { body, headers: { "If-Match": etag } });
+    await panel.api.patchComment({ ...key, ...body }, { ifMatch: etag });
   } catch (error) {
     if (error.code !== "PreconditionFailed") throw error;
-    await open(panel, path);
-    return "The comment was changed elsewhere in the meantime. The form now shows the current version.";
+    await open(panel, key.product, key.id);
+    return text.changedElsewhere;
   }
   close();
-  return "Saved.";
+  return text.saved;
 }
 
-async function remove(panel) {
-  await panel.api.request("DELETE", edited.path);
+async function remove(panel, product) {
+  await panel.api.deleteComment(edited.key);
+  written.delete(owner(product));
   close();
-  return "Deleted.";
+  return text.deleted;
 }

@@ -1,22 +1,31 @@
 // The comments panel: a product's average rating, filters with counts, an endless list, and a form for your own comment.
 
-import { encode } from "../lib/config.js";
+import { api } from "../lib/config.js";
+import { ago, count, dates, decimal, language as pageLanguage } from "../lib/language.js";
+import { userName } from "../lib/session.js";
+import { words } from "../lib/words.js";
 import * as editor from "./comment-editor.js";
 import { chooser, emptyState, Panel, remember } from "./panel.js";
-import { userName } from "../lib/session.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { ago, count, LANGUAGES, plural } from "../lib/words.js";
 
 const PAGE = 10;
 const STARS = [5, 4, 3, 2, 1];
+const text = words.comments;
+const LANGUAGES = text.languages;
 
 let product = "", all = null, byStars = null, byLanguage = {}, items = [], cursor = null;
 let filter = { ratings: [], language: "" };
-let isPaged = false, isNewer = false, isLoading = false;
+let isPaged = false, isNewer = false, isLoading = false, isChanged = true;
 
 const panel = new Panel("comments", {
   load,
   template,
+  lines: () => `<script type="module"
+  src="${api}web/widgets/comments.js"></script>
+<hubbub-comments product="${product}"
+  language="${pageLanguage}">
+</hubbub-comments>`,
+  tools: () => chooser(text.product, product, show),
   about: { script: "panels/comments.js", module: "chalicelib/comments", documented: "comments" },
 });
 
@@ -27,34 +36,39 @@ export function start() {
 /** Load the panel again, after the visitor signed in under another name. */
 export const refresh = () => panel.refresh();
 
-function show(text) {
-  product = text.trim();
+function show(given) {
+  product = given.trim();
   remember("product", product);
   [all, byStars, byLanguage, items, cursor, isPaged] = [null, null, {}, [], null, false];
   filter = { ratings: [], language: "" };
+  isChanged = true;
   editor.close();
   panel.restart(`product:${product}`, changed);
 }
 
-const path = (rest) => `/products/${encode(product)}${rest}`;
-
+/** Load the statistics and, if they or the filter have changed, the rest. A product without comments is one call. */
 async function load() {
   const requested = product;
-  const [total, ...languages] = await Promise.all(["", ...Object.keys(LANGUAGES)].map((language) => loadStatistics(language)));
+  const total = await loadStatistics("");
   if (requested !== product) return;
-  all = total;
-  byLanguage = Object.fromEntries(Object.keys(LANGUAGES).map((language, i) => [language, languages[i].total]));
-  byStars = (filter.language ? languages[Object.keys(LANGUAGES).indexOf(filter.language)] : total).ratings;
-  if (!isPaged) await loadFirstPage();
+  if (!isChanged && JSON.stringify(total) === JSON.stringify(all)) return;
+  const tags = total.total ? Object.keys(LANGUAGES) : [];
+  const languages = await Promise.all(tags.map((language) => loadStatistics(language)));
+  if (requested !== product) return;
+  [all, isChanged] = [total, false];
+  byLanguage = Object.fromEntries(tags.map((language, i) => [language, languages[i].total]));
+  byStars = (filter.language && total.total ? languages[tags.indexOf(filter.language)] : total).ratings;
+  if (!total.total) [items, cursor] = [[], null];
+  else if (!isPaged) await loadFirstPage();
 }
 
-const loadStatistics = (language) => panel.api.get(path("/statistics"), { language });
+const loadStatistics = (language) => panel.api.getStatistics({ product, language: language || undefined });
 
-const query = () => ({ rating: filter.ratings.join(","), language: filter.language, limit: PAGE });
+const query = () => ({ product, rating: filter.ratings.join(",") || undefined, language: filter.language || undefined, limit: PAGE });
 
 async function loadFirstPage() {
   const requested = filter;
-  const page = await panel.api.get(path("/comments"), query());
+  const page = await panel.api.getComments(query());
   if (requested !== filter) return;
   [items, cursor, isPaged, isNewer] = [page.items, page.cursor, false, false];
 }
@@ -65,7 +79,7 @@ async function loadNextPage() {
   isLoading = true;
   const requested = filter;
   await panel.act(async () => {
-    const page = await panel.api.get(path("/comments"), { ...query(), cursor });
+    const page = await panel.api.getComments({ ...query(), cursor });
     if (requested !== filter) return;
     const known = new Set(items.map(({ id }) => id));
     items = [...items, ...page.items.filter(({ id }) => !known.has(id))];
@@ -75,13 +89,15 @@ async function loadNextPage() {
 }
 
 function changed(value) {
+  if (!value || (all && value.total === all.total && JSON.stringify(value.ratings) === JSON.stringify(all.ratings))) return;
   isNewer = isPaged && value.total > (all?.total ?? 0);
   panel.refreshSoon();
 }
 
 const choose = (changes) => panel.act(async () => {
   filter = { ...filter, ...changes };
-  isPaged = false;
+  [isPaged, isChanged, cursor] = [false, true, null]; // a cursor is valid only for the query that returned it
+  panel.draw();
   await load();
 });
 
@@ -107,37 +123,36 @@ function watch() {
 function template() {
   queueMicrotask(watch);
   return html`
-    ${chooser("Product", product, show)}
-    ${all?.total ? html`<div class="two">${filters()}${list()}</div>`
-      : emptyState(`No comments on ${product} yet.`, "Write the first one below.")}
+    ${all?.total ? html`<div class="two">${filters()}${list()}</div>` : emptyState(text.none(product), text.first)}
     ${ownComment()}`;
 }
 
 function ownComment() {
   const done = (message) => {
-    isPaged = false;
+    [isPaged, isChanged] = [false, true];
     panel.refresh();
     return message;
   };
-  return editor.template({ panel, product, done });
+  const mine = items.find(({ author }) => author === userName());
+  return editor.template({ panel, product, done, mine: mine?.id });
 }
 
 function filters() {
   const { average, total } = all, most = Math.max(1, ...Object.values(byStars));
   return html`
     <div class="detail">
-      <p class="standing"><strong id="average">${average.toFixed(2)}</strong> of 5
-        <span class="quiet">${plural(total, "comment")}</span></p>
-      <div class="stars" role="group" aria-label="Filter by stars">
+      <p class="standing"><strong id="average">${decimal(average, 2)}</strong> ${text.of5}
+        <span class="quiet" id="total">${text.count(total)}</span></p>
+      <div class="stars" role="group" aria-label=${text.byStars}>
         ${STARS.map((stars) => html`
           <button type="button" aria-pressed=${filter.ratings.includes(stars)} @click=${() => toggle(stars)}>
-            <span aria-hidden="true">${stars} ★</span><span class="hidden">${plural(stars, "star")}</span>
+            <span aria-hidden="true">${stars} ★</span><span class="hidden">${text.stars(stars)}</span>
             <span class="bar" .style=${`--share: ${byStars[stars] / most}`}></span>
             <span class="number">${count.format(byStars[stars])}</span>
           </button>`)}
       </div>
-      <div class="chips" role="group" aria-label="Filter by language">
-        ${Object.entries({ "": "All", ...LANGUAGES }).map(([language, label]) => html`
+      <div class="chips" role="group" aria-label=${text.byLanguage}>
+        ${Object.entries({ "": words.all, ...LANGUAGES }).map(([language, label]) => html`
           <button type="button" aria-pressed=${filter.language === language} @click=${() => choose({ language })}>
             ${label} <span class="number">${count.format(language ? byLanguage[language] : total)}</span>
           </button>`)}
@@ -148,30 +163,32 @@ function filters() {
 function list() {
   return html`
     <div>
-      ${isNewer ? html`<button type="button" @click=${() => choose({})}>Show newer comments</button>` : nothing}
-      <ol class="comments" aria-label="Comments, newest first">
+      ${isNewer ? html`<button type="button" @click=${() => choose({})}>${text.newer}</button>` : nothing}
+      <ol class="comments" aria-label=${text.newestFirst}>
         ${repeat(items, ({ id }) => id, one)}
       </ol>
-      ${items.length || cursor ? nothing : html`<p class="quiet">No comments match this filter.</p>`}
-      ${cursor ? html`<button type="button" class="more" @click=${loadNextPage}>More</button>` : nothing}
+      ${items.length || cursor ? nothing : html`<p class="quiet">${text.noMatch}</p>`}
+      ${cursor ? html`<button type="button" class="more" @click=${loadNextPage}>${words.more}</button>` : nothing}
     </div>`;
 }
 
 function one(comment) {
-  const { id, author, rating, language, text, created, edited } = comment;
+  const { id, author, name, rating, language, text: said, created, edited } = comment;
   return html`
     <li data-id=${id}>
-      <p class="by"><span class="rating" role="img" aria-label=${plural(rating, "star")}>${"★".repeat(rating)}<span
+      <p class="by"><span class="rating" role="img" aria-label=${text.stars(rating)}>${"★".repeat(rating)}<span
         class="none">${"★".repeat(5 - rating)}</span></span>
-        <b>${author}</b>
-        <span class="quiet">${LANGUAGES[language] ?? language}, ${ago(created)}${edited ? ", edited" : ""}</span>
-        ${author === userName() ? html`<button type="button" class="plain" @click=${() => edit(id)}>Edit</button>`
+        <b title=${author}>${name ?? author}</b>
+        <span class="quiet"><span>${LANGUAGES[language] ?? language}</span>,
+          <time datetime=${created} title="${dates.second(created)} UTC">${ago(created) ?? words.justNow}</time>${
+          edited ? `, ${text.edited}` : ""}</span>
+        ${author === userName() ? html`<button type="button" class="plain" @click=${() => edit(id)}>${text.edit}</button>`
           : nothing}
       </p>
-      <p class="text" lang=${language}>${text}</p>
+      <p class="text" lang=${language} dir="auto">${said}</p>
     </li>`;
 }
 
 const edit = (id) => panel.act(async () => {
-  await editor.open(panel, path(`/comments/${encode(id)}`));
+  await editor.open(panel, product, id);
 });

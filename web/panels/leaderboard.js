@@ -1,24 +1,32 @@
 // The leaderboard panel: your rank, the players around you, any position, and the distribution of scores.
 
-import { encode } from "../lib/config.js";
-import { chooser, fields, emptyState, Panel, remember } from "./panel.js";
+import { api } from "../lib/config.js";
+import { histogram } from "../lib/histogram.js";
+import { count, points } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
 import { userName } from "../lib/session.js";
+import { words } from "../lib/words.js";
+import { chooser, fields, emptyState, Panel, remember } from "./panel.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { count, ordinal, plural, points } from "../lib/words.js";
 
 const ENTRIES = 10;
 const MOST_ENTRIES = 100; // in one call
-const MOST_BARS = 40;
+const text = words.leaderboard;
 
 let name = "", board = null, standing = null, entries = [], cursor = null, buckets = [];
 let from = { way: "top" }; // or "around" you, or "place": from a position on
 let shown = ENTRIES;
-const bars = new Bars(150);
+const bars = new Bars();
 
 const panel = new Panel("leaderboard", {
   load,
   template,
+  lines: () => `<script type="module"
+  src="${api}web/widgets/leaderboard.js"></script>
+<hubbub-leaderboard board="${name}"
+  player="${userName() || "ana"}" limit="5">
+</hubbub-leaderboard>`,
+  tools: () => chooser(text.title, name, show),
   about: { script: "panels/leaderboard.js", module: "chalicelib/leaderboards", documented: "leaderboards" },
 });
 
@@ -29,20 +37,18 @@ export function start() {
 /** Load the panel again, after the visitor signed in under another name. */
 export const refresh = () => panel.refresh();
 
-function show(text) {
-  name = text.trim();
+function show(given) {
+  name = given.trim();
   remember("board", name);
   [board, standing, entries, cursor, buckets, from] = [null, null, [], null, [], { way: "top" }];
   shown = ENTRIES;
   panel.restart(`leaderboard:${name}`, changed);
 }
 
-const path = (rest = "") => `/leaderboards/${encode(name)}${rest}`;
-
 async function load() {
   const requested = name;
-  const definition = await panel.api.get(path());
-  const [found, distribution] = await Promise.all([loadStanding(), panel.api.get(path("/distribution"))]);
+  const definition = await panel.api.getBoard({ board: requested });
+  const [found, distribution] = await Promise.all([loadStanding(), panel.api.getDistribution({ board: requested })]);
   if (requested !== name) return;
   [board, standing, buckets] = [definition, found, distribution.items];
   await loadEntries();
@@ -51,7 +57,7 @@ async function load() {
 async function loadStanding() {
   if (!userName()) return null;
   try {
-    return await panel.api.get(path(`/players/${encode(userName())}`));
+    return await panel.api.getPlayer({ board: name, player: userName() });
   } catch (error) {
     if (error.status === 404) return null;
     throw error;
@@ -63,16 +69,19 @@ const query = () => (from.way === "around" ? { around: userName() } : { place: f
 
 async function loadEntries() {
   const [requested, length] = [from, shown];
-  const page = await panel.api.get(path("/entries"), { ...query(), limit: Math.min(length, MOST_ENTRIES) });
+  const page = await panel.api.getEntries({ board: name, ...query(), limit: Math.min(length, MOST_ENTRIES) });
   if (requested === from && length === shown) [entries, cursor] = [page.items, page.cursor];
 }
 
 /** Show the first ten entries of a push at once. Everything else is loaded again. */
 function changed(value) {
+  if (!value || !board) return value && panel.refresh();
+  const isSame = value.players === board.players && from.way === "top" && JSON.stringify(value.items) === JSON.stringify(entries.slice(0, ENTRIES));
+  if (isSame) return undefined; // the first value of the topic
   if (from.way === "top" && shown === ENTRIES) entries = value.items;
-  if (board) board.players = value.players;
+  board.players = value.players;
   panel.draw();
-  panel.refreshSoon();
+  return panel.refreshSoon();
 }
 
 const jump = (way, place) => panel.act(async () => {
@@ -81,7 +90,7 @@ const jump = (way, place) => panel.act(async () => {
 });
 
 const more = () => panel.act(async () => {
-  const next = await panel.api.get(path("/entries"), { ...query(), limit: ENTRIES, cursor });
+  const next = await panel.api.getEntries({ board: name, ...query(), limit: ENTRIES, cursor });
   entries = [...entries, ...next.items];
   shown = entries.length;
   cursor = next.cursor;
@@ -91,96 +100,77 @@ function submit(event) {
   const value = Number(fields(event).value);
   return panel.act(async () => {
     const id = `page-${Date.now()}`; // a retry with the same id counts once
-    const { body } = await panel.api.request("POST", path("/scores"), { body: { id, value } });
+    const { score } = await panel.api.postScore({ board: name, id, value });
     panel.refresh();
-    return `Your score is ${points(body.score)}.`;
+    return text.submitted(points(score));
   });
 }
 
 // -- what is shown -------------------------------------------------------------------------------------
 
 function template() {
-  return html`
-    ${chooser("Leaderboard", name, show)}
-    ${board ? filled() : empty()}`;
-}
-
-function empty() {
-  const how = html`An admin creates it with <code>PUT /leaderboards/${name}</code>.`;
-  return emptyState(`No leaderboard named ${name} yet.`, how);
+  return board ? filled() : emptyState(text.none(name), html`${words.panel.adminCreates} <code>PUT /leaderboards/${name}</code>.`);
 }
 
 function filled() {
   queueMicrotask(plot);
   return html`
-    <h3>${board.title} <span class="quiet">${plural(board.players, "player")}</span></h3>
+    <h3>${board.title} <span class="quiet">${text.players(board.players)}</span></h3>
     <div class="two">
       <div class="detail">
         ${standingLine()}
         <form class="row" @submit=${submit}>
-          <label class="grow">${board.operator === "increment" ? "Points to add" : "Your score"}
+          <label class="grow">${board.operator === "increment" ? text.pointsToAdd : text.yourScore}
             ${board.unit ? `(${board.unit})` : ""}
             <input name="value" type="number" min=${board.min} max=${board.max} step=${10 ** -board.decimals}
               inputmode="decimal" required ?disabled=${!userName()}>
           </label>
-          <button class="primary" ?disabled=${!userName()}>Submit</button>
+          <button class="primary" ?disabled=${!userName()}>${text.submit}</button>
         </form>
-        ${userName() ? nothing : html`<p class="quiet">Sign in at the top of the page to submit a score.</p>`}
+        ${userName() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
         <figure ?hidden=${!buckets.length}>
-          <div class="plot" id="distribution"></div>
-          <figcaption><span class="key">players per score range</span>
-            ${standing ? html`<span class="key accent">you</span>` : nothing}<span class="readout"></span></figcaption>
+          <div class="plot low" id="distribution"></div>
+          <figcaption><span class="key">${text.perRange}</span>
+            ${standing ? html`<span class="key accent">${words.you}</span>` : nothing}<span class="readout"></span></figcaption>
         </figure>
       </div>
       <div>
-        <div class="row views-of" role="group" aria-label="Entries to show">
-          <button type="button" aria-pressed=${from.way === "top"} @click=${() => jump("top")}>Top</button>
+        <div class="row views-of" role="group" aria-label=${text.entries}>
+          <button type="button" aria-pressed=${from.way === "top"} @click=${() => jump("top")}>${text.top}</button>
           <button type="button" aria-pressed=${from.way === "around"} ?disabled=${!standing}
-            @click=${() => jump("around")}>Around you</button>
+            @click=${() => jump("around")}>${text.around}</button>
           <form class="jump" @submit=${(event) => jump("place", Number(fields(event).place))}>
-            <label><span class="hidden">Position to show</span>
-              <input name="place" type="number" min="1" max=${Math.max(board.players, 1)} placeholder="Position"
+            <label><span class="hidden">${text.position}</span>
+              <input name="place" type="number" min="1" max=${Math.max(board.players, 1)} placeholder=${text.place}
                 required></label>
-            <button aria-label="Go to this position">Go</button>
+            <button aria-label=${text.goTo}>${text.go}</button>
           </form>
         </div>
-        ${entries.length ? table() : html`<p class="quiet">No scores yet.</p>`}
-        ${cursor ? html`<button type="button" class="more" @click=${more}>More</button>` : nothing}
+        ${entries.length ? table() : html`<p class="quiet">${text.noScores}</p>`}
+        ${cursor ? html`<button type="button" class="more" @click=${more}>${words.more}</button>` : nothing}
       </div>
     </div>`;
 }
 
 function standingLine() {
-  if (!standing) return html`<p class="standing">You have no score on this leaderboard yet.</p>`;
+  if (!standing) return html`<p class="standing">${text.noScore}</p>`;
   const { rank, of, percentile, toNext } = standing;
-  return html`<p class="standing"><strong id="rank">${ordinal(rank)}</strong> of ${count.format(of)}
-    <span class="quiet">Your score is at least as good as that of ${percentile} % of players.
-    ${toNext === null ? "You are in the lead." : html`${points(toNext)} ${board.unit} to the next rank.`}</span></p>`;
+  return html`<p class="standing"><strong id="rank">${words.ordinal(rank)}</strong> ${text.of(of)}
+    <span class="quiet">${text.percentile(percentile)}
+    ${toNext === null ? text.inTheLead : text.toNext(points(toNext), board.unit)}</span></p>`;
 }
 
 function table() {
-  return html`<table class="entries"><caption class="hidden">Players, best first</caption>
-    <thead class="hidden"><tr><th scope="col">Rank</th><th scope="col">Player</th><th scope="col">Score</th></tr></thead>
-    <tbody>${repeat(entries, ({ player }) => player, ({ rank, player, score }) => html`
+  return html`<table class="entries"><caption class="hidden">${text.bestFirst}</caption>
+    <thead class="hidden"><tr><th scope="col">${text.rank}</th><th scope="col">${text.player}</th>
+      <th scope="col">${text.score}</th></tr></thead>
+    <tbody>${repeat(entries, ({ player }) => player, ({ rank, player, name: shownName, score }) => html`
       <tr aria-current=${player === userName() ? "true" : nothing}>
-        <td class="rank">${count.format(rank)}</td><td class="player">${player}</td>
+        <td class="rank">${count.format(rank)}</td><td class="player" title=${player}>${shownName ?? player}</td>
         <td class="number">${points(score)}</td></tr>`)}</tbody></table>`;
 }
 
-/** Draw the distribution. Adjacent ranges are merged when there are more than MOST_BARS. */
 function plot() {
   const host = document.getElementById("distribution");
-  if (!host || !buckets.length) return;
-  const size = Math.ceil(buckets.length / MOST_BARS);
-  const merged = Array.from({ length: Math.ceil(buckets.length / size) }, (_, i) => {
-    const some = buckets.slice(i * size, (i + 1) * size);
-    return { from: some[0].from, to: some.at(-1).to, players: some.reduce((sum, one) => sum + one.players, 0) };
-  });
-  bars.show(host, {
-    series: [{ values: merged.map(({ players }) => players), colour: "--views", width: 0.86 }],
-    marked: standing ? merged.findIndex(({ from: low, to }) => low <= standing.score && standing.score <= to) : -1,
-    tick: (i) => (merged[i] ? points(merged[i].from) : ""),
-    describe: (i) => `${points(merged[i].from)} to ${points(merged[i].to)}: ${plural(merged[i].players, "player")}`,
-    summary: `Scores from ${points(merged[0].from)} to ${points(merged.at(-1).to)}.`,
-  });
+  if (host && buckets.length) bars.show(host, histogram(buckets, board.unit, standing?.score));
 }

@@ -1,12 +1,12 @@
-// What all panels share: loading, rendering, subscribing to a topic, and reporting errors.
+// What all panels share: the frame of a section, loading, rendering, subscribing to a topic, and reporting errors.
 
-import { ApiClient, Offline, ApiError } from "../lib/api.js";
-import { demoButton } from "../lib/demo.js";
+import { CallLog, createClient, explain, isOffline, isTransient } from "../lib/client.js";
 import { isLocal } from "../lib/config.js";
-import { showCallLog } from "./call-log.js";
 import { follow } from "../lib/live.js";
+import { words } from "../lib/words.js";
+import { callLog } from "./call-log.js";
+import { snippet } from "./snippet.js";
 import { html, live, nothing, render } from "../vendor/lit.js";
-import { NOT_RESPONDING } from "../lib/words.js";
 
 const LONGEST_PAUSE = 15_000; // ms
 const REFRESH_DELAY = 1000; // ms
@@ -14,28 +14,64 @@ const REFRESH_DELAY = 1000; // ms
 export const states = new EventTarget(); // dispatches "change" whenever the status of a panel changes
 export const panels = [];
 
+/**
+ * Draw the frame of a section: its title, its body, and beside it the lines that put the feature on a page and the
+ * tools. `lines` returns those lines. `tools` renders what chooses the data shown. `about` names the code. Returns
+ * the element of the body and a function that draws the side again.
+ */
+export function frame(name, { calls, lines, tools = () => nothing, about }) {
+  const section = document.getElementById(name);
+  const remembered = `tools.${name}`;
+  render(html`
+    <div class="content">
+      <header><h2 id="${name}-title">${words[name].title}</h2><p>${words[name].sentence}</p></header>
+      <div class="body"></div>
+    </div>
+    <aside class="beside" aria-label=${words.panel.beside(words[name].title)}></aside>`, section);
+  const side = section.querySelector(".beside");
+  const drawSide = () => render(html`
+    ${snippet(lines())}
+    <details class="tools" ?open=${remember(remembered) === "open"}
+      @toggle=${(event) => remember(remembered, event.target.open ? "open" : "closed")}>
+      <summary>${words.panel.tools}</summary>
+      ${tools()}
+      ${callLog(calls, about)}
+    </details>`, side);
+  let isDue = false;
+  calls.addEventListener("call", () => {
+    if (!isDue) requestAnimationFrame(() => { // one drawing for many calls
+      isDue = false;
+      drawSide();
+    });
+    isDue = true;
+  });
+  drawSide();
+  return [section.querySelector(".body"), drawSide];
+}
+
 export class Panel {
   status = "loading"; // ready, missing, offline or error
   problem = ""; // why the data shown may be old
   message = ""; // the result of the visitor's last action
-  #load; #template; #root; #isBusy = false; #isRequested = false; #failures = 0; #timer = 0; #soon = 0; #stop = () => {};
+  #load; #template; #root; #drawSide; #isBusy = false; #isRequested = false; #failures = 0; #timer = 0; #soon = 0;
+  #stop = () => {};
 
-  /** `load` requests everything that `template` shows. `about` names the code, for the call log. */
-  constructor(name, { load, template, about }) {
-    this.api = new ApiClient();
+  /** `load` requests everything that `template` shows. The rest is passed to `frame`. */
+  constructor(name, { load, template, ...side }) {
+    const calls = new CallLog();
+    this.api = createClient(calls);
     this.#load = load;
     this.#template = template;
-    const section = document.getElementById(name);
-    this.#root = section.querySelector(".body");
-    showCallLog(this.api, section.querySelector(".ledger"), about);
+    [this.#root, this.#drawSide] = frame(name, { calls, ...side });
     panels.push(this);
   }
 
   draw() {
+    this.#drawSide();
     this.#root.toggleAttribute("data-stale", this.status === "offline" || this.status === "error");
     render(html`
       ${this.problem ? html`<p class="notice" role="alert">${this.problem}</p>` : nothing}
-      ${this.status === "loading" ? html`<p class="quiet" aria-busy="true">Loading …</p>` : this.#template()}
+      ${this.status === "loading" ? skeleton() : this.#template()}
       <p class="said" aria-live="polite">${this.message}</p>`, this.#root);
   }
 
@@ -77,8 +113,7 @@ export class Panel {
       this.message = (await work()) ?? "";
     } catch (error) {
       isSuccess = false;
-      this.message = error.message;
-      if (!(error instanceof ApiError || error instanceof Offline)) console.error(error);
+      this.message = explain(error);
     }
     this.draw();
     return isSuccess;
@@ -97,16 +132,14 @@ export class Panel {
   }
 
   #fail(error) {
-    if (error instanceof ApiError && error.status === 404) {
+    if (error.status === 404) {
       this.#setStatus("missing", "");
-    } else if (error instanceof Offline) {
-      const hint = isLocal ? " Is make run still running?" : "";
-      this.#setStatus("offline", `${NOT_RESPONDING}${hint} This panel retries automatically.`);
+    } else if (isOffline(error)) {
+      this.#setStatus("offline", isLocal ? words.panel.offlineLocal : words.panel.offline);
     } else {
-      this.#setStatus("error", error.message);
-      if (!(error instanceof ApiError)) console.error(error);
+      this.#setStatus("error", explain(error));
     }
-    if (error instanceof Offline || error.isTransient) {
+    if (isTransient(error)) {
       this.#timer = setTimeout(() => this.refresh(), Math.min(1000 * 2 ** this.#failures, LONGEST_PAUSE));
       this.#failures += 1;
     }
@@ -118,17 +151,23 @@ export class Panel {
   }
 }
 
+/** Render the shape of what is being loaded. */
+export function skeleton() {
+  return html`<div class="skeleton" aria-busy="true"><span class="hidden">${words.state.loading}</span>
+    <i></i><i></i><i></i><i></i></div>`;
+}
+
 /** Render the form that chooses what a panel shows. */
 export function chooser(label, value, show) {
-  return html`<form class="choose" @submit=${(event) => show(fields(event).name)}>
-    <label><span>${label}</span> <input name="name" .value=${live(value)} autocomplete="off" autocapitalize="none"
+  return html`<form class="choose row" @submit=${(event) => show(fields(event).name)}>
+    <label class="grow">${label} <input name="name" .value=${live(value)} autocomplete="off" autocapitalize="none"
       spellcheck="false" required></label>
-    <button>Show</button></form>`;
+    <button>${words.panel.show}</button></form>`;
 }
 
 /** Render the state without data, and how to get some. */
 export function emptyState(text, how) {
-  return html`<div class="empty"><p><strong>${text}</strong> ${how}</p>${demoButton()}</div>`;
+  return html`<div class="empty"><p><strong>${text}</strong> ${how}</p></div>`;
 }
 
 /** Store a field's value for the next visit in this browser, or return the stored one. */

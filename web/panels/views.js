@@ -1,21 +1,31 @@
-// The views panel: a site's most viewed pages, the views of one page over time, and a form that sends views.
+// The views panel: a site's most viewed pages, and one page's views of the last two days. The dashboard has the rest.
 
-import { chooser, fields, emptyState, Panel, remember } from "./panel.js";
-import { Series } from "./series.js";
+import { api } from "../lib/config.js";
+import { count, dates, DAY, isoDate } from "../lib/language.js";
+import { Bars } from "../lib/plots.js";
+import { timeTicks } from "../lib/timeline.js";
+import { words } from "../lib/words.js";
+import { chooser, emptyState, fields, Panel, remember } from "./panel.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { count, plural, REJECTIONS } from "../lib/words.js";
 
 const PAGES = 8;
+const MAX_AGE = 30_000; // ms until the series is loaded again although no count has changed
 const COUNT_TIMEOUT = 10_000; // ms within which an accepted view should be counted
+const text = words.views;
 
-let site = "", pages = [], page = "", figures = null, isSending = false;
+let site = "", pages = [], page = "", figures = null, series = [], seriesAt = 0, isSending = false;
+const bars = new Bars();
 
 const panel = new Panel("views", {
   load,
   template,
+  lines: () => `<script async
+  src="${api}web/beacon.js"></script>
+<img height="20" alt="${text.badge}"
+  src="${api}views/badge.svg?url=${page || `https://${site}/`}">`,
+  tools: () => html`${chooser(text.site, site, show)}${sender()}`,
   about: { script: "panels/views.js", module: "chalicelib/views", documented: "views" },
 });
-const series = new Series(panel.api, () => panel.draw());
 
 export function start() {
   show(remember("site") || "demo.example.org");
@@ -25,13 +35,13 @@ function show(text) {
   site = text.trim();
   if (site.includes("//") && URL.canParse(site)) site = new URL(site).hostname;
   remember("site", site);
-  [pages, page, figures] = [[], "", null];
+  [pages, page, figures, series] = [[], "", null, []];
   panel.restart(`views:https://${site}/`, changed);
 }
 
 async function load() {
   const requested = site;
-  const { items } = await panel.api.get("/views/top", { site, limit: PAGES });
+  const { items } = await panel.api.getViewsTop({ site, limit: PAGES });
   if (requested !== site) return;
   pages = items;
   if (!page && items.length) select(items[0].url);
@@ -40,30 +50,34 @@ async function load() {
 
 async function loadPage() {
   const requested = page;
-  const counts = await panel.api.get("/views", { url: requested });
+  const counts = await panel.api.getViews({ url: requested });
   if (requested !== page) return;
   const isNew = figures?.views !== counts.views || figures.uniques !== counts.uniques;
   figures = counts;
-  await series.load(requested, counts.views, isNew);
+  if (!isNew && Date.now() - seriesAt < MAX_AGE) return;
+  seriesAt = Date.now();
+  const query = { url: requested, interval: "hour", from: isoDate(Date.now() - 2 * DAY) };
+  const { items } = await panel.api.getViewsSeries(query);
+  if (requested === page) series = items;
 }
 
 /** Show one page of the site, and subscribe to its views. */
 function select(url) {
   if (page === url) return;
-  [page, figures] = [url, null];
-  series.clear();
+  [page, figures, series] = [url, null, []];
   panel.restart(`views:${url}`, changed);
 }
 
 function changed(value) {
-  if (value.url !== page) return;
+  if (value?.url !== page) return;
   const row = pages.find((one) => one.url === page);
   if (row) row.views = value.views;
+  pages.sort((one, other) => other.views - one.views);
   const isNew = figures?.views !== value.views;
   figures = value;
   panel.draw();
   if (!isNew) return;
-  series.expire();
+  seriesAt = 0;
   panel.refreshSoon(); // for the other pages of the site, and the series
 }
 
@@ -71,30 +85,30 @@ function changed(value) {
 
 /** Post views of a page, each from another client. Return a message with the time until they were counted. */
 async function send(address, clients) {
-  const { url, views: before } = await panel.api.get("/views", { url: address });
+  const { url, views: before } = await panel.api.getViews({ url: address });
   const time = new Date().toISOString();
   const events = Array.from({ length: clients }, () => ({ url, time, clientId: newClient() }));
   const began = performance.now();
   const body = clients === 1 ? events[0] : { events };
   let accepted, rejected;
   try {
-    ({ accepted, rejected } = (await panel.api.request("POST", "/views", { body, mine: false })).body);
+    ({ accepted, rejected } = await panel.api.postViews(body));
   } catch (error) {
     if (error.status !== 422) throw error; // a single view that is not counted: the error code is the reason
     [accepted, rejected] = [0, [{ reason: error.code }]];
   }
-  if (!accepted) return `Not counted: ${REJECTIONS[rejected[0].reason] ?? rejected[0].reason}.`;
+  if (!accepted) return text.notCounted(text.rejections[rejected[0].reason] ?? rejected[0].reason);
   while (performance.now() - began < COUNT_TIMEOUT) {
-    const { views } = await panel.api.get("/views", { url });
+    const { views } = await panel.api.getViews({ url });
     const took = Math.round(performance.now() - began);
     if (views >= before + accepted) {
       select(url);
       panel.refresh();
-      return `${plural(accepted, "view")} counted, visible ${count.format(took)} ms after the request.`;
+      return text.counted(accepted, took);
     }
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
-  return "Accepted, but not counted after 10 s. Check that the table’s stream is being processed.";
+  return text.late;
 }
 
 async function submit(path, clients) {
@@ -107,9 +121,9 @@ async function submit(path, clients) {
 }
 
 /** Return the page shown, unless the field names another page of its site. */
-function resolvePage(text) {
-  if (page && text === pathOf(page)) return page;
-  return (page ? new URL(page).origin : `https://${site}`) + (text.startsWith("/") ? text : `/${text}`);
+function resolvePage(given) {
+  if (page && given === pathOf(page)) return page;
+  return (page ? new URL(page).origin : `https://${site}`) + (given.startsWith("/") ? given : `/${given}`);
 }
 
 // crypto.randomUUID exists only on https and localhost.
@@ -127,30 +141,36 @@ function pathOf(url) {
 
 function template() {
   return html`
-    ${chooser("Site", site, show)}
-    ${pages.length || page ? html`<div class="two">${list()}${page ? detail() : nothing}</div>` : empty()}
-    <form class="row" @submit=${(event) => submit(fields(event).path, Number(event.submitter?.value ?? 1))}>
-      <label class="grow">Path of the page
-        <input name="path" .value=${page ? pathOf(page) : "/hello"} autocomplete="off" autocapitalize="none"
-          spellcheck="false" required>
-      </label>
-      <button class="primary" value="1" aria-disabled=${isSending}>Send a view</button>
-      <button value="25" aria-disabled=${isSending}>Send 25 from 25 visitors</button>
-    </form>`;
+    ${pages.length || page ? html`<div class="two">${detail()}${list()}</div>` : empty()}
+    <div class="row">
+      <button type="button" class="primary" aria-disabled=${isSending}
+        @click=${() => submit(page ? pathOf(page) : "/hello", 1)}>${text.send}</button>
+      <a class="button" href="web/dashboard.html?site=${encodeURIComponent(site)}">${text.dashboard(site)}</a>
+    </div>`;
+}
+
+function sender() {
+  return html`<form class="row" @submit=${(event) => submit(fields(event).path, Number(event.submitter?.value ?? 1))}>
+    <label class="grow">${text.path}
+      <input name="path" .value=${page ? pathOf(page) : "/hello"} autocomplete="off" autocapitalize="none"
+        spellcheck="false" required>
+    </label>
+    <button value="25" aria-disabled=${isSending}>${text.sendMany(25)}</button></form>`;
 }
 
 function empty() {
-  const how = html`Send one below, or import the site’s access log:
+  const how = html`${text.howToFill}
     <code>python -m ops import-log --site https://${site} access.log</code>`;
-  return emptyState(`No views of ${site} yet.`, how);
+  return emptyState(text.none(site), how);
 }
 
 function list() {
-  const most = pages[0]?.views ?? 1;
+  if (!pages.length) return nothing;
+  const most = Math.max(...pages.map(({ views }) => views));
   const oneOrigin = new Set(pages.map(({ url }) => new URL(url).origin)).size === 1;
   return html`
     <table class="ranked">
-      <caption>Most viewed</caption>
+      <caption>${text.most}</caption>
       <tbody>${repeat(pages, ({ url }) => url, ({ url, views }) => html`
         <tr>
           <td><button type="button" class="choice" title=${url} aria-current=${url === page}
@@ -163,14 +183,38 @@ function list() {
 }
 
 function detail() {
+  if (!page) return nothing;
+  queueMicrotask(plot);
   return html`
     <div class="detail">
       <p class="address"><a href=${page} rel="noreferrer">${page}</a></p>
       <dl class="figures">
-        <div><dt>views</dt><dd id="count-views">${figures ? count.format(figures.views) : "–"}</dd></div>
-        <div><dt title="Unique visitors of each day, summed over all days">uniques</dt>
+        <div><dt>${text.views}</dt><dd id="count-views">${figures ? count.format(figures.views) : "–"}</dd></div>
+        <div><dt title=${text.visitorsMeaning}>${text.visitors}</dt>
           <dd id="count-uniques">${figures ? count.format(figures.uniques) : "–"}</dd></div>
       </dl>
-      ${series.template()}
+      <figure>
+        <div class="plot" id="series"></div>
+        <figcaption><span class="key">${text.views}</span><span class="key darker">${text.visitors}</span>
+          <span class="readout"></span></figcaption>
+      </figure>
     </div>`;
+}
+
+function plot() {
+  const host = document.getElementById("series");
+  if (!host || !series.length) return;
+  const total = series.reduce((sum, { views }) => sum + views, 0);
+  bars.show(host, {
+    series: [
+      { values: series.map(({ views }) => views), colour: "--views", width: 0.72 },
+      { values: series.map(({ uniques }) => uniques), colour: "--uniques", width: 0.4 },
+    ],
+    ticks: timeTicks(series.map(({ time }) => Date.parse(time)), "hour"),
+    xTitle: words.plot.hours,
+    yTitle: words.plot.perHour,
+    describe: (i) => `${dates.day(series[i].time)}, ${dates.hour(series[i].time)}: ${text.both(series[i].views, series[i].uniques)}`,
+    summary: text.lastDays(total),
+    hint: words.plot.hint,
+  });
 }

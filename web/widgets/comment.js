@@ -32,13 +32,13 @@ export function deleteButton(remove, properties = {}) {
  * `remove` change it, and their errors are shown.
  */
 export function entry(comment, { language, isMine, read, edit, remove }) {
-  const { author, rating, text, created, edited } = comment;
+  const { author, name, rating, text, created, edited } = comment;
   const time = make(
     "time",
     { dateTime: created, title: new Date(created).toLocaleString(language) },
     new Intl.DateTimeFormat(language, { dateStyle: "medium" }).format(new Date(created)),
   );
-  const head = make("p", { part: "head", className: "row" }, stars(rating), make("strong", { part: "author" }, author));
+  const head = make("p", { part: "head", className: "row" }, stars(rating), make("strong", { part: "author" }, name ?? author));
   const when = make("span", { className: "quiet" }, time, edited ? ", edited" : "");
   head.append(when);
   const words = make("p", { part: "text" }, text);

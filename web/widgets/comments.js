@@ -1,7 +1,8 @@
 // <hubbub-comments product="garment-767">: the comments on a product, to read, filter, write, edit and delete.
 
 import { entry, form, stars } from "./comment.js";
-import { make, ApiError, Widget } from "./element.js";
+import { HubbubError } from "../lib/hubbub.js";
+import { make, Widget } from "./element.js";
 import { follow } from "./live.js";
 
 const POLL_INTERVAL = 15_000; // ms between two loads of the statistics without a socket
@@ -33,7 +34,7 @@ class Comments extends Widget {
     this.#sight.observe(this.#more);
   }
 
-  get #path() { return `products/${encodeURIComponent(this.getAttribute("product") ?? "")}`; }
+  get #product() { return this.getAttribute("product") ?? ""; }
   get #language() { return this.getAttribute("language") ?? ""; }
 
   begin() {
@@ -43,8 +44,8 @@ class Comments extends Widget {
     this.#total = null;
     this.#reload();
     this.#stop = follow({
-      socket: this.getAttribute("socket"),
-      topic: `product:${this.getAttribute("product")}`,
+      hub: this.hub,
+      topic: `product:${this.#product}`,
       every: POLL_INTERVAL,
       changed: (value) => (value && !this.#only.value ? this.#count(value) : this.#recount()),
     });
@@ -82,10 +83,15 @@ class Comments extends Widget {
     const turn = this.#turn;
     this.#loading = true;
     this.setState("loading", this.#list.childElementCount ? "" : "Loading …");
-    const query = { limit: this.getAttribute("limit") || 10, rating: [...this.#ratings].join(), language: this.#only.value };
+    const query = {
+      product: this.#product,
+      limit: this.getAttribute("limit") || 10,
+      rating: [...this.#ratings].join() || undefined,
+      language: this.#only.value || undefined,
+    };
     try {
       for (let page = { items: [] }; !page.items.length && this.#cursor !== null;) {
-        page = await this.call("GET", `${this.#path}/comments`, { query: { ...query, cursor: this.#cursor } });
+        page = await this.call("getComments", { ...query, cursor: this.#cursor || undefined });
         if (turn !== this.#turn) return;
         this.#cursor = page.cursor;
         this.#append(page.items);
@@ -93,7 +99,7 @@ class Comments extends Widget {
     } catch (error) {
       if (turn !== this.#turn) return;
       this.showError(error);
-      if (!(error instanceof ApiError && error.status < 500)) this.#again = setTimeout(() => this.#load(), 5000);
+      if (!(error instanceof HubbubError && error.status && error.status < 500)) this.#again = setTimeout(() => this.#load(), 5000);
     }
     this.#loading = false;
     this.#more.hidden = this.#cursor === null;
@@ -112,7 +118,7 @@ class Comments extends Widget {
   async #recount() {
     const turn = this.#turn;
     try {
-      const counts = await this.call("GET", `${this.#path}/statistics`, { query: { language: this.#only.value } });
+      const counts = await this.call("getStatistics", { product: this.#product, language: this.#only.value || undefined });
       if (turn === this.#turn) this.#count(counts);
     } catch (error) {
       if (turn === this.#turn && !this.#loading) this.showError(error);
@@ -166,16 +172,13 @@ class Comments extends Widget {
   async #post(values) {
     const language = this.#language || this.closest("[lang]")?.lang || "en";
     try {
-      const made = await this.call("POST", `${this.#path}/comments`, {
-        body: { ...values, language },
-        headers: { "Idempotency-Key": this.#key },
-        signed: true,
-      });
+      const body = { product: this.#product, ...values, language };
+      const made = await this.call("postComment", body, { idempotencyKey: this.#key, signed: true });
       this.#showWritten("posted", made, 1);
     } catch (error) {
       const [other] = (error.code === "Conflict" && error.message.match(ULID)) || [];
       if (!other) throw this.#checkToken(error);
-      this.#showWritten("found", await this.call("GET", `${this.#path}/comments/${other}`, { signed: true }), 0);
+      this.#showWritten("found", await this.call("getComment", { product: this.#product, id: other }, { signed: true }), 0);
       this.setState("ready", "You have already commented. This is your comment.");
     }
   }
@@ -202,14 +205,14 @@ class Comments extends Widget {
   }
 
   #entry(comment) {
-    const path = `${this.#path}/comments/${comment.id}`;
+    const one = { product: this.#product, id: comment.id };
     const shown = entry(comment, {
       language: this.closest("[lang]")?.lang || undefined,
       isMine: Boolean(this.#me) && comment.author === this.#me,
-      read: () => this.call("GET", path, { signed: true }),
+      read: () => this.call("getComment", one, { signed: true }),
       edit: async (values, etag) => {
         try {
-          const changed = await this.call("PATCH", path, { body: values, headers: { "If-Match": etag }, signed: true });
+          const changed = await this.call("patchComment", { ...one, ...values }, { ifMatch: etag, signed: true });
           const now = this.#entry(changed);
           shown.replaceWith(now);
           now.focus();
@@ -220,7 +223,7 @@ class Comments extends Widget {
       },
       remove: async () => {
         try {
-          await this.call("DELETE", path, { signed: true });
+          await this.call("deleteComment", one, { signed: true });
         } catch (error) {
           if (error.status !== 404) throw this.#checkToken(error);
         }

@@ -1,11 +1,6 @@
 // What the widgets share: elements created without HTML strings, calls to the API, and their error messages.
 
-export class ApiError extends Error {
-  constructor(status, code, message) {
-    super(message);
-    Object.assign(this, { status, code });
-  }
-}
+import { Hubbub, HubbubError } from "../lib/hubbub.js";
 
 const TIMEOUT = 10_000; // ms
 
@@ -33,7 +28,7 @@ export function ordinal(number) {
  */
 export class Widget extends HTMLElement {
   getToken = null;
-  #state; #on = false;
+  #state; #hub; #on = false;
 
   constructor(style) {
     super();
@@ -80,8 +75,8 @@ export class Widget extends HTMLElement {
 
   /** Show an error. A bug in this code is also logged to the console. */
   showError(error) {
-    if (error instanceof ApiError) this.setState("error", error.message);
-    else if (error instanceof TypeError || error.name === "TimeoutError") this.setState("offline", "No response from the server. Retrying …");
+    if (error.code === "Offline" || error.name === "TimeoutError") this.setState("offline", "No response from the server. Retrying …");
+    else if (error instanceof HubbubError) this.setState("error", error.message);
     else {
       this.setState("error", "Something went wrong.");
       console.error(error);
@@ -90,21 +85,19 @@ export class Widget extends HTMLElement {
 
   emit(kind, detail) { this.dispatchEvent(new CustomEvent(`hubbub-${kind}`, { detail, bubbles: true, composed: true })); }
 
-  /** Send a call and return the decoded JSON, with the ETag of the response as `etag`. Throws ApiError or TypeError. */
-  async call(method, path, { query = {}, body, headers = {}, signed = false } = {}) {
-    const url = new URL(path, this.api);
-    for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
-    const token = signed && (await this.identity());
-    const options = { method, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT), headers: { ...headers } };
-    if (token) options.headers.Authorization = `Bearer ${token}`;
-    if (body) {
-      options.body = JSON.stringify(body);
-      options.headers["Content-Type"] = "application/json";
-    }
-    const response = await fetch(url, options);
-    const json = await response.json().catch(() => ({}));
-    if (!response.ok) throw new ApiError(response.status, json.Code, json.Message ?? `The server responded with status ${response.status}.`);
-    return Object.defineProperty(json, "etag", { value: response.headers.get("ETag") });
+  /** The client of the API. Without the attribute `socket`, the widget opens no socket. */
+  get hub() {
+    const [api, socket] = [this.api, this.getAttribute("socket") ?? ""];
+    if (this.#hub?.api !== api || this.#hub.socket !== socket) this.#hub = { api, socket, client: new Hubbub(api, { socket }) };
+    return this.#hub.client;
+  }
+
+  /** Send a call and return its body, with the ETag of the response as `etag`. Throws HubbubError. */
+  async call(name, args, { signed = false, ...options } = {}) {
+    const hub = this.hub;
+    if (signed) hub.token = await this.identity();
+    const { body, etag } = await hub.request(name, args, { signal: AbortSignal.timeout(TIMEOUT), auth: signed, ...options });
+    return body && Object.defineProperty(body, "etag", { value: etag });
   }
 
   /** Return the visitor's token, or "". */

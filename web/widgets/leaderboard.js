@@ -1,6 +1,6 @@
 // <hubbub-leaderboard board="race" player="R1301">: the top of a leaderboard, and the rank of a player.
 
-import { make, ordinal, ApiError, Widget } from "./element.js";
+import { make, ordinal, Widget } from "./element.js";
 import { follow } from "./live.js";
 
 const POLL_INTERVAL = 5000; // ms between two loads without a socket
@@ -28,14 +28,13 @@ class Leaderboard extends Widget {
   get #name() { return this.getAttribute("board") ?? ""; }
   get #player() { return this.getAttribute("player") ?? ""; }
   get #limit() { return Math.min(100, Math.max(1, Number(this.getAttribute("limit")) || 10)); }
-  get #path() { return `leaderboards/${encodeURIComponent(this.#name)}`; }
 
   begin() {
     this.setState("loading", "Loading …");
     this.#board = null;
     this.#load();
     this.#stop = follow({
-      socket: this.getAttribute("socket"),
+      hub: this.hub,
       topic: `leaderboard:${this.#name}`,
       every: POLL_INTERVAL,
       changed: (value) => this.#changed(value),
@@ -74,13 +73,13 @@ class Leaderboard extends Widget {
     [this.#isLoading, this.#isRequested, this.#loadedAt] = [true, false, Date.now()];
     try {
       const [board, entries, standing] = await Promise.all([
-        this.call("GET", this.#path),
-        this.call("GET", `${this.#path}/entries`, { query: { limit: this.#limit } }),
-        this.#player && this.call("GET", `${this.#path}/players/${encodeURIComponent(this.#player)}`).catch(nullIfNotFound),
+        this.call("getBoard", { board: this.#name }),
+        this.call("getEntries", { board: this.#name, limit: this.#limit }),
+        this.#player && this.call("getPlayer", { board: this.#name, player: this.#player }).catch(nullIfNotFound),
       ]);
       const isListed = entries.items.some((entry) => entry.player === this.#player);
       const near = standing && !isListed
-        ? await this.call("GET", `${this.#path}/entries`, { query: { around: this.#player, limit: AROUND } }).catch(nullIfNotFound)
+        ? await this.call("getEntries", { board: this.#name, around: this.#player, limit: AROUND }).catch(nullIfNotFound)
         : null;
       if (turn !== this.#turn) return;
       this.#board = board;
@@ -121,7 +120,7 @@ class Leaderboard extends Widget {
       "tr",
       { part: isMine ? "row mine" : "row", className: isMine ? "mine" : "" },
       make("td", { className: "number" }, count.format(entry.rank)),
-      make("td", {}, entry.player, ...(isMine ? [make("span", { className: "quiet" }, " (you)")] : [])),
+      make("td", {}, entry.name ?? entry.player, ...(isMine ? [make("span", { className: "quiet" }, " (you)")] : [])),
       make("td", { className: "number" }, exact.format(entry.score)),
     );
     row.dataset.player = entry.player;
@@ -140,7 +139,7 @@ function gap() {
 }
 
 function nullIfNotFound(error) {
-  if (error instanceof ApiError && error.status === 404) return null;
+  if (error.status === 404) return null;
   throw error;
 }
 

@@ -1,0 +1,1 @@
+"""Guests: visitors who sign in without an identity provider."""

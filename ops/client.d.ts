@@ -1,0 +1,96 @@
+// The types of hubbub.js. Written by `python -m ops client` from the OpenAPI document and ops/client.d.ts.
+
+/** A code of the contract, or one of the client's own: `Offline` and `BadResponse`. */
+export type Code = /* codes */
+  | "Offline" | "BadResponse" | "bad_request" | "too_long" | "slow_down" | "not_matched";
+
+/** A refused call or frame. */
+export class HubbubError extends Error {
+  constructor(code: string, message?: string, details?: { status?: number; retryAfter?: number });
+  readonly code: Code;
+  /** The HTTP status; 0 without a response. */
+  readonly status: number;
+  /** Seconds to wait before a retry; 0 if the server names none. */
+  readonly retryAfter: number;
+}
+
+export type Token = string | ((isRefused: boolean) => string | Promise<string>);
+
+export interface Options {
+  /** A bearer token, or a function that returns one. It is called with true after a token was refused. */
+  token?: Token;
+  /** The address of the sockets (`wss://…`). The default is the one that the stage names. */
+  socket?: string;
+  fetch?: typeof fetch;
+  WebSocket?: typeof WebSocket;
+  /** Called after each call. */
+  onCall?(call: { name: string; method: string; path: string; status: number; headers?: Headers; ms: number }): void;
+}
+
+export interface CallOptions {
+  idempotencyKey?: string;
+  ifMatch?: string;
+  signal?: AbortSignal;
+  /** Whether the token is sent. The default is: only with calls that need one. */
+  auth?: boolean;
+}
+
+/** A list: await it for its first page, or iterate over all items. */
+export type Pages<T extends { items: unknown[] }> = Promise<T> & AsyncIterable<T["items"][number]>;
+
+export interface LiveOptions<T> {
+  onError?(error: HubbubError): void;
+  onState?(isConnected: boolean): void;
+  /** Loads the value while the topic is not connected. */
+  poll?(): Promise<T>;
+  /** Milliseconds between two calls of `poll`. The default is 5000. */
+  every?: number;
+}
+
+export interface BoardTopic {
+  board: string;
+  season: number;
+  players: number;
+  items: Entries["items"];
+}
+
+/** The value of a topic, by the beginning of its name. */
+export type Value<Topic extends string> =
+  Topic extends `views:${string}` ? PageViews
+  : Topic extends `leaderboard:${string}` ? BoardTopic | null
+  : Topic extends `challenge:${string}` ? ChallengeStatistics | null
+  : Topic extends `product:${string}` ? RatingStatistics
+  : unknown;
+
+export interface Chat extends EventTarget {
+  readonly state: "offline" | "waiting" | "matched" | "idle";
+  readonly isOpen: boolean;
+  /** The token with which another connection can take this place. */
+  readonly resumeToken: string;
+  /** Resolves when the partner's connection has the text. */
+  sendMessage(text: string): Promise<void>;
+  sendTyping(): Promise<void>;
+  next(): Promise<void>;
+  find(): Promise<void>;
+  leave(): Promise<void>;
+  report(reason: string): Promise<void>;
+  /** Leave for good. */
+  close(): void;
+  /** Stop without giving up the place, before a page is unloaded. */
+  suspend(): void;
+}
+
+export class Hubbub {
+  constructor(api: string | URL, options?: Options);
+  set token(token: Token);
+  signInAsGuest(name?: string): Promise<Guest>;
+  live<Topic extends string>(topic: Topic, onValue: (value: Value<Topic>) => void, options?: LiveOptions<Value<Topic>>): () => void;
+  chat(lobby?: string, options?: { interests?: string[]; resume?: string }): Chat;
+  /** Send a call by its name, and return its status, headers and body. */
+  request<Name extends CallName>(name: Name, args?: Parameters<Hubbub[Name]>[0], options?: CallOptions): Promise<{ status: number; headers: Headers; etag: string | null; body: Awaited<ReturnType<Hubbub[Name]>> }>;
+  /* calls */
+}
+
+type CallName = Exclude<keyof Hubbub, "token" | "signInAsGuest" | "live" | "chat" | "request">;
+
+/* schemas */

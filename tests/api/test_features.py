@@ -1,0 +1,173 @@
+"""A feature that is off has no route, no function and no permission."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from chalicelib import settings
+from chalicelib.settings import FEATURES
+from ops.aws import chalice_config, event_sources, features, package
+from ops.stage import ROOT
+from tests.support.running import ENVIRONMENT, Run
+
+SHOW = """
+import json, app
+from chalicelib.api import openapi
+print(json.dumps({
+    "routes": sorted(app.app.routes),
+    "functions": sorted(name for name in app.app.handler_map),
+    "sockets": sorted(app.app.websocket_handlers),
+    "topics": sorted(app.TOPICS),
+    "paths": sorted(openapi.describe(app.router.routes, "0")["paths"]),
+}))
+"""
+ROOTS = {
+    "views": {"views"},
+    "leaderboards": {"leaderboards"},
+    "challenges": {"challenges"},
+    "comments": {"products", "comments"},
+    "chat": {"chat"},
+}
+SERVICE = {"", "docs", "health", "openapi.json", "web"}
+COUNTING = {"lag", "quarantine"}
+SOCKETS = {"$connect", "$default", "$disconnect"}
+
+
+def show(names: str) -> dict[str, list[str]]:
+    """Return what the app of a stage with some features has."""
+    environment = ENVIRONMENT | {"HUBBUB_FEATURES": names, "HUBBUB_STAGE": "small"}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_stage_with_one_feature_has_its_routes_and_functions_alone(name: str) -> None:
+    found = show(name)
+    tops = {path.split("/")[1] for path in found["routes"]}
+    assert tops == ROOTS[name] | SERVICE | (set() if name == "chat" else COUNTING)
+    assert found["paths"] == found["routes"]
+    assert set(found["sockets"]) == (SOCKETS if name == "chat" else set())
+    streams = {"chat": {"push", "sweep"}, "views": {"apply", "write_views"}}.get(name, {"apply"})
+    assert {"apply", "push", "sweep", "write_views"} & set(found["functions"]) == streams
+    topics = {
+        "views": "views",
+        "leaderboards": "leaderboard",
+        "challenges": "challenge",
+        "comments": "product",
+    }
+    assert found["topics"] == ([topics[name]] if name in topics else [])
+
+
+def test_without_the_setting_a_stage_has_everything() -> None:
+    found = show("")
+    assert {path.split("/")[1] for path in found["routes"]} >= set().union(*ROOTS.values()) | COUNTING
+    assert found["sockets"] == sorted(SOCKETS)
+    assert show(",".join(FEATURES)) == found
+
+
+def test_an_unknown_feature_is_named() -> None:
+    with pytest.raises(ValueError, match="HUBBUB_FEATURES has 'games': the features are views, leaderb"):
+        settings.read({"HUBBUB_FEATURES": "views,games"})
+
+
+def test_a_run_of_views_alone_counts_and_has_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "HUBBUB_FEATURES", "views")
+    with Run(tmp_path / "run", "--no-reload") as run:
+        run.post({"url": "https://example.org/a", "time": _now(), "clientId": "c"})
+        from tests.support.running import until
+
+        until(lambda: run.call("GET", "/views?url=example.org/a")[1]["views"] == 1, "a view")
+        for path in ("/leaderboards/a", "/challenges/a", "/products/a/statistics", "/chat/reports"):
+            assert run.call("GET", path)[0] == 404, path
+        assert run.call("GET", "/web/config.json")[1]["socket"] == ""
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).isoformat()
+
+
+# -- what is deployed ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the configuration, with a stage of views alone."""
+    shutil.copytree(ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*"))
+    chalice_config.ensure_stage(tmp_path, "small")
+    enable(tmp_path, "views")
+    chalice_config.ensure_stage(tmp_path, "small")
+    return tmp_path
+
+
+def enable(project: Path, names: str, stage: str = "small") -> None:
+    config = chalice_config.read(project)
+    config["stages"][stage]["environment_variables"]["HUBBUB_FEATURES"] = names
+    (project / chalice_config.CONFIG).write_text(chalice_config.format_config(config))
+
+
+def functions(project: Path) -> dict[str, Any]:
+    found: dict[str, Any] = chalice_config.read(project)["stages"]["small"]["lambda_functions"]
+    return found
+
+
+def test_a_stage_of_views_alone_has_four_functions_and_their_permissions(project: Path) -> None:
+    assert set(functions(project)) == {"api_handler", "identify", "apply", "write_views"}
+    files = {path.name for path in (project / ".chalice").glob("policy-*-small.json")}
+    assert files == {one["iam_policy_file"] for one in functions(project).values()}
+    text = (project / ".chalice" / "policy-api-small.json").read_text()
+    assert "gsi2" not in text
+    assert "ConditionCheckItem" not in text
+    assert "hubbub-small-views" in text
+    mappings = event_sources.expect_mappings_on("small", "s", "q", "f", {"views"})
+    assert [one.function for one in mappings] == ["hubbub-small-apply", "hubbub-small-write_views"]
+
+
+def test_a_feature_that_is_switched_on_later_gets_its_functions(project: Path) -> None:
+    enable(project, "views,chat")
+    chalice_config.ensure_stage(project, "small")
+    assert {"push", "sweep", "websocket_message"} <= set(functions(project))
+    enable(project, ",".join(FEATURES))
+    chalice_config.ensure_stage(project, "small")
+    for name, one in functions(project).items():
+        text = (project / ".chalice" / one["iam_policy_file"]).read_text()
+        pattern = chalice_config.read(project)["stages"]["dev"]["lambda_functions"][name]["iam_policy_file"]
+        assert text == chalice_config.rename_stage((project / ".chalice" / pattern).read_text(), "small")
+
+
+def test_dev_has_every_feature_because_it_is_the_pattern(project: Path) -> None:
+    enable(project, "views", stage="dev")
+    with pytest.raises(click.ClickException, match="dev is the pattern of all stages"):
+        chalice_config.ensure_stage(project, "dev")
+
+
+def test_the_packaged_stack_names_only_its_own_functions(project: Path) -> None:
+    whole = yaml.safe_dump(package.merge_templates(project, "small"))
+    for name in ("Websocket", "Sweep:", "Push:", "FrameRate"):
+        assert name not in whole, name
+    for name in ("Apply:", "WriteViews:", "APIHandler:", "Identify:"):
+        assert name in whole, name
+    enable(project, "chat")
+    chat = package.merge_templates(project, "small")["Resources"]
+    assert {"Push", "Sweep", "WebsocketMessage", "WebsocketAPIStage"} <= set(chat)
+    assert not {"Apply", "WriteViews"} & set(chat)
+
+
+def test_every_function_with_a_condition_exists() -> None:
+    config = chalice_config.read(ROOT)
+    assert set(features.FEATURES_OF) <= set(config["stages"]["dev"]["lambda_functions"])

@@ -1,0 +1,117 @@
+"""Lists for admins: products, comments on all products, challenges."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from chalicelib import ulids
+from chalicelib.challenges import definitions
+from chalicelib.challenges.schemas import ChallengeBody
+from chalicelib.comments import comments
+from chalicelib.comments.schemas import CommentBody
+from tests.support.site import Site
+
+WRITTEN = CommentBody(rating=4, language="en", text="Good.")
+BODY = {"rating": 4, "language": "en", "text": "Good."}
+
+
+def pages(site: Site, path: str, limit: int) -> list[Any]:
+    """Return all items of a list, page by page."""
+    found, cursor = [], ""
+    while True:
+        page = site.get(f"{path}?limit={limit}{cursor}", Authorization=site.admin())
+        assert len(page["items"]) <= limit
+        found += page["items"]
+        if page["cursor"] is None:
+            return found
+        cursor = f"&cursor={page['cursor']}"
+
+
+def post(site: Site, product: str, author: str) -> str:
+    made = site.call("POST", f"/products/{product}/comments", BODY, Authorization=site.token(author))[1]
+    return str(made["id"])
+
+
+def test_a_product_is_listed_once_from_its_first_comment_on(site: Site) -> None:
+    for number in range(5):
+        for author in ("ann", "ben"):
+            post(site, f"shoe-{number}", author)
+    found = pages(site, "/products", 2)
+    assert sorted(one["product"] for one in found) == [f"shoe-{number}" for number in range(5)]
+    times = [one["created"] for one in found]
+    assert times == sorted(times, reverse=True)
+
+
+def test_a_product_whose_entry_was_lost_in_a_crash_is_listed_by_its_next_comment(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comments, "list_product", lambda *_: None)
+    post(site, "shoe", "ann")
+    assert pages(site, "/products", 10) == []
+    monkeypatch.undo()
+    post(site, "shoe", "ben")
+    assert [one["product"] for one in pages(site, "/products", 10)] == ["shoe"]
+
+
+def test_all_comments_are_listed_newest_first_whatever_their_product(site: Site) -> None:
+    ids = [post(site, f"shoe-{number % 3}", f"author-{number}") for number in range(9)]
+    found = pages(site, "/comments", 4)
+    assert sorted(one["id"] for one in found) == sorted(ids)
+    moments = [one["created"] for one in found]
+    assert moments == sorted(moments, reverse=True)
+    assert {one["product"] for one in found} == {"shoe-0", "shoe-1", "shoe-2"}
+
+
+def test_a_hidden_comment_stays_listed_and_a_deleted_one_does_not(site: Site) -> None:
+    hidden, deleted = post(site, "shoe", "ann"), post(site, "shoe", "ben")
+    path = f"/products/shoe/comments/{hidden}"
+    assert site.call("PATCH", path, {"hidden": True}, Authorization=site.admin())[0] == 200
+    site.call("DELETE", f"/products/shoe/comments/{deleted}", Authorization=site.admin())
+    [one] = pages(site, "/comments", 10)
+    assert (one["id"], one["hidden"]) == (hidden, True)
+
+
+def test_comments_of_one_millisecond_are_on_exactly_one_page(site: Site) -> None:
+    now = datetime.now(UTC)
+    made = [comments.build_item("shoe", ulids.new(now), f"a-{n}", WRITTEN) for n in range(30)]
+    site.table.batch_put(made)
+    assert sorted(one["id"] for one in pages(site, "/comments", 7)) == sorted(map(comments.id_of, made))
+
+
+def test_the_challenges_are_listed_newest_first(site: Site) -> None:
+    now = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    body = ChallengeBody(title="Hunt", paths=["a"])
+    for number in range(5):
+        definitions.define(site.table, f"hunt-{number}", body, now + timedelta(seconds=number))
+    definitions.define(site.table, "hunt-0", ChallengeBody(title="New", paths=["a", "b"]), now + timedelta(1))
+    found = pages(site, "/challenges", 2)
+    assert [one["challenge"] for one in found] == [f"hunt-{number}" for number in (4, 3, 2, 1, 0)]
+    assert found[-1] == {"challenge": "hunt-0", "title": "New", "created": "2026-11-21T10:00:00Z"}
+
+
+def test_a_challenge_of_an_earlier_version_is_listed_when_it_is_put_again(site: Site) -> None:
+    now = datetime.now(UTC)
+    body = ChallengeBody(title="Hunt", paths=["a"])
+    definitions.define(site.table, "hunt", body, now)
+    key = definitions.definition_key("hunt")
+    site.table.update(key, "REMOVE gsi1pk, gsi1sk")
+    assert pages(site, "/challenges", 2) == []
+    assert definitions.define(site.table, "hunt", body, now).status == 200
+    assert len(pages(site, "/challenges", 2)) == 1
+    before = site.table.get(key)
+    definitions.define(site.table, "hunt", body, now)
+    assert site.table.get(key) == before  # an equal request writes nothing
+
+
+@pytest.mark.parametrize("path", ["/products", "/comments", "/challenges"])
+def test_a_list_is_for_admins_and_its_cursor_for_itself(site: Site, path: str) -> None:
+    assert site.call("GET", path)[0] == 401
+    assert site.call("GET", path, Authorization=site.token("ann"))[0] == 403
+    for number in range(3):
+        post(site, f"shoe-{number}", "ann")
+    cursor = site.get("/products?limit=1", Authorization=site.admin())["cursor"]
+    status, _ = site.call("GET", f"{path}?limit=1&cursor={cursor}", Authorization=site.admin())
+    assert status == (200 if path == "/products" else 400)

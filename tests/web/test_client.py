@@ -1,0 +1,195 @@
+"""The client, web/lib/hubbub.js: in Node and in a browser, against the running product."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import app
+from ops import client
+from tests.support.other_site import OtherSite
+from tests.support.pages import open_page, token
+from tests.support.running import Run, until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+ROOT = Path(__file__).parents[2]
+STORY = Path(__file__).parent / "client"
+NODE = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
+NPM = pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
+TOLD = {
+    "guest": "Ann",
+    "again": [200, 12],
+    "rank": 1,
+    "encoded": True,
+    "retried": True,
+    "names": ["Ann", *(f"author {number}" for number in (4, 3, 2, 1, 0))],
+    "firstPage": 2,
+    "outdated": ["HubbubError", "PreconditionFailed", 412],
+    "deleted": None,
+    "malformed": ["HubbubError", "BadRequest", 400],
+    "forbidden": ["HubbubError", "Forbidden", 403],
+    "offline": ["HubbubError", "Offline", 0],
+    "refreshed": [0, 0, [False, True]],
+    "unknown": ["HubbubError", "Unauthorized", 401],
+    "topic": ["bad_request"],
+    "heard": ["hello"],
+    "alone": ["HubbubError", "not_matched", 0],
+    "states": ["idle", "waiting"],
+    "closed": ["HubbubError", "Offline", 0],
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with Run(tmp_path / "run", "--no-reload") as running:
+        yield running
+
+
+@pytest.fixture
+def blank() -> Iterator[str]:
+    """The address of an empty page of another site, without a policy."""
+    with OtherSite() as site:
+        yield site.publish("/", "<!doctype html>")
+
+
+def check(told: dict[str, Any]) -> None:
+    """Check what the story has seen. The first value may be that of before or after the view."""
+    values = told.pop("values")
+    assert values in ([0, 1], [1]), values
+    assert told == TOLD
+
+
+@NODE
+def test_the_story_in_node(run: Run) -> None:
+    command = ["node", "--experimental-websocket", "--no-warnings", str(STORY / "main.mjs")]
+    admin = token(run, "admin-1", scope="admin")
+    done = subprocess.run(
+        [*command, run.page.rstrip("/"), admin], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    check(json.loads(done.stdout))
+
+
+def test_the_story_in_a_browser_on_another_site(run: Run, browser: Browser) -> None:
+    source = (STORY / "story.js").read_text().replace("export async function", "async function")
+    with OtherSite() as site:
+        html = (
+            f'<!doctype html><script type="module">import * as client from "{run.page}web/lib/hubbub.js";\n'
+            f"{source}\nwindow.begin = (...given) => run(client, ...given);</script>"
+        )
+        site.policy = f"script-src 'unsafe-inline' {run.page}"
+        with open_page(browser, site.publish("/", html)) as page:
+            page.wait_for_function("Boolean(window.begin)")
+            arguments = [run.page.rstrip("/"), token(run, "admin-1", scope="admin")]
+            check(page.evaluate("([api, admin]) => begin(api, admin)", arguments))
+            guest = page.evaluate("localStorage.getItem(Object.keys(localStorage)[0])")
+            assert json.loads(guest)["name"] == "Ann"
+
+
+RECONNECT = """
+async (url) => {
+  const { Hubbub } = await import(url + "web/lib/hubbub.js");
+  const sockets = [];
+  class Kept extends WebSocket { constructor(...given) { super(...given); sockets.push(this); } }
+  window.values = [];
+  window.states = [];
+  window.hub = new Hubbub(url, { WebSocket: Kept });
+  window.cut = () => sockets.at(-1).close();
+  window.sockets = sockets;
+  const onState = (now) => states.push(now);
+  window.stop = hub.live("views:https://example.org/cut", ({ views }) => values.push(views), { onState });
+}
+"""
+
+
+def test_a_cut_socket_reconnects_with_the_current_value(run: Run, browser: Browser, blank: str) -> None:
+    with open_page(browser, blank) as page:
+        page.evaluate(RECONNECT, run.page)
+        page.wait_for_function("states.at(-1) === true && values.at(-1) === 0")
+        page.evaluate("cut()")
+        page.wait_for_function("states.at(-1) === false")
+        run.post({"url": "example.org/cut", "time": _now(), "clientId": "c"})
+        page.wait_for_function("states.at(-1) === true && values.at(-1) === 1")
+        page.evaluate("stop()")
+        page.wait_for_function("sockets.every((one) => one.readyState === WebSocket.CLOSED)")
+
+
+POLL = """
+async (url) => {
+  const { Hubbub } = await import(url + "web/lib/hubbub.js");
+  window.values = [];
+  const hub = new Hubbub(url, { socket: "ws://127.0.0.1:9" });
+  const page = "https://example.org/poll", poll = () => hub.getViews({ url: page });
+  window.stop = hub.live("views:" + page, ({ views }) => values.push(views), { poll, every: 50 });
+}
+"""
+
+
+def test_a_value_is_polled_while_no_socket_can_be_opened(run: Run, browser: Browser, blank: str) -> None:
+    with open_page(browser, blank) as page:
+        page.evaluate(POLL, run.page)
+        page.wait_for_function("values.at(-1) === 0")
+        run.post({"url": "example.org/poll", "time": _now(), "clientId": "c"})
+        page.wait_for_function("values.at(-1) === 1")
+        page.evaluate("stop()")
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).isoformat()
+
+
+def test_a_resumed_chat_keeps_its_partner(run: Run, browser: Browser, blank: str) -> None:
+    enter = """
+    async ([url, resume]) => {
+      const { Hubbub } = await import(url + "web/lib/hubbub.js");
+      window.chat = new Hubbub(url).chat("resume", { resume });
+      window.heard = [];
+      chat.addEventListener("message", ({ detail }) => heard.push(detail.text));
+    }
+    """
+    with open_page(browser, blank) as one, open_page(browser, blank) as other:
+        for page in (one, other):
+            page.evaluate(enter, [run.page, ""])
+        for page in (one, other):
+            page.wait_for_function("chat.state === 'matched' && chat.resumeToken")
+        resume = one.evaluate("chat.suspend(), chat.resumeToken")
+        one.reload()
+        one.evaluate(enter, [run.page, resume])
+        one.wait_for_function("chat.state === 'matched'")
+        other.wait_for_function("chat.state === 'matched'")
+        until(lambda: other.evaluate("chat.sendMessage('still here?').then(() => true, () => false)"), "sent")
+        one.wait_for_function("heard.at(-1) === 'still here?'")
+
+
+def test_the_calls_and_the_types_are_current() -> None:
+    assert client.write() == [], "run: .venv/bin/python -m ops client"
+
+
+def test_it_is_smaller_than_6_kb() -> None:
+    assert len(gzip.compress(client.SOURCE.read_bytes(), 9)) < 6_000
+
+
+@NPM
+def test_npm_packs_the_client_with_its_types() -> None:
+    done = subprocess.run(
+        ["npm", "pack", "--dry-run", "--json"],
+        cwd=ROOT / "web",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    [packed] = json.loads(done.stdout)
+    assert {one["path"] for one in packed["files"]} == {"package.json", "lib/hubbub.js", "lib/hubbub.d.ts"}
+    assert (packed["name"], packed["version"]) == ("hubbub-client", app.VERSION)

@@ -1,0 +1,303 @@
+"""The page on the imported log of a real site, whose paths are long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.pages import (
+    LOG_SITE,
+    choose,
+    find_accessibility_violations,
+    find_cut_labels,
+    find_overlaps,
+    import_log,
+    measure_overflow,
+    open_page,
+    open_tools,
+    token,
+    wait_until_live,
+)
+from tests.support.running import Run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Route
+
+WIDTHS = [320, 390, 768, 1024, 1280, 1920, 2560]
+SHIFTS = """
+window.shift = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported(product: Run) -> None:
+    import_log(product)
+
+
+@pytest.fixture
+def page(browser: Browser, product: Run) -> Iterator[Page]:
+    with open_page(browser, product.page, script=remembering(LOG_SITE)) as page:
+        yield wait_until_live(page)
+
+
+def remembering(site: str) -> str:
+    """Return a script after which the page shows a site, as if it had been chosen on an earlier visit."""
+    return f"""if (location.protocol !== "about:" && !localStorage.getItem("hubbub.site"))
+      localStorage.setItem("hubbub.site", "{site}");"""
+
+
+# -- the front page ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_overlaps_and_nothing_is_cut_at_any_width(browser: Browser, product: Run, width: int) -> None:
+    size: dict[str, Any] = {"viewport": {"width": width, "height": 900}}
+    with open_page(browser, product.page, script=remembering(LOG_SITE), **size) as page:
+        wait_until_live(page)
+        page.wait_for_selector("#views .ranked tr:nth-child(8)")
+        page.wait_for_selector("#series .tick")
+        assert measure_overflow(page) == 0
+        parts = "#views :is(.address, .figures, .plot, figcaption, .ranked td, .beside, .row > *)"
+        assert find_overlaps(page, parts) == []
+        assert find_overlaps(page, ".tick, .mark, .x-title") == []
+        assert find_cut_labels(page) == []
+        links = page.locator(".top nav a")
+        assert links.count() == 5
+        boxes = links.evaluate_all("all => all.map((one) => one.getBoundingClientRect().toJSON())")
+        assert all(box["left"] >= 0 and box["right"] <= width and box["height"] >= 24 for box in boxes)
+        height: float = page.evaluate("document.querySelector('.top').getBoundingClientRect().height")
+        assert height < 60
+
+
+def test_an_update_that_overtakes_the_first_row_moves_it_and_keeps_its_bar_off_the_digits(
+    browser: Browser, product: Run
+) -> None:
+    def view(path: str, *clients: str) -> None:
+        now = datetime.now(UTC).isoformat()
+        url = f"https://race.example.org{path}"
+        product.post(*({"url": url, "time": now, "clientId": f"client-{name}"} for name in clients))
+
+    view("/first", "a", "b", "c")
+    view("/second", "a")
+    with open_page(browser, product.page, script=remembering("race.example.org")) as page:
+        wait_until_live(page)
+        page.click("#views .choice >> text=/second")
+        page.wait_for_selector("#count-views:text-is('1')")
+        product.wait_for_listener("views:https://race.example.org/second")
+        view("/second", *"bcdefghij")
+        page.wait_for_selector("#count-views:text-is('10')")
+        assert page.inner_text("#views .ranked tr:first-child .choice") == "/second"
+        assert find_overlaps(page, "#views .ranked :is(.bar, .number)") == []
+
+
+def test_the_plot_says_what_it_shows(page: Page) -> None:
+    assert page.inner_text("#series .x-title") == "Hour (UTC)"
+    assert page.inner_text("#series .y-title") == "Views per hour"
+    days = page.locator("#series .tick").all_inner_texts()
+    assert f"{datetime.now(UTC):%Y}" in " ".join(days)
+    assert "00:00" in days
+
+
+def test_scores_are_plotted_in_ranges_with_round_edges(page: Page, product: Run) -> None:
+    admin = token(product, "a", "admin")
+    board = {"title": "Laps", "unit": "laps", "max": 100_000, "operator": "set"}
+    assert product.call("PUT", "/leaderboards/laps", board, admin)[0] == 201
+    for number in range(40):
+        score = {"id": str(number), "value": 37 + number * 73, "player": f"p{number}"}
+        assert product.call("POST", "/leaderboards/laps/scores", score, admin)[0] == 201
+    choose(page, "leaderboard", "laps")
+    page.wait_for_selector("#leaderboard h3:has-text('40 players')")
+    page.wait_for_selector("#distribution .tick >> nth=2")
+    page.wait_for_function(
+        "() => document.querySelector('#leaderboard .readout').textContent.startsWith('Scores from 0 to')"
+    )
+    edges = [int(text.replace(",", "")) for text in page.locator("#distribution .tick").all_inner_texts()]
+    assert all(edge % 100 == 0 for edge in edges), edges
+    assert page.inner_text("#distribution .x-title") == "Score (laps)"
+    assert page.inner_text("#distribution .y-title") == "Players"
+
+
+def test_a_slow_load_shows_its_shape_and_nothing_moves_when_it_ends(browser: Browser, product: Run) -> None:
+    waiting: list[Route] = []
+    with open_page(browser, "about:blank", script=SHIFTS + remembering(LOG_SITE)) as page:
+        page.route("**/views/top?**", lambda route: waiting.append(route))
+        page.goto(product.page)
+        page.wait_for_selector("#views .skeleton")
+        assert page.locator("#views .skeleton").get_attribute("aria-busy") == "true"
+        page.unroute("**/views/top?**")  # which continues the calls that wait
+        wait_until_live(page)
+        page.wait_for_selector("#series .tick")
+        assert page.evaluate("window.shift") < 0.1
+
+
+def test_a_product_without_comments_takes_two_calls(page: Page) -> None:
+    asked: list[str] = []
+    page.on(
+        "request", lambda request: asked.append(request.url) if "/products/quiet" in request.url else None
+    )
+    choose(page, "comments", "quiet")
+    page.wait_for_selector("#comments .empty:has-text('No comments on quiet yet.')")
+    with page.expect_response(lambda answer: "/products/quiet" in answer.url):
+        pass  # the one that catches a change between the load and the subscription
+    assert len([url for url in asked if "/products/quiet" in url]) == 2, asked
+
+
+def test_the_calls_are_closed_until_they_are_opened_and_stay_as_they_were_left(page: Page) -> None:
+    assert page.locator(".tools[open]").count() == 0
+    open_tools(page, "views")
+    page.wait_for_selector("#views .calls li >> nth=0")
+    page.reload()
+    page.wait_for_selector("#views .tools[open]")
+    page.click("#views .tools summary")
+    page.reload()
+    wait_until_live(page)
+    assert page.locator(".tools[open]").count() == 0
+
+
+# -- the dashboard -------------------------------------------------------------------------------------
+
+PAGE = f"http://{LOG_SITE}/projects/xdotool/"
+TWO_DAYS = "period=range&from=2015-05-19&to=2015-05-20"
+
+
+@contextmanager
+def dashboard(browser: Browser, product: Run, query: str = TWO_DAYS, **options: Any) -> Iterator[Page]:
+    address = f"{product.page}web/dashboard.html?site={LOG_SITE}&{query}"
+    with open_page(browser, address, **options) as page:
+        wait_until_live(page)
+        yield page
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_dashboard_fits_every_width(browser: Browser, product: Run, width: int) -> None:
+    size: dict[str, Any] = {"viewport": {"width": width, "height": 900}}
+    with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}", **size) as page:
+        page.wait_for_selector("#pages tbody tr:nth-child(12)")
+        page.wait_for_selector("#views-plot .tick")
+        assert measure_overflow(page) == 0
+        parts = "main :is(h1, .choices > *, .filter > *, .figures > *, figure, .days, section)"
+        assert find_overlaps(page, parts) == []
+        assert find_overlaps(page, "#pages td > *:not(.bar), #pages td.number") == []
+        assert find_overlaps(page, ".tick, .mark, .x-title") == []
+        assert find_cut_labels(page) == []
+        height: float = page.evaluate("document.querySelector('.top').getBoundingClientRect().height")
+        assert height < 60
+
+
+def test_a_page_is_compared_with_the_period_before(browser: Browser, product: Run) -> None:
+    def views(first: str, last: str) -> int:
+        query = f"url={PAGE}&interval=day&from={first}&to={last}"
+        return sum(day["views"] for day in product.call("GET", f"/views/series?{query}")[1]["items"])
+
+    now, before = views("2015-05-19", "2015-05-20"), views("2015-05-17", "2015-05-18")
+    assert 0 < before < now
+    with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}") as page:
+        page.wait_for_selector(f"#total-views dd:has-text('{now}')")
+        assert f"{before} before" in page.inner_text("#total-views")
+        assert f"+{round(100 * (now - before) / before)}%" in page.inner_text("#total-views")
+        assert f"{now} views, " in page.inner_text("#summary")
+        assert "19 May 2015 – 20 May 2015, compared with 17 May 2015 – 18 May 2015" in page.inner_text(
+            ".days"
+        )
+        assert "19 May 2015" in page.locator("#views-plot .tick").all_inner_texts()
+        page.uncheck(".choices [type=checkbox]")
+        page.wait_for_selector("#total-views:not(:has-text('before'))")
+
+
+def test_a_link_keeps_the_view_and_the_back_button_returns(browser: Browser, product: Run) -> None:
+    with dashboard(browser, product) as page:
+        page.click("#pages .choice >> text=/projects/xdotool/ >> nth=0")
+        page.wait_for_selector("#total-views")
+        page.click("label:has-text('30 days')")
+        page.wait_for_url("**period=30d**")
+        link = page.url
+        page.go_back()
+        page.wait_for_selector("[name=period][value=range]:checked")
+        assert page.input_value("[name=from]") == "2015-05-19"
+    with open_page(browser, link) as page:
+        wait_until_live(page)
+        assert page.inner_text(".filter a") == PAGE
+        assert page.is_checked("[value='30d']")
+
+
+def test_the_pages_are_searched_and_saved_as_csv(browser: Browser, product: Run) -> None:
+    with dashboard(browser, product) as page:
+        page.fill("[name=sought]", "PUPPET")
+        page.wait_for_function("() => document.querySelectorAll('#pages tbody tr').length < 12")
+        shown = page.locator("#pages .choice").all_inner_texts()
+        assert shown
+        assert all("puppet" in path for path in shown)
+        with page.expect_download() as download:
+            page.click("#pages .csv")
+        rows = download.value.path().read_text().splitlines()
+        assert rows[0].startswith("url,views")
+        assert len(rows) == len(shown) + 1
+        assert rows[1].startswith(f"http://{LOG_SITE}{shown[0]}")
+        page.fill("[name=sought]", "no such page")
+        page.wait_for_selector("#pages:has-text('No page matches.')")
+
+
+def test_a_new_view_reaches_the_dashboard_at_once(browser: Browser, product: Run) -> None:
+    url = "https://now.example.org/a"
+    now = datetime.now(UTC).isoformat()
+    product.post({"url": url, "time": now, "clientId": "one"})
+    address = f"{product.page}web/dashboard.html?site=now.example.org&period=today&page={url}"
+    with open_page(browser, address) as page:
+        wait_until_live(page)
+        page.wait_for_selector("#total-views dd:has-text('1')")
+        product.wait_for_listener(f"views:{url}")
+        product.post({"url": url, "time": now, "clientId": "two"})
+        page.wait_for_selector("#total-views dd:has-text('2')")
+        page.wait_for_selector(".now:has-text('2 visitors and 2 views this hour')")
+
+
+def test_the_dashboard_is_accessible(browser: Browser, product: Run) -> None:
+    with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}") as page:
+        page.wait_for_selector("#views-plot .tick")
+        assert find_accessibility_violations(page) == []
+
+
+def test_the_dashboard_shows_its_first_view_soon_and_nothing_moves(browser: Browser, product: Run) -> None:
+    with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}", script=SHIFTS) as page:
+        page.wait_for_selector("#views-plot .tick")
+        assert page.evaluate("window.shift") < 0.1
+
+
+# -- languages -----------------------------------------------------------------------------------------
+
+
+def test_the_page_speaks_german(browser: Browser, product: Run) -> None:
+    with open_page(browser, product.page, script=remembering(LOG_SITE), locale="de-DE") as page:
+        page.wait_for_selector("#state:text-is('Live')")
+        assert page.get_attribute("html", "lang") == "de"
+        assert page.locator(".top nav a").all_inner_texts() == [
+            "Aufrufe",
+            "Rangliste",
+            "Rätsel",
+            "Kommentare",
+            "Chat",
+        ]
+        page.select_option("#language", "en")
+        page.wait_for_selector(".top nav a:text-is('Leaderboard')")
+        assert page.get_attribute("html", "lang") == "en"
+        page.reload()
+        page.wait_for_selector(".top nav a:text-is('Leaderboard')")
+
+
+def test_both_languages_have_the_same_keys(page: Page) -> None:
+    keys = """async () => {
+      const keys = (words, path = "") => Object.entries(words).flatMap(([name, value]) => (
+        typeof value === "object" ? keys(value, `${path}${name}.`) : [`${path}${name} ${typeof value}`]));
+      const english = await import("./web/lib/words.js"), german = await import("./web/lib/words.de.js");
+      return [keys(english.words), keys(german.words)];
+    }"""
+    english, german = page.evaluate(keys)
+    assert english == german
+    assert len(english) > 150

@@ -1,0 +1,96 @@
+// A leaderboard's page: its players, the distribution of their scores, removing a player, and ending the season.
+
+import { count, points } from "../lib/language.js";
+import { Bars } from "../lib/plots.js";
+import { histogram } from "../lib/histogram.js";
+import { words } from "../lib/words.js";
+import { make } from "../widgets/element.js";
+import { call, encode } from "./api.js";
+import { confirmed } from "./confirm.js";
+import { when } from "./list.js";
+
+const ENTRIES = 20;
+const text = words.admin;
+const byId = (id) => document.getElementById(id);
+const card = byId("board-page"), box = card.querySelector(".page-of");
+const bars = new Bars();
+
+let shown = "", turn = 0;
+
+/** Show a leaderboard, or only the part of it around a player. */
+export async function showBoard(name, around = "") {
+  const requested = (turn += 1);
+  shown = name;
+  card.hidden = false;
+  box.replaceChildren(make("p", { className: "quiet" }, words.state.loading));
+  const path = `leaderboards/${encode(name)}`;
+  try {
+    const [board, { items: buckets }, page] = await Promise.all([
+      call("GET", path),
+      call("GET", `${path}/distribution`),
+      call("GET", `${path}/entries`, { query: { limit: ENTRIES, around } }),
+    ]);
+    if (requested === turn) draw(path, board, buckets, page);
+  } catch (error) {
+    if (requested === turn) box.replaceChildren(make("p", { className: "problem", role: "alert" }, error.message));
+  }
+}
+
+function draw(path, board, buckets, page) {
+  const problem = make("p", { className: "mark-bad", role: "alert" });
+  const attempt = async (work) => {
+    problem.textContent = "";
+    try {
+      await work();
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  };
+  const players = make("input", { name: "player", autocomplete: "off", autocapitalize: "none", spellcheck: false, required: true });
+  const find = make("form", { className: "row" }, make("label", { className: "grow" }, text.findPlayer, players), make("button", {}, text.find));
+  find.addEventListener("submit", (event) => {
+    event.preventDefault();
+    showBoard(shown, players.value.trim());
+  });
+  const end = confirmed(text.endSeason(board.season), () => attempt(async () => {
+    await call("POST", `${path}/seasons`, { body: { season: board.season } });
+    showBoard(shown);
+  }));
+  const facts = make("p", { className: "facts" }, text.boardFacts(board.players, board.season));
+  if (board.resets) facts.append(` · ${text.resets} `, when(board.resets));
+  const plot = make("div", { className: "plot low", id: "board-plot" });
+  const figure = make("figure", { hidden: !buckets.length }, plot, make("figcaption", {}, make("span", { className: "readout" })));
+  const body = make("tbody"), rows = make("table", {}, head(), body);
+  const more = make("button", { type: "button", className: "more" }, words.more);
+  more.hidden = !page.cursor;
+  const add = (items) => body.append(...items.map((entry) => row(entry, path, attempt)));
+  more.addEventListener("click", () => attempt(async () => {
+    page = await call("GET", `${path}/entries`, { query: { limit: ENTRIES, cursor: page.cursor } });
+    add(page.items);
+    more.hidden = !page.cursor;
+  }));
+  add(page.items);
+  box.replaceChildren(
+    make("h3", {}, board.title), facts, figure, find, problem,
+    page.items.length ? rows : make("p", { className: "quiet" }, words.leaderboard.noScores),
+    more, make("div", { className: "row" }, end),
+  );
+  if (buckets.length) bars.show(plot, histogram(buckets, board.unit));
+}
+
+function head() {
+  const column = (name, className = "") => make("th", { scope: "col", className }, name);
+  return make("thead", {}, make("tr", {}, column(words.leaderboard.rank), column(words.leaderboard.player),
+    column(words.leaderboard.score, "number"), make("td")));
+}
+
+function row({ rank, player, name, score }, path, attempt) {
+  const drop = confirmed(text.remove, () => attempt(async () => {
+    await call("DELETE", `${path}/players/${encode(player)}`);
+    line.remove();
+  }), { className: "small", title: text.removePlayer(player) });
+  const line = make("tr", {},
+    make("td", {}, count.format(rank)), make("td", { title: player }, name ?? player),
+    make("td", { className: "number" }, points(score)), make("td", { className: "number" }, drop));
+  return line;
+}

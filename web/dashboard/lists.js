@@ -1,0 +1,81 @@
+// The lists of the dashboard: pages, with a search and their growth, and referrers.
+
+import { download } from "../lib/csv.js";
+import { count } from "../lib/language.js";
+import { words } from "../lib/words.js";
+import { change, direction, growth, pathOf } from "./compare.js";
+import { html, nothing, repeat } from "../vendor/lit.js";
+
+const SHOWN = 12;
+const text = words.dashboard;
+
+let sought = "", order = "most", isLong = false;
+
+/** Render the pages of the period. A page that is pressed filters the view. */
+export function pagesCard({ pages, before, period, isAllTime }, view, show, draw) {
+  const isGrowth = order === "grown" && before?.pages;
+  const all = (before?.pages ? growth(pages, before.pages) : pages.items.map((page) => ({ ...page, by: null })))
+    .sort((one, other) => (isGrowth ? other.by - one.by : 0) || other.views - one.views);
+  const found = all.filter(({ url }) => url.toLowerCase().includes(sought.toLowerCase()));
+  const rows = isLong ? found : found.slice(0, SHOWN);
+  const most = Math.max(1, ...all.map(({ views }) => views));
+  const save = () => download(`${view.site}-pages-${period.from}.csv`, ["url", "views", ...(before?.pages ? ["views before"] : [])],
+    found.map(({ url, views, earlier }) => [url, views, ...(before?.pages ? [earlier] : [])]));
+  const set = (values) => {
+    ({ sought = sought, order = order, isLong = isLong } = values);
+    draw();
+  };
+  return html`<section class="card" id="pages" aria-labelledby="pages-title">
+    <div class="card-head"><h2 id="pages-title">${text.pages}</h2>
+      <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(text.pages)}>CSV</button></div>
+    ${isAllTime ? html`<p class="quiet">${text.ofAllTime}</p>` : nothing}
+    <div class="row tools-row">
+      <label class="grow"><span class="hidden">${text.search}</span>
+        <input type="search" name="sought" placeholder=${text.search} .value=${sought}
+          @input=${(event) => set({ sought: event.target.value.trim() })}></label>
+      ${before?.pages ? html`<fieldset class="switch"><legend class="hidden">${text.order}</legend>
+        ${[["most", text.most], ["grown", text.grown]].map(([name, label]) => html`<label><input type="radio" name="order"
+          value=${name} .checked=${order === name} @change=${() => set({ order: name })}><span>${label}</span></label>`)}
+      </fieldset>` : nothing}
+    </div>
+    ${rows.length ? table(rows, most, view, show, before) : html`<p class="quiet">${sought ? text.noMatch : text.noPages}</p>`}
+    ${found.length > SHOWN ? html`<button type="button" class="quiet-button" @click=${() => set({ isLong: !isLong })}>${
+      isLong ? text.fewer : text.allOf(found.length)}</button>` : nothing}
+    ${pages.complete === false ? html`<p class="quiet">${text.incomplete}</p>` : nothing}
+  </section>`;
+}
+
+function table(rows, most, view, show, before) {
+  const oneOrigin = new Set(rows.map(({ url }) => new URL(url).origin)).size === 1;
+  return html`<table class="ranked">
+    <thead><tr><th scope="col">${text.page}</th><th scope="col" class="number">${text.viewsColumn}</th>
+      ${before?.pages ? html`<th scope="col" class="number change-column">${text.changeColumn}</th>` : nothing}</tr></thead>
+    <tbody>${repeat(rows, ({ url }) => url, ({ url, views, by, earlier }) => html`<tr>
+      <td><button type="button" class="choice" title=${url} aria-pressed=${url === view.page}
+        @click=${() => show({ page: url === view.page ? "" : url })}>${oneOrigin ? pathOf(url) : url}</button>
+        <span class="bar" .style=${`--share: ${views / most}`}></span></td>
+      <td class="number">${count.format(views)}</td>
+      ${before?.pages ? html`<td class="number change ${direction(by, 0)}" title=${text.before(words.viewsOf(earlier))}>${
+        by ? `${by > 0 ? "+" : "−"}${count.format(Math.abs(by))}` : "±0"}<span class="hidden"> ${change(views, earlier)}</span></td>` : nothing}
+    </tr>`)}</tbody></table>`;
+}
+
+/** Render where visitors came from. */
+export function referrersCard({ referrers, period }, { site, page }) {
+  if (!referrers) return nothing;
+  const most = Math.max(1, ...referrers.map(({ views }) => views));
+  const save = () => download(`${site}-referrers-${period.from}.csv`, ["referrer", "views"],
+    referrers.map(({ referrer, views }) => [referrer, views]));
+  return html`<section class="card" id="referrers" aria-labelledby="referrers-title">
+    <div class="card-head"><h2 id="referrers-title">${text.referrers}</h2>
+      <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(text.referrers)}>CSV</button></div>
+    ${page ? html`<p class="quiet">${text.ofWholeSite}</p>` : nothing}
+    ${referrers.length ? html`<table class="ranked"><thead><tr><th scope="col">${text.referrer}</th>
+      <th scope="col" class="number">${text.viewsColumn}</th></tr></thead>
+      <tbody>${repeat(referrers.slice(0, SHOWN), ({ referrer }) => referrer, ({ referrer, views }) => html`<tr>
+        <td><span class="choice" title=${referrer}>${referrer}</span>
+          <span class="bar" .style=${`--share: ${views / most}`}></span></td>
+        <td class="number">${count.format(views)}</td></tr>`)}</tbody></table>`
+      : html`<p class="quiet">${text.noReferrers}</p>`}
+  </section>`;
+}

@@ -1,0 +1,204 @@
+// The dashboard of a site: its visitors, views, pages and referrers in one period, compared with the period before.
+
+import { createClient, explain, isTransient } from "../lib/client.js";
+import { api as address, isLocal } from "../lib/config.js";
+import { languageChoice, showSkipLink } from "../lib/header.js";
+import { count, decimal, DAY, isoDate } from "../lib/language.js";
+import * as live from "../lib/live.js";
+import { words } from "../lib/words.js";
+import { change, direction, ratio, summary } from "./compare.js";
+import { findViews, load, nameDays } from "./data.js";
+import { pagesCard, referrersCard } from "./lists.js";
+import { drawChart, plot } from "./plot.js";
+import { PERIODS } from "./periods.js";
+import { host, knownSites, link, read, rememberSite } from "./state.js";
+import { html, live as current, nothing, render } from "../vendor/lit.js";
+
+const REFRESH_DELAY = 1000; // ms after a push
+const FOLLOWED = 8; // pages whose views are pushed
+const LONGEST_PAUSE = 15_000; // ms
+const text = words.dashboard;
+const client = createClient();
+const main = document.querySelector("main");
+
+let view = read(), data = null, problem = "", copied = false, isLoading = false, isRequested = false;
+let turn = 0, failures = 0, soon = 0, retry = 0, first = "", found = null;
+let stops = []; // of the topics that are followed
+
+// -- loading -------------------------------------------------------------------------------------------
+
+/** Show another view. */
+function show(changes, isNew = true) {
+  const isOther = changes.site !== undefined && changes.site !== view.site;
+  view = { ...view, ...changes };
+  if (isOther) [first, found, data] = ["", null, null];
+  if (isNew) history.pushState(null, "", link(view));
+  draw();
+  refresh();
+}
+
+async function refresh() {
+  const requested = (turn += 1);
+  clearTimeout(retry);
+  isRequested = false;
+  isLoading = true;
+  try {
+    if (view.period === "all" && !found) await search();
+    const loaded = await load(client, view, first);
+    if (requested !== turn) return;
+    data = loaded;
+    [problem, failures] = ["", 0];
+    if (data.pages.items.length) rememberSite(view.site);
+    follow();
+  } catch (error) {
+    if (requested !== turn) return;
+    problem = explain(error);
+    if (isTransient(error)) {
+      retry = setTimeout(refresh, Math.min(1000 * 2 ** failures, LONGEST_PAUSE));
+      failures += 1;
+    }
+  }
+  isLoading = false;
+  draw();
+}
+
+function refreshSoon() {
+  clearTimeout(soon);
+  soon = setTimeout(() => document.hidden || refresh(), REFRESH_DELAY);
+}
+
+/** Find the days on which the site has views, however long ago. */
+async function search() {
+  found = await findViews(client, view.site);
+  first = found?.first ?? "";
+}
+
+/** Follow the most viewed pages. Each push loads the view again, so that all its parts are of the same time. */
+function follow() {
+  const topics = (view.page ? [view.page] : data.pages.items.slice(0, FOLLOWED).map(({ url }) => url)).map((url) => `views:${url}`);
+  if (topics.join() === stops.topics) return;
+  stops.forEach((stop) => stop());
+  stops = topics.map((topic) => live.follow(topic, refreshSoon));
+  stops.topics = topics.join();
+}
+
+const showLatest = async () => {
+  await search().catch((error) => { problem = explain(error); });
+  if (found) show({ period: "range", from: weekBefore(found), to: found.last });
+  else draw();
+};
+
+// The last days with views: up to a week.
+function weekBefore({ first: earliest, last }) {
+  const week = isoDate(Date.parse(last) - 6 * DAY);
+  return week > earliest ? week : earliest;
+}
+
+// -- what is shown -------------------------------------------------------------------------------------
+
+function drawHeader() {
+  render(html`<form id="choose-site" @submit=${(event) => {
+    event.preventDefault();
+    show({ site: host(new FormData(event.target).get("site")), page: "" });
+  }}>
+    <label><span class="hidden">${text.site}</span>
+      <input name="site" list="sites" .value=${current(view.site)} autocomplete="off" autocapitalize="none"
+        spellcheck="false" required></label>
+    <datalist id="sites">${knownSites().map((site) => html`<option value=${site}></option>`)}</datalist>
+    <button>${words.panel.show}</button></form>`, document.getElementById("site-choice"));
+  const state = document.getElementById("state");
+  const [name, said] = problem ? ["error", words.state.error] : !data ? ["loading", words.state.loading]
+    : ["live", live.isPushed() ? words.state.live : words.state.polling];
+  state.dataset.state = name;
+  if (state.textContent !== said) state.textContent = said;
+}
+
+function draw() {
+  document.title = `${view.site}: Hubbub`;
+  drawHeader();
+  render(html`
+    <div class="bar-top">
+      <h1>${view.site}</h1>
+      ${data?.now ? html`<p class="now" title=${text.nowMeaning}>${text.now(data.now.visitors, data.now.views)}</p>` : nothing}
+    </div>
+    ${choices()}
+    ${problem ? html`<p class="notice" role="alert">${problem}</p>` : nothing}
+    ${view.page ? html`<p class="filter"><span>${text.onlyPage} <a href=${view.page} rel="noreferrer">${view.page}</a></span>
+      <button type="button" @click=${() => show({ page: "" })}>${text.allPages}</button></p>` : nothing}
+    <div class="view" ?data-stale=${problem !== ""} aria-busy=${isLoading}>${data ? content() : skeleton()}</div>`, main);
+  if (data?.series) drawChart(data, show);
+}
+
+function choices() {
+  const { period } = view;
+  const change = (event) => {
+    const { from, to } = event.currentTarget.elements;
+    if (from.value && to.value) show({ from: from.value, to: to.value });
+  };
+  return html`<div class="choices">
+    <fieldset class="switch"><legend class="hidden">${text.period}</legend>
+      ${PERIODS.map((one) => html`<label><input type="radio" name="period" value=${one} .checked=${current(one === period)}
+        @change=${() => show({ period: one, ...(one === "range" && data ? { from: data.period.from, to: data.period.to } : {}) })}><span>${
+        text.periods[one]}</span></label>`)}
+    </fieldset>
+    ${period === "range" ? html`<form class="row range" @change=${change} @submit=${(event) => event.preventDefault()}>
+      <label>${text.from} <input type="date" name="from" .value=${current(view.from)} required></label>
+      <label>${text.to} <input type="date" name="to" .value=${current(view.to)} required></label></form>` : nothing}
+    <label class="check"><input type="checkbox" .checked=${current(view.compare)} ?disabled=${period === "all"}
+      @change=${(event) => show({ compare: event.target.checked })}> ${text.compare}</label>
+    <button type="button" class="quiet-button" @click=${copy}>${copied ? words.panel.copied : text.copyLink}</button>
+  </div>`;
+}
+
+async function copy() {
+  await navigator.clipboard.writeText(new URL(link(view), location.href).href).then(() => { copied = true; }, () => {});
+  draw();
+  setTimeout(() => { copied = false; draw(); }, 2000);
+}
+
+function content() {
+  const { series, before, period } = data;
+  if (!(series ? series.views || before?.series?.views : data.pages.items.length)) return empty();
+  return html`
+    ${summary(data, view)}
+    ${series ? html`<dl class="figures">
+      ${figure("views", text.views, series.views, before?.series?.views)}
+      ${figure("visitors", text.visitors, series.visitors, before?.series?.visitors ?? undefined, text.visitorsMeaning)}
+      ${figure("each", text.perVisitor, ratio(series), before?.series?.visitors ? ratio(before.series) : undefined)}
+    </dl>` : html`<p class="quiet">${text.noTotals}</p>`}
+    ${series ? plot(data, view) : nothing}
+    ${series ? html`<p class="quiet days">${nameDays(period)}${before?.series
+      ? `, ${text.comparedWith} ${nameDays(period.before)}` : ""}. ${text.utc}</p>` : nothing}
+    <div class="lists">
+      ${pagesCard(data, view, show, draw)}
+      ${referrersCard(data, view)}
+    </div>`;
+}
+
+function figure(id, label, value, earlier, title) {
+  const shown = (number) => (Number.isInteger(number) && id !== "each" ? count.format(number) : decimal(number, 1));
+  return html`<div id="total-${id}"><dt title=${title ?? nothing}>${label}</dt><dd>${shown(value)}
+    ${earlier === undefined ? nothing : html`<span class="change ${direction(value, earlier)}">${change(value, earlier)}
+      <span class="quiet">${text.before(shown(earlier))}</span></span>`}</dd></div>`;
+}
+
+function empty() {
+  return html`<div class="empty"><p><strong>${text.noViews(nameDays(data.period))}</strong>
+    ${found === null ? text.howToFill : text.never}
+    <code>python -m ops import-log --site https://${view.site} access.log</code></p>
+    <button type="button" @click=${showLatest}>${text.latest}</button>
+    ${isLocal ? html`<a class="button" href=${address}>${text.demo}</a>` : nothing}</div>`;
+}
+
+function skeleton() {
+  return html`<div class="skeleton"><span class="hidden">${words.state.loading}</span><i></i><i></i><i></i><i></i></div>`;
+}
+
+// -- beginning -----------------------------------------------------------------------------------------
+
+render(languageChoice(), document.getElementById("choices"));
+showSkipLink();
+live.changes.addEventListener("change", drawHeader);
+addEventListener("popstate", () => show(read(), false));
+draw();
+refresh();

@@ -1,0 +1,61 @@
+// The plot of a period: views and visitors of each hour, day or month, and the views of the period before as a line.
+
+import { download } from "../lib/csv.js";
+import { dates } from "../lib/language.js";
+import { Bars } from "../lib/plots.js";
+import { timeTicks } from "../lib/timeline.js";
+import { words } from "../lib/words.js";
+import { html, nothing } from "../vendor/lit.js";
+
+const text = words.dashboard;
+const bars = new Bars();
+const LABELS = {
+  hour: (time) => `${dates.weekday(time)}, ${dates.hour(time)}`,
+  day: dates.weekday,
+  month: dates.fullMonth,
+};
+
+/** Render the frame of the plot. */
+export function plot({ series, before }, { site, page }) {
+  const save = () => download(`${site}-views.csv`, ["time", ...(page ? ["url"] : []), "views", "visitors"],
+    series.items.map(({ time, views, visitors }) => [time, ...(page ? [page] : []), views, visitors]));
+  return html`<figure class="card">
+    <div class="plot tall" id="views-plot"></div>
+    <figcaption><span class="key">${words.views.views}</span><span class="key darker">${words.views.visitors}</span>
+      ${before?.series ? html`<span class="key line">${text.viewsBefore}</span>` : nothing}
+      <span class="readout"></span>
+      <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(words.views.title)}>CSV</button></figcaption>
+  </figure>`;
+}
+
+/** Draw the plot. A click on a day or a month shows it. */
+export function drawChart({ series, before, period }, show) {
+  const { items } = series, { interval } = period;
+  const times = items.map(({ time }) => Date.parse(time));
+  const earlier = before?.series ? items.map((_, i) => before.series.items[i]?.views ?? null) : null;
+  const describe = (i) => {
+    const line = `${LABELS[interval](items[i].time)}: ${words.views.both(items[i].views, items[i].visitors)}`;
+    return earlier?.[i] === null || earlier === null ? line : `${line} (${text.before(words.viewsOf(earlier[i]))})`;
+  };
+  bars.show(document.getElementById("views-plot"), {
+    series: [
+      { values: items.map(({ views }) => views), colour: "--views", width: 0.72 },
+      { values: items.map(({ visitors }) => visitors), colour: "--uniques", width: 0.4 },
+    ],
+    earlier,
+    ticks: timeTicks(times, interval),
+    xTitle: { hour: words.plot.hours, day: words.plot.days, month: words.plot.months }[interval],
+    yTitle: { hour: words.plot.perHour, day: words.plot.perDay, month: words.plot.perMonth }[interval],
+    describe,
+    summary: text.plotSummary(series.views, series.visitors),
+    hint: words.plot.hint,
+    choose: interval === "hour" ? null : (i) => show({ period: "range", ...days(items[i].time, interval) }),
+  });
+}
+
+function days(time, interval) {
+  const from = time.slice(0, 10);
+  if (interval === "day") return { from, to: from };
+  const date = new Date(time);
+  return { from, to: new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).toISOString().slice(0, 10) };
+}

@@ -1,0 +1,57 @@
+// What the dashboard shows: the site, the period, a page, and whether the period before is compared. The address of
+// the page has all of it, so a link keeps the view.
+
+import { DAY, isoDate } from "../lib/language.js";
+import { PERIODS } from "./periods.js";
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+const KEY = "hubbub.site";
+const KNOWN = "hubbub.sites"; // the sites that were shown in this browser
+
+/** Return the view that the address names. */
+export function read() {
+  const given = new URLSearchParams(location.search);
+  const date = (name, other) => (DATE.test(given.get(name)) && !Number.isNaN(Date.parse(given.get(name))) ? given.get(name) : other);
+  return {
+    site: host(given.get("site") ?? stored(KEY) ?? "demo.example.org"),
+    period: PERIODS.includes(given.get("period")) ? given.get("period") : "7d",
+    from: date("from", isoDate(Date.now() - 6 * DAY)),
+    to: date("to", isoDate(Date.now())),
+    page: given.get("page") ?? "",
+    compare: given.get("compare") !== "no",
+  };
+}
+
+/** Return the address of a view. */
+export function link({ site, period, from, to, page, compare }) {
+  const query = new URLSearchParams({ site, period });
+  if (period === "range") Object.entries({ from, to }).forEach(([name, value]) => query.set(name, value));
+  if (page) query.set("page", page);
+  if (!compare) query.set("compare", "no");
+  return `${location.pathname}?${query}`;
+}
+
+/** Return the host of an address, or the text itself. */
+export function host(text) {
+  const given = text.trim();
+  return given.includes("//") && URL.canParse(given) ? new URL(given).host : given.replace(/\/+$/, "");
+}
+
+/** Return the sites that were shown in this browser. */
+export const knownSites = () => JSON.parse(stored(KNOWN) ?? "[]");
+
+/** Remember a site that has views. */
+export function rememberSite(site) {
+  try {
+    localStorage.setItem(KEY, site);
+    localStorage.setItem(KNOWN, JSON.stringify([site, ...knownSites().filter((one) => one !== site)].slice(0, 20)));
+  } catch { /* the browser forbids storage */ }
+}
+
+function stored(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}

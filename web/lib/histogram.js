@@ -1,0 +1,45 @@
+// The distribution of scores as a chart, in ranges with round edges.
+
+import { points, short } from "./language.js";
+import { words } from "./words.js";
+
+const MOST_BARS = 30;
+const text = words.leaderboard;
+
+/** Return what `Bars` shows of the ranges of scores. `score` highlights its range. */
+export function histogram(buckets, unit, score) {
+  const merged = merge(buckets);
+  return {
+    series: [{ values: merged.map(({ players }) => players), colour: "--views", width: 0.86 }],
+    marked: score === undefined ? -1 : merged.findIndex(({ from, to }) => from <= score && score <= to),
+    ticks: (width, measure) => edges(merged, width, measure),
+    xTitle: unit ? text.scoreIn(unit) : text.score,
+    yTitle: text.playersAxis,
+    describe: (i) => text.range(points(merged[i].from), points(merged[i].to), merged[i].players),
+    summary: text.scores(points(merged[0].from), points(merged.at(-1).to)),
+    hint: words.plot.hint,
+  };
+}
+
+/** Merge adjacent ranges so that there are at most MOST_BARS. The merged ranges begin at multiples of their width. */
+function merge(buckets) {
+  const width = buckets.length > 1 ? buckets[1].from - buckets[0].from : 1;
+  const by = [1, 2, 5, 10].find((size) => buckets.length / size < MOST_BARS);
+  const merged = [];
+  for (const { from, to, players } of buckets) {
+    const number = Math.floor(from / (width * by) + 1e-9), last = merged.at(-1);
+    if (last?.number === number) Object.assign(last, { to, players: last.players + players });
+    else merged.push({ number, from, to, players });
+  }
+  return merged;
+}
+
+/** Label the edges between ranges with the score at which the next one begins. */
+function edges(merged, width, measure) {
+  const widest = Math.max(...merged.map(({ from }) => measure(short(from)))) + 12;
+  const every = [1, 2, 5, 10, 20, 50].find((step) => step * (width / merged.length) >= widest) ?? merged.length;
+  const size = merged.length > 1 ? merged[1].from - merged[0].from : 1;
+  const isRound = ({ from }) => Math.round(from / size) % every === 0;
+  const ticks = merged.flatMap((one, i) => (isRound(one) ? [{ at: i - 0.5, text: short(one.from) }] : []));
+  return ticks.length ? ticks : [{ at: -0.5, text: short(merged[0].from) }];
+}
