@@ -301,8 +301,8 @@ def test_the_page_fits_a_phone(browser: Browser, product: Run) -> None:
         wait_until_live(page)
         page.wait_for_selector("#comments .comments li:nth-child(10)")
         # A plot follows the width of its section a frame later.
-        wide = "() => [...document.querySelectorAll('main *')].every((e) => e.getBoundingClientRect().right <= 361)"
-        page.wait_for_function(wide)
+        parts = "[...document.querySelectorAll('main *')]"
+        page.wait_for_function(f"() => {parts}.every((e) => e.getBoundingClientRect().right <= 361)")
         assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 

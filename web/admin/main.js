@@ -8,7 +8,8 @@ import { make } from "../widgets/element.js";
 import { authorization, token } from "./api.js";
 import { showBoard } from "./board.js";
 import { loadBoard, loadChallenge } from "./definitions.js";
-import { showProduct, showReports } from "./moderation.js";
+import { showLists } from "./lists.js";
+import { showNewest, showProduct, showReports } from "./moderation.js";
 import { showQuarantine, watch } from "./stream.js";
 
 const text = words.admin;
@@ -21,6 +22,8 @@ function signIn() {
   byId("signed-out").hidden = true;
   byId("signed-in").hidden = false;
   warn("");
+  showLists();
+  showNewest();
   showReports();
   showQuarantine();
   watch();
@@ -45,6 +48,7 @@ function signOut(reason = "") {
   byId("signed-out").hidden = false;
   for (const list of document.querySelectorAll(".list")) list.replaceChildren();
   byId("board-page").hidden = true;
+  byId("lists").replaceChildren();
   showState(reason ? "error" : "idle", text.signedOut);
   warn(reason);
   byId("token").focus();

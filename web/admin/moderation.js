@@ -22,7 +22,10 @@ byId("choose-product").addEventListener("submit", (event) => {
 });
 byId("choose-product").addEventListener("change", (event) => event.target.type === "radio" && showComments());
 
-/** Show the comments on a product. */
+/** Show the newest comments of all products. */
+export const showNewest = () => showProduct("");
+
+/** Show the comments on a product, or of all products. */
 export function showProduct(name) {
   byId("product").value = name;
   showComments();
@@ -30,19 +33,22 @@ export function showProduct(name) {
 
 function showComments() {
   product = byId("product").value.trim();
-  if (product) comments.show(`products/${encode(product)}/${byId("choose-product").elements.which.value}`);
+  const { which } = byId("choose-product").elements;
+  for (const choice of which) choice.disabled = !product; // the newest comments are visible and hidden ones
+  comments.show(product ? `products/${encode(product)}/${which.value}` : "comments");
 }
 
 function drawComment(comment) {
-  const path = `products/${encode(product)}/comments/${comment.id}`;
+  const on = comment.product ?? product;
+  const path = `products/${encode(on)}/comments/${comment.id}`;
   const problem = make("p", { className: "mark-bad", role: "alert" });
   const mark = make("strong", { hidden: !comment.hidden }, `${text.hidden} `);
   const hide = make("button", { type: "button", onclick: () => attempt(toggleHidden) }, comment.hidden ? text.showAgain : text.hide);
   const drop = confirmed(text.delete, () => attempt(remove));
   const shown = article(
-    make("p", { className: "row" }, stars(comment.rating), make("strong", {}, comment.author), mark),
+    make("p", { className: "row" }, stars(comment.rating), make("strong", { title: comment.author }, comment.name ?? comment.author), mark),
     make("p", { className: "words", dir: "auto", lang: comment.language }, comment.text),
-    facts(when(comment.created), ` · ${comment.language}`, comment.edited ? ` · ${words.comments.edited}` : ""),
+    facts(...(product ? [] : [make("a", { href: `#product/${encode(on)}` }, on), " · "]), when(comment.created), ` · ${comment.language}`, comment.edited ? ` · ${words.comments.edited}` : ""),
     make("div", { className: "row" }, hide, drop),
     problem,
   );
@@ -85,9 +91,25 @@ function drawReport(report) {
   const lines = report.messages.map(({ author, text: said, proved }) =>
     make("p", { className: "words" }, make("strong", {}, author === "reported" ? `${report.reported}: ` : `${report.reporter}: `), said, proved ? "" : make("em", { className: "quiet" }, ` (${text.notVerified})`)),
   );
-  return article(
+  const problem = make("p", { className: "mark-bad", role: "alert" });
+  const hours = make("select", { ariaLabel: text.banFor }, ...Object.entries(text.bans).map(([value, label]) => make("option", { value }, label)));
+  const act = async (body) => {
+    problem.textContent = "";
+    try {
+      await call("POST", `chat/reports/${encode(report.id)}`, { body });
+      shown.remove();
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  };
+  const dismiss = make("button", { type: "button", onclick: () => act({ action: "dismiss" }) }, text.dismiss);
+  const ban = confirmed(text.ban, () => act({ action: "ban", hours: Number(hours.value) }));
+  const shown = article(
     make("p", {}, make("strong", {}, report.reason)),
     facts(when(report.time), ` · ${text.reportFacts(report)}`),
     ...(lines.length ? [make("div", { className: "said-by" }, ...lines)] : []),
+    make("div", { className: "row" }, dismiss, ban, hours),
+    problem,
   );
+  return shown;
 }
