@@ -278,9 +278,6 @@ ALL = (
     unconditional("a repeated submission counts again", "PLAYER#", "ACTIVITY#", "Put"),
     wrapped("an activity without its score is not completed", scores, "follow", lambda f, *a: None),
     wrapped("a bucket is counted twice", tree, "count_better", _count_twice),
-    wrapped(
-        "children are taken for complete too early", tree, "usable_depth", lambda f, path, depth, n: depth
-    ),
     wrapped("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
     unconditional("a path is found twice", "CHALLENGE#", "PATH#", "Put"),
     unconditional("an author has two comments", "PRODUCT#", "AUTHOR#", "Put"),

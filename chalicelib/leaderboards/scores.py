@@ -355,12 +355,18 @@ def rank(item: Item) -> Ranked | None:
     is_score = item["pk"].startswith("PLAYER#") and item["sk"].startswith("BOARD#")
     if not is_score or ("since" in item and "score" not in item):
         return None
-    season, player = (
-        Ranking(item["sk"], Scale(*item["scale"]), item["shards"]),
-        item["pk"].removeprefix("PLAYER#"),
-    )
-    number = season.number(season.scale.merit(item["score"]), player)
+    season, player = _ranking(item), item["pk"].removeprefix("PLAYER#")
+    number = _number(item)
     return Ranked(season, player, number, item.get("depth", 0), "depth" not in item or "older" in item)
+
+
+def _ranking(score: Item) -> Ranking:
+    return Ranking(score["sk"], Scale(*score["scale"]), score["shards"])
+
+
+def _number(score: Item) -> int:
+    season = _ranking(score)
+    return season.number(season.scale.merit(score["score"]), score["pk"].removeprefix("PLAYER#"))
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
@@ -395,6 +401,12 @@ def follow(table: Table, records: Iterable[Any], now: datetime) -> None:
                 names=AT | {"#before": "before"},
                 values={":at": image["at"]},
                 idempotent=True,
+            )
+        elif image.get("depth") and image["gsi1sk"] != (number := _number(image)):
+            # A function of version 0.1.0, which an upgrade has not replaced yet, changed the score alone.
+            values = {":score": image["score"], ":number": number}
+            table.update(
+                key, "SET gsi1sk = :number", condition="score = :score", values=values, idempotent=True
             )
     found: dict[str, Board | None] = {}
     for activity in activities:

@@ -219,7 +219,8 @@ def distribution(table: Table, ranking: Ranking) -> list[tuple[int, int, int]]:
     unit = 1
     while (high - low) // (100 * unit) > MAX_NODES:
         unit *= 100
-    width = next(w for by in (1, 2, 5, 10, 20, 50) if high // (w := unit * by) - low // w < MAX_RANGES)
+    widths = (unit * by for by in (1, 2, 5, 10, 20, 50, 100))
+    width = next(width for width in widths if (high - low) // width < MAX_RANGES - 1)
     counts = dict.fromkeys(range(low // width, high // width + 1), 0)
 
     def add(offset: int, count: int) -> None:
