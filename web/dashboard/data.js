@@ -27,7 +27,9 @@ export async function load(api, view, first) {
   // Without views there is nothing to compare with. A list of pages is of whole days.
   const isComparable = beforeSeries?.views || beforePages?.items.length;
   const before = isComparable ? { series: beforeSeries, pages: until === Infinity ? beforePages : null } : null;
-  return { period, series, pages, before, summed, referrers: referrers?.items ?? null, now: hour?.items.at(-1) ?? null };
+  const today = { from: isoDate(now), to: isoDate(now) };
+  const hours = hour?.items ?? (view.page ? await read(api, view, today, "hour") : []);
+  return { period, series, pages, before, summed, referrers: referrers?.items ?? null, now: hours.at(-1) ?? null };
 }
 
 /** Load the series and the pages of both periods from the stage's totals of the site. */
