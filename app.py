@@ -72,6 +72,9 @@ CONTRIBUTIONS = (
     lag.contribution,
 )
 
+# One function for each list. It returns the update of an aggregate's index key, which follows from its sums.
+DERIVATIONS = (events.derive_listing, comments.derive_rank)
+
 # One source for each feature: the values that are pushed to the subscribers of its topics.
 SOURCES = {
     ("views", "views"): subscriptions.Source(
@@ -88,6 +91,11 @@ SOURCES = {
     ),
 }
 TOPICS = {topic: source for (feature, topic), source in SOURCES.items() if router.has(feature)}
+
+
+def clock() -> float:
+    """Return the time in epoch seconds."""
+    return datetime.now(UTC).timestamp()
 
 
 # -- authentication ------------------------------------------------------------------------------------
@@ -462,7 +470,7 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 
 
 # `ops provision` records the stream's ARN, which is unknown until the table exists. A new mapping begins with
-# the stream's last 24 hours. Changes that are in the sums already are recorded in the guard pages.
+# the stream's last 24 hours. The aggregates remember the changes that they have counted.
 @router.only(
     "counting",
     app.on_dynamodb_record(
@@ -475,7 +483,10 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
     records = event.to_dict()["Records"]
-    middleware.count_batch(engine.apply(connect(), CONTRIBUTIONS, records, guard_pages=stage.guard_pages))
+    report = engine.apply(
+        connect(), CONTRIBUTIONS, records, derivations=DERIVATIONS, guard_pages=stage.guard_pages, now=clock
+    )
+    middleware.count_batch(report)
 
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers

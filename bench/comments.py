@@ -36,6 +36,8 @@ TEXT = "a" * 308  # as long as the mean text of the reviews
 COPIES = 32  # of a comment: its rating is in 16 of the 31 combinations, each with its language and without
 INDEXES = 4
 BOUND = 8.0  # RCU of any page of 20
+# WCU of a comment, alone and of 100 at once. Of each, 1 buys the list of all comments for moderation.
+BOUNDS = {1: 7.5 + 1, 100: 5.5 + 1}
 SETTINGS = Settings(secret="bench" * 8)
 ADMIN = Caller("bench", admin=True)
 METHOD = f"""Comments. Read units (RCU, which on demand are RRU) of the first page of {LIMIT} comments, \
@@ -156,7 +158,13 @@ def write_costs(engine: Engine, count: int) -> tuple[float, float]:
         def apply(event: dict[str, Any], _: object) -> None:
             for record in event["Records"]:
                 record["dynamodb"]["ApproximateCreationDateTime"] = START.timestamp()
-            aggregates.apply(table, [comments.contribution], event["Records"])
+            aggregates.apply(
+                table,
+                [comments.contribution],
+                event["Records"],
+                derivations=[comments.derive_rank],
+                now=START.timestamp,
+            )
 
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH)
         comments.post(table, PRODUCT, body(0), Caller("first"), None, START)
@@ -170,7 +178,7 @@ def write_costs(engine: Engine, count: int) -> tuple[float, float]:
         return posted / count, meter.write_units / count
 
 
-def writes(engine: Engine, counts: Sequence[int]) -> tuple[Figures, Question]:
+def writes(engine: Engine, counts: Sequence[int]) -> tuple[Figures, Question, list[Target]]:
     """Measure the cost of writing a comment, beside the published designs."""
     question = Question("What does a comment cost, with all that it adds to?", "WCU a comment")
     figures = Figures(
@@ -178,18 +186,21 @@ def writes(engine: Engine, counts: Sequence[int]) -> tuple[Figures, Question]:
     )
     item = comments.build_item(PRODUCT, ulids.new(START), "reader-000000", body(0))
     blocks = math.ceil(item_size(pack(item)) / WRITE_BLOCK)
+    targets = []
     for count in counts:
         post, all_of_it = write_costs(engine, count)
         figures.rows.append((count, post, all_of_it, COPIES * blocks, (1 + INDEXES) * blocks))
         name = "alone" if count == 1 else f"of {count} at once"
         question.results.append(Result(name, all_of_it, (1 + INDEXES) * blocks, blocks))
-    return figures, question
+        if bound := BOUNDS.get(count):
+            targets.append(Target(f"WCU of a comment, {name}", all_of_it, bound))
+    return figures, question, targets
 
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure it all on one engine; `quick` leaves the large products out."""
-    written, question = writes(engine, (1, 10) if quick else (1, 10, 100))
-    report = Report([METHOD], [written], questions=[question])
+    written, question, targets = writes(engine, (1, 10) if quick else (1, 10, 100))
+    report = Report([METHOD], [written], targets, [question])
     for count in (100, 1_000) if quick else (100, 10_000, 100_000):
         figures, question, dearest = pages(engine, count)
         report.figures.append(figures)

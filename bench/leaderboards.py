@@ -307,7 +307,7 @@ def change_costs(
                     second += 1
                     for record in records:
                         record["dynamodb"]["ApproximateCreationDateTime"] = second
-                    transactions += aggregates.apply(table, CONTRIBUTIONS, records).transactions
+                    transactions += aggregates.apply(table, CONTRIBUTIONS, records).moves
             found[size] = _split(meter.writes, rounds * size, transactions)
         drain(pump)
         check(CONTRIBUTIONS, table, name)

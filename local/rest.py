@@ -127,7 +127,11 @@ class Handler(ChaliceRequestHandler):
         except Refusal as refusal:
             self.send_error(refusal.status, str(refusal))
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = respond  # noqa: N815
+    def __getattr__(self, name: str) -> Any:
+        """Respond to every method. The app refuses those that a path does not have with 405."""
+        if name.startswith("do_"):
+            return self.respond
+        raise AttributeError(name)
 
     def _call_app(self, body: bytes | None) -> None:
         headers = dict(self.headers)

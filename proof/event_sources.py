@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
 
 Handler = Callable[[dict[str, Any], Any], Any]
-SHARDS = 3
+SHARDS = 4
 LONGEST = 60  # records in a batch
 MAX_REPEATS = 60  # deliveries of batches that are done, in one history
 TTL = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}

@@ -18,11 +18,14 @@ from unittest import mock
 
 import app
 from chalicelib import concurrency
+from chalicelib.aggregates import engine as engine_of_sums
+from chalicelib.aggregates import legacy
+from chalicelib.aggregates.engine import derive_all
 from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import connections, matchmaker, outbox
 from chalicelib.chat.gateway import ConnectionGateway
-from chalicelib.dynamo.items import Item, unpack
+from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.schemas import BoardBody, Order
@@ -36,6 +39,7 @@ from proof.clients import Admin, Chatter, Known, Visitor
 from proof.event_sources import Queue, Stream, check_error
 from proof.network import FaultyGateway, Network
 from proof.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
+from proof.upgrade import Upgrade
 from proof.world import Rates, Sequential, Stuck, World
 
 if TYPE_CHECKING:
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 
     from proof.mutants import Mutant
 
+TAGS = (2, 3, 6, 50)  # that an aggregate holds, in a history: with few of them they move to guard pages often
 QUIET = timedelta(seconds=130)  # after which no partner is kept and every claim has expired
 LENGTH = 400  # characters of a difference
 TICK = dict.fromkeys(("version", "account", "region", "detail", "source", "time", "id", "resources"), "")
@@ -77,6 +82,7 @@ class History:
     chatters: list[Chatter]
     settings: Settings
     scenario: Scenario
+    upgrade: Upgrade
     expired: list[Item] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
 
@@ -172,6 +178,8 @@ def run(engine: Engine, seed: int, rates: Rates | None = None, mutant: Mutant | 
     with started(engine, client, world, mutant) as (history, network):
         try:
             world.is_calm = True
+            if not history.upgrade.is_planned:
+                legacy.start_tags(history.table)
             create_definitions(history.table, world.now)
             world.is_calm = history.scenario.is_calm
             history.run()
@@ -183,6 +191,8 @@ def run(engine: Engine, seed: int, rates: Rates | None = None, mutant: Mutant | 
             world.is_calm = history.scenario.is_calm
             history.drain()
             world.is_calm = True
+            if history.upgrade.is_planned:  # as `ops repair` does after an upgrade
+                derive_all(history.table, app.DERIVATIONS, _keys(scan(client, history.table.name)))
             history.items = scan(client, history.table.name)
             for name, check in CHECKS.items():
                 outcome.differences += [f"{name}: {difference}"[:LENGTH] for difference in check(history)]
@@ -194,6 +204,10 @@ def run(engine: Engine, seed: int, rates: Rates | None = None, mutant: Mutant | 
         outcome.records, outcome.invocations = len(history.stream.records), world.invocations
     outcome.trace = world.trace
     return outcome
+
+
+def _keys(items: list[Item]) -> list[Key]:
+    return [Key(item["pk"], item["sk"]) for item in items]
 
 
 def _consume(event: Any, context: Any) -> None:
@@ -221,6 +235,7 @@ def started(
             mock.patch.object(app, "gateway", ConnectionGateway(lambda: gateway, pause=world.sleep)),
             mock.patch.object(app, "datetime", SimpleNamespace(now=world.clock)),
             mock.patch.object(app, "stage", stage),
+            mock.patch.object(engine_of_sums, "TAGS", random.Random(f"tags {world.seed}").choice(TAGS)),
             mock.patch.object(queue, "_client", return_value=messages),
             mock.patch.object(app, "refusals", connections.RefusalCache()),
             mock.patch.object(concurrency, "_threads", return_value=Sequential()),
@@ -239,8 +254,10 @@ def started(
             for i, actions in enumerate(plan.chatters)
         ]
         admin = Admin(world, known, plan.admin, table, messages)
+        upgrade = Upgrade(world)
+        stack.enter_context(upgrade.patched(table))
         parts = (world, table, stream, messages, gateway, known, visitors, admin, chatters, stage, plan)
-        yield History(*parts), network
+        yield History(*parts, upgrade), network
 
 
 @cache

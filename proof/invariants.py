@@ -5,7 +5,6 @@ They are counted from the items and from the clients' knowledge, and not by the 
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
@@ -13,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import app
-from chalicelib.aggregates import quarantine
+from chalicelib.aggregates import engine, legacy, quarantine
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress as challenge_progress
 from chalicelib.challenges import ranking as placing
@@ -28,6 +27,7 @@ from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import ranking, tree
 from chalicelib.ranking.ranking import Ranking
+from chalicelib.views.events import count_page_views
 from ops.maintenance import audit
 from proof.clients import ODD, PLANTED
 from proof.scenario import BOARDS, LIMIT, PATHS, PRODUCTS
@@ -47,6 +47,13 @@ def recounts(history: History) -> Iterator[str]:
     yield from map(str, audit.find_drift(app.CONTRIBUTIONS, [*items, *history.expired]).items())
 
 
+def listings(history: History) -> Iterator[str]:
+    """Check that every index key that follows from sums is the right one."""
+    for key, item in _by_key(history).items():
+        if PLANTED not in item and (update := [one(key, item) for one in app.DERIVATIONS if one(key, item)]):
+            yield f"{item} should be updated with {update}"
+
+
 def views(history: History) -> Iterator[str]:
     """Count events and visitors. Accepted views are stored, and no others."""
     known = history.known
@@ -62,7 +69,7 @@ def views(history: History) -> Iterator[str]:
     for url, some in events.items():
         page = items.get(Key(f"URL#{url}", "STATISTICS"), {})
         visits = {(time[:10], client) for time, client in some}
-        if (page.get("gsi1sk"), page.get("uniques")) != (len(some), len(visits)):
+        if (count_page_views(page), page.get("uniques")) != (len(some), len(visits)):
             yield f"{url} has {page}, not {len(some)} views of {len(visits)}"
         for day in {time[:10] for time, _ in some}:
             of_day = items.get(Key(f"URL#{url}", f"DAY#{day}"), {})
@@ -117,7 +124,7 @@ def challenge(history: History) -> Iterator[str]:
         if item["pk"].startswith("CHALLENGE#hunt#PLAYER#") and PLANTED not in item:
             if item["sk"].startswith("PATH#"):
                 paths[player].add(item["sk"].removeprefix("PATH#"))
-            elif item["sk"] == "PROGRESS":
+            elif item["sk"] == "PROGRESS" and item["found"]:  # else there are wrong guesses alone
                 progress[player] = item["found"]
     stored = {(player, path) for player, some in paths.items() for path in some}
     moderated = {
@@ -181,13 +188,15 @@ def comments(history: History) -> Iterator[str]:
 def quarantined(history: History) -> Iterator[str]:
     """Compare the quarantine with the planted images, one entry for each side of each record."""
     expected = set()
+    since = _by_key(history).get(legacy.START_KEY, {}).get("since", 2**32)  # absent: none is tagged
     for record in history.stream.records:
         body = record["dynamodb"]
-        id = hashlib.blake2b(record["eventID"].encode(), digest_size=12).digest()
+        second = int(body["ApproximateCreationDateTime"])
+        is_tagged = second >= since
+        tag = engine.make_tag(record["eventID"], second) if is_tagged else legacy.record_id(record["eventID"])
         for side, sign in (("OldImage", -1), ("NewImage", 1)):
             if PLANTED in body.get(side, {}):
-                second = int(body["ApproximateCreationDateTime"])
-                expected.add(quarantine.item_key(id, second, sign))
+                expected.add(quarantine.item_key(tag, second, sign))
     items = {key: item for key, item in _by_key(history).items() if key.pk.startswith("QUARANTINE#")}
     yield from (f"not in quarantine: {one}" for one in expected - items.keys())
     yield from (f"in quarantine, and not planted: {one}" for one in items.keys() - expected)
@@ -544,6 +553,6 @@ CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     one.__name__: one
     for one in (
         *(handlers, views, scores, ranks, challenge, comments),
-        *(quarantined, recounts, chat, transitions, permissions),
+        *(quarantined, recounts, listings, chat, transitions, permissions),
     )
 }

@@ -13,9 +13,13 @@ from typing import Any
 from unittest import mock
 
 import app
+from chalicelib.aggregates import engine, legacy
+from chalicelib.aggregates.updates import Update
 from chalicelib.api.auth import Caller
+from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
+from chalicelib.views import events
 from proof.event_sources import Queue
 
 Body = dict[str, Any]
@@ -180,11 +184,80 @@ def _nothing(function: Wrapper, *arguments: Any, **named: Any) -> Any:
     return {}
 
 
+# -- the protocol of the tags ----------------------------------------------------------------------
+
+
+def _forget_condition(operation: str, body: Body) -> bool:
+    """Let the update of the fast path always succeed."""
+    if operation != "UpdateItem" or "size(applied)" not in body.get("ConditionExpression", ""):
+        return False
+    del body["ConditionExpression"]
+    return True
+
+
+def _write_tags_apart(*, is_first: bool) -> Wrapper:
+    """Return a wrapper that writes the tags of an addition in an update of their own."""
+
+    def update(function: Wrapper, table: Table, key: Key, expression: str, **given: Any) -> Any:
+        values = given.get("values", {})
+        if ":tags" not in values or "ADD #" not in expression:
+            return function(table, key, expression, **given)
+        used = {n: v for n, v in values.items() if f"{n})" in given["condition"] or n in CONDITION_VALUES}
+        tags = {"condition": given["condition"], "values": {**used, ":tags": values[":tags"]}}
+        unused = {n: v for n, v in values.items() if n not in used and n != ":tags"}
+        sums = {"names": given["names"], "values": unused}
+        if is_first and function(table, key, "ADD applied :tags", **tags) is None:
+            return None
+        done = function(table, key, expression.replace(", applied :tags", ""), **sums)
+        return done if is_first else function(table, key, "ADD applied :tags", **tags)
+
+    return update
+
+
+CONDITION_VALUES = (":oldest", ":room", ":seen_spills", ":seen_applied")
+
+
+def _read_pages_first(function: Wrapper, table: Table, key: Key, seen: Item, changes: Any) -> Any:
+    moved = engine.find_moved(table, key, {one.tag for one in changes})
+    seen.clear()
+    seen.update(table.get(key, consistent=True) or {})
+    return [one for one in changes if one.tag not in seen.get("applied", ()) and one.tag not in moved]
+
+
+def _leave_out_cancelled(function: Wrapper, batch: Any, key: Key, changes: Any) -> Any:
+    """Write nothing where the changes of a batch cancel."""
+    return function(batch, key, changes) if engine._merge(changes) else ({c.tag for c in changes}, {})
+
+
+def _derive_new_alone(function: Wrapper, *arguments: Any) -> Any:
+    """Update derived attributes only after additions, and not after duplicates."""
+    counted, item = function(*arguments)
+    return counted, item if counted else {}
+
+
+def _compare_no_spills(function: Wrapper, update: Any, name: str, seen: Item) -> Any:
+    return update if name == "spills" else function(update, name, seen)
+
+
 ALL = (
-    # Exactly once: the stream
-    unconditional("the guard page has no condition", "GUARD#"),
+    # Exactly once: the tags of an aggregate
+    Mutant("an addition has no condition", _forget_condition),
+    wrapped("a tag is not written", Update, "tag", lambda f, update, tags: update),
+    wrapped("a tag is written before the sum", Table, "update", _write_tags_apart(is_first=True)),
+    wrapped("a tag is written after the sum", Table, "update", _write_tags_apart(is_first=False)),
+    wrapped("changes that cancel are not tagged", engine, "_add", _leave_out_cancelled),
+    wrapped("a refusal is taken for a duplicate", engine, "_add_slowly", lambda f, *a: (set(), {})),
+    wrapped("a tag is dropped too early", engine, "_remember", lambda f, *a: f(*a[:4], a[4] + 10**6)),
+    wrapped("a tag that has moved is not looked for", engine, "find_moved", lambda f, *a: set()),
+    wrapped("the guard pages are read first", engine, "_not_counted", _read_pages_first),
+    wrapped("`spilled` goes back", Update, "spill", lambda f, u, kept, _, spills: f(u, kept, 0, spills)),
+    wrapped("`spills` is not compared", Update, "require_same", _compare_no_spills),
     split("the guard page is written before the sums", "GUARD#"),
     split("the guard page is written after the sums", "GUARD#", is_first=False),
+    wrapped("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
+    wrapped("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
+    wrapped("records before an upgrade are tagged", legacy, "divide", lambda f, t, some, now: ([], some)),
+    # Exactly once: the stream
     wrapped("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
     wrapped("a batch is acknowledged before it is counted", app, "apply", _despite_busy),
     Mutant("a query ends with its first page", change_reply=_drop("LastEvaluatedKey")),

@@ -39,9 +39,11 @@ import app  # noqa: E402
 from local.engines.engine import Engine, default_kind, start  # noqa: E402
 from ops.aws.provision import Clients  # noqa: E402
 from ops.aws.template import Table, create_table  # noqa: E402
-from tests.support import permissions  # noqa: E402
+from tests.support import moto_tables, permissions  # noqa: E402
 from tests.support.running import Run  # noqa: E402
 from tests.support.tables import table_on  # noqa: E402
+
+moto_tables.install()
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

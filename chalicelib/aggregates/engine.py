@@ -1,66 +1,110 @@
-"""The engine that adds stream records to aggregates, exactly once.
+"""Sums over items, added up from the table's stream, exactly once.
 
-Each feature registers one pure function, `contribution(item) -> {(key, attribute): amount}`. For each change
-of an item, the engine adds `contribution(new) - contribution(old)`:
+A feature has one pure function, `contribution(item) -> {(key, attribute): amount}`. For each change of an
+item the engine adds `contribution(new) - contribution(old)` to the aggregates at those keys:
 
-    records -> differences -> chunks -> one transaction per chunk: guard pages + merged sums
+    records -> differences -> changes by aggregate -> one conditional update for each aggregate
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| guard page | `GUARD#<second>#<n>` | `APPLIED` | `ids` of applied records of this creation second |
+| any aggregate | its feature's | its feature's | sums; `applied`: tags; `spilled`, `spills`: see below |
+| guard page | `GUARD#<digest of a key>` | `TAGS#<period>#<second>` | `ids`: tags of that aggregate; `ttl` |
 
-Invariant: each record is applied exactly once. Lambda delivers a record at least once, and its batches grow,
-shrink, split and repeat. The transaction that adds a record's amounts also adds its id to the guard page of
-its creation second, on condition that the id is not there yet. A record's creation second never changes.
-Additions commute, so records may arrive in any order.
+**Exactly once.** Lambda delivers a record at least once, in batches that grow, shrink, split and repeat. So
+an aggregate remembers the records that it has counted. The *tag* of a record is its creation second (4 bytes)
+and a hash of its `eventID` (8 bytes). The update that adds a record's amounts also adds its tag to `applied`.
 
-Two kinds of images are not added. An item that TTL removed stays counted, because the fact has expired and
-did not become false. An image whose contribution fails is written to quarantine (`quarantine.py`) in the same
-transaction.
+- *Fast path*, without a read. Add amounts and tags, on condition that none of the tags is in `applied`, that
+  there is room for them, and that no tag as young as these has moved to a guard page.
+- *Slow path*, when that condition is false or the records are many. Read the aggregate, **then** the guard
+  pages that may hold the tags. Drop the records that are counted. Write the rest on condition that `spills`
+  is still what was read. When `applied` is full, tags older than the stream's retention are dropped. If that
+  is not enough, tags move to guard pages in one transaction with the aggregate. It raises `spills` by 1,
+  and `spilled` to the newest second that has moved.
 
-Cost of a chunk: 2 WCU per KB of each guard page and each aggregate that it touches, and the index writes.
+**Why this is exact.** The tag of a counted record is in `applied`, or its second is at most `spilled` and it
+is on a page. Both change only together with the aggregate, so a condition on the aggregate alone decides. Of
+two workers with the same record the second is refused by `applied`, by `spilled` or by `spills`. The order of
+the reads matters. A tag that moves between the two reads is missed if the pages are read first, and found if
+they are read last. `tests/aggregates/test_model.py` enumerates every interleaving of the protocol. Additions
+commute, so records may arrive in any order. Changes that cancel within a batch are tagged too. Without that,
+a later delivery of one of them alone would count.
+
+**Derived attributes.** A derivation is a function `(key, item) -> update` for an attribute that follows from
+the sums of its own item, such as an index key that moves in steps. It runs after each update, and also when
+all records were duplicates. So the redelivery after a crash between the two updates completes the second one.
+
+**A reader** may rely on each aggregate by itself. Several aggregates that one record changes are written one
+after the other, so one may be ahead of another until the batch is done, or delivered again after a crash.
+Aggregates with an index key are written last: a list is not ahead of the counters that belong to it.
+
+**Not counted.** An item that TTL removed stays counted, because the fact expired and did not become false. An
+image whose contribution fails goes to quarantine (`quarantine.py`). A union of sets needs no tag, because it
+is idempotent. Records from before an upgrade have another protection (`legacy.py`).
+
+Cost: on the fast path 1 WCU per KB of each aggregate, and its index writes. On the slow path also 1 RCU per 4
+KB of the aggregate and of each guard page that is read. Moving about 50 tags costs 2 WCU per KB of the
+aggregate and of each page, which is 0.1 to 0.2 WCU for each record of a busy aggregate.
 """
 
 import hashlib
 import re
 import time
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from chalicelib.aggregates import quarantine
+from chalicelib.aggregates import legacy, quarantine
 from chalicelib.aggregates.quarantine import Poison, serialize
 from chalicelib.aggregates.sums import (
-    FOREVER,
-    KEPT,
-    Amount,
+    Amounts,
     Constant,
     Contribution,
-    Lifetime,
+    Derivation,
     Sums,
+    group_by_key,
+    is_idempotent,
     merge,
     sum_contributions,
 )
-from chalicelib.dynamo.items import Key, unpack
+from chalicelib.aggregates.updates import Update
+from chalicelib.concurrency import map_concurrently
+from chalicelib.dynamo.items import Item, Key, chunks, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table
-from chalicelib.errors import Rejected
+from chalicelib.errors import Busy, Rejected
 
-GUARD_LIFETIME = 48 * 3600  # seconds: twice the 24 h that a stream keeps its records
+TAGS = 50  # in one aggregate: about 600 bytes, so that most aggregates stay under 1 KB
+RETENTION = 26 * 3600  # seconds: a stream keeps a record for 24 hours, and a handler runs for minutes
+PAGE_LIFETIME = 48 * 3600  # seconds that a guard page is kept
+PAGE_TAGS = 400  # on one page, about 5 KB: the longest period that keeps a page below that is chosen
+PERIODS = {"D": 86_400, "H": 3600, "M": 60, "S": 1}  # the creation times that one page covers, in seconds
+CHANGES = 400  # of one aggregate at a time: with these a move has at most 70 guard pages
+TRIES = 12  # of the slow path, each of which lost to another worker
 SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?([eE]\+?[0-9]{1,2})?")
-PAGE_IDS = 140  # ids per update: each needs `contains` and OR, and an expression has at most 300 operators
 
 
 class Difference(NamedTuple):
-    """The amounts that one stream record adds, and the guard page that its id goes to."""
+    """The amounts that one stream record adds, and the images whose contribution failed."""
 
-    id: bytes
-    page: Key
+    id: str
     second: int
+    partition: Any
     images: tuple[tuple[Any, int], ...]
     sums: Sums
     poison: tuple[Poison, ...]
+
+    @property
+    def tag(self) -> bytes:
+        """Return the record's tag."""
+        return make_tag(self.id, self.second)
+
+
+class Change(NamedTuple):
+    """The amounts that one stream record adds to one aggregate."""
+
+    tag: bytes
+    amounts: Amounts
+    difference: Difference | None = None
 
 
 @dataclass
@@ -72,7 +116,19 @@ class Report:
     quarantined: int = 0
     ignored: int = 0
     lag_seconds: float = 0.0
-    transactions: int = field(default=0, compare=False)
+    moves: int = field(default=0, compare=False)
+
+
+@dataclass
+class Batch:
+    """A batch in progress: the tags that it has counted, and those of records with a part in quarantine."""
+
+    table: Table
+    derivations: Sequence[Derivation]
+    now: int
+    counted: set[bytes] = field(default_factory=set)
+    quarantined: set[bytes] = field(default_factory=set)
+    moves: int = 0
 
 
 def apply(
@@ -80,13 +136,15 @@ def apply(
     contributions: Sequence[Contribution],
     records: Iterable[Any],
     *,
+    derivations: Sequence[Derivation] = (),
     guard_pages: int = 1,
     now: Callable[[], float] = time.time,
 ) -> Report:
     """Add a batch of stream records, in Lambda's notation, to the aggregates that they change.
 
     Idempotent: the same records may come again, in any mix and order, from concurrent callers, and after a
-    crash at any point. A record of any shape is applied, ignored or quarantined.
+    crash at any point. A record of any shape is applied, ignored or quarantined. `guard_pages` is for records
+    from before an upgrade.
 
     Raises:
         Busy: conflicts or throttles outlast the retries. The batch can then be delivered again.
@@ -94,25 +152,33 @@ def apply(
     report = Report()
     differences: dict[bytes, Difference] = {}
     for record in records:
-        difference = compute(contributions, record, guard_pages)
+        difference = compute(contributions, record)
         report.lag_seconds = max(report.lag_seconds, now() - (difference.second or now()))
         if not difference.sums and not difference.poison:
             report.ignored += 1
-        elif differences.setdefault(difference.id, difference) is not difference:
+        elif differences.setdefault(difference.tag, difference) is not difference:
             report.duplicates += 1
-    for chunk in chunks(differences.values()):
-        _commit(table, chunk, report, int(now()))
+    batch = Batch(table, derivations, int(now()))
+    old, new = legacy.divide(table, list(differences.values()), batch.now)
+    _add_untagged(batch, old, guard_pages)
+    _add_all(batch, new)
+    _quarantine_all(batch, new)
+    report.quarantined = len(batch.quarantined)
+    report.applied = len(batch.counted - batch.quarantined)
+    report.duplicates += len(differences.keys() - batch.counted - batch.quarantined)
+    report.moves = batch.moves
     return report
 
 
-def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int = 1) -> Difference:
+# -- differences ---------------------------------------------------------------------------------------
+
+
+def compute(contributions: Sequence[Contribution], record: Any) -> Difference:
     """Return the difference that a stream record makes. Read nothing, and never raise."""
     record = record if isinstance(record, dict) else {"record": record}
     body = record["dynamodb"] if isinstance(record.get("dynamodb"), dict) else {}
-    name = record.get("eventID")
-    name = name if name and isinstance(name, str) else serialize(record)
-    id = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=12).digest()
-    second = _second(body.get("ApproximateCreationDateTime"))
+    id = record.get("eventID")
+    id = id if id and isinstance(id, str) else serialize(record)
     sums: Sums = {}
     poison = []
     sides = () if _is_expired(record) else ((body.get("OldImage"), -1), (body.get("NewImage"), 1))
@@ -123,22 +189,11 @@ def compute(contributions: Sequence[Contribution], record: Any, guard_pages: int
         except Exception as error:  # whatever a feature raises, the shard must go on
             poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"))
     if all(isinstance(amount, Constant) for amount in sums.values()):
-        sums = {}  # only constants: nothing is added, so no guard is needed
-    # A record without a creation second gets its page by its id, because a single page would fill up. No
-    # table sends such a record.
-    shard = zlib.crc32(serialize(_partition(body)).encode()) % guard_pages if second else id[0]
-    return Difference(id, Key(f"GUARD#{second}#{shard}", "APPLIED"), second, images, sums, tuple(poison))
-
-
-def _second(created: Any) -> int:
-    """Return the second of a creation time, which is a number or its text; 0 for anything else.
-
-    A record must have the same guard page in each notation of its creation time.
-    """
-    if isinstance(created, str) and SECONDS.fullmatch(created):
-        created = float(created)
-    is_number = isinstance(created, int | float) and not isinstance(created, bool)
-    return int(created) if is_number and 0 <= created < 1e11 else 0
+        sums = {}  # only constants: nothing is added, so no tag is needed
+    keys = body.get("Keys")
+    partition = keys.get("pk") if isinstance(keys, dict) else None
+    second = _second(body.get("ApproximateCreationDateTime"))
+    return Difference(id, second, partition, images, sums, tuple(poison))
 
 
 def computed(contributions: Sequence[Contribution], image: Any) -> Sums:
@@ -154,135 +209,15 @@ def computed(contributions: Sequence[Contribution], image: Any) -> Sums:
     return amounts
 
 
-def _partition(body: Mapping[str, Any]) -> Any:
-    """Return a record's partition key. Records that share it arrive through one shard, in one batch."""
-    keys = body.get("Keys")
-    return keys.get("pk") if isinstance(keys, dict) else None
+def _second(created: Any) -> int:
+    """Return the second of a creation time, which is a number or its text; 0 for anything else.
 
-
-def chunks(differences: Iterable[Difference]) -> Iterator[list[Difference]]:
-    """Divide differences into transactions.
-
-    A difference is never split. Differences of the same items stay together, and poison is alone.
+    A record must have the same tag in each notation of its creation time.
     """
-    chunk: list[Difference] = []
-    touched: set[Key] = set()
-    ids: Counter[Key] = Counter()
-    for one in sorted(differences, key=lambda d: (bool(d.poison), d.page, min(d.sums, default=()), d.id)):
-        touches = {one.page, *(key for key, _ in one.sums)}
-        full = len(touched | touches) > TRANSACTION or ids[one.page] == PAGE_IDS
-        if chunk and (full or one.poison):
-            yield chunk
-            chunk, touched, ids = [], set(), Counter()
-        chunk.append(one)
-        touched |= touches
-        ids[one.page] += 1
-    if chunk:
-        yield chunk
-
-
-def _commit(table: Table, chunk: list[Difference], report: Report, now: int) -> None:
-    """Write a chunk.
-
-    Records whose ids are on a guard page are dropped as duplicates. If DynamoDB rejects the chunk, its halves
-    are written separately, until the rejected record is alone and goes to quarantine.
-    """
-    while chunk:
-        try:
-            report.transactions += 1
-            refused = table.transact(list(_actions(chunk, now)))
-        except (Rejected, ArithmeticError, TypeError, ValueError) as error:
-            if len(chunk) > 1:
-                middle = len(chunk) // 2
-                _commit(table, chunk[:middle], report, now)
-                _commit(table, chunk[middle:], report, now)
-                return
-            chunk = [_rejected(chunk[0], error)]
-            continue
-        if not refused:
-            report.quarantined += sum(bool(one.poison) for one in chunk)
-            report.applied += sum(not one.poison for one in chunk)
-            return
-        pages = table.get_many((one.page for one in chunk), consistent=True)
-        rest = [one for one in chunk if one.id not in pages.get(one.page, {}).get("ids", ())]
-        if len(rest) == len(chunk):
-            raise RuntimeError("a guard page refused records that are not on it")
-        report.duplicates += len(chunk) - len(rest)
-        chunk = rest
-
-
-def _actions(chunk: Sequence[Difference], now: int) -> Iterator[dict[str, Any]]:
-    """Build a chunk's transaction: its guard pages, its merged sums, its quarantined images."""
-    pages: dict[Key, list[bytes]] = {}
-    sums: Sums = {}
-    for one in chunk:
-        pages.setdefault(one.page, []).append(one.id)
-        merge(sums, one.sums)
-    for page, ids in pages.items():
-        seen = " OR ".join(f"contains(ids, :{i})" for i in range(len(ids)))
-        values = {f":{i}": id for i, id in enumerate(ids)}
-        yield {
-            "Update": {
-                "Key": page._asdict(),
-                "UpdateExpression": "ADD ids :ids SET #ttl = :ttl",
-                "ConditionExpression": f"NOT ({seen})",
-                "ExpressionAttributeNames": {"#ttl": "ttl"},
-                "ExpressionAttributeValues": {":ids": set(ids), ":ttl": now + GUARD_LIFETIME, **values},
-            }
-        }
-    yield from additions(sums, now)
-    for one in chunk:
-        yield from (
-            {"Put": {"Item": quarantine.build_item(one.id, one.second, poison, now)}} for poison in one.poison
-        )
-
-
-def additions(sums: Sums, now: int) -> Iterator[dict[str, Any]]:
-    """Build the updates that add sums to their aggregates.
-
-    An aggregate whose amounts are all constants is not written. A `Lifetime` begins at `now`, in epoch
-    seconds.
-    """
-    by_key: dict[Key, dict[str, Amount]] = {}
-    for (key, attribute), amount in sums.items():
-        by_key.setdefault(key, {})[attribute] = amount
-    for key, amounts in by_key.items():
-        if not all(isinstance(amount, Constant) for amount in amounts.values()):
-            yield _addition(key, amounts, now)
-
-
-def _addition(key: Key, amounts: Mapping[str, Amount], now: int) -> dict[str, Any]:
-    """Build the update that adds amounts to one aggregate."""
-    verbs: dict[str, list[str]] = {"ADD": [], "SET": []}
-    values: dict[str, Any] = {}
-    for i, amount in enumerate(amounts.values()):
-        if isinstance(amount, Lifetime):
-            verbs["SET"].append(f"#{i} = if_not_exists({KEPT}, :{i})")
-            values[f":{i}"] = now + int(amount.value) if amount.value else FOREVER.value
-        elif isinstance(amount, Constant):
-            verbs["SET"].append(f"#{i} = :{i}")
-            values[f":{i}"] = amount.value
-        else:
-            verbs["ADD"].append(f"#{i} :{i}")
-            values[f":{i}"] = amount
-    return {
-        "Update": {
-            "Key": key._asdict(),
-            "UpdateExpression": " ".join(
-                f"{verb} {', '.join(parts)}" for verb, parts in verbs.items() if parts
-            ),
-            "ExpressionAttributeNames": {f"#{i}": name for i, name in enumerate(amounts)},
-            "ExpressionAttributeValues": values,
-        }
-    }
-
-
-def _rejected(one: Difference, error: Exception) -> Difference:
-    """Return a rejected difference as poison, which DynamoDB can write."""
-    if not one.sums:
-        raise error
-    reason = f"{type(error).__name__}: {error}"
-    return one._replace(sums={}, poison=tuple(Poison(image, sign, reason) for image, sign in one.images))
+    if isinstance(created, str) and SECONDS.fullmatch(created):
+        created = float(created)
+    is_number = isinstance(created, int | float) and not isinstance(created, bool)
+    return int(created) if is_number and 0 <= created < 2**32 else 0
 
 
 def _is_expired(record: Mapping[str, Any]) -> bool:
@@ -292,3 +227,277 @@ def _is_expired(record: Mapping[str, Any]) -> bool:
         user.get("principalId"),
         user.get("PrincipalId"),
     )
+
+
+# -- tags ----------------------------------------------------------------------------------------------
+
+
+def make_tag(id: str, second: int) -> bytes:
+    """Return the tag of a record, or of any other fact with an id and a creation second.
+
+    Two records of one second share a tag with a probability of 5 in 10²⁰. Only tags of one aggregate are
+    compared with each other.
+    """
+    digest = hashlib.blake2b(id.encode(errors="surrogatepass"), digest_size=8).digest()
+    return second.to_bytes(4) + digest
+
+
+def second_of(tag: bytes) -> int:
+    """Return the creation second in a tag."""
+    return int.from_bytes(tag[:4])
+
+
+def update_once(amounts: Amounts, tags: set[bytes], now: int) -> Update:
+    """Build the update of the fast path: it adds amounts unless one of the tags may be counted already.
+
+    When its condition is false, the caller does not know whether the tags are counted: see `add_once`.
+    """
+    oldest = min(map(second_of, tags))
+    return (
+        Update(amounts, now)
+        .tag(tags)
+        .require("(attribute_not_exists(spilled) OR spilled < :oldest)", oldest=oldest)
+        .require("(attribute_not_exists(applied) OR size(applied) <= :room)", room=TAGS - len(tags))
+    )
+
+
+def add_once(table: Table, key: Key, tag: bytes, amounts: Amounts, now: int) -> tuple[bool, Item]:
+    """Add amounts to an item unless this tag has added to it before.
+
+    Return whether they were added now, and the item as it is. It is for a writer that is not the stream. The
+    writer must not repeat a tag that is older than RETENTION, because such tags are forgotten.
+
+    Cost: 1 WCU per KB of the item, and its index writes. A duplicate costs 1 WCU, 1 RCU, and 4 RCU more if
+    tags have moved. Raises: Busy, Rejected.
+    """
+    counted, item = _add(Batch(table, (), now), key, [Change(tag, amounts)])
+    return bool(counted), item
+
+
+# -- aggregates ----------------------------------------------------------------------------------------
+
+
+def _add_all(batch: Batch, differences: Iterable[Difference]) -> None:
+    """Add differences to their aggregates, those with an index key last.
+
+    Many aggregates are written at once. All are tried even if one fails; then the first failure is raised.
+    """
+    by_key: dict[Key, list[Change]] = {}
+    for one in differences:
+        for key, amounts in group_by_key(one.sums).items():
+            by_key.setdefault(key, []).append(Change(one.tag, amounts, one))
+    listed = {key for key, changes in by_key.items() if any("gsi1sk" in c.amounts for c in changes)}
+
+    def attempt(key: Key) -> Exception | None:
+        try:
+            for some in chunks(by_key[key], CHANGES):
+                _add_or_refuse(batch, key, some)
+        except Exception as error:
+            return error
+        return None
+
+    for keys in (by_key.keys() - listed, listed):
+        if failure := next(filter(None, map_concurrently(attempt, sorted(keys))), None):
+            raise failure
+
+
+def _add_untagged(batch: Batch, differences: list[Difference], guard_pages: int) -> None:
+    """Add differences whose records have the protection of version 0.1.0."""
+    legacy.add(batch.table, differences, guard_pages, batch.now, batch.counted, batch.quarantined)
+    derive_all(batch.table, batch.derivations, {key for one in differences for key, _ in one.sums})
+
+
+def _add_or_refuse(batch: Batch, key: Key, changes: Sequence[Change]) -> None:
+    """Add changes to an aggregate. A change that DynamoDB rejects is found by halving, and quarantined."""
+    try:
+        counted, item = _add(batch, key, changes)
+    except (Rejected, ArithmeticError, TypeError, ValueError) as error:
+        if len(changes) == 1:
+            _refuse(batch, key, changes[0], error)
+            return
+        middle = len(changes) // 2
+        _add_or_refuse(batch, key, changes[:middle])
+        _add_or_refuse(batch, key, changes[middle:])
+        return
+    batch.counted |= counted
+    _derive(batch.table, batch.derivations, key, item)
+
+
+def _derive(table: Table, derivations: Sequence[Derivation], key: Key, item: Item) -> None:
+    """Update the derived attributes of an aggregate, which is given as it is after its last change.
+
+    The condition of a derivation is false when another worker has changed the sums in the meantime. That
+    worker then updates the attributes.
+    """
+    for derivation in derivations:
+        if arguments := derivation(key, item):
+            table.update(key, **arguments, idempotent=True)
+
+
+def derive_all(table: Table, derivations: Sequence[Derivation], keys: Iterable[Key]) -> None:
+    """Update the derived attributes of aggregates that were not written by `apply`.
+
+    Cost: 1 RCU for each aggregate, and 1 WCU and its index writes for each that is not current.
+    """
+    if derivations and (keys := set(keys)):
+        for key, item in table.get_many(keys, consistent=True).items():
+            _derive(table, derivations, key, item)
+
+
+def _add(batch: Batch, key: Key, changes: Sequence[Change]) -> tuple[set[bytes], Item]:
+    """Add the changes that are not counted yet. Return their tags, and the aggregate as it is now."""
+    tags = {change.tag for change in changes}
+    if all(is_idempotent(change.amounts) for change in changes):
+        update = Update(_merge(changes), batch.now)
+        item = batch.table.update(key, **update.arguments(), idempotent=True)
+        alone = [c.tag for c in changes if c.difference is None or is_idempotent(c.difference.sums)]
+        return set(alone), item or {}
+    if len(tags) <= TAGS:
+        update = update_once(_merge(changes), tags, batch.now)
+        item = batch.table.update(key, **update.arguments(), idempotent=True)
+        if item is not None:
+            return tags, item
+    return _add_slowly(batch, key, changes)
+
+
+def _add_slowly(batch: Batch, key: Key, changes: Sequence[Change]) -> tuple[set[bytes], Item]:
+    """Read which changes are counted, and add the others.
+
+    Raises:
+        Busy: other workers change the aggregate again and again.
+    """
+    table = batch.table
+    for number in range(TRIES):
+        seen = table.get(key, consistent=True) or {}
+        left = _not_counted(table, key, seen, changes)  # reads the guard pages, after the aggregate
+        if not left:
+            return set(), seen
+        tags = {change.tag for change in left}
+        update = Update(_merge(left), batch.now)
+        moves = _remember(update, key, seen, tags, batch.now)
+        if not moves:
+            item = table.update(key, **update.arguments(), idempotent=True)
+            if item is not None:
+                return tags, item
+        elif not table.transact([update.action(key), *moves]):
+            batch.moves += 1
+            return tags, (table.get(key, consistent=True) or {}) if batch.derivations else {}
+        table.back_off(number)
+    raise Busy("Several workers change one aggregate. Please retry.")
+
+
+def _not_counted(table: Table, key: Key, seen: Item, changes: Sequence[Change]) -> list[Change]:
+    """Return the changes that neither the aggregate, as it was read, nor its guard pages have counted."""
+    left = [change for change in changes if change.tag not in seen.get("applied", ())]
+    spilled = seen.get("spilled", -1)
+    moved = find_moved(table, key, {change.tag for change in left if second_of(change.tag) <= spilled})
+    return [change for change in left if change.tag not in moved]
+
+
+def _remember(update: Update, key: Key, seen: Item, tags: set[bytes], now: int) -> list[dict[str, Any]]:
+    """Let an update add tags to an aggregate as it was read. Return the updates of guard pages beside it."""
+    held = set(seen.get("applied", ()))
+    young = {tag for tag in held if not 0 < second_of(tag) < now - RETENTION}
+    update.require_same("spills", seen)
+    if len(young) + len(tags) > TAGS:
+        kept = young if len(tags) > TAGS // 2 else set()  # many tags fill pages of their own
+        moved = (young | tags) - kept
+        spilled = max(seen.get("spilled", 0), *map(second_of, moved))
+        update.require_same("applied", seen).spill(kept, spilled, seen.get("spills", 0) + 1)
+        return [_page_update(page, some, now) for page, some in _divide(key, moved).items()]
+    if young == held:
+        update.tag(tags)
+    else:
+        update.require_same("applied", seen).set(applied=young | tags)
+    return []
+
+
+def _merge(changes: Iterable[Change]) -> Amounts:
+    """Add up the amounts of changes of one aggregate. Raises TypeError, decimal.DecimalException."""
+    sums: Sums = {}
+    nowhere = Key("", "")
+    for change in changes:
+        merge(sums, {(nowhere, name): amount for name, amount in change.amounts.items()})
+    return {name: amount for (_, name), amount in sums.items()}
+
+
+# -- guard pages ---------------------------------------------------------------------------------------
+
+
+def page_key(key: Key, period: str, second: int) -> Key:
+    """Return the key of an aggregate's guard page for the period that a second lies in."""
+    digest = hashlib.blake2b(f"{key.pk}\n{key.sk}".encode(), digest_size=16).hexdigest()
+    return Key(f"GUARD#{digest}", f"TAGS#{period}#{second - second % PERIODS[period]}")
+
+
+def find_moved(table: Table, key: Key, tags: Iterable[bytes]) -> set[bytes]:
+    """Return those of an aggregate's tags that are on its guard pages.
+
+    Cost: 1 RCU per 4 KB of each page, with at most four pages for each second.
+    """
+    tags = set(tags)
+    pages = {page_key(key, period, second_of(tag)) for tag in tags for period in PERIODS}
+    found = table.get_many(pages, consistent=True).values() if pages else ()
+    return tags & {tag for page in found for tag in page.get("ids", ())}
+
+
+def _divide(key: Key, tags: set[bytes]) -> dict[Key, set[bytes]]:
+    """Divide tags into guard pages of the longest period that keeps a page small."""
+    seconds = sorted(map(second_of, tags))
+    span = max(1, seconds[-1] - seconds[0])
+    fitting = [name for name, length in PERIODS.items() if len(tags) * length <= PAGE_TAGS * span] or ["S"]
+    pages: dict[Key, set[bytes]] = {}
+    for tag in tags:
+        pages.setdefault(page_key(key, fitting[0], second_of(tag)), set()).add(tag)
+    return pages
+
+
+def _page_update(page: Key, tags: set[bytes], now: int) -> dict[str, Any]:
+    return {
+        "Update": {
+            "Key": page._asdict(),
+            "UpdateExpression": "ADD ids :ids SET #ttl = :ttl",
+            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ExpressionAttributeValues": {":ids": tags, ":ttl": now + PAGE_LIFETIME},
+        }
+    }
+
+
+# -- quarantine ----------------------------------------------------------------------------------------
+
+
+def _refuse(batch: Batch, key: Key, change: Change, error: Exception) -> None:
+    """Put the part of a record into quarantine that one aggregate did not take."""
+    one = change.difference
+    if one is None:
+        raise error
+    reason = f"{type(error).__name__}: {error}"
+    poison = [Poison(image, sign, reason, key) for image, sign in one.images]
+    _quarantine(batch, one, make_tag(f"{one.id} {key.pk} {key.sk}", one.second), poison)
+
+
+def _quarantine_all(batch: Batch, differences: Iterable[Difference]) -> None:
+    """Put the images whose contribution failed into quarantine, each once."""
+    for one in differences:
+        if one.poison:
+            _quarantine(batch, one, one.tag, one.poison)
+
+
+def _quarantine(batch: Batch, one: Difference, tag: bytes, poison: Sequence[Poison]) -> None:
+    """Put images into quarantine in one transaction with a tag, unless the tag is there.
+
+    The tags are protected as those of an aggregate are, so an image that was redriven does not come again.
+    """
+    key = quarantine.guard_key(tag)
+    puts = [{"Put": {"Item": quarantine.build_item(tag, one.second, some, batch.now)}} for some in poison]
+    for number in range(TRIES):
+        seen = batch.table.get(key, consistent=True) or {}
+        if not _not_counted(batch.table, key, seen, [Change(tag, {})]):
+            return
+        update = Update()
+        moves = _remember(update, key, seen, {tag}, batch.now)
+        if not batch.table.transact([update.action(key), *moves, *puts]):
+            batch.quarantined.add(one.tag)
+            return
+        batch.table.back_off(number)
+    raise Busy("Several workers quarantine records at once. Please retry.")

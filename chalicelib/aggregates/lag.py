@@ -47,7 +47,7 @@ def measure_lag(
 ) -> Lag:
     """Send a probe, unless one is pending, and wait up to two seconds until it is applied.
 
-    Cost: 1 WCU, 2 RCU, and 1 RCU for each of at most 20 attempts. Applying the probe costs 4 WCU.
+    Cost: 1 WCU, 2 RCU, and 1 RCU for each of at most 20 attempts. Applying the probe costs 1 WCU.
 
     Raises:
         Busy: the table is throttled.

@@ -2,10 +2,13 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| image | `QUARANTINE#<n>` | `<second>#<record>#<side>` | `image` (packed), `sign`, `reason`, `quarantined` |
+| image | `QUARANTINE#<n>` | `<second>#<record>#<side>` | `image` (packed), `sign`, `reason`, `aggregate` |
+| guard | `GUARD#quarantine` | `<n>` | `applied`, `spilled`, `spills`: the tags of quarantined records |
 
 Invariant: an image in quarantine counts for nothing. So a change from a malformed image to a valid one adds
 the valid one in full, and a repaired item contributes from its repair on.
+
+An image that one aggregate alone refused names it in `aggregate`. The other aggregates have counted it.
 
 `python -m ops redrive` empties the quarantine. An item's contribution is the sum of its changes, so an image
 that was written (sign 1) and later replaced (sign -1) is in quarantine twice. The two add up to nothing,
@@ -25,17 +28,26 @@ IMAGE = 350_000  # bytes of an image that are kept, of the 400 KB that an item m
 
 
 class Poison(NamedTuple):
-    """An image whose contribution failed. It was to be added (1) or subtracted (-1)."""
+    """An image that could not be added (sign 1) or subtracted (-1), by default to or from any aggregate.
+
+    An image that one aggregate alone refused names that aggregate.
+    """
 
     image: Any
     sign: int
     reason: str
+    aggregate: Key | None = None
+
+
+def guard_key(record: bytes) -> Key:
+    """Return the key of the item that remembers which records of a partition are quarantined."""
+    return Key("GUARD#quarantine", str(record[-1] % PARTITIONS))
 
 
 def item_key(record: bytes, second: int, sign: int) -> Key:
     """Return the key of one image of a record. A record that is delivered again has the same key."""
     side = "new" if sign > 0 else "old"
-    return Key(f"QUARANTINE#{record[0] % PARTITIONS}", f"{second}#{record.hex()}#{side}")
+    return Key(f"QUARANTINE#{record[-1] % PARTITIONS}", f"{second}#{record.hex()}#{side}")
 
 
 def build_item(record: bytes, second: int, poison: Poison, now: int) -> Item:
@@ -46,6 +58,7 @@ def build_item(record: bytes, second: int, poison: Poison, now: int) -> Item:
         "sign": poison.sign,
         "reason": poison.reason[:REASON],
         "quarantined": datetime.fromtimestamp(now, UTC).isoformat(),
+        **({"aggregate": list(poison.aggregate)} if poison.aggregate else {}),
         **({"image": image} if len(image) <= IMAGE else {"image_bytes": len(image)}),
     }
 

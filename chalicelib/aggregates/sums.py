@@ -40,8 +40,11 @@ KEPT = "kept"
 FOREVER = Constant(253_402_300_799)  # the last second of the year 9999, as a TTL
 
 Amount = int | Decimal | frozenset[Any] | Constant
+Amounts = Mapping[str, Amount]  # of one aggregate, by attribute
 Sums = dict[tuple[Key, str], Amount]
 Contribution = Callable[[Item], Mapping[tuple[Key, str], Amount]]
+Derivation = Callable[[Key, Item], Mapping[str, Any] | None]
+"""Returns the update of an aggregate's derived attributes, or None if they are current."""
 
 
 def merge(sums: Sums, amounts: Mapping[tuple[Key, str], Amount], sign: int = 1) -> None:
@@ -79,6 +82,24 @@ def _longest(before: Constant | None, amount: Constant) -> Constant:
     if not isinstance(before, Lifetime):
         return before if before and isinstance(amount, Lifetime) else amount
     return max(before, amount, key=lambda one: (not isinstance(one, Lifetime), one.value == 0, one.value))
+
+
+def group_by_key(sums: Sums) -> dict[Key, Amounts]:
+    """Return the amounts of each aggregate, without the aggregates to which nothing is added."""
+    found: dict[Key, dict[str, Amount]] = {}
+    for (key, name), amount in sums.items():
+        found.setdefault(key, {})[name] = amount
+    return {key: amounts for key, amounts in found.items() if is_added(amounts)}
+
+
+def is_added(amounts: Amounts) -> bool:
+    """Return whether amounts are more than constants."""
+    return not all(isinstance(amount, Constant) for amount in amounts.values())
+
+
+def is_idempotent(amounts: Mapping[Any, Amount]) -> bool:
+    """Return whether adding the amounts twice equals adding them once."""
+    return all(isinstance(amount, frozenset | Constant) for amount in amounts.values())
 
 
 def sum_contributions(contributions: Sequence[Contribution], item: Item) -> Sums:

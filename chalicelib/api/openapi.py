@@ -242,7 +242,7 @@ def _content(kind: Any, *, text: bool = False) -> Schema:
 def list_errors(route: Route) -> list[type[HubbubError]]:
     """List every error that a route can return: its own errors and the router's."""
     found: dict[type[HubbubError], None] = {}
-    if {"body", "query", "path"} & set(route.arguments):
+    if {"body", "query", "path"} & set(route.arguments) or route.produces == JSON:
         found[BadRequest] = None
     if route.access != "public":
         found[Unauthorized] = None

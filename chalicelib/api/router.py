@@ -27,6 +27,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote, unquote
 
+import msgspec
 from chalice.app import Chalice, CORSConfig
 from chalice.app import Response as ChaliceResponse
 
@@ -128,8 +129,9 @@ class Router:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a handler for a method and a path.
 
-        `access` is the least that a caller must be. The first `status` is the default. `errors` lists the
-        handler's own errors. With `has_csv` the rows of the result are also served as CSV. The errors that every route can return are added to the description.
+        `access` is the least that a caller must be. The first `status` is the default. With `has_csv` the
+        rows of the result are also served as CSV. `errors` lists the handler's own errors. The errors that
+        every route can return are added to the description.
 
         A path that belongs to a part which is off is not registered, so it is 404.
         """
@@ -198,6 +200,7 @@ class Router:
         request: Any = self.app.current_request
         try:
             _check_length(route, captured)
+            _check_query(route, request.query_params)
             caller = _authorize(route, request)
             ready = {
                 "caller": caller,
@@ -283,6 +286,18 @@ def _check_length(route: Route, captured: Mapping[str, str]) -> None:
         raise UriTooLong(
             f"path: must be at most {MAX_AUTHORIZED_PATH} bytes in percent-encoding, and has {size}"
         )
+
+
+def _check_query(route: Route, query: Any) -> None:
+    """Raise BadRequest for a query parameter that the call does not have. Files ignore their query."""
+    if route.produces not in (JSON, "image/svg+xml"):
+        return
+    fields = msgspec.structs.fields(route.arguments["query"]) if "query" in route.arguments else ()
+    names = [field.encode_name for field in fields]
+    for name in query or {}:
+        if name not in names:
+            accepted = f"accepts {', '.join(names)}" if names else "takes no query parameters"
+            raise BadRequest(f"{name[:40]!a}: unknown query parameter; this call {accepted}")
 
 
 def _authorize(route: Route, request: Any) -> Caller:

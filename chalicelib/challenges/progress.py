@@ -2,11 +2,13 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | number of paths `found`; `latest`; `ranked`; `name` |
+| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`, `latest`, `ranked`, `name`; `drained` |
 | found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `time` |
 | statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: players by `found` |
 
-`time` is when the path was found, and `latest` is the time of the last one, in milliseconds since 1970.
+`time` is when the path was found, and `latest` is the time of the last one, in milliseconds since 1970. The
+bucket of wrong guesses is `drained` (submissions.py), which is lost when all paths are withdrawn. A progress
+with wrong guesses alone has `ttl`.
 
 Invariant: `found` is the number of the player's found paths. Both change in one transaction, here and in
 `submissions.py`. A deletion reads the progress before it queries the paths, and its transaction requires that
@@ -105,9 +107,9 @@ def _delete_paths(table: Table, challenge: str, player: str, is_deleted: Callabl
 
 
 def _is_consistent(progress: Item | None, paths: int) -> bool:
-    """Return whether a progress equals a number of paths. Without paths there must be no progress."""
-    if progress is None or not paths:
-        return progress is None and not paths
+    """Return whether a progress equals a number of paths. No progress equals none."""
+    if progress is None:
+        return not paths
     return is_count(progress.get("found")) and progress["found"] == min(paths, MAX_FOUND)
 
 
@@ -133,7 +135,8 @@ def _build_progress_change(key: Key, progress: Item | None, remaining: list[Item
         "ExpressionAttributeNames": names,
     }
     if remaining:
-        action["UpdateExpression"] = "SET #found = :found, #latest = :latest"
+        action["UpdateExpression"] = "SET #found = :found, #latest = :latest REMOVE #ttl"
+        action["ExpressionAttributeNames"] = names | {"#ttl": "ttl"}
         action["ExpressionAttributeValues"] = values | {
             ":found": min(len(remaining), MAX_FOUND),  # a version without a limit may have left more
             ":latest": max(map(_found_at, remaining)),

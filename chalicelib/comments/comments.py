@@ -3,7 +3,7 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, name, rating, language, text, edited, revision |
-| hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list, index or sum |
+| hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list of its product and in no sum |
 | author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's one comment, `key` of its post |
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
 | listed product | `PRODUCT#<product>` | `LISTED` | gsi1 = `PRODUCTS`, by the second of its first comment |
@@ -11,7 +11,7 @@
 The gsi1pk of a comment, hidden or not, is `COMMENTS#<shard>` of four shards, and its gsi1sk the first 108
 bits of its ULID. These keys never change, so an edit costs nothing there. The gsi2pk of a comment is
 `PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in gsi1, under `LEADERS` or
-`LEADERS#<language>`, sorted by the number of such ratings.
+`LEADERS#<language>`, sorted by the last step that the number of such ratings has reached (toplist.py).
 
 A product's comments are read newest first by reading their keys backwards. gsi2 has the same order within one
 language and rating. It holds whole items, so a page needs no second read.
@@ -29,6 +29,7 @@ from weakref import WeakKeyDictionary
 from msgspec import UNSET
 
 from chalicelib import times, ulids
+from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
@@ -393,8 +394,23 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
         key = statistics_key(product, scope)
         amounts |= {(key, f"count_{rating}"): 1, (key, "count_total"): 1}
         if rating == 5:
-            amounts |= {(key, "gsi1sk"): 1, (key, "gsi1pk"): Constant(leaders_key(scope))}
+            amounts[key, "gsi1pk"] = Constant(leaders_key(scope))
     return amounts
+
+
+def derive_rank(key: Key, item: Item) -> dict[str, Any] | None:
+    """Return the update that moves a product among the leaders, or None if it is on the right step."""
+    if not key.pk.startswith("PRODUCT#") or not (key.sk == "S" or key.sk.startswith("S#")):
+        return None
+    fives = item.get("count_5", 0)
+    step = toplist.step_of(fives)
+    if step == item.get("gsi1sk", 0):
+        return None
+    return {
+        "expression": "SET gsi1sk = :step" if step else "REMOVE gsi1sk",
+        "condition": "count_5 = :fives",
+        "values": {":fives": fives, **({":step": step} if step else {})},
+    }
 
 
 # -- read ----------------------------------------------------------------------------------------------

@@ -294,3 +294,7 @@ class Leaders(Schema):
     EXAMPLES: ClassVar = {"one product": {"items": [{"product": "garment-767", "fiveStar": 10}]}}
 
     items: list[Leader]
+    complete: Annotated[
+        bool | UnsetType,
+        Meta(description="false if a product that is not listed may have as many; otherwise absent"),
+    ] = UNSET

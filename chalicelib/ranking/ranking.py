@@ -136,7 +136,7 @@ def _position_in_tree(ranking: Ranking, merit: int, nodes: Nodes) -> Position:
 
 def read_counters(node: Item | None) -> dict[str, int]:
     """Return the counters of a node's item; none for a node that does not exist."""
-    return {name: count for name, count in (node or {}).items() if name not in ("pk", "sk")}
+    return {name: count for name, count in (node or {}).items() if name.isdigit()}
 
 
 def count_players(table: Table, ranking: Ranking) -> int:

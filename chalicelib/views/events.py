@@ -3,12 +3,16 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key makes it count once |
-| page | `URL#<url>` | `STATISTICS` | `gsi1sk` views, `uniques`; gsi1pk = `SITE#<host>`; `ttl`, `kept` |
+| page | `URL#<url>` | `STATISTICS` | `gsi1sk` + `above`: views; `uniques`; gsi1pk = `SITE#<host>`; `ttl` |
 | day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and by hour `v00`…, `u00`…; `ttl`, `kept` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
 A unique is one client on one UTC day. A page's uniques are the sum of its days' uniques. An hour's uniques
-are the clients of that hour. A visitor is itself an aggregate of events, and it contributes the uniques.
+are the clients of that hour. A visitor is written after its events by a union of sets, which is idempotent,
+and it contributes the uniques. An event of version 0.1.0 has `uniques`, and the stream writes its visitor.
+
+A page's entry among the top pages of its site moves in steps. New views are counted in `above`, and are added
+to the index key `gsi1sk` when they reach the next step (aggregates/toplist.py).
 
 Lifetimes. A day expires HUBBUB_PAGE_DAYS after the last view was added to it, and a page a week later. So a
 page never expires before its days, and a day never before its events. A page that is viewed again after it
@@ -16,7 +20,8 @@ has expired counts from 0. The events of an imported history have `kept`. The pa
 are added to have it too, and never expire.
 
 Invariant: a page's views are the number of events that were written since the page came into being. An event
-that expires stays counted. An event that is deleted does not.
+that expires stays counted. An event that is deleted does not. An accepted view has an event and a visitor. A
+request that failed may have written the event alone, until it is repeated.
 """
 
 import re
@@ -28,8 +33,10 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from chalicelib import times, urls
+from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Constant, Lifetime
 from chalicelib.api.auth import Caller
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Bot, HubbubError, InTheFuture, SiteNotAllowed, TooLarge, TooOld
@@ -177,8 +184,8 @@ def accept(
 
     The events of a list that do not count are returned with their index and reason.
 
-    Cost: 1 WCU per event, 2 where key and client are longer than 1 KB. With a queue, one SQS request per 250
-    events.
+    Cost: 1 WCU per event and 1 per visitor, 2 where key and client are longer than 1 KB. With a queue, one
+    SQS request per 250 events.
 
     Raises:
         BadRequest: a single event is malformed.
@@ -213,7 +220,7 @@ def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datet
     Events that `accept` has sent count however long they waited, up to the grace period of their TTL. Events
     of other producers are checked as if they had just been posted.
 
-    Cost: 1 WCU per event.
+    Cost: 1 WCU per event and 1 per visitor.
 
     Raises:
         BadRequest: the message has a malformed event. Its valid events are written.
@@ -238,7 +245,7 @@ def write(
     *,
     expiry: Callable[[View], int] | None = None,
 ) -> int:
-    """Write views, each with one unconditional put. Return how many were written.
+    """Write views and then their visitors. Return how many views were written.
 
     Writing a view is idempotent: the same view is the same item. A view whose item may have expired already
     is left out, because it could count twice. A view that spent days in the queue is an example.
@@ -246,11 +253,17 @@ def write(
     `expiry` returns the TTL of an imported view in epoch seconds. By default the TTL follows from the view's
     time.
 
-    Cost: 1 WCU per view, in batches of 25.
+    Cost: 1 WCU per view, in batches of 25, and 1 WCU per visitor, concurrently.
     """
-    items = [_item(view, settings, expiry) for view in views]
-    items = [item for item in items if item["ttl"] > times.epoch(now + EXPIRY_MARGIN)]
-    table.batch_put(items)
+    items = {view: _item(view, settings, expiry) for view in views}
+    items = {view: item for view, item in items.items() if item["ttl"] > times.epoch(now + EXPIRY_MARGIN)}
+    table.batch_put(items.values())
+    if settings.views_uniques:
+        visitors: dict[Key, Item] = {}
+        for view, item in items.items():
+            new = {"hours": set(), "ttl": _visitor_ttl(view, item)}
+            visitors.setdefault(_visitor_key(view), new)["hours"].add(view.time.hour)
+        map_concurrently(lambda one: _write_visitor(table, *one, settings), visitors.items())
     return len(items)
 
 
@@ -263,9 +276,29 @@ def _item(view: View, settings: Settings, expiry: Callable[[View], int] | None =
         item |= {"ttl": ttl, "days": settings.page_days}
     if settings.views_series:
         item["series"] = True
-    if settings.views_uniques:
-        item["uniques"] = True
     return item
+
+
+def _write_visitor(table: Table, key: Key, visitor: Item, settings: Settings) -> None:
+    """Add the hours of a client's views to its visitor. A repetition changes nothing. Cost: 1 WCU."""
+    series = ", series = :one" if settings.views_series else ""
+    table.update(
+        key,
+        f"ADD hours :hours SET #ttl = :ttl{series}",
+        names={"#ttl": "ttl"},
+        values={":hours": visitor["hours"], ":ttl": visitor["ttl"], **({":one": 1} if series else {})},
+        idempotent=True,
+    )
+
+
+def _visitor_key(view: View) -> Key:
+    return visitor_key(view.url, view.time.date().isoformat(), view.client)
+
+
+def _visitor_ttl(view: View, item: Item) -> int:
+    """Return the TTL of the visitor of an event: it outlives every event of its day."""
+    lifetime = timedelta(seconds=int(item["ttl"])) - timedelta(seconds=times.epoch(view.time))
+    return times.epoch(times.floor(view.time, times.DAY) + times.DAY + lifetime)
 
 
 # -- contribution --------------------------------------------------------------------------------------
@@ -293,23 +326,20 @@ def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], 
     page, hour = page_key(url), view.time.hour
     day = view.time.date().isoformat()
     amounts: dict[tuple[Key, str], Amount] = {
-        (page, "gsi1sk"): 1,
+        (page, "above"): 1,
         (page, "gsi1pk"): Constant(site_key(urls.host(url))),
         **_lifetime(page, item, PAGE_EXTRA_LIFETIME),
     }
     if item.get("series"):
         amounts |= {(day_key(url, day), "views"): 1, (day_key(url, day), f"v{hour:02}"): 1}
         amounts |= _lifetime(day_key(url, day), item)
-    if item.get("uniques"):
+    if item.get("uniques"):  # written by version 0.1.0
         visitor = visitor_key(url, day, view.client)
         amounts[visitor, "hours"] = frozenset({hour})
         if item.get("series"):
             amounts[visitor, "series"] = Constant(1)
-        if "ttl" in item:  # a visitor outlives every event of its day
-            lifetime = timedelta(seconds=int(item["ttl"])) - timedelta(seconds=times.epoch(view.time))
-            amounts[visitor, "ttl"] = Constant(
-                times.epoch(times.floor(view.time, times.DAY) + times.DAY + lifetime)
-            )
+        if "ttl" in item:
+            amounts[visitor, "ttl"] = Constant(_visitor_ttl(view, item))
     return amounts
 
 
@@ -335,3 +365,27 @@ def _visitor_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str]
         amounts[day, "uniques"] = 1
         amounts |= {(day, f"u{hour:02}"): 1 for hour in item["hours"]}
     return amounts
+
+
+def count_page_views(page: Mapping[str, Any]) -> int:
+    """Return the views of a page's item."""
+    return int(page.get("gsi1sk", 0) + page.get("above", 0))
+
+
+def derive_listing(key: Key, page: Item) -> dict[str, Any] | None:
+    """Return the update that moves a page's entry among the top pages, or None if it is near enough."""
+    above, listed, total = page.get("above", 0), page.get("gsi1sk", 0), count_page_views(page)
+    if key.sk != "STATISTICS" or not key.pk.startswith("URL#") or total < 0:
+        return None
+    if not above or (total and abs(above) < toplist.next_step(listed) - listed):
+        return None
+    was_listed = "gsi1sk = :listed" if "gsi1sk" in page else "attribute_not_exists(gsi1sk)"
+    return {
+        "expression": "SET gsi1sk = :total REMOVE above" if total else "REMOVE gsi1sk, above",
+        "condition": f"above = :above AND {was_listed}",
+        "values": {
+            ":above": above,
+            **({":total": total} if total else {}),
+            **({":listed": listed} if "gsi1sk" in page else {}),
+        },
+    }

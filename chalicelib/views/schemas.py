@@ -219,3 +219,7 @@ class TopPages(Schema):
     EXAMPLES: ClassVar = {"one page": {"items": [{"url": "https://example.org/a", "views": 1539}]}}
 
     items: list[TopPage]
+    complete: Annotated[
+        bool | UnsetType,
+        Meta(description="false if a page that is not listed may have as many views; otherwise absent"),
+    ] = UNSET

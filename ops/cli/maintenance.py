@@ -99,18 +99,18 @@ def _recount(stage: str, settle: float, as_json: bool, *, repairs: bool) -> None
     from ops.stage import load
 
     settings = load(stage)
-    from app import CONTRIBUTIONS  # imported after load: app.py reads the settings
+    import app  # imported after load: app.py reads the settings
 
     table = connect(settings)
     following = follow_stream(table, boto3.client("dynamodbstreams", **settings.client_options()))
     with progress("reading") as say:
         found = audits.audit(
-            table, CONTRIBUTIONS, following, settle, lambda items: say(f"{items:,} items read")
+            table, app.CONTRIBUTIONS, following, settle, lambda items: say(f"{items:,} items read")
         )
         drifted = found.drifted
         if repairs:
             say("correcting")
-            audits.repair(table, found)
+            audits.repair(table, found, app.DERIVATIONS)
     _show_audit(found, drifted, as_json)
     if found.drifted or found.unsettled:
         raise click.exceptions.Exit(1)
@@ -180,6 +180,7 @@ def redrive(stage: str, dry_run: bool, as_json: bool) -> None:
             summary = work.redrive(
                 table.connect(settings),
                 app.CONTRIBUTIONS,
+                derivations=app.DERIVATIONS,
                 dry_run=dry_run,
                 advance=advance,
             )
@@ -218,7 +219,13 @@ def replay(source: str, stage: str, discard: bool, as_json: bool) -> None:
     queue = settings.queue_name
 
     def apply(records: list[Any]) -> None:
-        engine.apply(table.connect(settings), app.CONTRIBUTIONS, records, guard_pages=settings.guard_pages)
+        engine.apply(
+            table.connect(settings),
+            app.CONTRIBUTIONS,
+            records,
+            derivations=app.DERIVATIONS,
+            guard_pages=settings.guard_pages,
+        )
 
     with progress("reading") as say:
 

@@ -47,6 +47,7 @@ from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.events import View
+from ops.maintenance.audit import read_sums
 from ops.waiting import TIMEOUT, wait_until_counted
 
 LINE = re.compile(
@@ -224,8 +225,8 @@ def write(
 
     `key` is the key that hashed the clients.
 
-    Cost: 1 WCU per distinct view and per day, and 1 RCU for a day that was imported before. Memory: 16 bytes
-    per view, about 100 MB with overhead for a million.
+    Cost: 1 WCU per distinct view, per visitor and per day, and 1 RCU for a day that was imported before.
+    Memory: 16 bytes per view, about 100 MB with overhead for a million.
     """
     summary = Summary()
     seen: set[bytes] = set()
@@ -290,10 +291,9 @@ def is_counted(table: Table, url: str, day: str) -> bool:
         for sk in (f"T#{day}", f"VISITOR#{day}#")
         for item in table.query(f"URL#{url}", (sk, f"{sk}~"), limit=ALL, consistent=True).items
     ]
-    aggregates = table.get_many([views.page_key(url), views.day_key(url, day)], consistent=True)
-    aggregates |= {
-        Key(item["pk"], item["sk"]): item for item in facts
-    }  # a visitor is a fact and an aggregate
+    found = table.get_many([views.page_key(url), views.day_key(url, day)], consistent=True)
+    aggregates = {key: read_sums(item) for key, item in found.items()}
+    aggregates |= {Key(item["pk"], item["sk"]): item for item in facts}  # a visitor of 0.1.0 is both
     return all(
         attribute in aggregates.get(key, {})
         and aggregates[key][attribute] >= amount  # for sets: is a superset

@@ -178,6 +178,8 @@ def _erase_item(table: Table, item: Item, person: Person) -> str:
                 if table.delete(key, condition=at_zero, values={":none": 0}) is None
                 else kind
             )
+        case "paths" if key.sk == "PROGRESS" and item.get("found") == 0:  # wrong guesses alone
+            table.delete(key, condition="found = :none", values={":none": 0})
         case "paths":
             challenge = key.pk.partition("#PLAYER#")[0].removeprefix("CHALLENGE#")
             _withdraw(table, challenge, person.name, key)

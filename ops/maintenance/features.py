@@ -14,7 +14,7 @@ FEATURES = {
     "comments": ("PRODUCT#",),
     "chat": ("CONN#", "WAITING#", "REPORTS", "REPORTER#", "TOPIC#", "BAN#"),
     "guests": ("GUESTS#",),
-    "upkeep": ("GUARD#", "QUARANTINE#", "BACKFILL#", "ERASE#", "PULSE", "IMPORT"),
+    "upkeep": ("GUARD", "QUARANTINE#", "BACKFILL#", "ERASE#", "PULSE", "IMPORT"),
 }
 
 

@@ -4,7 +4,8 @@ An entry has an image whose contribution failed, and a sign: 1 if the image was 
 be subtracted.
 
 Invariant: each entry is applied exactly once. It is deleted in the transaction that adds its amounts, on
-condition that it still exists. So a run can be interrupted, repeated, and run concurrently with another one.
+condition that it still exists. Tags are not needed. So a run can be interrupted, repeated, and run
+concurrently with another one.
 
 **Correction by code.** Deploy a version that can read the image, then redrive. An item counts the sum over
 its changes. The entries supply the changes that failed, in any order. If the item has changed since, a
@@ -34,8 +35,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from chalicelib.aggregates import quarantine
-from chalicelib.aggregates.engine import additions, computed
-from chalicelib.aggregates.sums import Contribution, Sums, merge
+from chalicelib.aggregates.engine import computed, derive_all
+from chalicelib.aggregates.sums import Contribution, Derivation, Sums, merge
+from chalicelib.aggregates.updates import additions
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Rejected
@@ -66,6 +68,7 @@ def redrive(
     table: Table,
     contributions: Sequence[Contribution],
     *,
+    derivations: Sequence[Derivation] = (),
     dry_run: bool = False,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Summary:
@@ -91,6 +94,8 @@ def redrive(
         summary.entries += len(page)
         for chunk in _transactions(ready):
             _apply(table, chunk, summary, dry_run)
+            if not dry_run:
+                derive_all(table, derivations, {key for one in chunk for key, _ in one.sums})
         for i in range(0, len(pairs), TRANSACTION // 2):
             _cancel(table, pairs[i : i + TRANSACTION // 2], summary, dry_run)
         advance(len(page))
@@ -114,6 +119,8 @@ def _sums(contributions: Sequence[Contribution], entry: Item) -> Sums:
         raise ValueError("sign: must be 1 or -1")
     sums: Sums = {}
     merge(sums, computed(contributions, quarantine.read_image(entry)), entry["sign"])
+    if "aggregate" in entry:  # the other aggregates have counted the image
+        sums = {at: amount for at, amount in sums.items() if list(at[0]) == entry["aggregate"]}
     return sums
 
 

@@ -15,6 +15,7 @@ from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.engine import Report
 from chalicelib.aggregates.sums import Amount, Constant
+from chalicelib.aggregates.updates import additions
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
@@ -40,10 +41,16 @@ def source(engine: Engine) -> Iterator[Source]:
         yield made
 
 
-def write(table: Table, n: int, *, url: str = URL, clients: int = 5, ahead: int = 0) -> None:
+def write(table: Table, n: int, *, url: str = URL, clients: int = 0, ahead: int = 0) -> None:
+    """Write views of so many clients. Without clients no visitors are written, so each view is one record."""
     now = datetime.now(UTC).replace(microsecond=0)
-    seen = [View(url, now - timedelta(seconds=i + ahead), f"client-{i % clients}") for i in range(n)]
-    events.write(table, seen, Settings(), now)
+    settings = Settings(views_uniques=clients > 0)
+    seen = [View(url, now - timedelta(seconds=i + ahead), f"c{i % max(1, clients)}") for i in range(n)]
+    events.write(table, seen, settings, now)
+
+
+def apply(table: Table, records: list[Any]) -> Report:
+    return aggregates.apply(table, FEATURES, records, derivations=(events.derive_listing,))
 
 
 def drain(source: Source) -> Report:
@@ -52,7 +59,7 @@ def drain(source: Source) -> Report:
     whole = Report()
     while records := stream.read():
         for i in range(0, len(records), 100):
-            report = aggregates.apply(table, FEATURES, records[i : i + 100])
+            report = apply(table, records[i : i + 100])
             whole.applied += report.applied
             whole.duplicates += report.duplicates
             whole.quarantined += report.quarantined
@@ -61,7 +68,7 @@ def drain(source: Source) -> Report:
 
 def counted(table: Table, url: str = URL) -> tuple[int, int]:
     page = table.get(events.page_key(url), consistent=True) or {}
-    return page.get("gsi1sk", 0), page.get("uniques", 0)
+    return events.count_page_views(page), page.get("uniques", 0)
 
 
 def settle(source: Source) -> None:
@@ -91,7 +98,7 @@ def test_the_drift_check_finds_every_kind_of_drift(source: Source) -> None:
         ("URL#http://other/", "STATISTICS", "gsi1sk"),
     ):
         for amount in (1, -1):
-            change = aggregates._addition(Key(pk, sk), {name: amount}, 0)
+            [change] = additions({(Key(pk, sk), name): amount}, 0)
             assert (drift(table, FEATURES) == {}) == (amount == 1)
             table.transact([change])
 
@@ -100,9 +107,9 @@ def test_a_record_delivered_twice_counts_once(source: Source) -> None:
     table, stream = source
     write(table, 1)
     [one] = stream.read()
-    report = aggregates.apply(table, FEATURES, [one, one])
+    report = apply(table, [one, one])
     assert (report.applied, report.duplicates) == (1, 1)
-    assert aggregates.apply(table, FEATURES, [one]).duplicates == 1
+    assert apply(table, [one]).duplicates == 1
     assert counted(table)[0] == 1
     settle(source)
 
@@ -119,8 +126,8 @@ def test_batches_that_are_redelivered_split_merged_and_reordered_count_once(
         start, size = rng.randrange(60), rng.randrange(1, 60)
         batch = records[start : start + size]
         rng.shuffle(batch)
-        aggregates.apply(table, FEATURES, batch)
-    aggregates.apply(table, FEATURES, records)
+        apply(table, batch)
+    apply(table, records)
     assert counted(table)[0] == 60
     settle(source)
 
@@ -129,10 +136,10 @@ def test_a_crash_before_the_commit_loses_no_record(source: Source) -> None:
     table, stream = source
     write(table, 10)
     records = stream.read()
-    with instead(table, "TransactWriteItems", Killed()), pytest.raises(Killed):
-        aggregates.apply(table, FEATURES, records)
+    with instead(table, "UpdateItem", Killed(), Killed()), pytest.raises(Killed):
+        apply(table, records)
     assert counted(table) == (0, 0)
-    assert aggregates.apply(table, FEATURES, records).applied == 10
+    assert apply(table, records).applied == 10
     settle(source)
 
 
@@ -140,21 +147,21 @@ def test_a_crash_after_the_commit_counts_no_record_twice(source: Source) -> None
     table, stream = source
     write(table, 10)
     records = stream.read()
-    with after(table, "TransactWriteItems", Killed()), pytest.raises(Killed):
-        aggregates.apply(table, FEATURES, records)
+    with after(table, "UpdateItem", Killed()), pytest.raises(Killed):
+        apply(table, records)
     assert counted(table)[0] == 10
-    assert aggregates.apply(table, FEATURES, records).duplicates == 10
+    assert apply(table, records).duplicates == 10
     settle(source)
 
 
-def test_after_a_crash_between_two_chunks_the_redelivery_applies_the_rest(source: Source) -> None:
+def test_after_a_crash_between_two_aggregates_the_redelivery_applies_the_rest(source: Source) -> None:
     table, stream = source
     for i in range(150):
         write(table, 1, url=f"{URL}/{i}", ahead=i)
     records = stream.read()
-    with instead(table, "TransactWriteItems", None, Killed()), pytest.raises(Killed):
-        aggregates.apply(table, FEATURES, records)
-    report = aggregates.apply(table, FEATURES, records)
+    with instead(table, "UpdateItem", None, Killed()), pytest.raises(Killed):
+        apply(table, records)
+    report = apply(table, records)
     assert report.applied + report.duplicates == 150
     assert 0 < report.applied < 150
     settle(source)
@@ -162,31 +169,30 @@ def test_after_a_crash_between_two_chunks_the_redelivery_applies_the_rest(source
 
 def test_a_conflict_is_retried_and_is_no_duplicate(source: Source) -> None:
     table, stream = source
-    write(table, 3, clients=1)
+    write(table, 3)
     records = stream.read()
-    conflict = cancelled("None", "TransactionConflict", "None", "None")
-    with instead(table, "TransactWriteItems", conflict, conflict) as calls:
-        report = aggregates.apply(table, FEATURES, records)
-    assert (report.applied, report.duplicates, len(calls)) == (3, 0, 3)
+    conflict = refused("TransactionConflictException")
+    with instead(table, "UpdateItem", conflict, conflict) as calls:
+        report = apply(table, records)
+    assert (report.applied, report.duplicates) == (3, 0)
+    assert len(calls) == 5  # the two that were refused, page and day, and the page's entry in the index
     settle(source)
 
 
 @pytest.mark.parametrize(
     "throttle",
     [
-        cancelled("ThrottlingError", "None"),
-        cancelled("None", "ProvisionedThroughputExceeded"),
         refused("ProvisionedThroughputExceededException"),
         refused("ThrottlingException"),
         refused("RequestLimitExceeded"),
     ],
 )
-def test_a_throttled_transaction_is_retried(source: Source, throttle: Any) -> None:
+def test_a_throttled_update_is_retried(source: Source, throttle: Any) -> None:
     table, stream = source
     write(table, 3)
     records = stream.read()
-    with instead(table, "TransactWriteItems", throttle):
-        assert aggregates.apply(table, FEATURES, records).applied == 3
+    with instead(table, "UpdateItem", throttle):
+        assert apply(table, records).applied == 3
     settle(source)
 
 
@@ -195,35 +201,38 @@ def test_endless_conflicts_raise_busy_and_the_batch_can_be_redelivered(source: S
     write(table, 3)
     records = stream.read()
     with (
-        instead(table, "TransactWriteItems", *[cancelled("TransactionConflict")] * 999) as calls,
+        instead(table, "UpdateItem", *[refused("TransactionConflictException")] * 999) as calls,
         pytest.raises(Busy),
     ):
-        aggregates.apply(table, FEATURES, records)
+        apply(table, records)
     assert 2 < len(calls) < 999
-    assert aggregates.apply(table, FEATURES, records).applied == 3
+    assert apply(table, records).applied == 3
     settle(source)
 
 
-def test_a_duplicate_in_a_transaction_with_a_conflict_is_found(source: Source) -> None:
-    """A false condition is final, whatever other reasons cancelled the transaction."""
+def test_a_refusal_in_a_transaction_with_a_conflict_is_final(source: Source) -> None:
+    """A false condition is final, whatever other reasons cancelled the move to guard pages."""
     table, stream = source
-    write(table, 2, clients=1)
-    first, second = stream.read()
-    aggregates.apply(table, FEATURES, [first])
-    both = cancelled("ConditionalCheckFailed", "TransactionConflict", "None", "None")
-    with instead(table, "TransactWriteItems", both):
-        report = aggregates.apply(table, FEATURES, [first, second])
-    assert (report.applied, report.duplicates) == (1, 1)
-    settle(source)
-
-
-def test_a_transaction_whose_reply_is_lost_counts_once(source: Source) -> None:
-    table, stream = source
-    write(table, 4)
+    write(table, aggregates.TAGS + 1)
     records = stream.read()
-    with after(table, "TransactWriteItems", timed_out()):  # retried with the same ClientRequestToken
-        assert aggregates.apply(table, FEATURES, records).applied == 4
-    assert aggregates.apply(table, FEATURES, records).duplicates == 4
+    both = cancelled("ConditionalCheckFailed", "TransactionConflict")
+    with instead(table, "TransactWriteItems", both, cancelled("None", "TransactionConflict")):
+        report = apply(table, records)
+    assert (report.applied, report.duplicates) == (len(records), 0)
+    assert apply(table, records).duplicates == len(records)
+    settle(source)
+
+
+@pytest.mark.parametrize("count", [4, 60])
+def test_an_update_whose_reply_is_lost_counts_once(source: Source, count: int) -> None:
+    table, stream = source
+    write(table, count)
+    records = stream.read()
+    operation = "TransactWriteItems" if count > aggregates.TAGS else "UpdateItem"
+    with after(table, operation, timed_out()):  # the condition, or the ClientRequestToken, decides the retry
+        apply(table, records)
+    assert counted(table)[0] == count
+    assert apply(table, records).duplicates == count
     settle(source)
 
 
@@ -243,8 +252,8 @@ def test_a_poison_record_goes_to_quarantine_and_does_not_hold_up_others(source: 
 def test_a_poison_record_delivered_again_is_in_quarantine_once(source: Source) -> None:
     table, _ = source
     poison = record(None, {"pk": f"URL#{URL}", "sk": "T#yesterday#CID#x"})
-    assert aggregates.apply(table, FEATURES, [poison]).quarantined == 1
-    assert aggregates.apply(table, FEATURES, [poison]).duplicates == 1
+    assert apply(table, [poison]).quarantined == 1
+    assert apply(table, [poison]).duplicates == 1
     assert len(quarantined(table)) == 1
 
 
@@ -253,7 +262,7 @@ def test_a_repaired_item_counts_from_its_repair_on(source: Source) -> None:
     good: Item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
     bad = good | {"uniques": True, "ttl": "soon"}
     records = [record(None, bad), record(bad, good)]
-    report = aggregates.apply(table, FEATURES, records)
+    report = apply(table, records)
     assert (report.applied, report.quarantined) == (0, 2)
     assert counted(table)[0] == 1
     assert sorted(item["sign"] for item in quarantined(table)) == [-1, 1]
@@ -280,24 +289,24 @@ def test_a_record_of_any_shape_is_ignored_or_quarantined(source: Source, shape: 
     table, _ = source
     now = datetime(2026, 1, 1, tzinfo=UTC)
     good = record(None, {"pk": f"URL#{URL}", "sk": f"T#{now:%Y-%m-%dT%H:%M:%S}.000000Z#CID#x"})
-    report = aggregates.apply(table, FEATURES, [shape, good])
+    report = apply(table, [shape, good])
     assert (report.applied, report.ignored + report.quarantined) == (1, 1)
     assert counted(table)[0] == 1
 
 
 @pytest.mark.parametrize("written", ["1700000000", "1700000000.25", "1.7E9", 1.7e9])
 def test_a_creation_time_may_be_a_number_or_its_text(written: Any) -> None:
-    """Otherwise the same record would have two guard pages, and could be counted twice."""
+    """Otherwise the same record would have two tags, and could be counted twice."""
     item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
     one = record(None, item)
     one["dynamodb"]["ApproximateCreationDateTime"] = written
     found = aggregates.compute(FEATURES, one)
-    assert (found.second, found.page.pk) == (1_700_000_000, "GUARD#1700000000#0")
+    assert (found.second, aggregates.second_of(found.tag)) == (1_700_000_000, 1_700_000_000)
 
 
 @pytest.mark.parametrize(
     "written",
-    ["", "soon", "-1", "١٧٠٠٠٠٠٠٠٠", "1e99", "NaN", "0x1", " 1", "1\n", True, [], float("nan"), 1e11],
+    ["", "soon", "-1", "١٧٠٠٠٠٠٠٠٠", "1e99", "NaN", "0x1", " 1", "1\n", True, [], float("nan"), 2**32],
 )
 def test_a_malformed_creation_time_is_ignored(written: Any) -> None:
     one = record(None, {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"})
@@ -327,20 +336,20 @@ def test_a_record_that_dynamodb_rejects_is_quarantined_and_its_batch_is_applied(
 
 def test_an_expired_item_stays_counted_and_a_deleted_one_does_not(source: Source) -> None:
     table, stream = source
-    write(table, 2, clients=1)
+    write(table, 2)
     first, second = stream.read()
-    aggregates.apply(table, FEATURES, [first, second])
+    apply(table, [first, second])
     expired, deleted = (
         {"eventID": uuid4().hex, "eventName": "REMOVE", "dynamodb": gone(one)} for one in (first, second)
     )
     expired["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-    assert aggregates.apply(table, FEATURES, [expired]).ignored == 1
+    assert apply(table, [expired]).ignored == 1
     assert counted(table)[0] == 2
-    assert aggregates.apply(table, FEATURES, [deleted]).applied == 1
+    assert apply(table, [deleted]).applied == 1
     assert counted(table)[0] == 1
 
 
-def test_differences_that_cancel_write_no_sum_and_are_still_guarded(source: Source) -> None:
+def test_differences_that_cancel_write_no_sum_and_are_still_tagged(source: Source) -> None:
     table, _ = source
 
     def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
@@ -349,8 +358,9 @@ def test_differences_that_cancel_write_no_sum_and_are_still_guarded(source: Sour
     up = record({"pk": "X", "sk": "1", "n": 1}, {"pk": "X", "sk": "1", "n": 5})
     down = record({"pk": "X", "sk": "2", "n": 5}, {"pk": "X", "sk": "2", "n": 1})
     aggregates.apply(table, [contribution], [up, down])
-    assert table.get(Key("SUM", "all")) is None
-    assert aggregates.apply(table, [contribution], [up, down]).duplicates == 2
+    assert set(table.get(Key("SUM", "all")) or {}) == {"pk", "sk", "applied"}
+    for one in (up, down):  # one of the two alone must not count either
+        assert aggregates.apply(table, [contribution], [one]).duplicates == 1
 
 
 def test_a_constant_is_written_and_sets_are_united(source: Source) -> None:
@@ -365,7 +375,9 @@ def test_a_constant_is_written_and_sets_are_united(source: Source) -> None:
     batch = [record(None, {"pk": "X", "sk": str(i), "hour": i % 3}) for i in range(6)]
     aggregates.apply(table, [contribution], batch[:2])
     aggregates.apply(table, [contribution], batch[2:])
-    assert table.get(Key("SUM", "all")) == {"pk": "SUM", "sk": "all", "hours": {0, 1, 2}, "ttl": 99, "n": 6}
+    found = table.get(Key("SUM", "all")) or {}
+    assert len(found.pop("applied")) == 6
+    assert found == {"pk": "SUM", "sk": "all", "hours": {0, 1, 2}, "ttl": 99, "n": 6}
 
 
 def test_numbers_of_38_digits_add_up_exactly(source: Source) -> None:
@@ -381,30 +393,124 @@ def test_numbers_of_38_digits_add_up_exactly(source: Source) -> None:
     assert (table.get(Key("SUM", "all")) or {})["n"] == 4 * huge
 
 
-def test_a_batch_with_more_items_than_a_transaction_holds_is_split(source: Source) -> None:
+def test_each_aggregate_of_a_batch_is_written_once_and_not_read(source: Source) -> None:
     table, stream = source
+    write(table, 1, url=f"{URL}/first")
+    apply(table, stream.read())  # a process reads once when the tags began
     for i in range(120):
-        write(table, 1, url=f"{URL}/{i}", clients=1)
+        write(table, 2, url=f"{URL}/{i}")
     records = stream.read()
-    with instead(table, "TransactWriteItems") as calls:
-        report = aggregates.apply(table, FEATURES, records)
-    assert report.applied == 120
-    assert 4 <= len(calls) <= 6  # 3 items a page and one guard: 33 pages a transaction
+    with (
+        instead(table, "UpdateItem") as updates,
+        instead(table, "GetItem") as reads,
+        instead(table, "TransactWriteItems") as transactions,
+    ):
+        report = apply(table, records)
+    assert report.applied == 240
+    assert len(updates) == 360  # page and day of each, and the page's first entry in the index
+    assert (reads, transactions) == ([], [])
     settle(source)
 
 
-def test_guard_pages_can_be_sharded(source: Source) -> None:
-    table, stream = source
-    write(table, 40)
-    write(table, 40, url=URL + "/b")
-    records = stream.read()
-    aggregates.apply(table, FEATURES, records, guard_pages=8)
-    assert aggregates.apply(table, FEATURES, records, guard_pages=8).duplicates == 80
-    assert counted(table)[0] == 40
-    guards = [item for item in scan(table) if item["pk"].startswith("GUARD#")]
-    assert len({item["pk"].split("#")[2] for item in guards}) == 2  # one for each page's partition
-    day = 24 * 3600
-    assert all(item["ttl"] >= int(item["pk"].split("#")[1]) + day for item in guards)
+# -- tags ----------------------------------------------------------------------------------------------
+
+ALL = Key("SUM", "all")
+RECORDED = 1_700_000_000  # the second of the records below
+
+
+def one_sum(item: Item) -> dict[tuple[Key, str], Amount]:
+    return {(ALL, "n"): item["n"]} if "n" in item else {}
+
+
+def numbers(count: int, second: int = RECORDED, apart: float = 0) -> list[Any]:
+    """Make records of numbers, so many seconds apart from each other."""
+    return [
+        record(None, {"pk": "X", "sk": str(i), "n": 1}, second=int(second + i * apart)) for i in range(count)
+    ]
+
+
+def total(table: Table, records: list[Any], now: float = RECORDED + 60) -> tuple[Report, Item]:
+    report = aggregates.apply(table, [one_sum], records, now=lambda: now)
+    return report, table.get(ALL, consistent=True) or {}
+
+
+def pages(table: Table) -> list[Item]:
+    return [item for item in scan(table) if item["pk"].startswith("GUARD#") and "ids" in item]
+
+
+@pytest.mark.parametrize("apart", [0, 1, 10, 700])
+def test_tags_that_moved_to_guard_pages_are_still_known(source: Source, apart: float) -> None:
+    table, _ = source
+    records = numbers(2 * aggregates.TAGS + 20, apart=apart)
+    now = RECORDED + apart * len(records)
+    for one in records:
+        total(table, [one], now=now)
+    assert total(table, records, now=now)[1]["n"] == len(records)
+    for one in records:
+        assert total(table, [one], now=now)[0].duplicates == 1
+    _, found = total(table, records[::-1], now=now)
+    assert (found["n"], len(found.get("applied", ())) <= aggregates.TAGS) == (len(records), True)
+    for page in pages(table):
+        assert page["ttl"] > now + aggregates.RETENTION
+        assert len(page["ids"]) <= aggregates.PAGE_TAGS
+
+
+def test_a_batch_larger_than_the_set_of_tags_is_one_move(source: Source) -> None:
+    table, _ = source
+    records = numbers(400)
+    report, found = total(table, records)
+    assert (report.applied, report.moves, found["n"]) == (400, 1, 400)
+    assert (found["spilled"], found["spills"], "applied" in found) == (RECORDED, 1, False)
+    assert total(table, records)[0].duplicates == 400
+
+
+def test_a_late_record_is_looked_for_on_guard_pages_and_counted_once(source: Source) -> None:
+    table, _ = source
+    total(table, numbers(60))
+    late = record(None, {"pk": "X", "sk": "late", "n": 1}, second=RECORDED - 5)
+    for expected in (1, 0):
+        assert total(table, [late])[0].applied == expected
+    assert total(table, [late])[1]["n"] == 61
+
+
+def test_tags_older_than_the_stream_keeps_records_are_dropped_before_any_move(source: Source) -> None:
+    table, _ = source
+    total(table, numbers(aggregates.TAGS))
+    later = RECORDED + aggregates.RETENTION + 1
+    fresh = numbers(3, second=later)
+    report, found = total(table, fresh, now=later)
+    assert (report.applied, found["n"], len(found["applied"])) == (3, aggregates.TAGS + 3, 3)
+    assert pages(table) == []
+    assert total(table, fresh, now=later)[0].duplicates == 3
+
+
+def test_a_tag_is_kept_for_as_long_as_its_record_can_come_again(source: Source) -> None:
+    table, _ = source
+    first = numbers(aggregates.TAGS)
+    total(table, first)
+    later = RECORDED + 25 * 3600
+    total(table, numbers(3, second=later), now=later)
+    assert total(table, first, now=later)[0].duplicates == aggregates.TAGS
+
+
+def test_a_second_worker_that_read_before_a_move_counts_nothing_twice(source: Source) -> None:
+    """The other worker counts the records and moves their tags between this one's read and its write."""
+    table, _ = source
+    records = numbers(60)
+    other = Table(table.name, table.client)
+    calls: list[int] = []
+
+    def count_first(**_: Any) -> None:
+        if not calls:
+            calls.append(1)
+            total(other, records)
+
+    table.client.meta.events.register("after-call.dynamodb.GetItem", count_first)
+    try:
+        report, found = total(table, records)
+    finally:
+        table.client.meta.events.unregister("after-call.dynamodb.GetItem", count_first)
+    assert (report.duplicates, found["n"]) == (60, 60)
 
 
 def test_sixteen_writers_and_four_stream_consumers_at_once_count_each_view_once(
@@ -438,7 +544,7 @@ def test_sixteen_writers_and_four_stream_consumers_at_once_count_each_view_once(
             for i in range(0, len(records), 40):
                 while True:
                     try:
-                        aggregates.apply(table, FEATURES, records[i : i + 40])
+                        apply(table, records[i : i + 40])
                         break
                     except Busy:
                         continue

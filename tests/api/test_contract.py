@@ -69,10 +69,7 @@ def api(examples: int, *, deterministic: bool) -> BaseSchema:
         "generation": {
             "max-examples": examples,
             "deterministic": deterministic,
-            "allow-extra-parameters": False,  # one that nobody knows is no error
         },
-        # TRACE and QUERY: neither API Gateway nor Python's http.server hands them to an app.
-        "phases": {"coverage": {"unexpected-methods": ["GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"]}},
         "checks": {
             # A name that nothing has is 404, what contradicts what is there 409, what the board or the game
             # does not take 422, a guess too many 429, what another has changed 412, a path longer than API

@@ -41,7 +41,6 @@ from chalicelib.ranking.tree import MOST
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
-from tests.support.records import record
 from tests.support.site import Site
 
 ROOT = Path(__file__).parents[2]
@@ -181,14 +180,12 @@ def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def test_keys_without_a_function_of_their_own_are_short() -> None:
-    guard = engine.compute(
-        app.CONTRIBUTIONS, record(None, {"pk": "PULSE", "sk": "SENT"}, second=10**10), 10**5
-    )
+    guard = engine.page_key(Key("p" * PARTITION, "s" * SORT), "S", 2**32 - 1)
     now = datetime(2026, 11, 21, tzinfo=UTC)
     me: Item = {"turn": TURN, "lobby": LOBBY, "who": "w", "partner": {"who": "w"}}
     settings = Settings(secret="s" * 32)
     report = reports.build_put(me, None, ReportFrame(reason="r"), now, settings)["Put"]["Item"]
-    for pk, sk in (guard.page, (report["pk"], report["sk"])):
+    for pk, sk in (guard, (report["pk"], report["sk"])):
         assert len(pk.encode()) <= PARTITION
         assert len(sk.encode()) <= SORT
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import pytest
+
 from bench.chat import capacity, messages_a_second, seconds_to_notice
 from bench.published.chat import PublishedChat
 from local.engines.engine import Engine
@@ -25,6 +27,7 @@ def test_each_event_costs_exactly_this(ministack: Engine) -> None:
     }
 
 
+@pytest.mark.long
 def test_every_pair_is_told_and_every_message_is_posted(ministack: Engine) -> None:
     assert all(seconds > 0 for seconds in seconds_to_notice(ministack, 3))
     assert messages_a_second(ministack, 2, 0.2) > 0

@@ -10,6 +10,7 @@ from bench import local
 from local.engines.engine import default_kind
 
 
+@pytest.mark.long
 def test_the_local_run_is_measured_from_its_start_to_its_imports(tmp_path: Path) -> None:
     kind = default_kind(tmp_path)
     said: list[str] = []

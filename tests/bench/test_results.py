@@ -34,6 +34,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / results.FILE
 
 
+@pytest.mark.long
 def test_one_run_answers_every_question_and_meets_every_target(document: Path) -> None:
     text = document.read_text()
     assert [
@@ -44,6 +45,7 @@ def test_one_run_answers_every_question_and_meets_every_target(document: Path) -
         assert f"\n## {name}\n" in text
 
 
+@pytest.mark.long
 def test_the_document_says_on_what_it_was_made_and_how(document: Path) -> None:
     text = document.read_text()
     for word in ("processor", "cores", "Python", "boto3", "commit", "other work", "Capacity.", "Handlers."):

@@ -49,7 +49,7 @@ class Site:
     def deliver(self) -> list[Any]:
         """Deliver one batch to the two consumers of the stream, as app.apply and app.push do."""
         records = self.stream.read()
-        engine.apply(self.chat.table, app.CONTRIBUTIONS, records)
+        engine.apply(self.chat.table, app.CONTRIBUTIONS, records, derivations=app.DERIVATIONS)
         subscriptions.push(self.chat.table, self.chat.gateway, app.TOPICS, records, self.chat.now)
         return records
 
@@ -254,7 +254,7 @@ def listeners(site: Site, count: int, name: str = "c") -> list[str]:
 def changed(site: Site, url: str = PAGE) -> list[Any]:
     """Count a view of a page, and return the records of the change."""
     site.view(url)
-    engine.apply(site.chat.table, app.CONTRIBUTIONS, site.stream.read())
+    engine.apply(site.chat.table, app.CONTRIBUTIONS, site.stream.read(), derivations=app.DERIVATIONS)
     return [one for one in site.stream.read() if passes(one, "push")]
 
 

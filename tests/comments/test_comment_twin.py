@@ -222,8 +222,8 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
         """Apply a part of a batch, then all of it, and sometimes fail after that, so that it comes again."""
         records = event["Records"]
         some = chance.sample(records, chance.randint(0, len(records)))
-        engine.apply(table, FEATURES, some)
-        engine.apply(table, FEATURES, records)
+        for batch in (some, records):
+            engine.apply(table, FEATURES, batch, derivations=[comments.derive_rank])
         if chance.random() < 0.2 and not all(writer.done() for writer in writers):
             raise RuntimeError("a planted failure after the batch")
 

@@ -316,7 +316,7 @@ def kill(run: Run, *, engine_first: bool) -> None:
 
 
 @needs_proc
-@pytest.mark.parametrize("engine_first", [True, False])
+@pytest.mark.parametrize("engine_first", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_acknowledged_views_survive_a_kill_of_every_process(engine_first: bool, tmp_path: Path) -> None:
     if default_kind(tmp_path) == "ministack":
         pytest.skip("ministack keeps what it had when it was stopped last")
@@ -357,6 +357,7 @@ def test_acknowledged_views_survive_a_kill_of_every_process(engine_first: bool, 
         assert run.interrupt() == 0
 
 
+@pytest.mark.long
 @needs_proc
 def test_a_killed_ministack_loses_data_but_the_counts_stay_correct(tmp_path: Path) -> None:
     options = ("--no-reload", "--engine", "ministack")

@@ -180,7 +180,7 @@ def test_a_request_without_a_length_has_no_body(server: Rest) -> None:
 @pytest.mark.parametrize(
     ("request_line", "status"),
     [
-        ("BREW /echo HTTP/1.1", 501),
+        ("BREW /echo HTTP/1.1", 405),
         ("nonsense", 400),
         ("GET / / HTTP/1.1", 400),
         ("GET / HTTP/nine", 400),

@@ -240,7 +240,7 @@ def test_batches_of_the_stream_that_were_given_up_are_applied_once(
     streams = live.engine.client("dynamodbstreams")
 
     def apply(records: list[Any]) -> None:
-        engine.apply(live.table, app.CONTRIBUTIONS, records)
+        engine.apply(live.table, app.CONTRIBUTIONS, records, derivations=app.DERIVATIONS)
 
     done = replay.replay_batches(dead, "q", streams, apply, lambda _: None)
     assert (done["batches"], done["records"], done["lost"], dead.messages) == (7, 44, 0, {})

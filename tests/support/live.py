@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import app
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates.sums import Contribution
 from chalicelib.comments import comments
@@ -47,7 +48,7 @@ class Live:
         self._stream_arn = stream_arn
 
     def apply(self, event: Any, _: object = None) -> None:
-        aggregates.apply(self.table, self.features, event["Records"])
+        aggregates.apply(self.table, self.features, event["Records"], derivations=app.DERIVATIONS)
 
     @contextmanager
     def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:

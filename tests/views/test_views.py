@@ -345,7 +345,7 @@ def test_series_and_uniques_can_be_switched_off(moto_table: template.Table) -> N
     stage, now = Settings(views_series=False, views_uniques=False), datetime.now(UTC)
     views.write(table, [View(PAGE, now, "c")], stage, now)
     stream = Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn)
-    engine.apply(table, app.CONTRIBUTIONS, stream.read())
+    engine.apply(table, app.CONTRIBUTIONS, stream.read(), derivations=app.DERIVATIONS)
     kinds = {item["sk"].split("#")[0] for item in scan(table)}
     assert kinds == {"T", "STATISTICS", "APPLIED"}
 

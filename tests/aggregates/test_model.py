@@ -1,0 +1,257 @@
+"""Every interleaving of workers that count the same records: the engine's own code on a table in memory.
+
+A worker runs the real engine in a greenlet, and yields before each request. The search visits every state
+that the workers can reach, one request at a time. A worker that is never continued is one that has died
+there, so the search covers a crash at every point. A worker with several batches is one whose batch is
+delivered again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+from greenlet import getcurrent, greenlet
+
+from chalicelib.aggregates import engine, legacy
+from chalicelib.aggregates.sums import Amount
+from chalicelib.aggregates.updates import Update
+from chalicelib.dynamo.items import Item, Key
+from tests.support.expressions import holds, updated
+from tests.support.records import record
+
+NOW = 1_700_000_000
+SUM = Key("SUM", "all")
+AMOUNTS = {name: 10**i for i, name in enumerate("abcdef")}  # one decimal digit counts each record
+SECONDS = {"a": NOW + 1, "b": NOW + 1, "c": NOW + 2, "d": NOW + 3, "e": NOW + 3, "f": NOW + 3}
+RECORDS = {
+    name: record(None, {"pk": "X", "sk": name, "n": amount}, second=SECONDS[name])
+    for name, amount in AMOUNTS.items()
+}
+T = TypeVar("T")
+ALL_TAGGED = legacy.Window(0, 2**32, NOW + 10)
+Batches = tuple[str, ...]
+
+
+def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+    return {(SUM, "n"): item["n"]} if "n" in item else {}
+
+
+class Memory:
+    """A table that evaluates the engine's conditions, and yields to the search before each request."""
+
+    def __init__(self) -> None:
+        self.items: dict[Key, Item] = {}
+        self.replies: dict[greenlet, list[str]] = {}
+
+    def get(self, key: Key, *, consistent: bool = False) -> Item | None:
+        assert consistent
+        return self._request(lambda: self._copy(key))
+
+    def get_many(self, keys: Iterable[Key], *, consistent: bool = False) -> dict[Key, Item]:
+        assert consistent
+        wanted = list(keys)
+        return self._request(lambda: {key: item for key in wanted if (item := self._copy(key))})
+
+    def back_off(self, number: int) -> None:
+        """Continue at once: the search decides who goes on."""
+
+    def update(self, key: Key, expression: str, *, idempotent: bool, **given: Any) -> Item | None:
+        assert idempotent
+
+        def write() -> Item | None:
+            item = self._changed(key, expression, **given)
+            if item is not None:
+                self.items[key] = item
+            return None if item is None else dict(item)
+
+        return self._request(write)
+
+    def transact(self, actions: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
+        def write() -> tuple[int, ...]:
+            changes = []
+            for action in actions:
+                update = action["Update"]
+                changes.append(
+                    self._changed(
+                        Key(**update["Key"]),
+                        update["UpdateExpression"],
+                        condition=update.get("ConditionExpression", ""),
+                        names=update.get("ExpressionAttributeNames", {}),
+                        values=update.get("ExpressionAttributeValues", {}),
+                    )
+                )
+            refused = tuple(i for i, item in enumerate(changes) if item is None)
+            if not refused:
+                self.items |= {Key(item["pk"], item["sk"]): item for item in changes if item}
+            return refused
+
+        return self._request(write)
+
+    def _copy(self, key: Key) -> Item | None:
+        return dict(self.items[key]) if key in self.items else None
+
+    def _request(self, work: Callable[[], T]) -> T:
+        worker = getcurrent()
+        assert worker.parent is not None
+        worker.parent.switch()
+        result = work()
+        self.replies.setdefault(worker, []).append(repr(result))
+        return result
+
+    def _changed(
+        self,
+        key: Key,
+        expression: str,
+        *,
+        condition: str = "",
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> Item | None:
+        """Return the item after an update, or None when the condition is false."""
+        item = self.items.get(key, {**key._asdict()})
+        if not holds(condition, item, values or {}):
+            return None
+        return updated(item, expression, names or {}, values or {})
+
+
+class Outcome(NamedTuple):
+    """A run that followed a schedule: the workers that can go on, and the state that it has reached."""
+
+    able: tuple[int, ...]
+    state: str
+
+
+def run(deliveries: list[Batches], schedule: tuple[int, ...]) -> Outcome:
+    """Let workers go on in the order of a schedule, one request each time."""
+    table: Any = Memory()
+    legacy._windows[table] = ALL_TAGGED
+
+    def work(batches: Batches) -> None:
+        for batch in batches:
+            engine.apply(table, [contribution], [RECORDS[name] for name in batch], now=lambda: NOW + 10)
+
+    workers = [greenlet(lambda batches=batches: work(batches)) for batches in deliveries]
+    for worker in workers:
+        worker.switch()  # up to its first request
+    for number in schedule:
+        workers[number].switch()
+    able = tuple(i for i, worker in enumerate(workers) if not worker.dead)
+    for i, batches in enumerate(deliveries):
+        if workers[i].dead:  # every record that a worker has acknowledged is counted
+            assert all(digit(table, name) == 1 for name in "".join(batches)), schedule
+    assert all(digit(table, name) <= 1 for name in RECORDS), schedule
+    replies = [table.replies.get(worker) for worker in workers]  # a worker's next request follows from it
+    return Outcome(able, repr((sorted(table.items.items(), key=str), replies)))
+
+
+def digit(table: Any, name: str) -> int:
+    """Return how often a record is counted."""
+    counted: int = table.items.get(SUM, {}).get("n", 0) // AMOUNTS[name] % 10
+    return counted
+
+
+def explore(deliveries: list[Batches]) -> int:
+    """Visit every state that can be reached; return how many there are."""
+    todo: list[tuple[int, ...]] = [()]
+    visited: set[str] = set()
+    while todo:
+        schedule = todo.pop()
+        outcome = run(deliveries, schedule)
+        if outcome.state in visited:
+            continue
+        visited.add(outcome.state)
+        todo += [(*schedule, number) for number in outcome.able]
+    return len(visited)
+
+
+SCENARIOS: list[list[Batches]] = [
+    [("a",), ("a",)],
+    [("a", "b"), ("ab",)],
+    [("ab", "c"), ("a", "bc")],
+    [("abc", "d"), ("ab", "cd")],
+    [("a", "b", "c", "d"), ("abcd",)],
+    [("d", "a"), ("c", "ab")],
+    [("d", "ab"), ("cd", "ab")],
+    [("a",), ("bcd", "a", "e", "f")],  # two moves between a read and its write
+]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aggregates that hold two tags, so that a few records fill them."""
+    monkeypatch.setattr(engine, "TAGS", 2)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("deliveries", SCENARIOS, ids=str)
+def test_every_interleaving_of_two_workers_counts_each_record_once(deliveries: list[Batches]) -> None:
+    assert explore(deliveries) > 5
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "deliveries", [[("ab",), ("bc",), ("ca",)], [("d", "a"), ("ad",), ("c", "ab")]], ids=str
+)
+def test_every_interleaving_of_three_workers_counts_each_record_once(deliveries: list[Batches]) -> None:
+    assert explore(deliveries) > 50
+
+
+# -- the faults that the search must find ------------------------------------------------------------------
+
+
+def _pages_first(table: Any, key: Key, seen: Item, changes: Any) -> Any:
+    """Look at the guard pages as they were before the aggregate was read."""
+    moved = engine.find_moved(table, key, {change.tag for change in changes})
+    seen.clear()
+    seen.update(table.get(key, consistent=True) or {})
+    return [one for one in changes if one.tag not in seen.get("applied", ()) and one.tag not in moved]
+
+
+def _tag_without_condition(update: Update, tags: set[bytes]) -> Update:
+    TAG(update, tags)._conditions.pop()
+    return update
+
+
+def _despite_moves(amounts: Any, tags: set[bytes], now: int) -> Update:
+    update = ONCE(amounts, tags, now)
+    update._conditions = [one for one in update._conditions if "spilled" not in one]
+    return update
+
+
+ONCE = engine.update_once
+TAG, SPILL, SAME = Update.tag, Update.spill, Update.require_same
+FAULTS: dict[str, tuple[Any, str, Any]] = {
+    "the pages are read before the aggregate": (engine, "_not_counted", _pages_first),
+    "the pages are not read": (engine, "find_moved", lambda table, key, tags: set()),
+    "a tag is not written": (Update, "tag", lambda update, tags: update),
+    "a tag is written without its condition": (Update, "tag", _tag_without_condition),
+    "`spilled` is not compared": (engine, "update_once", _despite_moves),
+    "`spilled` goes back": (Update, "spill", lambda update, kept, _, spills: SPILL(update, kept, 0, spills)),
+    "`spills` is not raised": (
+        Update,
+        "spill",
+        lambda update, kept, newest, _: SPILL(update, kept, newest, 1),
+    ),
+    "`spills` is not compared": (
+        Update,
+        "require_same",
+        lambda update, name, seen: update if name == "spills" else SAME(update, name, seen),
+    ),
+    "`applied` is not compared when it moves": (
+        Update,
+        "require_same",
+        lambda update, name, seen: update if name == "applied" else SAME(update, name, seen),
+    ),
+    "every tag is forgotten at once": (engine, "RETENTION", -100),
+}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_the_protocol_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*FAULTS[fault])
+    with pytest.raises(AssertionError):
+        [explore(deliveries) for deliveries in SCENARIOS]

@@ -1,0 +1,88 @@
+"""Lists of the largest sums are exact although their index entries move in steps."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from chalicelib.aggregates.toplist import CANDIDATES, next_step, read_largest, step_of
+from chalicelib.comments import comments
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
+from chalicelib.views import events
+from local.engines.engine import Engine
+from tests.support.tables import store_on
+
+LIST = "SITE#a"
+
+
+def total(item: Item) -> int:
+    return int(item["n"])
+
+
+def fill(table: Table, sums: list[int]) -> list[tuple[str, int]]:
+    """Write sums with index keys that are steps. Return all of them, largest first."""
+    names = [f"{i:04}" for i in range(len(sums))]
+    table.batch_put(
+        {"pk": name, "sk": "S", "gsi1pk": LIST, "gsi1sk": step_of(n), "n": n}
+        for name, n in zip(names, sums, strict=True)
+    )
+    return sorted(zip(names, sums, strict=True), key=lambda one: (-one[1], one[0]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_list_is_exact_at_any_length(engine: Engine, seed: int) -> None:
+    rng = random.Random(seed)
+    with store_on(engine) as (table, _):
+        right = fill(table, [int(rng.paretovariate(0.6)) for _ in range(150)])
+        for limit in (1, 3, 10, 100):
+            found = read_largest(table, LIST, limit, total, ties=200)
+            assert found.complete
+            assert [(item["pk"], n) for item, n in found.items] == right[:limit]
+
+
+def test_a_list_whose_end_is_among_many_small_sums_says_that_it_is_not_complete(engine: Engine) -> None:
+    with store_on(engine) as (table, _):
+        fill(table, [*range(2, 4), *[1] * (CANDIDATES + 200), 1000])
+        assert not read_largest(table, LIST, 10, total).complete
+        assert read_largest(table, LIST, 1, total) == ([({**_item("0402", 1000)}, 1000)], True)
+        assert [n for _, n in read_largest(table, LIST, 10, total, least=2).items] == [1000, 3, 2]
+
+
+def _item(name: str, n: int) -> Item:
+    return {"pk": name, "sk": "S", "gsi1pk": LIST, "gsi1sk": step_of(n), "n": n}
+
+
+def test_a_step_is_at_most_the_sum_and_the_next_one_is_above_it() -> None:
+    for n in [*range(2000), 10**6, 10**12]:
+        step = step_of(n)
+        assert step <= n < next_step(step)
+        assert next_step(step) - step <= max(4, step // 8)
+
+
+def test_an_entry_of_a_product_is_moved_only_when_it_crosses_a_step() -> None:
+    key, item, moves = comments.statistics_key("lamp"), Item(), 0
+    for fives in [*range(1, 1001), *range(1000, -1, -1)]:
+        item["count_5"] = fives
+        if update := comments.derive_rank(key, item):
+            moves += 1
+            item["gsi1sk"] = update["values"].get(":step", 0)
+        assert item["gsi1sk"] <= fives < next_step(item["gsi1sk"])
+        assert comments.derive_rank(key, item) is None
+    assert moves < 100
+    assert comments.derive_rank(Key("PRODUCT#lamp", "AUTHOR#ann"), {"count_5": 9}) is None
+
+
+def test_an_entry_of_a_page_is_moved_only_when_its_new_views_are_a_step() -> None:
+    key, item, moves = events.page_key("https://a.org/"), Item(), 0
+    for views in [*range(1, 1001), *range(999, -1, -1)]:
+        item["above"] = views - item.get("gsi1sk", 0)
+        if update := events.derive_listing(key, item):
+            moves += 1
+            item = {"gsi1sk": update["values"][":total"]} if views else {}
+        assert events.count_page_views(item) == views
+        assert events.derive_listing(key, item) is None
+        assert views < next_step(item.get("gsi1sk", 0))
+    assert (item, moves < 150) == ({}, True)
+    assert events.derive_listing(key, {"above": -1}) is None, "a deletion overtook its event"
