@@ -1,4 +1,4 @@
-"""Generated TypeScript accepts every documented example: the client's types and those of openapi-typescript."""
+"""The client's types and those of openapi-typescript accept every documented example."""
 
 from __future__ import annotations
 
