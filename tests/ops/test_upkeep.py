@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import app
 from chalicelib import ulids
 from chalicelib.api.auth import Caller
 from chalicelib.comments import comments
