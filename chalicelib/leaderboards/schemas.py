@@ -221,6 +221,29 @@ class Activities(Schema):
 # -- ranks ---------------------------------------------------------------------------------------------
 
 
+class ListedBoard(Schema):
+    """A leaderboard in the list of all leaderboards."""
+
+    board: Annotated[StoredIdentifier, Meta(description="The leaderboard's name", examples=["points"])]
+    title: Annotated[str, Meta(description="The title", examples=["Points"])]
+    season: Annotated[int, Meta(description="The stored season", ge=1, examples=[1])]
+    created: Annotated[Instant, Meta(description="The time of its creation, to the second")]
+
+
+class Boards(Schema):
+    """A page of the leaderboards, newest first."""
+
+    EXAMPLES: ClassVar = {
+        "one": {
+            "items": [{"board": "points", "title": "Points", "season": 1, "created": "2026-11-21T10:00:00Z"}],
+            "cursor": None,
+        }
+    }
+
+    items: list[ListedBoard]
+    cursor: Next
+
+
 class StandingQuery(Schema):
     """Query parameters of a player's rank."""
 
