@@ -214,7 +214,7 @@ PAGES = 100
 MEMORY, ONE_CPU = 512, 1769  # MB of the function, and MB at which Lambda gives a function one CPU
 TRIP = 5.0  # milliseconds that a call to DynamoDB is taken to last
 BATCH = f"""A batch. {PAGES} views of {PAGES} pages, all viewed before: an event and a visitor each, so \
-{2 * PAGES} records that change {2 * PAGES} aggregates. CPU time as above, with the calls one after the other. \
+{2 * PAGES} records that change {2 * PAGES} aggregates. CPU time as above, the calls one after the other. \
 Lambda gives a function of {MEMORY} MB {MEMORY / ONE_CPU:.2f} of a CPU (one CPU at {ONE_CPU:,} MB, AWS \
 Lambda's developer guide), so its time is at least the CPU time divided by that. The calls go out \
 {concurrency.THREADS} at a time; at {TRIP:g} ms each they wait for the time in the last row at most."""
@@ -237,10 +237,7 @@ def batch_report(engine: Engine, runs: int) -> Report:
     rows: list[Sequence[Cell]] = [
         ("CPU", cpu),
         (f"at least, at {MEMORY} MB", cpu * ONE_CPU / MEMORY),
-        (
-            f"waiting for calls, {concurrency.THREADS} at a time",
-            math.ceil(2 * PAGES / concurrency.THREADS) * TRIP,
-        ),
+        (f"waiting for calls, {concurrency.THREADS} at a time", waits),
     ]
     title = f"`apply` of {2 * PAGES} records over {PAGES} pages, least of {runs} runs"
     return Report([BATCH], [Figures(title, ("time", "ms"), rows)])
