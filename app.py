@@ -45,6 +45,7 @@ from chalicelib.guests import schemas as guest_schemas
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.ranking import deepening
 from chalicelib.telemetry import middleware
 from chalicelib.views import badge, events, queue
 from chalicelib.views import queries as view_queries
@@ -486,7 +487,16 @@ def apply(event: Any) -> None:
     report = engine.apply(
         connect(), CONTRIBUTIONS, records, derivations=DERIVATIONS, guard_pages=stage.guard_pages, now=clock
     )
+    complete(records, report)
+
+
+def complete(records: list[Any], report: engine.Report) -> None:
+    """Complete what a batch that is in the aggregates makes necessary: submissions, index keys, depths."""
     middleware.count_batch(report)
+    table, now = connect(), datetime.now(UTC)
+    scores.follow(table, records, now)
+    progress.follow(table, records)
+    deepening.follow(table, (scores.rank, progress.rank), records, now)
 
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -13,15 +12,14 @@ from functools import cached_property
 from uuid import UUID
 
 from chalicelib.aggregates import sums
-from chalicelib.aggregates.sums import Constant
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardBody
-from chalicelib.ranking import ranking
-from chalicelib.ranking.tree import DIGITS, TIE
+from chalicelib.ranking import ranking, tree
+from chalicelib.ranking.tree import DIGITS
 from local.engines.memory import Memory
 
 HIGHEST = 999_999  # scores lie from 0 to here
@@ -56,25 +54,25 @@ def players(distribution: str, count: int) -> dict[str, int]:
 
 
 class LargeBoard:
-    """A board and its players, whose scores changed last at `changed` (epoch seconds)."""
+    """A board and its players."""
 
-    def __init__(self, body: BoardBody, scores: Mapping[str, int], changed: int = LONG_AGO) -> None:
+    def __init__(self, body: BoardBody, scores: Mapping[str, int]) -> None:
         self.name = name(-1)
         self.scores = scores
-        self._body, self._changed = body, changed
+        self._body = body
         self.memory = Memory(self._item)
         with self.memory.client() as client:
             self.board = self.define(Table("memory", client))
         of = self.board.ranking
-        self._digits = len(str(TIE)) - 1 + DIGITS * of.scale.depth  # of an entry's number
-        shards: list[list[tuple[int, str]]] = [[] for _ in range(of.shards)]
+        self._of = of
+        shards: dict[str, list[tuple[int, str]]] = {ranking.shard_key(of, n): [] for n in range(of.shards)}
         for player, score in scores.items():
-            entry = of.entry_number(of.scale.merit(score), player), f"PLAYER#{player}"
-            shards[zlib.crc32(player.encode()) % of.shards].append(entry)
-        for shard, entries in enumerate(shards):
-            sk = ranking.entry_key(of.name, "").sk
-            self.memory.put_partition(ranking.shard_key(of.name, shard), sorted(entries), sk)
-        self._numbers = sorted(number for entries in shards for number, _ in entries)
+            entry = ranking.index_key(of, player, of.scale.merit(score))
+            shards[entry["gsi1pk"]].append((entry["gsi1sk"], f"PLAYER#{player}"))
+        sk = leaderboards.score_key(self.name, self.board.season, "").sk
+        for key, entries in shards.items():
+            self.memory.put_partition(key, sorted(entries), sk)
+        self._numbers = sorted(number for entries in shards.values() for number, _ in entries)
 
     def define(self, table: Table) -> Board:
         """Define the board on a table, and forget the season of other boards of that name."""
@@ -83,35 +81,56 @@ class LargeBoard:
         return boards.find(table, self.name, NOW)
 
     def score(self, player: str) -> Item:
-        """Return the item of a player's score, as a submission leaves it."""
+        """Return the item of a player's score, as it is once its bucket has been deepened."""
         key = leaderboards.score_key(self.name, self.board.season, player)
-        return key._asdict() | {
-            "score": self.scores[player],
-            "scale": list(self.board.scale),
-            "shards": self.board.shards,
-            "time": "2023-11-14T22:13:20.000000Z",
-            "changed": self._changed,
-        }
+        entry = ranking.index_key(self._of, player, self._of.scale.merit(self.scores[player]))
+        path, depth = self._of.scale.path(entry["gsi1sk"]), 1
+        while self._count(tree.bucket(path, depth)) > tree.LIMIT:
+            depth += 1
+        return (
+            key._asdict()
+            | entry
+            | {
+                "score": self.scores[player],
+                "scale": list(self.board.scale),
+                "shards": self.board.shards,
+                "time": "2023-11-14T22:13:20.000000Z",
+                "at": LONG_AGO * 1000,
+                "depth": depth,
+            }
+        )
 
-    def entry(self, player: str) -> Item:
-        """Return the item of a player's entry."""
-        of = self.board.ranking
-        key = ranking.entry_key(of.name, player)
-        amounts = ranking.contribution(of, player, self.scores[player])
-        found = {attribute: amount for (owner, attribute), amount in amounts.items() if owner == key}
-        return key._asdict() | {
-            name: one.value if isinstance(one, Constant) else one for name, one in found.items()
-        }
+    def _count(self, prefix: str) -> int:
+        """Return the number of players of a prefix."""
+        if prefix[:DIGITS] not in self._magnitudes:
+            return 0
+        least, most = self._of.scale.numbers(prefix)
+        return max(0, bisect_right(self._numbers, most) - bisect_left(self._numbers, least))
+
+    @cached_property
+    def _magnitudes(self) -> set[str]:
+        return {f"{tree.ZERO + pairs * sign:02}" for pairs in range(1, 10) for sign in (1, -1)}
 
     def items(self) -> Iterator[Item]:
         """Yield all items, the aggregates by a recount: for some thousand players."""
         scores = [self.score(player) for player in self.scores]
         found: dict[Key, Item] = {}
         for (key, attribute), amount in sums.recount((leaderboards.contribution,), scores).items():
-            value = amount.value if isinstance(amount, Constant) else amount
-            found.setdefault(key, dict(key._asdict()))[attribute] = value
+            full = {} if key == ranking.node_key(self._of, "") else {"full": 1}
+            found.setdefault(key, key._asdict() | full)[attribute] = amount
         yield from scores
         yield from found.values()
+
+    def nodes(self) -> Iterator[Item]:
+        """Yield all nodes: some hundred for a million players."""
+        prefixes = [""]
+        while prefixes:
+            prefix = prefixes.pop()
+            if item := self._node(ranking.node_key(self._of, prefix), prefix):
+                yield item
+                prefixes += (
+                    prefix + digits for digits, n in item.items() if digits.isdigit() and n >= tree.DEEP
+                )
 
     def player_at(self, position: int) -> str:
         """Return the player at a position from 1; equal scores are in no order."""
@@ -133,25 +152,24 @@ class LargeBoard:
         """Compute the item of a key: a score, an entry or a node."""
         if not hasattr(self, "board"):
             return None
-        of = self.board.ranking
         if (player := key.pk.removeprefix("PLAYER#")) in self.scores:
-            if key == leaderboards.score_key(self.name, self.board.season, player):
-                return self.score(player)
-            return self.entry(player) if key == ranking.entry_key(of.name, player) else None
-        root = ranking.node_key(of.name, "").pk
-        return self._node(key, key.pk.removeprefix(root)) if key.pk.startswith(root) else None
+            is_score = key == leaderboards.score_key(self.name, self.board.season, player)
+            return self.score(player) if is_score else None
+        root = ranking.node_key(self._of, "")
+        is_node = key.sk == root.sk and key.pk.startswith(root.pk)
+        return self._node(key, key.pk.removeprefix(root.pk)) if is_node else None
 
     def _node(self, key: Key, prefix: str) -> Item | None:
-        """Count a node's children from the sorted entries: the numbers with its digits and each two more."""
-        if len(prefix) >= DIGITS * self.board.scale.levels:
+        """Count the children of a node, which a prefix has if it is the root or has too many players."""
+        ancestors = (prefix[:end] for end in range(DIGITS, len(prefix) + 1, DIGITS))
+        if not all(self._count(one) > tree.LIMIT for one in ancestors):
             return None
-        width = 10 ** (self._digits - len(prefix) - DIGITS)
-        first = int(prefix or 0) * 10 ** (self._digits - len(prefix)) + TIE
-        counts = {}
-        begin = bisect_left(self._numbers, first)
-        for digits in range(10**DIGITS):
-            end = bisect_left(self._numbers, first + (digits + 1) * width, lo=begin)
-            if end > begin:
-                counts[f"{digits:0{DIGITS}}"] = end - begin
-            begin = end
-        return key._asdict() | counts if counts else None
+        counts = {
+            digits: self._count(prefix + digits) for number in range(100) for digits in [f"{number:02}"]
+        }
+        found = {
+            digits: count * (tree.DEEP if count > tree.LIMIT else 1)
+            for digits, count in counts.items()
+            if count
+        }
+        return key._asdict() | found | ({"full": 1} if prefix else {}) if found else None

@@ -29,6 +29,7 @@ from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.schemas import BoardBody, Order
+from chalicelib.ranking import tree
 from chalicelib.settings import Settings
 from chalicelib.views import queue
 from local.engines.engine import Engine
@@ -233,6 +234,7 @@ def started(
         for patch in (
             mock.patch.object(app, "connect", return_value=table),
             mock.patch.object(app, "gateway", ConnectionGateway(lambda: gateway, pause=world.sleep)),
+            mock.patch.object(tree, "LIMIT", 1),  # so that the few players of a history need a deep tree
             mock.patch.object(app, "datetime", SimpleNamespace(now=world.clock)),
             mock.patch.object(app, "stage", stage),
             mock.patch.object(engine_of_sums, "TAGS", random.Random(f"tags {world.seed}").choice(TAGS)),

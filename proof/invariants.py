@@ -25,6 +25,7 @@ from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.errors import Forbidden, NotFound
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.leaderboards import scores as scores_of
 from chalicelib.ranking import ranking, tree
 from chalicelib.ranking.ranking import Ranking
 from chalicelib.views.events import count_page_views
@@ -101,7 +102,7 @@ def scores(history: History) -> Iterator[str]:
         if item["sk"].startswith("ACTIVITY#"):
             _, board, id = item["sk"].split("#")
             activities[board, player][id] = item
-        elif item["pk"].startswith("PLAYER#") and item["sk"].startswith("BOARD#") and PLANTED not in item:
+        elif item["sk"].startswith("BOARD#") and "score" in item and PLANTED not in item:
             _, board, season = item["sk"].split("#")
             stored[board, player, int(season)] = item
     ids = {(board, player, id) for (board, player), some in activities.items() for id in some}
@@ -238,7 +239,7 @@ def ranks(history: History) -> Iterator[str]:
         scores = {
             item["pk"].removeprefix("PLAYER#"): item["score"]
             for item in history.items
-            if item["sk"] == suffix and PLANTED not in item
+            if item["sk"] == suffix and "score" in item and PLANTED not in item
         }
         merits = {player: board.scale.merit(score) for player, score in scores.items()}
         yield from _tree(history, board.ranking, merits)
@@ -256,29 +257,43 @@ def ranks(history: History) -> Iterator[str]:
     results = {
         item["pk"].partition("#PLAYER#")[2]: placing.encode_score(item["found"], item["latest"])
         for item in history.items
-        if item["sk"] == "PROGRESS" and item.get("ranked") and PLANTED not in item
+        if item["sk"] == "PROGRESS" and item.get("placed") and PLANTED not in item
     }
     merits = {player: placing.SCALE.merit(score) for player, score in results.items()}
     yield from _tree(history, placing.build_ranking("hunt"), merits)
 
 
 def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str]:
+    """Check a tree, that the index and the depths follow the scores, and that no bucket is crowded."""
     nodes = ranking.collect_nodes(of, history.items)
     try:
-        tree.check(of.scale, nodes)
+        tree.check(nodes)
     except AssertionError as error:
         yield f"{of.name}: {error}"
-    for player, merit in merits.items():
-        better = sum(other > merit for other in merits.values())
-        if (rank := tree.rank(of.scale, merit, nodes)) != better + 1:
-            yield f"{of.name}: the tree ranks {player} {rank}, not {better + 1}"
-    listed = {
-        ranking.player_of(item): item["gsi1sk"] // tree.TIE
+    found = [
+        ranked
         for item in history.items
-        if item["sk"] == f"RANKED#{of.name}" and item["gsi1sk"]
-    }
-    if listed != merits:
-        yield f"{of.name} lists {listed}, not {merits}"
+        if PLANTED not in item
+        if (ranked := scores_of.rank(item) or challenge_progress.rank(item))
+        and ranked.ranking.name == of.name
+    ]
+    numbers = {ranked.player: ranked.number for ranked in found}
+    if numbers != {player: of.number(merit, player) for player, merit in merits.items()}:
+        yield f"{of.name} lists {numbers}, not {merits}"
+    for ranked in found:
+        depth = tree.usable_depth(ranked.path, ranked.depth, nodes)
+        bucket = tree.bucket(ranked.path, depth)
+        inside = sum(one.number > ranked.number and one.path.startswith(bucket) for one in found)
+        place, right = tree.count_better(ranked.path, depth, nodes) + inside, sorted(numbers.values())[::-1]
+        if right[place : place + 1] != [ranked.number]:
+            yield f"{of.name}: the tree has {ranked.player} at place {place + 1}"
+        if depth != ranked.depth:
+            yield f"{of.name}: {bucket!r} is deepened, and its node is not full"
+        if tree.is_crowded(ranked.path, ranked.depth, nodes):
+            yield f"{of.name}: the depth of {ranked.player} does not follow: {ranked.bucket!r} is crowded"
+    for key, item in _by_key(history).items():
+        if key.sk.endswith(of.name.partition("#")[2]) and "before" in item:
+            yield f"{key} still has earlier positions"
 
 
 # -- changes, read from the stream, so that healed errors show too
@@ -312,7 +327,9 @@ def _scores(changes: list[Change]) -> Iterator[str]:
     for pk, sk, old, new in changes:
         if not (pk.startswith("PLAYER#person-") and old and new):
             continue
-        if sk.startswith("BOARD#best#") and new["score"] >= old["score"]:
+        if "score" not in old or "score" not in new:
+            continue
+        if sk.startswith("BOARD#best#") and new["score"] > old["score"]:
             yield f"{pk} had the best score {old['score']}, then {new['score']}"
         if sk.startswith("BOARD#latest#") and new["time"] < old["time"]:
             yield f"{pk} had a score of {old['time']}, then one of {new['time']}"

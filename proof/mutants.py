@@ -19,6 +19,8 @@ from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
+from chalicelib.leaderboards import scores
+from chalicelib.ranking import deepening, tree
 from chalicelib.views import events
 from proof.event_sources import Queue
 
@@ -179,6 +181,12 @@ def _as_admin(function: Wrapper, *arguments: Any) -> Any:
     return function(*(one._replace(admin=True) if isinstance(one, Caller) else one for one in arguments))
 
 
+def _count_twice(function: Wrapper, path: str, depth: int, nodes: tree.Nodes) -> Any:
+    """Count the bucket's own counter as better, though its players are counted through the index."""
+    *_, (prefix, digits) = tree.steps(path, depth)
+    return function(path, depth, nodes) + nodes.get(prefix, tree.Node()).count(digits) - 1
+
+
 def _nothing(function: Wrapper, *arguments: Any, **named: Any) -> Any:
     function(*arguments, **named)
     return {}
@@ -268,7 +276,9 @@ ALL = (
     wrapped("a refused part of a queue request is dropped", Queue, "send_message_batch", _nothing),
     wrapped("a failed queue message is acknowledged", app, "write_views", _nothing),
     unconditional("a repeated submission counts again", "PLAYER#", "ACTIVITY#", "Put"),
-    split("score and submission are written separately", "PLAYER#", "ACTIVITY#"),
+    wrapped("an activity without its score is not completed", scores, "follow", lambda f, *a: None),
+    wrapped("a bucket is counted twice", tree, "count_better", _count_twice),
+    wrapped("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
     unconditional("a path is found twice", "CHALLENGE#", "PATH#", "Put"),
     unconditional("an author has two comments", "PRODUCT#", "AUTHOR#", "Put"),
     wrapped("the idempotency key is ignored", app, "post_comment", lambda f, *a: f(*a[:3], None)),

@@ -69,25 +69,25 @@ COSTS = {
     ("PUT /leaderboards/{board}", "a new one"): (201, 1, 1),
     ("PUT /leaderboards/{board}", "the same again"): (200, 0, 1.5),
     ("PUT /leaderboards/{board}", "another title"): (200, 2, 1.5),
-    ("POST /leaderboards/{board}/scores", "a player's first"): (201, 4, 3),
-    ("POST /leaderboards/{board}/scores", "the same again"): (200, 4, 3),
-    ("stream", "a new player"): (0, 11, 0),
-    ("POST /leaderboards/{board}/scores", "a gain"): (201, 4, 3),
-    ("stream", "a small gain"): (0, 6, 0),
-    ("POST /leaderboards/{board}/scores", "another player"): (201, 4, 3),
+    ("POST /leaderboards/{board}/scores", "a player's first"): (201, 3, 3.5),
+    ("POST /leaderboards/{board}/scores", "the same again"): (200, 1, 3),
+    ("stream", "a new player"): (0, 1, 2.5),
+    ("POST /leaderboards/{board}/scores", "a gain"): (201, 4, 2),
+    ("stream", "a small gain"): (0, 0, 0.5),
+    ("POST /leaderboards/{board}/scores", "another player"): (201, 3, 3.5),
     ("GET /leaderboards/{board}", ""): (200, 0, 1),
-    ("GET /leaderboards/{board}/players/{player}", "changed recently"): (200, 0, 5.5),
-    ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 22.5),
+    ("GET /leaderboards/{board}/players/{player}", "changed recently"): (200, 0, 2.5),
+    ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 4),
     ("GET /leaderboards/{board}/players/{player}/activities", ""): (200, 0, 1),
     ("GET /leaderboards/{board}/entries", "the top"): (200, 0, 1),
-    ("GET /leaderboards/{board}/entries", "the next page"): (200, 0, 5),
-    ("GET /leaderboards/{board}/entries", "from a place"): (200, 0, 5.5),
-    ("GET /leaderboards/{board}/entries", "around a player"): (200, 0, 6.5),
-    ("GET /leaderboards/{board}/distribution", ""): (200, 0, 5),
+    ("GET /leaderboards/{board}/entries", "the next page"): (200, 0, 3.5),
+    ("GET /leaderboards/{board}/entries", "from a place"): (200, 0, 1.5),
+    ("GET /leaderboards/{board}/entries", "around a player"): (200, 0, 2),
+    ("GET /leaderboards/{board}/distribution", ""): (200, 0, 3),
     ("POST /leaderboards/{board}/seasons", ""): (201, 4, 1),
-    ("DELETE /leaderboards/{board}/players/{player}", "of two seasons"): (204, 1, 1.5),
-    ("stream", "a removed player"): (0, 12, 0),
-    ("PUT /challenges/{challenge}", "a new one"): (201, 1, 1),
+    ("DELETE /leaderboards/{board}/players/{player}", "of two seasons"): (204, 2, 1.5),
+    ("stream", "a removed player"): (0, 2, 0),
+    ("PUT /challenges/{challenge}", "a new one"): (201, 2, 1),
     ("PUT /challenges/{challenge}", "the same again"): (200, 0, 1),
     ("PUT /challenges/{challenge}", "replaced"): (200, 1, 1),
     ("GET /challenges/{challenge}", ""): (200, 0, 0.5),
@@ -99,13 +99,13 @@ COSTS = {
     ("GET /challenges/{challenge}/players/{player}", ""): (200, 0, 1),
     ("GET /challenges/{challenge}/statistics", ""): (200, 0, 1),
     ("GET /challenges/{challenge}/leaders", "not ranked"): (200, 0, 0.5),
-    ("stream", "a path of a ranked challenge"): (0, 10, 0),
+    ("stream", "a path of a ranked challenge"): (0, 3, 3.5),
     ("GET /challenges/{challenge}/leaders", ""): (200, 0, 1.5),
     ("GET /challenges", "two"): (200, 0, 1.5),
     ("DELETE /challenges/{challenge}/players/{player}/paths/{path}", ""): (204, 4, 3),
     ("DELETE /challenges/{challenge}/players/{player}", "with one path"): (204, 4, 2),
-    ("stream", "withdrawn paths"): (0, 1, 0),
-    ("POST /products/{product}/comments", ""): (201, 5, 0),
+    ("stream", "withdrawn paths"): (0, 2, 2),
+    ("POST /products/{product}/comments", ""): (201, 8, 0.5),
     ("POST /products/{product}/comments", "a second by the author"): (409, 4, 1),
     ("stream", "a comment"): (0, 6, 0),
     ("stream", "20 comments of a product"): (0, 8, 0),
@@ -117,9 +117,9 @@ COSTS = {
     ("PATCH /products/{product}/comments/{id}", "another rating"): (200, 3, 1),
     ("stream", "another rating"): (0, 8, 0),
     ("PATCH /products/{product}/comments/{id}", "nothing new"): (200, 0, 1),
-    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 5, 1),
-    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 5, 2),
-    ("DELETE /products/{product}/comments/{id}", ""): (204, 5, 1),
+    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 7, 1),
+    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 7, 2),
+    ("DELETE /products/{product}/comments/{id}", ""): (204, 6, 1),
     ("GET /products/{product}/hidden", ""): (200, 0, 0.5),
     ("GET /products/{product}/statistics", ""): (200, 0, 0.5),
     ("GET /products/leaders", ""): (200, 0, 1),
@@ -287,22 +287,26 @@ def test_an_imported_view_costs_one_write_unit_and_each_day_one(
     assert units(table, lambda: access_log.write(table, found, KEPT, NOW, b"k")) == (31, 1)
 
 
-def test_an_imported_score_costs_what_a_submitted_one_does_and_half_of_its_reads(
+def test_an_imported_score_costs_what_a_submitted_one_does(
     applied: tuple[Table, Callable[[], None]],
 ) -> None:
     table, _ = applied
     boards.define(table, "race", BoardBody(title="Race", operator="best", max=Decimal(999)), NOW)
     rows = [Submission(f"runner-{n}", "1", Decimal(n), "2100-01-01T00:00:00.000000Z") for n in range(5)]
-    assert units(table, lambda: import_scores.write(table, "race", rows)) == (5 * 4, 1 + 5 * 2)
+    nodes = 2 * 0.5  # below the root, for two digits
+    assert units(table, lambda: import_scores.write(table, "race", rows)) == (5 * 3, 1 + 5 * (2 + nodes))
     known = units(table, lambda: import_scores.write(table, "race", rows))
     assert known == (0, 1 + 5 * 2)
 
 
-def test_an_imported_comment_costs_five_write_units(applied: tuple[Table, Callable[[], None]]) -> None:
+def test_an_imported_comment_costs_six_write_units(applied: tuple[Table, Callable[[], None]]) -> None:
     table, _ = applied
     body = CommentBody(rating=5, language="en", text="It shines.")
     rows = [import_comments.Row("lamp", f"reader-{n}", body) for n in range(3)]
-    assert units(table, lambda: import_comments.write(table, rows, NOW)) == (15, 0)
+    writes, reads = units(table, lambda: import_comments.write(table, rows, NOW))
+    # Threads may find the product unlisted at the same time. One of them lists it, and the others pay too.
+    assert 20 <= writes <= 22
+    assert reads <= 1.5
 
 
 def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(

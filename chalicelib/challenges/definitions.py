@@ -63,6 +63,7 @@ class Definition(NamedTuple):
     opens: Opens = None
     closes: Closes = None
     ranked: Ranked = False
+    is_converted: bool = False  # from the tree of version 0.1.0, whose definitions lack the attribute
 
     def normalize(self, path: str) -> str:
         """Return the normalized form of a path."""
@@ -171,6 +172,7 @@ def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> 
             opens=opens,
             closes=closes,
             ranked=body.ranked,
+            is_converted=item.get("is_converted", False) if item else True,
         )
         # A definition of version 0.1.0 has no entry in the list yet.
         listed = {name: item[name] for name in ("gsi1pk", "gsi1sk") if name in item}
@@ -203,10 +205,7 @@ def load(table: Table, challenge: str) -> Definition:
     Cost: 1 RCU per 4 KB. 300 answers take 1, and 1,000 answers take 3.
     Raises: NotFound, Busy for a damaged definition.
     """
-    item = table.get(definition_key(challenge), consistent=True)
-    if item is None:
-        raise not_found(challenge)
-    return _from_item(item)
+    return parse(challenge, table.get(definition_key(challenge), consistent=True))
 
 
 def describe(table: Table, challenge: str) -> Challenge:
@@ -215,10 +214,14 @@ def describe(table: Table, challenge: str) -> Challenge:
     Cost: 0.5 RCU per 4 KB.
     Raises: NotFound, Busy for a damaged definition.
     """
-    item = table.get(definition_key(challenge))
+    return _to_response(parse(challenge, table.get(definition_key(challenge))))
+
+
+def parse(challenge: str, item: Item | None) -> Definition:
+    """Return the definition of an item that has been read. Raises NotFound, Busy for a damaged definition."""
     if item is None:
         raise not_found(challenge)
-    return _to_response(_from_item(item))
+    return _from_item(item)
 
 
 def not_found(challenge: str) -> NotFound:

@@ -2,9 +2,12 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`, `latest`, `ranked`, `name`; `drained` |
+| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`, `latest`, `placed`, `name`; `drained` |
 | found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `time` |
 | statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: players by `found` |
+
+While the challenge is ranked, the stream puts the index key and `depth` into a player's progress (`follow`),
+and the number in the index key ranks the player. `ranked` stands for the tree of version 0.1.0.
 
 `time` is when the path was found, and `latest` is the time of the last one, in milliseconds since 1970. The
 bucket of wrong guesses is `drained` (submissions.py), which is lost when all paths are withdrawn. A progress
@@ -16,7 +19,7 @@ the progress is unchanged. This order matters, because a query may see a concurr
 statistics are a sum over progress alone, so they do not depend on how a batch of the stream groups the paths.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from chalicelib.aggregates.sums import Amount
@@ -24,10 +27,12 @@ from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions
 from chalicelib.challenges import ranking as challenge_ranking
 from chalicelib.challenges.schemas import MAX_FOUND, FoundPathParams, PlayerParams, Progress
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Forbidden, NotFound
 from chalicelib.ranking import ranking
+from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, index_key
+from chalicelib.ranking.tree import TIE
 
 MAX_ATTEMPTS = 20  # of one change, while other changes of the same player succeed
 MAX_PATHS_READ = 1000  # per player. The limit of a challenge allows 100.
@@ -160,7 +165,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     pk, sk = item["pk"], item["sk"]
     if sk != "PROGRESS" or not pk.startswith("CHALLENGE#"):
         return {}
-    challenge, separator, player = pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
+    challenge, separator, _ = pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
     found = item.get("found")
     if not separator or not is_count(found):
         raise ValueError(f"found: must be a whole number from 0 to {MAX_FOUND}, and is {found!r}")
@@ -172,10 +177,65 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
         (key, "paths"): found,
         (key, f"n{found}"): 1,
     }
-    if item.get("ranked"):
-        score = challenge_ranking.encode_score(found, item["latest"])
-        amounts |= ranking.contribution(challenge_ranking.build_ranking(challenge), player, score)
-    return amounts
+    ranked = rank(item)
+    return amounts | ranking.contribution(ranked) if ranked else amounts
+
+
+def rank(item: Item) -> Ranked | None:
+    """Return the player that a progress ranks."""
+    challenge, separator, player = item["pk"].removeprefix("CHALLENGE#").partition("#PLAYER#")
+    is_older = bool(item.get("ranked")) and ("depth" not in item or "older" in item)
+    is_ranked = item["sk"] == "PROGRESS" and separator and item.get("found")
+    if not is_ranked or not ("depth" in item or is_older):
+        return None
+    of = challenge_ranking.build_ranking(challenge)
+    number = item["gsi1sk"] if "depth" in item else _number(of, player, item)
+    return Ranked(of, player, number, item.get("depth", 0), is_older)
+
+
+def _number(of: Ranking, player: str, item: Item) -> int:
+    return of.number(of.scale.merit(challenge_ranking.encode_score(item["found"], item["latest"])), player)
+
+
+def follow(table: Table, records: Iterable[Any]) -> None:
+    """Put the index key into the progress of a batch's ranked players, and remove it from the others.
+
+    Idempotent.
+
+    Cost: 1 WCU and 1 or 2 for the index, 0.5 RCU for the definition, and what `choose_depth` reads.
+    """
+    images: dict[Key, Item] = {}
+    for record in records:
+        key = Key(**unpack(record["dynamodb"]["Keys"]))
+        if key.sk == "PROGRESS":
+            images[key] = unpack(record["dynamodb"].get("NewImage", {}))
+    for key, item in images.items():
+        challenge, separator, player = key.pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
+        if not separator or not is_count(item.get("found")) or not isinstance(item.get("latest"), int):
+            continue
+        of, names = challenge_ranking.build_ranking(challenge), {"#found": "found", "#depth": "depth"}
+        is_ranked = bool(item.get("placed", item.get("ranked"))) and item["found"] > 0
+        number = _number(of, player, item) if is_ranked else None
+        if number == item.get("gsi1sk") and is_ranked == ("depth" in item):
+            continue
+        values: dict[str, Any] = {":found": item["found"], ":latest": item["latest"]}
+        expression = "REMOVE gsi1pk, gsi1sk, #depth, older"
+        if number is not None:
+            definition = table.get(definitions.definition_key(challenge)) or {}
+            entry = index_key(of, player, number // TIE)
+            values |= {f":{name}": value for name, value in entry.items()}
+            values[":depth"] = choose_depth(table, of, number, item)
+            expression = "SET gsi1pk = :gsi1pk, gsi1sk = :gsi1sk, #depth = :depth"
+            if not definition.get("is_converted"):
+                expression, values = f"{expression}, older = :older", values | {":older": True}
+        table.update(
+            key,
+            expression,
+            condition="#found = :found AND latest = :latest",
+            names=names,
+            values=values,
+            idempotent=True,
+        )
 
 
 def is_count(found: Any) -> bool:

@@ -22,7 +22,8 @@ from chalicelib.challenges.schemas import (
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
-from chalicelib.ranking import entries, ranking
+from chalicelib.ranking import positions
+from chalicelib.ranking.ranking import node_key, parse_node, read_nodes
 from chalicelib.settings import Settings
 
 
@@ -87,24 +88,33 @@ def list_leaders(
 
     A challenge that is not ranked has no leaders. The ranking is kept, and is shown if it is ranked again.
 
-    Cost: 0.5 RCU per 4 KB of the definition. A ranked challenge also costs 0.5 around a player, and what
-    `entries.list_ranked` costs: 0.5 for the top, and 3 more for any other part. The names cost 0.5 RCU for
-    each player.
+    Cost: 0.5 RCU per 4 KB of the definition. A ranked challenge also costs 0.5 around a player or from a
+    place, and what `positions.list_ranked` costs. The names cost 0.5 RCU for each player.
     Raises: NotFound, BadCursor.
     """
-    is_ranked = definitions.describe(table, challenge).ranked
-    player_ranking = challenge_ranking.build_ranking(challenge)
+    definition_key, progress_key = definitions.definition_key(challenge), None
     cursor_scope = ("finders", challenge, str(query.place), query.around or "")
-    below, around = int(cursors.decode(settings, cursor_scope, query.cursor) or 0), 0
+    below, around = int(cursors.decode(settings, cursor_scope, query.cursor) or 0), None
+    keys, root_key = [definition_key], node_key(challenge_ranking.build_ranking(challenge), "")
     if query.around and not below:
-        entry_key = ranking.entry_key(player_ranking.name, query.around)
-        around = (table.get(entry_key) or {}).get("gsi1sk", 0)
-        if not around or not is_ranked:
+        keys.append(progress_key := progress.progress_key(challenge, query.around))
+    elif query.place > 1 and not below:
+        keys.append(root_key)
+    read = table.get_many(keys)
+    definition = definitions.parse(challenge, read.get(definition_key))
+    of = challenge_ranking.readable_ranking(definition)
+    if progress_key:
+        item = read.get(progress_key, {})
+        if "gsi1sk" not in item or not definition.ranked:
             raise NotFound(f"around: {query.around} is not ranked in {challenge}")
-    if not is_ranked:
+        around = item["gsi1sk"], item["depth"]
+    if not definition.ranked:
         return ChallengeLeaders(items=[], cursor=None)
-    part = entries.list_ranked(
-        table, player_ranking, query.limit, below=below, place=query.place, around=around
+    root = parse_node(read[root_key]) if root_key in read else None
+    if query.place > 1 and of.is_older:
+        root = read_nodes(table, of, [""]).get("")
+    part = positions.list_ranked(
+        table, of, query.limit, below=below, place=query.place, root=root, around=around
     )
     items = []
     names = _read_names(table, challenge, [entry.player for _, entry in part.items])

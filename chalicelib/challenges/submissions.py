@@ -102,7 +102,7 @@ def _write_path(
         {
             "Update": {
                 "Key": progress_key._asdict(),
-                "UpdateExpression": "SET latest = :time, ranked = :ranked"
+                "UpdateExpression": "SET latest = :time, placed = :placed, ranked = :older"
                 + (", #name = :name" if name else "")
                 + " ADD #found :one REMOVE #ttl",
                 "ConditionExpression": (
@@ -113,7 +113,8 @@ def _write_path(
                 "ExpressionAttributeValues": {
                     **({":name": name} if name else {}),
                     ":time": time,
-                    ":ranked": definition.ranked,
+                    ":placed": definition.ranked,
+                    ":older": definition.ranked and not definition.is_converted,
                     ":one": 1,
                     ":none": 0,
                     ":room": definition.limit - 1,

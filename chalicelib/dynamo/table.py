@@ -167,7 +167,14 @@ class Table:
             if (start := page.next) is None:
                 return
 
-    def put(self, item: Item, *, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
+    def put(
+        self,
+        item: Item,
+        *,
+        condition: str = "",
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> bool:
         """Write one item; return False when the condition is false.
 
         A retry after a lost response may find its own write, so False means that the item exists, not that
@@ -175,7 +182,7 @@ class Table:
 
         Cost: 1 WCU per KB, also when the condition is false.
         """
-        request = self._request({"Item": item}, condition, values)
+        request = self._request({"Item": item}, condition, values, names)
         return self._unless_condition_fails(lambda: self.client.put_item(**request)) is not None
 
     def update(
@@ -229,13 +236,19 @@ class Table:
         return True, unpack(response["Attributes"])
 
     def delete(
-        self, key: Key, *, condition: str = "", values: Mapping[str, Any] | None = None
+        self,
+        key: Key,
+        *,
+        condition: str = "",
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
     ) -> Item | None:
         """Delete one item; return the old item (empty if none existed), or None when the condition is false.
 
         Cost: 1 WCU per KB.
         """
-        request = self._request({"Key": key._asdict()}, condition, values) | {"ReturnValues": "ALL_OLD"}
+        request = self._request({"Key": key._asdict()}, condition, values, names)
+        request |= {"ReturnValues": "ALL_OLD"}
         response = self._unless_condition_fails(lambda: self.client.delete_item(**request))
         return None if response is None else unpack(response.get("Attributes", {}))
 

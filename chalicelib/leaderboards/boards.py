@@ -45,6 +45,7 @@ class Board(NamedTuple):
     season: int
     started: str
     resets: str | None
+    is_converted: bool = True  # from the tree of version 0.1.0, whose definitions lack the attribute
 
     @property
     def value_scale(self) -> Scale:
@@ -61,15 +62,13 @@ class Board(NamedTuple):
 
     @property
     def ranking(self) -> Ranking:
-        """Return the ranking of this season."""
+        """Return the ranking of this season, which scores are added to."""
         return Ranking(f"BOARD#{self.name}#{self.season}", self.scale, self.shards)
 
     @property
-    def scores_can_worsen(self) -> bool:
-        """Return whether a submission can make a score worse."""
-        if self.operator == "increment":
-            return self.min < 0 if self.order == "desc" else self.max > 0
-        return self.operator == "set"
+    def readable_ranking(self) -> Ranking:
+        """Return the ranking of this season that reads use."""
+        return self.ranking if self.is_converted else self.ranking.as_older()
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -104,7 +103,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
             if table.put(_to_item(wanted), condition="attribute_not_exists(pk)"):
                 return Response(_to_details(wanted, 0), status=201)
             continue
-        stored = _from_item(item)
+        stored = parse(item)
         board = _as_of(stored, now)
         changed = [field for field in IMMUTABLE_FIELDS if getattr(board, field) != getattr(wanted, field)]
         if changed:
@@ -114,7 +113,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
             )
         board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
         if board == stored or _replace_definition(table, stored, board):
-            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
+            return Response(_to_details(board, count_players(table, board.readable_ranking)), status=200)
         table.back_off(attempt)
     raise _too_many_changes(name)
 
@@ -129,12 +128,12 @@ def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Resp
         item = table.get(definition_key(name), consistent=True)
         if item is None:
             raise _not_found(name)
-        stored = _from_item(item)
+        stored = parse(item)
         board = _as_of(stored, now)
         if body.season > board.season:
             raise Conflict(f"season: the current season of {name[:40]} is {board.season}")
         if body.season < board.season:
-            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
+            return Response(_to_details(board, count_players(table, board.readable_ranking)), status=200)
         following = board._replace(season=board.season + 1, started=times.to_iso(now), resets=None)
         if _replace_definition(table, stored, board, following):
             return Response(_to_details(following, 0), status=201)
@@ -214,7 +213,7 @@ def describe(table: Table, name: str, now: datetime, season: int = 0) -> BoardDe
     if past := table.get(season_key(name, season)) if season else None:
         board, ended = board._replace(started=past["started"]), past["ended"]
     board = board._replace(resets=None) if ended else board
-    return _to_details(board, count_players(table, board.ranking), ended)
+    return _to_details(board, count_players(table, board.readable_ranking), ended)
 
 
 @cache
@@ -227,7 +226,7 @@ def _in_season(name: str, item: Item | None, now: datetime, season: int) -> Boar
     """Parse a definition and select a season. Raises NotFound for a missing item and for a future season."""
     if item is None:
         raise _not_found(name)
-    stored = _from_item(item)
+    stored = parse(item)
     board = _as_of(stored, now)
     if season > board.season:
         raise NotFound(f"season: the current season of {name[:40]} is {board.season}")
@@ -271,13 +270,16 @@ def _to_item(board: Board) -> Item:
     return definition_key(fields.pop("name"))._asdict() | fields
 
 
-def _from_item(item: Item) -> Board:
-    fields = {field: item[field] for field in Board._fields if field != "name"}
+def parse(item: Item) -> Board:
+    """Return the board of a definition, in the season that is stored."""
+    fields = {field: item[field] for field in Board._fields if field not in ("name", "is_converted")}
+    fields["is_converted"] = item.get("is_converted", False)
     return Board(name=item["pk"].removeprefix("BOARD#"), **fields)
 
 
 def _to_details(board: Board, count: int, ended: str | None = None) -> BoardDetails:
     fields: dict[str, Any] = board._asdict()
+    del fields["is_converted"]
     return BoardDetails(board=fields.pop("name"), players=count, ended=ended, **fields)
 
 

@@ -225,7 +225,7 @@ class StandingQuery(Schema):
 
     season: RequestedSeason = 0
     consistent: Annotated[
-        bool, Meta(description="Read all items as of one moment, at four times the cost")
+        bool, Meta(description="Read the score and the counters strongly consistent, at twice their cost")
     ] = False
 
 

@@ -1,15 +1,28 @@
-"""Submit scores, remove players, and contribute scores to rankings.
+"""Submit scores, remove players, and rank scores.
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `scale`, `shards`, `time`, `changed` |
-| activity | `PLAYER#<player>` | `ACTIVITY#<board>#<id>` | one submission: `value`, `time`, `season` |
+| score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `scale`, …; `at`, `depth`, the index key |
+| activity | `PLAYER#<player>` | `ACTIVITY#<board>#<id>` | one submission: `value`, `time`, `season`, `at` |
+| page of tags | `PLAYER#<player>` | `APPLIED#<board>#<season>#<n>` | `tags` of applied activities; `ttl` |
 
-Invariant: a score and its activities change in one transaction. The key of an activity contains no season, so
-each id of a player counts once and in one season. A score contributes to the ranking of its season
-(`chalicelib/ranking/ranking.py`), and to nothing else.
+A submission is two writes. The activity is put first. Its key contains no season, so each id of a player
+counts once and in one season. Then `apply_activity` changes the score. Whoever finds an activity that its
+score may lack (the submission, a retry of it, the stream) calls that function again.
+
+Invariant: an activity changes its score once. `at` is a millisecond, and the version of a score: each write
+makes it greater, on condition that it is as read. The operators `best` and `set` compare values and times, so
+a second change has no effect. A score of `increment` has the tags of its activities in `applied`. Full tags
+move to a page, and `floor` becomes the latest `at` among them. So a tag is in `applied`, or on a page if the
+activity is not later than `floor`. The item is read before its pages. A removed player's item keeps `since`:
+activities until then are void. It expires when the stream can no longer deliver one.
+
+`before` has earlier and better positions, until the stream has passed the change (`queries.get_standing`).
 """
 
+import contextlib
+import hashlib
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -18,19 +31,25 @@ from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Busy, Forbidden, Unprocessable
+from chalicelib.errors import BadRequest, Busy, Forbidden, NotFound, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import ScoreBody, ScoreResult
 from chalicelib.ranking import ranking
-from chalicelib.ranking.ranking import Ranking
-from chalicelib.ranking.tree import Scale
+from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, index_key
+from chalicelib.ranking.tree import Scale, is_counted_better
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a client's clock ahead of ours
 MAX_SEASONS = 10_000  # of a board: more than 800 years of monthly seasons
-MAX_ATTEMPTS = 8  # of one submission, while other submissions of the same player succeed
+MAX_ATTEMPTS = 20  # of one change, while other submissions of the same player succeed
+MAX_TAGS = 30  # of a score, whose item stays under 1 KB
+MAX_BEFORE = 4  # earlier positions that a score keeps until the stream has passed them
+DELIVERY = timedelta(hours=26)  # the 24 hours that a stream keeps its records, and a margin
+AT = {"#at": "at"}  # a reserved word of DynamoDB
+DAY = 24 * 3600  # seconds
+AT_BYTES = 6  # of a tag; 8 bytes of a hash follow
 
 
 class Submission(NamedTuple):
@@ -55,7 +74,12 @@ def activity_key(board: str, player: str, id: str) -> Key:
     return Key(f"PLAYER#{player}", f"ACTIVITY#{board}#{id}")
 
 
-# -- write ---------------------------------------------------------------------------------------------
+def page_key(score: Key, number: int) -> Key:
+    """Return the key of a page of tags of a score."""
+    return Key(score.pk, f"{score.sk.replace('BOARD', 'APPLIED', 1)}#{number:08}")
+
+
+# -- submit --------------------------------------------------------------------------------------------
 
 
 def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: datetime) -> Response[ScoreResult]:
@@ -64,7 +88,8 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
     `increment` adds the value, `best` keeps the better value, and `set` keeps the value with the latest time.
     A value that does not change the score is stored as an activity all the same.
 
-    Cost: 3 RCU and 4 WCU, in one transaction. The same again for each concurrent submission of the player.
+    Cost: 2 RCU and 4 WCU, 3 WCU for a new player, and 1 WCU for a value that changes nothing. A new player,
+    and a move to another bucket, also read what `choose_depth` does. 1 more RCU for a known id.
     Raises: NotFound, Forbidden for another player's score, BadRequest, Unprocessable for a value out of
     range, Busy after repeated concurrent submissions.
     """
@@ -75,91 +100,214 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
         return [score_key(name, board.season, player)]
 
     board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
-    [key] = keys(board)
-    score = items.get(key)
     submission = Submission(player, body.id, validate_value(board, body.value), time)
-    for _ in range(MAX_ATTEMPTS):
-        refused = table.transact(build_actions(board, submission, score, now))
-        score = table.get(key, consistent=True)
-        if refused != (0,):  # the transaction was applied, or the activity exists
-            result = ScoreResult(player=player, score=score["score"] if score else None)
-            return Response(result, status=200 if refused else 201)
+    is_new, score = write(table, board, submission, items.get(keys(board)[0]), now)
+    result = ScoreResult(player=player, score=score.get("score") if score else None)
+    return Response(result, status=201 if is_new else 200)
+
+
+def write(
+    table: Table, board: Board, submission: Submission, score: Item | None, now: datetime
+) -> tuple[bool, Item | None]:
+    """Put a submission's activity and apply it to the score, which was read before.
+
+    Return whether the id is new, and the score in the board's season.
+
+    Cost: as for `submit`, without the first read.
+    Raises: Unprocessable for a sum out of range, Busy.
+    """
+    if board.operator == "increment":
+        _add(board, score, submission.value)
+    key = activity_key(board.name, submission.player, submission.id)
+    at = max(times.milliseconds(now), int((score or {}).get("at", 0)) + 1)
+    activity = key._asdict() | {
+        "value": submission.value,
+        "time": submission.time,
+        "season": board.season,
+        "at": at,
+    }
+    if table.put(activity, condition="attribute_not_exists(pk)"):
+        return True, apply_activity(table, board, activity, score)
+    stored = table.get(key, consistent=True)
+    if stored and stored["season"] != board.season:
+        if may_be_pending(stored, now):
+            earlier = board._replace(season=stored["season"])
+            apply_activity(table, earlier, stored, _read_score(table, earlier, submission.player))
+    elif stored and may_be_pending(stored, now):
+        return False, apply_activity(table, board, stored, score)
+    return False, _read_score(table, board, submission.player)
+
+
+def may_be_pending(activity: Item, now: datetime) -> bool:
+    """Return whether a stored activity may not be in its score. Version 0.1.0 wrote both in a transaction."""
+    return bool(activity.get("at", 0) > times.milliseconds(now - DELIVERY))
+
+
+def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
+    """Return whether an activity is still to be applied to a score, as far as the item tells."""
+    if score is None:
+        return True
+    if activity["at"] <= score.get("since", 0):
+        return False
+    if "score" not in score:  # removed before
+        return True
+    value = Decimal(activity["value"])
+    if board.operator == "increment":
+        return tag(activity) not in score.get("applied", ())
+    if board.operator == "set":
+        order = (activity["time"], activity["at"], value)
+        return order > (score["time"], score.get("at", 0), Decimal(score["score"]))
+    best = Decimal(score["score"])
+    return value > best if board.order == "desc" else value < best
+
+
+def apply_activity(table: Table, board: Board, activity: Item, score: Item | None) -> Item | None:
+    """Apply an activity to its score, as it was read, unless that has been done. Return the score.
+
+    Idempotent. The board is in the activity's season.
+
+    Cost: 1 WCU and 2 for the index, or 1 for a new player. Nothing if it is done. 1 RCU per 4 KB of pages for
+    an activity that is not later than `floor`. Each 30th increment of a player costs 4 WCU more.
+    Raises: Unprocessable for a sum out of range, whose activity is deleted. Busy.
+    """
+    key = score_key(board.name, board.season, activity["pk"].removeprefix("PLAYER#"))
+    for attempt in range(MAX_ATTEMPTS):
+        if not is_pending(board, score, activity) or _is_on_page(table, key, score, activity):
+            return score
+        refusal = None
+        try:
+            after = _change(table, board, activity, score)
+        except Unprocessable as error:
+            refusal, after = error, dict(score or {})  # the tag alone, so that nobody applies the activity
+        after["at"] = max(activity["at"], (score or {}).get("at", 0) + 1)
         if board.operator == "increment":
-            raise Unprocessable(f"value: the score would leave the range of {name[:40]}")
+            after["applied"] = (score or {}).get("applied", set()) | {tag(activity)}
+        if _replace(table, key, score, after):
+            if refusal is None:
+                return after
+            condition: Any = {"condition": "#at = :at", "names": AT, "values": {":at": activity["at"]}}
+            table.delete(Key(activity["pk"], activity["sk"]), **condition)
+            raise refusal
+        score = table.get(key, consistent=True)
+        table.back_off(attempt)
     raise Busy("Other submissions of this player are being written. Please retry.")
 
 
-def build_actions(
-    board: Board, submission: Submission, score: Item | None, now: datetime
-) -> list[dict[str, Any]]:
-    """Build the transaction of a submission: the change of the score as it was read, and the activity."""
-    key = score_key(board.name, board.season, submission.player)
-    if changes_score(board, score, submission):
-        return [_build_score_update(board, key, submission, now), _build_activity_put(board, submission)]
-    check = {"Key": key._asdict(), "ConditionExpression": "attribute_exists(score)"}
-    return [{"ConditionCheck": check}, _build_activity_put(board, submission)]
+def _read_score(table: Table, board: Board, player: str) -> Item | None:
+    return table.get(score_key(board.name, board.season, player), consistent=True)
 
 
-def changes_score(board: Board, score: Item | None, submission: Submission) -> bool:
-    """Return whether a submission changes a score. The condition of the transaction enforces the result."""
-    if score is None or board.operator == "increment":
-        return True
-    if board.operator == "set":
-        return bool(score["time"] <= submission.time)
-    if board.order == "desc":
-        return bool(submission.value > score["score"])
-    return bool(submission.value < score["score"])
+def tag(activity: Item) -> bytes:
+    """Return the tag of an activity: its `at`, and a hash of its id."""
+    id = activity["sk"].split("#", 2)[2]
+    return int(activity["at"]).to_bytes(AT_BYTES) + hashlib.blake2b(id.encode(), digest_size=8).digest()
+
+
+def _is_on_page(table: Table, key: Key, score: Item | None, activity: Item) -> bool:
+    """Return whether a page has the tag of an activity. The score was read before."""
+    if not score or activity["at"] > score.get("floor", 0):
+        return False
+    first = page_key(key, 0)
+    pages = table.query_pages(first.pk, (first.sk, page_key(key, 99_999_999).sk), consistent=True)
+    return any(tag(activity) in item["tags"] for page in pages for item in page.items)
+
+
+def _change(table: Table, board: Board, activity: Item, score: Item | None) -> Item:
+    """Return the score after an activity. Raises Unprocessable for a sum out of range."""
+    before, player = score or {}, activity["pk"].removeprefix("PLAYER#")
+    value = Decimal(activity["value"])
+    if board.operator == "increment":
+        value = _add(board, score, value)
+    of = board.ranking
+    entry = index_key(of, player, of.scale.merit(value))
+    depth = choose_depth(table, of, entry["gsi1sk"], before)
+    changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": activity["time"]}
+    kept = {name: before[name] for name in ("applied", "floor", "pages", "since") if name in before}
+    after = score_key(board.name, board.season, player)._asdict() | changed | kept | entry | {"depth": depth}
+    path = of.scale.path(entry["gsi1sk"])
+    better = [
+        [n, d] for n, d in _positions(before) if is_counted_better(of.scale.path(int(n)), int(d), path, depth)
+    ]
+    after |= {"before": better[:MAX_BEFORE]} if better else {}
+    return after | ({} if board.is_converted else {"older": True})
+
+
+def _positions(score: Item) -> list[list[int]]:
+    """Return the positions at which the tree may count a player, the best first."""
+    current = [[score["gsi1sk"], score["depth"]]] if "depth" in score else []
+    return sorted([*score.get("before", ()), *current], reverse=True)
+
+
+def _add(board: Board, score: Item | None, value: Decimal) -> Decimal:
+    """Return a score and a value. Raises Unprocessable for a sum that leaves the range of the ranking."""
+    total = Decimal((score or {}).get("score", 0)) + value
+    try:
+        return board.scale.write(board.scale.units(total))
+    except ValueError:
+        raise Unprocessable(f"value: the score would leave the range of {board.name[:40]}") from None
+
+
+def _replace(table: Table, key: Key, score: Item | None, after: Item) -> bool:
+    """Write a score in place of the one that was read. Return False if it has changed since.
+
+    More than MAX_TAGS tags move to a page in the same transaction.
+    """
+    condition = "attribute_not_exists(pk)"
+    values: dict[str, Any] = {}
+    if score:
+        at, depth = score.get("at"), score.get("depth")
+        condition = "#at = :was" if at else "attribute_not_exists(#at) AND score = :score"
+        condition += " AND #depth = :depth" if depth else " AND attribute_not_exists(#depth)"
+        values = {":was": at} if at else {":score": score["score"]}
+        values |= {":depth": depth} if depth else {}
+    names = AT | {"#depth": "depth"} if score else {}
+    if len(after.get("applied", ())) <= MAX_TAGS:
+        return table.put(after, condition=condition, values=values, names=names)
+    tags, number = after["applied"], after.get("pages", 0)
+    latest = max(int.from_bytes(one[:AT_BYTES]) for one in tags)
+    after |= {"floor": latest, "pages": number + 1}
+    del after["applied"]
+    page = page_key(key, number)._asdict() | {"tags": tags, "ttl": after["at"] // 1000 + 2 * DAY}
+    put: dict[str, Any] = {"Item": after, "ConditionExpression": condition}
+    put |= {"ExpressionAttributeNames": names} if names else {}
+    put |= {"ExpressionAttributeValues": values} if values else {}
+    return not table.transact([{"Put": put}, {"Put": {"Item": page}}])
+
+
+# -- remove --------------------------------------------------------------------------------------------
 
 
 def remove_player(table: Table, name: str, player: str, caller: Caller, now: datetime) -> None:
-    """Delete a player's scores in all seasons of a board. A player without a score changes nothing.
+    """Remove a player's scores in all seasons of a board. A player without a score changes nothing.
 
-    The activities stay, so that a repeated submission does not count again.
+    The activities stay, so that a repeated submission does not count again. The score's item is kept for two
+    days without the score, so that no earlier submission brings the player back.
 
-    Cost: 0.5 RCU, 1 RCU per 4 KB of scores, and 1 WCU per season.
-    Raises: NotFound for the board, Forbidden.
+    Cost: 0.5 RCU, 1 RCU per 4 KB of scores, and 2 WCU per season.
+    Raises: NotFound for the board, Forbidden, Busy.
     """
     boards.find(table, name, now)
     resolve_player(player, caller)
     first = score_key(name, 0, player)
     prefix = first.sk.removesuffix("0")
     for item in table.query(first.pk, (prefix, f"{prefix}~"), limit=MAX_SEASONS, consistent=True).items:
-        table.delete(Key(item["pk"], item["sk"]))
+        _remove(table, item, now)
 
 
-def _build_score_update(board: Board, key: Key, submission: Submission, now: datetime) -> dict[str, Any]:
-    """Build the update of a score, with the condition that it changes the score."""
-    scale = board.scale
-    values = {
-        ":value": submission.value,
-        ":time": submission.time,
-        ":scale": list(scale),
-        ":n": board.shards,
-        ":at": times.epoch(now),
-    }
-    if board.operator == "increment":
-        expression, condition = "ADD score :value SET", "score BETWEEN :low AND :high"
-        low, high = (scale.write(end) - submission.value for end in (scale.least, scale.most))
-        values |= {":low": low, ":high": high}
-    else:
-        worse = "score < :value" if board.order == "desc" else "score > :value"
-        expression, condition = "SET score = :value,", "#time <= :time" if board.operator == "set" else worse
-    return {
-        "Update": {
-            "Key": key._asdict(),
-            "UpdateExpression": f"{expression} #scale = :scale, shards = :n, #time = :time, changed = :at",
-            "ConditionExpression": f"attribute_not_exists(score) OR {condition}",
-            "ExpressionAttributeNames": {"#time": "time", "#scale": "scale"},
-            "ExpressionAttributeValues": values,
-        }
-    }
-
-
-def _build_activity_put(board: Board, submission: Submission) -> dict[str, Any]:
-    """Build the write of an activity, with the condition that its id is new."""
-    key = activity_key(board.name, submission.player, submission.id)._asdict()
-    item = key | {"value": submission.value, "time": submission.time, "season": board.season}
-    return {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
+def _remove(table: Table, item: Item, now: datetime) -> None:
+    score: Item | None = item
+    for attempt in range(MAX_ATTEMPTS):
+        if not score or "score" not in score:
+            return
+        key, at = Key(score["pk"], score["sk"]), max(times.milliseconds(now), score.get("at", 0) + 1)
+        after = key._asdict() | {"at": at, "since": at, "ttl": at // 1000 + 2 * DAY}
+        after |= {"before": _positions(score)[:MAX_BEFORE]} if "depth" in score else {}
+        after |= {"pages": score["pages"]} if "pages" in score else {}
+        if _replace(table, key, score, after):
+            return
+        score = table.get(key, consistent=True)
+        table.back_off(attempt)
+    raise Busy("Submissions of this player are being written. Please retry.")
 
 
 # -- validation ----------------------------------------------------------------------------------------
@@ -199,12 +347,88 @@ def validate_value(board: Board, value: Decimal) -> Decimal:
         raise Unprocessable(f"value: {error}") from None
 
 
-# -- contribution --------------------------------------------------------------------------------------
+# -- the stream ----------------------------------------------------------------------------------------
+
+
+def rank(item: Item) -> Ranked | None:
+    """Return the player that a score ranks. The item of a removed player ranks nobody."""
+    is_score = item["pk"].startswith("PLAYER#") and item["sk"].startswith("BOARD#")
+    if not is_score or ("since" in item and "score" not in item):
+        return None
+    season, player = _ranking(item), item["pk"].removeprefix("PLAYER#")
+    number = _number(item)
+    return Ranked(season, player, number, item.get("depth", 0), "depth" not in item or "older" in item)
+
+
+def _ranking(score: Item) -> Ranking:
+    return Ranking(score["sk"], Scale(*score["scale"]), score["shards"])
+
+
+def _number(score: Item) -> int:
+    season = _ranking(score)
+    return season.number(season.scale.merit(score["score"]), score["pk"].removeprefix("PLAYER#"))
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     """Return the amounts that a score adds to the ranking of its season."""
-    if not (item["pk"].startswith("PLAYER#") and item["sk"].startswith("BOARD#")):
-        return {}
-    season_ranking = Ranking(item["sk"], Scale(*item["scale"]), item["shards"])
-    return ranking.contribution(season_ranking, item["pk"].removeprefix("PLAYER#"), item["score"])
+    ranked = rank(item)
+    return ranking.contribution(ranked) if ranked else {}
+
+
+def follow(table: Table, records: Iterable[Any], now: datetime) -> None:
+    """Apply the activities of a batch of stream records to scores that lack them, and clear `before`.
+
+    Idempotent. An activity whose score is in the same batch costs nothing but the board's definition.
+
+    Cost: 0.5 RCU for each board, 1 RCU for each score that is not in the batch.
+    """
+    activities: list[Item] = []
+    images: dict[Key, Item] = {}
+    for record in records:
+        key = Key(**unpack(record["dynamodb"]["Keys"]))
+        if not key.pk.startswith("PLAYER#") or not record["dynamodb"].get("NewImage"):
+            continue
+        if key.sk.startswith("ACTIVITY#"):
+            activities.append(unpack(record["dynamodb"]["NewImage"]))
+        elif key.sk.startswith("BOARD#"):
+            images[key] = unpack(record["dynamodb"]["NewImage"])
+    for key, image in images.items():
+        if "before" in image:
+            table.update(
+                key,
+                "REMOVE #before",
+                condition="#at = :at",
+                names=AT | {"#before": "before"},
+                values={":at": image["at"]},
+                idempotent=True,
+            )
+        elif image.get("depth") and image["gsi1sk"] != (number := _number(image)):
+            # A function of version 0.1.0, which an upgrade has not replaced yet, changed the score alone.
+            values = {":score": image["score"], ":number": number}
+            table.update(
+                key, "SET gsi1sk = :number", condition="score = :score", values=values, idempotent=True
+            )
+    found: dict[str, Board | None] = {}
+    for activity in activities:
+        name, player = activity["sk"].split("#", 2)[1], activity["pk"].removeprefix("PLAYER#")
+        if not may_be_pending(activity, now):
+            continue
+        if name not in found:
+            found[name] = _find_or_none(table, name, now)
+        if not (current := found[name]):
+            continue
+        board = current._replace(season=activity["season"])
+        key = score_key(name, board.season, player)
+        seen = images.get(key)
+        if seen and not is_pending(board, seen, activity):
+            continue
+        score = table.get(key, consistent=True)
+        if score or table.get(Key(activity["pk"], activity["sk"]), consistent=True):  # else it was erased
+            with contextlib.suppress(Unprocessable):
+                apply_activity(table, board, activity, score)
+
+
+def _find_or_none(table: Table, name: str, now: datetime) -> Board | None:
+    with contextlib.suppress(NotFound):
+        return boards.find(table, name, now)
+    return None

@@ -1,28 +1,31 @@
-"""Rankings on the table: the amounts that a player's score adds to a ranking, and positions read from it.
+"""Rankings on the table: a ranked item carries its index key and its depth, and counters add up the crowd.
 
-A season of a board is a ranking, and so is a challenge. The stream adds entry and tree in one transaction,
-so a list of entries agrees with the counts of the tree.
+A season of a board is a ranking, and so is a challenge. A player's item (a score, a progress) is the entry in
+the index. The stream adds what the item contributes to the counters (`tree.py`).
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| entry | `PLAYER#<player>` | `RANKED#<ranking>` | `gsi1sk`: merit and tie (0: not ranked), gsi1pk |
-| node | `RANK#<ranking>#<digits>` | `NODE` | `00`…`99`: number of players whose next digits are these |
+| node | `TREE#<ranking>#<digits>` | `NODE` | `00`…`99`: counters of players by the next digits; `full` |
 
-`gsi1pk` is `<ranking>#<shard>`. An index partition takes 1,000 writes per second, so a ranking with more
-writes has its entries in several shards. `entries.py` merges them in order.
+A ranked item has `gsi1pk`, `gsi1sk` (the number: merit and tie) and `depth`. `gsi1pk` is a digest of the
+ranking and a shard: an index entry is read often, so it is short. An index partition takes 1,000 writes per
+second, so a ranking with more writes has its entries in several shards. `entries.py` merges them in order.
 
-Invariant: the counters of a node add up to the counter of its prefix in the node above (`tree.check`).
+Invariant: `tree.check` holds once the stream is applied, and no player in a full node is shallow.
 """
 
+import base64
+import hashlib
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from chalicelib.aggregates.sums import Amount, Constant
+from chalicelib.aggregates.sums import Amount
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.ranking import tree
-from chalicelib.ranking.tree import TIE, Nodes, Scale
+from chalicelib.ranking import older, tree
+from chalicelib.ranking.older import OlderScale
+from chalicelib.ranking.tree import DIGITS, TIE, Node, Scale
 
 
 class Ranking(NamedTuple):
@@ -32,111 +35,100 @@ class Ranking(NamedTuple):
     scale: Scale
     shards: int = 1
 
-    def entry_number(self, merit: int, player: str) -> int:
-        """Return the number that orders a player's entry among all. A better entry has a greater number."""
+    @property
+    def is_older(self) -> bool:
+        """Return whether the ranking is read from the tree of version 0.1.0."""
+        return isinstance(self.scale, OlderScale)
+
+    def as_older(self) -> "Ranking":
+        """Return the same ranking in the tree of version 0.1.0."""
+        return self._replace(scale=OlderScale(*self.scale))
+
+    def number(self, merit: int, player: str) -> int:
+        """Return the number that orders a player among all. A better player has a greater number."""
         return merit * TIE + tree.tie(self.name, player)
 
 
-class Position(NamedTuple):
-    """The position of a merit: its rank, the number of all players, the number of players with this merit."""
+class Ranked(NamedTuple):
+    """A player in a ranking, as an item has it. `depth` 0: counted in the tree of version 0.1.0 alone."""
 
-    rank: int
-    of: int
-    equal: int
+    ranking: Ranking
+    player: str
+    number: int
+    depth: int
+    is_older: bool = False
 
+    @property
+    def path(self) -> str:
+        """Return the path of the player's number."""
+        return self.ranking.scale.path(self.number)
 
-class Place(NamedTuple):
-    """The start of a list that begins at a place.
-
-    The list begins `skipped` entries after the number `below`. Its first entry has this merit and position.
-    """
-
-    below: int
-    skipped: int
-    merit: int
-    position: Position
+    @property
+    def bucket(self) -> str:
+        """Return the prefix of the player's bucket."""
+        return tree.bucket(self.path, self.depth)
 
 
 # -- keys ----------------------------------------------------------------------------------------------
 
 
-def entry_key(ranking: str, player: str) -> Key:
-    """Return the key of a player's entry in a ranking."""
-    return Key(f"PLAYER#{player}", f"RANKED#{ranking}")
-
-
-def player_of(entry: Item) -> str:
-    """Return the player of an entry."""
-    return str(entry["pk"].removeprefix("PLAYER#"))
-
-
-def node_key(ranking: str, prefix: str) -> Key:
+def node_key(ranking: Ranking, prefix: str) -> Key:
     """Return the key of a node of a ranking's tree. The root has the empty prefix."""
-    return Key(f"RANK#{ranking}#{prefix}", "NODE")
+    return Key(f"{'RANK' if ranking.is_older else 'TREE'}#{ranking.name}#{prefix}", "NODE")
 
 
-def path_keys(ranking: Ranking, merit: int) -> list[Key]:
-    """Return the keys of the nodes that determine a merit's rank, one for each two digits of the scale."""
-    return [node_key(ranking.name, prefix) for prefix, _ in tree.path(ranking.scale, merit)]
-
-
-def shard_key(ranking: str, shard: int) -> str:
+def shard_key(ranking: Ranking, shard: int) -> str:
     """Return the gsi1 partition key of a shard of a ranking's entries, which are sorted best last."""
-    return f"{ranking}#{shard}"
+    if ranking.is_older:
+        return older.shard_key(ranking.name, shard)
+    digest = hashlib.blake2b(ranking.name.encode(), digest_size=12).digest()
+    return f"R#{base64.urlsafe_b64encode(digest).decode()}#{shard}"
+
+
+def index_key(ranking: Ranking, player: str, merit: int) -> dict[str, Any]:
+    """Return the attributes that put a player's item into the index."""
+    shard = zlib.crc32(player.encode()) % ranking.shards
+    return {"gsi1pk": shard_key(ranking, shard), "gsi1sk": ranking.number(merit, player)}
 
 
 # -- contribution --------------------------------------------------------------------------------------
 
 
-def contribution(ranking: Ranking, player: str, score: Any) -> dict[tuple[Key, str], Amount]:
-    """Return the amounts that a score adds to a ranking: the entry, and 1 in each node of the path.
+def contribution(ranked: Ranked) -> dict[tuple[Key, str], Amount]:
+    """Return the amounts that a player adds to a ranking: one counter in each node down to the depth.
 
-    A change of score subtracts the amounts of the old score. Where both paths share nodes the amounts cancel,
-    so a small gain writes only the lower nodes.
-
-    Raises:
-        ValueError: the score is off the scale.
-        TypeError: the score is no number.
+    A change of score subtracts the amounts of the old score. Where both paths share counters the amounts
+    cancel, so a gain inside a bucket writes nothing.
     """
-    merit = ranking.scale.merit(score)
-    entry = entry_key(ranking.name, player)
-    shard = zlib.crc32(player.encode()) % ranking.shards
-    path = tree.path(ranking.scale, merit, tree.tie(ranking.name, player))
+    of, player, number, depth, is_older = ranked
+    steps = tree.amounts(of.scale, number, depth)
     counts: dict[tuple[Key, str], Amount] = {
-        (node_key(ranking.name, prefix), digits): 1 for prefix, digits in path
+        (node_key(of, prefix), digits): amount for (prefix, digits), amount in steps.items()
     }
-    return counts | {
-        (entry, "gsi1sk"): ranking.entry_number(merit, player),
-        (entry, "gsi1pk"): Constant(shard_key(ranking.name, shard)),
-    }
+    return counts | older.contribution(of.name, of.scale, of.shards, player, number) if is_older else counts
 
 
 # -- reads ---------------------------------------------------------------------------------------------
 
 
-def compute_position(ranking: Ranking, merit: int, items: Mapping[Key, Item]) -> Position:
-    """Return the position of a merit, computed from the items of `path_keys`. Read nothing."""
-    return _position_in_tree(
-        ranking,
-        merit,
-        {
-            prefix: read_counters(items.get(node_key(ranking.name, prefix)))
-            for prefix, _ in tree.path(ranking.scale, merit)
-        },
-    )
+def read_nodes(
+    table: Table, ranking: Ranking, prefixes: Iterable[str], *, consistent: bool = False
+) -> dict[str, Node]:
+    """Return the nodes of prefixes that exist.
+
+    Cost: 0.5 RCU for each prefix, or 1 if consistent.
+    """
+    keys = {node_key(ranking, prefix): prefix for prefix in prefixes}
+    items = table.get_many(keys, consistent=consistent)
+    missing = Node({}, is_full=True)
+    absent = dict.fromkeys(keys.values(), missing) if ranking.is_older else {}
+    return absent | {keys[key]: parse_node(item, ranking.is_older) for key, item in items.items()}
 
 
-def _position_in_tree(ranking: Ranking, merit: int, nodes: Nodes) -> Position:
-    return Position(
-        tree.rank(ranking.scale, merit, nodes),
-        tree.count_players(nodes[""]),
-        tree.count_equal(ranking.scale, merit, nodes),
-    )
-
-
-def read_counters(node: Item | None) -> dict[str, int]:
-    """Return the counters of a node's item; none for a node that does not exist."""
-    return {name: count for name, count in (node or {}).items() if name.isdigit()}
+def parse_node(item: Item, is_full: bool = False) -> Node:
+    """Return the node of an item."""
+    counters = {name: count for name, count in item.items() if len(name) == DIGITS and name.isdigit()}
+    return Node(counters, is_full or "full" in item)
 
 
 def count_players(table: Table, ranking: Ranking) -> int:
@@ -144,61 +136,34 @@ def count_players(table: Table, ranking: Ranking) -> int:
 
     Cost: 0.5 RCU.
     """
-    return tree.count_players(read_counters(table.get(node_key(ranking.name, ""))))
+    return read_nodes(table, ranking, [""]).get("", Node()).total()
 
 
-def find_place(table: Table, ranking: Ranking, place: int) -> Place | None:
-    """Return the start of the list at a place (from 1, best first), or None past the last place.
+def choose_depth(table: Table, ranking: Ranking, number: int, before: Mapping[str, Any] | None = None) -> int:
+    """Return the depth of a player with a number, whose item was `before`.
 
-    The tree is descended from the root. Players under the same digits of its last level are skipped one by
-    one: on average a 200th of a tie of many players.
-
-    Cost: 0.5 RCU and one round trip per level, whatever the number of players.
+    Cost: nothing within the bucket, else 0.5 RCU for every two digits of the score, and 0.5 more.
     """
-    prefix, left, nodes = "", place - 1, tree.Nodes()
-    for _ in range(ranking.scale.levels):
-        nodes[prefix] = read_counters(table.get(node_key(ranking.name, prefix)))
-        step = tree.descend(nodes[prefix], left)
-        if step is None:
-            return None
-        prefix, left = prefix + step[0], step[1]
-    digits = tree.DIGITS * ranking.scale.depth
-    below = (int(prefix) + 1) * 10 ** (digits + len(str(TIE)) - 1 - len(prefix)) + TIE
-    merit = int(prefix[:digits]) + 1
-    return Place(below, left, merit, _position_in_tree(ranking, merit, nodes))
-
-
-def count_by_merit(table: Table, ranking: Ranking, limit: int) -> dict[range, int]:
-    """Return the number of players by ranges of merits, without empty ranges.
-
-    The ranges are those of the first level of the tree that has more than `limit` of them, or else of the
-    last level.
-
-    Cost: 0.5 RCU per node, of which at most `limit` are read per level.
-    """
-    scale, found = ranking.scale, {"": 0}
-    for level in range(1, scale.depth + 1):
-        nodes = table.get_many(node_key(ranking.name, prefix) for prefix in found)
-        found = {
-            prefix + digits: count
-            for prefix in found
-            for digits, count in read_counters(nodes.get(node_key(ranking.name, prefix))).items()
-            if count > 0
-        }
-        if len(found) > limit or level == scale.depth:
+    path = ranking.scale.path(number)
+    if before and "depth" in before:
+        depth = int(before["depth"])
+        if tree.bucket(ranking.scale.path(int(before["gsi1sk"])), depth) == tree.bucket(path, depth):
+            return depth
+    levels = ranking.scale.score_levels(path)
+    nodes = read_nodes(table, ranking, (tree.bucket(path, level) for level in range(1, levels + 1)))
+    while (depth := tree.needed_depth(path, nodes)) > levels and depth * DIGITS < len(path):
+        levels = depth  # a crowd of equal scores
+        nodes |= read_nodes(table, ranking, [tree.bucket(path, depth)])
+        if tree.bucket(path, depth) not in nodes:
             break
-    width = 10 ** (tree.DIGITS * (scale.depth - level))
-    return {
-        range(int(prefix) * width + 1, (int(prefix) + 1) * width + 1): count
-        for prefix, count in sorted(found.items())
-    }
+    return depth
 
 
-def collect_nodes(ranking: Ranking, items: Iterable[Item]) -> Nodes:
+def collect_nodes(ranking: Ranking, items: Iterable[Item]) -> dict[str, Node]:
     """Return a ranking's whole tree, found among items, for `tree.check`."""
-    start = node_key(ranking.name, "").pk
+    start = node_key(ranking, "").pk
     return {
-        item["pk"].removeprefix(start): read_counters(item)
+        item["pk"].removeprefix(start): parse_node(item, ranking.is_older)
         for item in items
         if item["sk"] == "NODE" and item["pk"].startswith(start)
     }

@@ -1,34 +1,30 @@
-"""Ranks from counters of digits: a radix tree over scores, as pure functions.
+"""Ranks from counters of digits, as deep as the crowd needs: pure functions over prefixes of a path.
 
-A score is mapped to a *merit*. This is a whole number: 1 is the worst score of the scale, and a better score
-has a greater merit. The decimal digits of `merit - 1`, two per level, are a path from the root of the tree.
-The node of a prefix holds a counter for each next two digits: the number of players on that path.
+A score is mapped to a *merit*, a whole number from 1 (the worst of the scale) up, and with a *tie*, a number
+that follows from the player, to the player's *number*. Numbers order all players of a ranking. The *path* of
+a number is a text of two digits a level. It orders as the number does. It begins with the score's magnitude
+(how many pairs of digits the score has, 50 and more for scores from 0 up), so short scores have short paths.
+The digits of the score and of the tie follow.
 
-    merit 12,346      node ""     counts "01"
-                      node "01"   counts "23"
-                      node "0123" counts "45"
+    score 12,345 of a player with the tie 67…    path 53 01 23 45 67 …
 
-A rank is 1 plus the counters of greater digits on each level of the path. It counts only strictly better
-players, so players with equal scores share a rank ("1224"). Below the digits of the merit, the tree continues
-with the digits of a *tie*, a number that follows from the player. The tie orders players with equal scores,
-and a place among thousands of them is found through it. The keys of all nodes of a path follow from the
-score, so one batch reads them.
+A player has a `depth` and is counted in the counters of so many levels of the path. The players below the
+last of these are the player's *bucket*. They are counted through the index.
 
->>> scale = Scale(least=0, most=999, decimals=0, descending=True)
->>> scale.merit(999), scale.merit(0), scale.score(1000)
-(1000, 1, Decimal('999'))
->>> nodes: Nodes = {}
->>> for player, score in (("a", 10), ("b", 20), ("c", 20), ("d", 5)):
-...     for prefix, digits in path(scale, scale.merit(score), tie("a board", player)):
-...         node = nodes.setdefault(prefix, {})
-...         node[digits] = node.get(digits, 0) + 1
->>> [rank(scale, scale.merit(score), nodes) for score in (20, 10, 5)]
-[1, 3, 4]
->>> check(scale, nodes)
+    node ""      counts "53"     a rank is 1 + the counters of greater digits in each node
+    node "53"    counts "01"         + the better players in the bucket "5301"
 
-Invariant: the counters of a node add up to the counter of its prefix in the node above (`check`).
+A counter adds 1 for each player whose bucket it counts (*shallow*), and DEEP for each one that is counted
+below it too. So one number tells whether all players of a bucket are counted in the node below.
 
-This is an order-statistic tree (Cormen et al., Introduction to Algorithms, 14.1) over fixed digits.
+>>> scale = Scale(least=0, most=999_999, decimals=0, descending=True)
+>>> scale.merit(12_345), scale.path(12_346 * TIE + 67 * 10**16)[:10]
+(12346, '5301234567')
+>>> amounts(scale, 12_346 * TIE, 2) == {("", "53"): DEEP, ("53", "01"): 1}
+True
+
+This is an order-statistic tree (Cormen et al., Introduction to Algorithms, 14.1) over digits, cut at the
+buckets.
 """
 
 import hashlib
@@ -36,14 +32,16 @@ from collections.abc import Iterator, Mapping
 from decimal import Context, Decimal
 from typing import NamedTuple
 
-DIGITS = 2  # per level: 100 counters of up to 7 bytes fit into an item of 1 KB
+DIGITS = 2  # per level: 100 counters of a node fit into an item of 1 KB
 MOST = 10**15  # largest score in units, positive or negative: every JSON parser holds it exactly
 TIE = 10**18  # ties are below it: a million equal scores have two equal ties in one of two million boards
+TIE_LEVELS = 9
 EXACT = Context(prec=64)  # a DynamoDB number has 38 digits
-LEVELS = 4  # least number of levels with ties: 100 million leaves, however few scores the scale has
+DEEP = 10**9  # more than a bucket has players. DynamoDB does not store the zeros of such a number.
+LIMIT = 120  # players of a bucket: their index entries, with UUIDs as names, are 16 KB or 2 RRU
+ZERO = 50  # the magnitude before those of scores from 0 up
 
-Counters = Mapping[str, int]
-Nodes = dict[str, dict[str, int]]
+Range = tuple[int, int]
 
 
 class Scale(NamedTuple):
@@ -60,14 +58,9 @@ class Scale(NamedTuple):
         return self.most - self.least + 1
 
     @property
-    def depth(self) -> int:
-        """Return the number of levels for the digits of a merit."""
-        return -(-len(str(self.span - 1)) // DIGITS)
-
-    @property
-    def levels(self) -> int:
-        """Return the number of all levels, including those of ties."""
-        return max(self.depth + 1, LEVELS)
+    def low(self) -> int:
+        """Return the offset of merit 1. An offset is a score in units; `~units` where the least is best."""
+        return self.least if self.descending else ~self.most
 
     def units(self, score: Decimal | int) -> int:
         """Return a score in units. Raises ValueError for too many decimals, or for a score off the scale."""
@@ -95,6 +88,64 @@ class Scale(NamedTuple):
         score = Decimal(units).scaleb(-self.decimals)
         return Decimal(int(score)) if score == int(score) else score.normalize()
 
+    def path(self, number: int) -> str:
+        """Return the path of a number."""
+        merit, tie = divmod(number, TIE)
+        offset = merit - 1 + self.low
+        size = offset if offset >= 0 else ~offset
+        pairs = -(-len(str(size)) // DIGITS)
+        if offset < 0:
+            return f"{ZERO - pairs}{10 ** (DIGITS * pairs) - 1 - size:0{DIGITS * pairs}}{tie:018}"
+        return f"{ZERO + pairs}{size:0{DIGITS * pairs}}{tie:018}"
+
+    def offsets(self, prefix: str) -> Range:
+        """Return the first and last offset of a prefix of at least one level."""
+        code, digits = int(prefix[:DIGITS]), prefix[DIGITS:]
+        length = DIGITS * abs(code - ZERO)
+        known = digits[:length]
+        low, high = int(known.ljust(length, "0")), int(known.ljust(length, "9"))
+        shorter = 10 ** (length - DIGITS) if length > DIGITS else 0
+        if code < ZERO:
+            most = 10**length - 1
+            return ~(most - low), min(~(most - high), ~shorter)
+        return max(low, shorter), high
+
+    def numbers(self, prefix: str) -> Range:
+        """Return the least and greatest number of a prefix of at least one level."""
+        low, high = (offset - self.low + 1 for offset in self.offsets(prefix))
+        tie = prefix[self.score_levels(prefix) * DIGITS :]
+        return low * TIE + int(tie.ljust(18, "0")), high * TIE + int(tie.ljust(18, "9"))
+
+    def score_levels(self, path: str) -> int:
+        """Return the number of levels of a path down to the last digits of the score."""
+        return 1 + abs(int(path[:DIGITS]) - ZERO)
+
+
+class Node(NamedTuple):
+    """The counters of a prefix, by the next digits.
+
+    `is_full`: once, all players of the prefix were counted here. A player that comes later and is not, is
+    counted here as soon as the stream has seen it.
+    """
+
+    counters: Mapping[str, int] = {}
+    is_full: bool = False
+
+    def count(self, digits: str) -> int:
+        """Return the number of players on the path with the next digits."""
+        return sum(divide(self.counters.get(digits, 0)))
+
+    def total(self) -> int:
+        """Return the number of players of the prefix that are counted here."""
+        return sum(map(self.count, self.counters))
+
+    def better(self, digits: str) -> int:
+        """Return the number of players with greater next digits."""
+        return sum(self.count(other) for other in self.counters if other > digits)
+
+
+Nodes = Mapping[str, Node]
+
 
 def tie(ranking: str, player: str) -> int:
     """Return the number that orders a player among equal scores: pseudo-random, and always the same."""
@@ -102,71 +153,103 @@ def tie(ranking: str, player: str) -> int:
     return int.from_bytes(digest) % TIE
 
 
-def path(scale: Scale, merit: int, tie: int | None = None) -> Iterator[tuple[str, str]]:
-    """Yield the prefix of each node of a path and the next digits; with a tie, down to the last level.
+def divide(counter: int) -> tuple[int, int]:
+    """Return the shallow and the deep players of a counter. While changes are applied one may be negative.
 
-    >>> list(path(Scale(0, 9_999, 0, True), 1235, 560_000_000_000_000_000))
-    [('', '12'), ('12', '34'), ('1234', '56'), ('123456', '00')]
-    >>> list(path(Scale(0, 9_999, 0, True), 1235))
-    [('', '12'), ('12', '34')]
+    >>> divide(2 + 3 * DEEP), divide(3 * DEEP - 1)
+    ((2, 3), (-1, 3))
     """
-    text, levels = f"{merit - 1:0{DIGITS * scale.depth}}", scale.depth
-    if tie is not None:
-        text, levels = f"{text}{tie:018}", scale.levels
-    for start in range(0, DIGITS * levels, DIGITS):
-        yield text[:start], text[start : start + DIGITS]
+    deep = (counter + DEEP // 2) // DEEP
+    return counter - deep * DEEP, deep
 
 
-def rank(scale: Scale, merit: int, nodes: Mapping[str, Counters]) -> int:
-    """Return the rank of a merit: 1 plus the number of strictly better players. A missing node is empty."""
-    return 1 + sum(
-        count
-        for prefix, digits in path(scale, merit)
-        for other, count in nodes.get(prefix, {}).items()
-        if other > digits
-    )
+def steps(path: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield the prefix of each node of a path down to a depth, and the next digits.
+
+    >>> list(steps("530123", 2))
+    [('', '53'), ('53', '01')]
+    """
+    for start in range(0, DIGITS * depth, DIGITS):
+        yield path[:start], path[start : start + DIGITS]
 
 
-def count_equal(scale: Scale, merit: int, nodes: Mapping[str, Counters]) -> int:
-    """Return the number of players with a merit."""
-    *_, (prefix, digits) = path(scale, merit)
-    return nodes.get(prefix, {}).get(digits, 0)
+def bucket(path: str, depth: int) -> str:
+    """Return the prefix whose players are not counted apart."""
+    return path[: DIGITS * depth]
 
 
-def count_players(root: Counters) -> int:
-    """Return the number of all players, from the root alone."""
-    return sum(root.values())
+def amounts(scale: Scale, number: int, depth: int) -> dict[tuple[str, str], int]:
+    """Return what a player adds to the counters of the nodes of the path."""
+    path = scale.path(number)
+    return {step: 1 if level == depth else DEEP for level, step in enumerate(steps(path, depth), 1)}
 
 
-def descend(node: Counters, place: int) -> tuple[str, int] | None:
+def usable_depth(path: str, depth: int, nodes: Nodes) -> int:
+    """Return the depth to which counters may be added up: below it, some node is not full."""
+    for level, (prefix, _) in enumerate(steps(path, depth)):
+        if level and not nodes.get(prefix, Node()).is_full:
+            return level
+    return depth
+
+
+def needed_depth(path: str, nodes: Nodes) -> int:
+    """Return the depth of a player who comes to a path: below all nodes that exist, full or not."""
+    depth = 1
+    while depth < len(path) // DIGITS and bucket(path, depth) in nodes:
+        depth += 1
+    return depth
+
+
+def is_crowded(path: str, depth: int, nodes: Nodes) -> bool:
+    """Return whether a bucket has more players than it may, or a node that counts some of them."""
+    *_, (prefix, digits) = steps(path, depth)
+    is_last = DIGITS * depth == len(path)
+    crowd = nodes.get(prefix, Node()).count(digits)
+    return not is_last and (crowd > LIMIT or bucket(path, depth) in nodes)
+
+
+def is_complete(prefix: str, nodes: Nodes) -> bool:
+    """Return whether all players of a prefix are counted in its node: its counter has no shallow ones."""
+    above = nodes.get(prefix[:-DIGITS], Node())
+    shallow, deep = divide(above.counters.get(prefix[-DIGITS:], 0))
+    return shallow == 0 and deep > 0
+
+
+def count_better(path: str, depth: int, nodes: Nodes) -> int:
+    """Return the number of players in better buckets."""
+    return sum(nodes.get(prefix, Node()).better(digits) for prefix, digits in steps(path, depth))
+
+
+def is_counted_better(old: str, old_depth: int, path: str, depth: int) -> bool:
+    """Return whether the counters that rank a path count an older path of the same player as better."""
+    shared = min(old_depth, depth)
+    return bucket(old, shared) > bucket(path, shared)
+
+
+def descend(node: Node, place: int) -> tuple[str, int] | None:
     """Return the digits of the child that holds a place (from 0, best first), and the place in that child.
 
     Return None when the node has fewer players.
     """
-    for digits in sorted(node, reverse=True):
-        if place < node[digits]:
+    for digits in sorted(node.counters, reverse=True):
+        count = node.count(digits)
+        if place < count:
             return digits, place
-        place -= max(node[digits], 0)
+        place -= max(count, 0)
     return None
 
 
-def check(scale: Scale, nodes: Mapping[str, Counters]) -> None:
-    """Assert that each counter is the sum of the node below it, and that each node has a counter above it."""
-    counted = {
-        prefix + digits: count
-        for prefix, node in nodes.items()
-        for digits, count in node.items()
-        if count and len(prefix) < DIGITS * (scale.levels - 1)
-    }
+def check(nodes: Nodes) -> None:
+    """Assert that each counter is not negative, and that its deep players are counted in the node below."""
+    deep = {}
     for prefix, node in nodes.items():
-        assert len(prefix) < DIGITS * scale.levels, f"{prefix!r} is below the last level"
-        for digits, count in node.items():
+        for digits, counter in node.counters.items():
+            shallow, deep[prefix + digits] = divide(counter)
             assert len(digits) == DIGITS, f"{prefix!r} has a counter {digits!r}"
-            assert count >= 0, f"{prefix!r} has {count} for {digits!r}"
-        if prefix:
-            total = sum(node.values())
-            assert total == counted.get(prefix, 0), (
-                f"{prefix!r} adds up to {total}, not {counted.get(prefix, 0)}"
+            assert shallow >= 0 <= deep[prefix + digits], f"{prefix!r} has {counter} for {digits!r}"
+            assert not (shallow and nodes.get(prefix + digits, Node()).is_full), (
+                f"{prefix + digits!r} is full"
             )
-    for prefix in counted:
-        assert prefix in nodes, f"{prefix!r} is counted and missing"
+    for prefix in deep.keys() | nodes.keys() - {""}:
+        total = nodes.get(prefix, Node()).total()
+        assert total == deep.get(prefix, 0), f"{prefix!r} adds up to {total}, not {deep.get(prefix, 0)}"

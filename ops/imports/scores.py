@@ -3,10 +3,9 @@
 Invariant: a player and id count once, as with `POST /leaderboards/{board}/scores`. An interrupted import can
 be run again, because existing submissions are found and not added twice.
 
-Up to 49 rows of different players form one transaction with the conditions of each row. When a transaction is
-refused, nothing of it is written. The rows whose conditions failed are then written one at a time, and the
-others together again. A player's rows are written in the order of the file, so of two rows with the same time
-the operator `set` keeps the later one.
+Scores and submissions of up to 49 rows of different players are read in one batch. The new rows are then
+written as submissions are, several at a time. A player's rows are written in the order of the file, so of two
+rows with the same time the operator `set` keeps the later one.
 """
 
 from __future__ import annotations
@@ -29,22 +28,23 @@ from typing import NamedTuple
 import click
 
 from chalicelib.api import codec
-from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import IDENTIFIER
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Key, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
-from chalicelib.leaderboards.schemas import ScoreBody
 from chalicelib.leaderboards.scores import Submission
-from chalicelib.ranking import ranking
+from chalicelib.ranking import tree
+from chalicelib.ranking.entries import list_below
+from chalicelib.ranking.positions import ALL
+from chalicelib.ranking.ranking import read_nodes
 from ops.waiting import TIMEOUT, wait_until_counted
 
-GROUP = 49  # rows per transaction: their scores, submissions and the board are one batch read of 100 items
+GROUP = 49  # rows: their scores, submissions and the board are one batch read of 100 items
 THREADS = 4
-IMPORTER = Caller(sub="import-scores", admin=True, problem="")
 VALUE = re.compile(r"[+-]?\d{1,20}(\.\d{1,18})?", re.ASCII)
 
 
@@ -179,7 +179,7 @@ class Summary:
 def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summary:
     """Write the submissions in parallel groups, and return the counts.
 
-    Cost: 4 WCU and 2 RCU per new row, 2 RCU per known row.
+    Cost: 3 or 4 WCU and some RCU per new row, 2 RCU per known row.
 
     Raises: NotFound, and Busy when the table is throttled for a minute. The import can be run again.
     """
@@ -221,7 +221,7 @@ def _write_group_retrying(table: Table, board: str, group: list[Submission]) -> 
 def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Outcome | Skip]:
     """Write up to 49 submissions of different players, and return the number of each outcome.
 
-    Cost: 4 WCU and 2 RCU per row and 1 RCU, in two round trips. A refused row costs this twice, and `submit`.
+    Cost: 2 RCU per row and 1 RCU, and for a new row what `scores.write` costs.
     """
     now = datetime.now(UTC)
 
@@ -230,30 +230,23 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Out
         return scores + [leaderboards.activity_key(name, one.player, one.id) for one in group]
 
     board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
-    scores = {one.player: items.get(key) for one, key in zip(group, keys(board), strict=False)}
-    rest = [one for one in group if leaderboards.activity_key(name, one.player, one.id) not in items]
-    outcomes: Counter[Outcome | Skip] = Counter({Outcome.KNOWN: len(group) - len(rest)})
-    while rest:
-        each = [leaderboards.build_actions(board, one, scores[one.player], now) for one in rest]
-        refused = table.transact([action for actions in each for action in actions])
-        failed = {place // len(each[0]) for place in refused}
-        if not failed:
-            outcomes[Outcome.NEW] += len(rest)
-            break
-        for place in failed:
-            outcomes[_write_alone(table, name, rest[place], now)] += 1
-        rest = [one for place, one in enumerate(rest) if place not in failed]
-    return outcomes
 
+    def write_one(one: Submission) -> Outcome | Skip:
+        score = items.get(leaderboards.score_key(name, board.season, one.player))
+        activity = items.get(leaderboards.activity_key(name, one.player, one.id))
+        is_same_season = activity and activity["season"] == board.season
+        if activity and (
+            not leaderboards.may_be_pending(activity, now)
+            or (is_same_season and not leaderboards.is_pending(board, score, activity))
+        ):
+            return Outcome.KNOWN
+        try:
+            is_new, _ = leaderboards.write(table, board, one, score, now)
+        except Unprocessable:
+            return Skip.OFF_RANGE
+        return Outcome.NEW if is_new else Outcome.KNOWN
 
-def _write_alone(table: Table, name: str, one: Submission, now: datetime) -> Outcome | Skip:
-    """Write one submission whose condition failed: the score changed, or the sum leaves the range."""
-    body = ScoreBody(id=one.id, value=one.value, time=one.time, player=one.player)
-    try:
-        result = leaderboards.submit(table, name, body, IMPORTER, now)
-    except Unprocessable:
-        return Skip.OFF_RANGE
-    return Outcome.NEW if result.status == 201 else Outcome.KNOWN
+    return Counter(map_concurrently(write_one, group, "import"))
 
 
 # -- wait ----------------------------------------------------------------------------------------------
@@ -273,23 +266,25 @@ def wait(table: Table, board: Board, players: Sequence[str], report: Callable[[i
 def is_counted(table: Table, board: Board, players: Iterable[str]) -> bool:
     """Return whether the ranking has the current scores of these players.
 
-    Players without a score are ignored.
+    It has them when no bucket of theirs is crowded, each has the players that the index has, and the counters
+    above add up. Players without a score are ignored.
 
-    The tree always agrees with the entries, because the stream writes both in one transaction.
-
-    Cost: 2 RCU per player.
+    Cost: 1 RCU per player, 1 for each node of their paths, and 0.5 per 30 players of their buckets.
     """
-    keys = {
-        player: (
-            leaderboards.score_key(board.name, board.season, player),
-            ranking.entry_key(board.ranking.name, player),
-        )
-        for player in players
-    }
-    items = table.get_many((key for pair in keys.values() for key in pair), consistent=True)
-    return all(
-        items.get(entry, {}).get("gsi1sk")
-        == board.ranking.entry_number(board.scale.merit(items[score]["score"]), player)
-        for player, (score, entry) in keys.items()
-        if score in items
-    )
+    keys = [leaderboards.score_key(board.name, board.season, player) for player in players]
+    items = table.get_many(keys, consistent=True)
+    found = [ranked for item in items.values() if (ranked := leaderboards.rank(item))]
+    prefixes = {tree.bucket(one.path, level) for one in found for level in range(one.depth + 1)}
+    nodes = read_nodes(table, board.ranking, prefixes, consistent=True)
+    if any(tree.is_crowded(one.path, one.depth, nodes) for one in found):
+        return False
+    buckets = {one.bucket for one in found}
+    for prefix in prefixes - {""}:
+        above = nodes.get(prefix[: -tree.DIGITS], tree.Node())
+        shallow, deep = tree.divide(above.counters.get(prefix[-tree.DIGITS :], 0))
+        if deep != nodes.get(prefix, tree.Node()).total():
+            return False
+        least, most = board.scale.numbers(prefix)
+        if prefix in buckets and shallow != len(list_below(table, board.ranking, ALL, most + 1, least)):
+            return False
+    return True

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_PASSES = 4  # a table without drift needs one
 EXPIRING = "URL#"  # aggregates of items that TTL deletes
 AGGREGATE = re.compile("STATISTICS|DAY#.*|VISITOR#.*|NODE|RANKED#.*|S|S#.*|COUNTED")
-CONSTANTS = {"gsi1pk", "ttl", "series", KEPT}  # these stay when the sums of their item become zero
+CONSTANTS = {"gsi1pk", "ttl", "series", "full", KEPT}  # these stay when the sums of their item become zero
 NO_SUMS = {"pk", "sk", "applied", "spilled", "spills"}  # of an aggregate: its key, and the engine's memory
 
 Drift = dict[tuple[Key, str], tuple[Any, Any]]

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 FEATURES = {
     "views": ("URL#",),
-    "leaderboards": ("BOARD#", "PLAYER#", "RANK#BOARD#"),
-    "challenges": ("CHALLENGE#", "RANK#CHALLENGE#"),
+    "leaderboards": ("BOARD#", "PLAYER#", "TREE#BOARD#", "RANK#BOARD#"),
+    "challenges": ("CHALLENGE#", "TREE#CHALLENGE#", "RANK#CHALLENGE#"),
     "comments": ("PRODUCT#",),
     "chat": ("CONN#", "WAITING#", "REPORTS", "REPORTER#", "TOPIC#", "BAN#"),
     "guests": ("GUESTS#",),
-    "upkeep": ("GUARD", "QUARANTINE#", "BACKFILL#", "ERASE#", "PULSE", "IMPORT"),
+    "upkeep": ("GUARD", "QUARANTINE#", "BACKFILL#", "CONVERT#", "ERASE#", "PULSE", "IMPORT"),
 }
 
 

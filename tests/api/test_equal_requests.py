@@ -20,9 +20,9 @@ from chalicelib.comments.schemas import CommentBody, CommentPatch
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import HubbubError
-from chalicelib.leaderboards import boards
+from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import schemas as board_schemas
-from chalicelib.ranking import entries, ranking
+from chalicelib.ranking import entries, positions, ranking
 from chalicelib.ranking.tree import Scale
 from tests.conftest import EngineTable
 from tests.support.faults import instead
@@ -169,14 +169,12 @@ RANKING = ranking.Ranking("BOARD#b#1", Scale(0, 9_999, 0, True))
 
 
 def put(table: Table, player: str, score: int) -> None:
-    """Write a player's entry for a score, as the stream handler does."""
-    merit = RANKING.scale.merit(score)
-    item = ranking.entry_key(RANKING.name, player)._asdict()
-    item |= {"gsi1sk": RANKING.entry_number(merit, player), "gsi1pk": ranking.shard_key(RANKING.name, 0)}
-    table.put(item)
+    """Write a player's score, as far as the index needs it."""
+    item = scores.score_key("b", 1, player)._asdict()
+    table.put(item | ranking.index_key(RANKING, player, RANKING.scale.merit(score)))
 
 
-def players(part: entries.EntriesPage) -> list[str]:
+def players(part: positions.EntriesPage) -> list[str]:
     return [one.entry.player for one in part.items]
 
 
@@ -199,8 +197,8 @@ def test_a_player_who_passes_between_two_reads_is_listed_once(
         return page
 
     monkeypatch.setattr(Table, "query", query)
-    number = RANKING.entry_number(RANKING.scale.merit(50), "p50")
-    seen = players(entries.list_ranked(table, RANKING, 41, around=number))
+    number = RANKING.number(RANKING.scale.merit(50), "p50")
+    seen = players(positions.list_ranked(table, RANKING, 41, around=(number, 1)))
     assert len(seen) == len(set(seen))
     assert seen.count("mover") <= 1
     assert len(seen) >= 20
@@ -217,12 +215,13 @@ def test_no_page_lists_a_player_twice_while_players_move(table: Table) -> None:
             turn += 1
             put(table, f"p{first}", 100 if turn % 2 else 900)
 
-    number = RANKING.entry_number(RANKING.scale.merit(510), "p10")
+    number = RANKING.number(RANKING.scale.merit(510), "p10")
     with ThreadPoolExecutor(8) as threads:
         movers = [threads.submit(move, i) for i in range(4)]
         try:
             answers = [
-                players(entries.list_ranked(table, RANKING, limit, around=number)) for limit in [21, 40] * 60
+                players(positions.list_ranked(table, RANKING, limit, around=(number, 1)))
+                for limit in [21, 40] * 60
             ]
             answers += [[one.player for one in entries.list_below(table, RANKING, 40)] for _ in range(40)]
         finally:

@@ -774,7 +774,7 @@ def test_leaders_are_ordered_by_paths_and_then_by_time(hunt: Hunt) -> None:
     assert hunt.call("", "GET", "hunt/leaders?around=cem")[0] == 404
     assert hunt.call("", "GET", "nowhere/leaders")[0] == 404
     hunt_ranking = challenge_ranking.build_ranking("hunt")
-    tree.check(hunt_ranking.scale, ranking.collect_nodes(hunt_ranking, scan(hunt.table)))
+    tree.check(ranking.collect_nodes(hunt_ranking, scan(hunt.table)))
 
 
 def test_players_with_a_last_path_in_the_same_second_share_a_rank(hunt: Hunt) -> None:

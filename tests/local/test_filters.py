@@ -25,7 +25,8 @@ OWN: list[Item] = [  # what the app writes for itself: nobody reads its changes
     {"pk": "TOPIC#views:a", "sk": "CONN#a", "at": "b"},
     {"pk": "QUARANTINE#3", "sk": "1700000000#a#new", "reason": "b"},
     {"pk": "BACKFILL#comments", "sk": "SEGMENT#1", "of": 4},
-    {"pk": "PLAYER#a", "sk": "ACTIVITY#race#1", "value": 5},
+    {"pk": "TREE#CHALLENGE#hunt#", "sk": "NODE", "05": 1},
+    {"pk": "PLAYER#a", "sk": "APPLIED#race#1#00000000", "tags": {b"a"}},
     {"pk": "PLAYER#a", "sk": "RANKED#CHALLENGE#hunt", "gsi1sk": 5},
     {"pk": "PRODUCT#a", "sk": "S#en", "count_1": 1},
     {"pk": "PRODUCT#a", "sk": "AUTHOR#b", "id": "c"},
@@ -35,13 +36,17 @@ SHOWN: list[Item] = [  # what a live topic shows
     {"pk": PAGE, "sk": "STATISTICS", "gsi1sk": 1},
     {"pk": "CHALLENGE#hunt", "sk": "STATISTICS", "players": 1},
     {"pk": "PRODUCT#a", "sk": "S", "count_1": 1},
-    {"pk": "PLAYER#a", "sk": "RANKED#BOARD#race#1", "gsi1sk": 5},
+    {"pk": "TREE#BOARD#race#1#", "sk": "NODE", "53": 5},
+]
+SCORE: Item = {"pk": "PLAYER#a", "sk": "BOARD#race#1", "score": 1}  # counted, and shown by a live topic
+FOLLOWED: list[Item] = [  # what the stream completes
+    {"pk": "PLAYER#a", "sk": "ACTIVITY#race#1", "value": 5},
+    {"pk": "TREE#BOARD#race#1#53", "sk": "DEEPEN", "prefix": "53"},
 ]
 MISSED: Item = {"pk": "TOPIC#ab12", "sk": "HEAD", "topic": "views:a", "missed": "a"}
 READ: list[Item] = [  # what is counted
     {"pk": PAGE, "sk": "T#2026-11-21T10:00:00.000000Z#CID#a"},
     {"pk": PAGE, "sk": "VISITOR#2026-11-21#a", "hours": {1}},
-    {"pk": "PLAYER#a", "sk": "BOARD#race#1", "score": 1},
     {"pk": "CHALLENGE#hunt#PLAYER#a", "sk": "PROGRESS", "found": 1},
     {"pk": "PRODUCT#a", "sk": "COMMENT#01", "rating": 5, "counted": 1},
 ]
@@ -75,6 +80,21 @@ def test_items_with_a_contribution_are_delivered_only_to_apply(
         assert not passes(change, "push")
     assert is_used(record(None, item), "apply")
     assert not is_used(record(None, item), "push")
+
+
+@pytest.mark.parametrize("item", FOLLOWED, ids=key)
+def test_items_that_the_stream_completes_are_delivered_only_to_apply(item: Item) -> None:
+    assert passes(record(None, item), "apply")
+    assert not passes(record(None, item), "push")
+    assert not is_used(record(None, item), "push")
+
+
+def test_a_score_is_delivered_to_both() -> None:
+    item = SCORE | {"scale": [0, 9, 0, True], "shards": 1, "depth": 1}
+    assert passes(record(None, item), "apply")
+    assert passes(record(None, item), "push")
+    assert is_used(record(None, item), "apply")
+    assert is_used(record(None, item), "push")
 
 
 @pytest.mark.parametrize("item", [*SHOWN, MISSED], ids=key)

@@ -35,7 +35,7 @@ from ops.imports import scores as import_scores
 from ops.imports.scores import GROUP, Columns, Outcome, Skip, is_counted, read, wait, write, write_group
 from proof.world import Killed
 from tests.conftest import EngineTable
-from tests.support.faults import after, cancelled, instead
+from tests.support.faults import after, instead, refused
 from tests.support.records import Reader, drift, scan
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -205,22 +205,19 @@ def test_every_row_counts_once_however_often_the_file_is_imported(
     assert is_counted(table, boards.find(table, "points", NOW), sums(60, 2))
 
 
-@pytest.mark.parametrize("lost", [0, 1, 3])
+@pytest.mark.parametrize("lost", [0, 1, 30, 101])
 def test_an_import_that_is_killed_goes_on_where_it_was(table: Table, lost: int) -> None:
-    """Killed before a transaction, or after it was written and before its answer came."""
+    """Killed before a write, or after it was written and before its answer came."""
     defined(table)
-    file = history(players=60, games=3)  # two transactions a game
+    file = history(players=60, games=3)
     for kill in (
-        instead(table, "TransactWriteItems", *[None] * lost, Killed()),
-        after(table, "TransactWriteItems", Killed()),
+        instead(table, "PutItem", *[None] * lost, Killed()),
+        after(table, "PutItem", Killed()),
     ):
         with kill, pytest.raises(Killed):
             imported(table, file)
-        written = {one["pk"] for one in scan(table) if one["sk"].startswith("ACTIVITY#")}
-        assert written == {one["pk"] for one in scan(table) if one["sk"].startswith("BOARD#points")}
     done = imported(table, file)
-    assert done["known"] >= 60 - GROUP  # what the second kill came after, at least
-    assert done["known"] + done["new"] == 180
+    assert done.get("known", 0) + done["new"] == 180
     assert scores(table) == sums(60, 3)
 
 
@@ -272,7 +269,7 @@ def test_an_import_beside_live_submissions_counts_both(engine_table: EngineTable
     settle(engine_table, table)
 
 
-def test_a_row_that_the_transaction_refuses_holds_up_no_other(table: Table) -> None:
+def test_a_row_that_is_refused_holds_up_no_other(table: Table) -> None:
     """Each kind of refusal: a sum that would leave the range, and an id that came in between."""
     most = 10**15
     defined(table, BoardBody(title="Points", max=Decimal(most)))
@@ -282,16 +279,19 @@ def test_a_row_that_the_transaction_refuses_holds_up_no_other(table: Table) -> N
     found = read(file, GAMES, boards.find(table, "points", NOW), NOW)
     group = [one for one in found if isinstance(one, Submission)]
 
-    real = table.transact
+    real, lock = table.put, threading.Lock()
     calls: list[int] = []
 
-    def late(actions: Any) -> tuple[int, ...]:
-        if not calls:  # after the group has looked, somebody else brings the row of p7
-            calls.append(1)
-            assert write_group(table, "points", [group[7]]) == {Outcome.NEW: 1, Outcome.KNOWN: 0}
-        return real(actions)
+    def late(item: Any, **options: Any) -> bool:
+        with lock:
+            if not calls:  # after the group has looked, somebody else brings the row of p7
+                calls.append(1)
+                body = ScoreBody(id="g1", value=Decimal(7), time="2026-11-01T00:00:00Z")
+                with mock.patch.object(table, "put", real):
+                    assert leaderboards.submit(table, "points", body, Caller("p7"), NOW).status == 201
+        return real(item, **options)
 
-    with mock.patch.object(table, "transact", late):
+    with mock.patch.object(table, "put", late):
         assert +write_group(table, "points", group) == {
             Outcome.NEW: 19,
             Outcome.KNOWN: 1,
@@ -334,8 +334,8 @@ def test_an_import_over_the_end_of_a_season_counts_in_one_of_the_two(table: Tabl
 def test_a_table_that_is_busy_is_waited_for(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     defined(table)
     table._pause = lambda seconds: None
-    conflicts = [cancelled("TransactionConflict", *["None"] * 9)] * 12  # more than one call's tries
-    with instead(table, "TransactWriteItems", *conflicts):
+    throttles = [refused("ThrottlingException")] * 40  # more than one call's tries
+    with instead(table, "PutItem", *throttles):
         assert imported(table, history(players=5, games=1)) == {"new": 5}
     assert scores(table) == sums(5, 1)
 
@@ -344,11 +344,11 @@ def test_what_a_row_costs(table: Table) -> None:
     defined(table)
     found = read(history(players=GROUP, games=1), GAMES, boards.find(table, "points", NOW), NOW)
     group = [one for one in found if isinstance(one, Submission)]
-    for write_units in (4 * GROUP, 0):
+    for write_units, nodes in ((3 * GROUP, 1.5 * GROUP), (0, 0)):
         with Meter(table.client) as meter:
             write_group(table, "points", group)
         assert meter.write_units == write_units
-        assert meter.read_units == 2 * GROUP + 1
+        assert 2 * GROUP + 1 <= meter.read_units <= 2 * GROUP + 1 + nodes
 
 
 def test_waiting_ends_when_all_is_ranked_or_nothing_moves(
@@ -363,7 +363,7 @@ def test_waiting_ends_when_all_is_ranked_or_nothing_moves(
     settle(engine_table, table)
     assert wait(table, board, players, ticks.append)
     assert ticks == [49, 12]
-    imported(table, lines("p59,1,late,2026-11-01T00:00:00Z"))
+    imported(table, lines("p0,500,late,2026-11-01T00:00:00Z"))
     assert not wait(table, board, players, ticks.append)
 
 
@@ -462,7 +462,7 @@ def test_a_board_that_cannot_be_is_a_usage_error(stage: Table, tmp_path: Path, b
 
 def test_an_interrupted_import_says_that_it_may_run_again(stage: Table, tmp_path: Path) -> None:
     defined(stage)
-    with mock.patch.object(Table, "transact", side_effect=KeyboardInterrupt):
+    with mock.patch.object(leaderboards, "write", side_effect=KeyboardInterrupt):
         done = run(file(tmp_path, GOOD))
     assert done.exit_code == 130
     assert "run it again" in done.stderr

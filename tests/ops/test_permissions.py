@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from unittest import mock
 
 import boto3
 import pytest
@@ -23,6 +24,8 @@ from chalicelib.challenges import progress
 from chalicelib.chat import subscriptions
 from chalicelib.comments import comments
 from chalicelib.dynamo.items import Key
+from chalicelib.leaderboards import scores
+from chalicelib.ranking import tree
 from chalicelib.views import events
 from chalicelib.views.events import View
 from ops.aws import features
@@ -253,6 +256,24 @@ def rank_scores(stage: DevStage) -> None:
     stage.call("GET", "/leaderboards/points?season=1")
     stage.call("DELETE", "/leaderboards/points/players/cat", who="cat", status=204)
     stage.settle()
+    deepen_and_complete(stage)
+
+
+def deepen_and_complete(stage: DevStage) -> None:
+    """Let the stream deepen a bucket, read a page of tags, and delete an activity that is out of range."""
+    with mock.patch.object(tree, "LIMIT", 1), mock.patch.object(scores, "MAX_TAGS", 1):
+        for number, player in enumerate(("ann", "bob", "ann", "ann")):
+            body = {"id": f"3-{number}", "value": 3}
+            stage.call("POST", "/leaderboards/points/scores", body, who=player, status=201)
+        stage.settle()
+    assert [item for item in scan(stage.root) if item["sk"] == "DEEPEN"]
+    first = stage.root.get(scores.activity_key("points", "ann", "3-0"))
+    assert first
+    app.apply({"Records": [record(None, first)]}, None)
+    late = first | {"sk": "ACTIVITY#points#late", "value": 10**15, "at": first["at"] + 10**6}
+    stage.root.put(late)
+    stage.settle()
+    assert stage.root.get(Key(late["pk"], late["sk"])) is None
 
 
 def find_paths(stage: DevStage) -> None:

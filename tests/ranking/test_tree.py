@@ -1,4 +1,4 @@
-"""The rank tree, compared with a sorted list."""
+"""The rank tree, compared with a sorted list, and a small model of deepening in every order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chalicelib.ranking import tree
-from chalicelib.ranking.tree import MOST, Nodes, Scale
+from chalicelib.ranking.tree import DEEP, MOST, Node, Nodes, Scale
 
 SCALES = (
     Scale(0, 0, 0, True),
@@ -24,45 +24,64 @@ SCALES = (
 )
 
 
-def build_nodes(scale: Scale, scores: dict[str, Decimal]) -> Nodes:
-    nodes: Nodes = {}
-    for player, score in scores.items():
-        for prefix, digits in tree.path(scale, scale.merit(score), tree.tie("t", player)):
-            node = nodes.setdefault(prefix, {})
-            node[digits] = node.get(digits, 0) + 1
-    return nodes
+def build_nodes(scale: Scale, players: dict[int, int]) -> Nodes:
+    """Count players, given by number and depth. A node is full when it counts all players of its prefix."""
+    counters: dict[str, dict[str, int]] = {}
+    for number, depth in players.items():
+        for (prefix, digits), amount in tree.amounts(scale, number, depth).items():
+            node = counters.setdefault(prefix, {})
+            node[digits] = node.get(digits, 0) + amount
+    nodes = {prefix: Node(node) for prefix, node in counters.items()}
+    full = {prefix for prefix in nodes if not prefix or tree.is_complete(prefix, nodes)}
+    return {prefix: node._replace(is_full=prefix in full) for prefix, node in nodes.items()}
 
 
 @st.composite
-def boards(draw: Any) -> tuple[Scale, dict[str, Decimal]]:
+def boards(draw: Any) -> tuple[Scale, dict[int, int]]:
+    """Return a scale, and the depth of each player's number."""
     scale = draw(st.sampled_from(SCALES))
-    ends = st.sampled_from([scale.least, scale.most, (scale.least + scale.most) // 2])
-    units = st.lists(ends | st.integers(scale.least, scale.most), max_size=40)
-    return scale, {f"p{i}": scale.write(one) for i, one in enumerate(draw(units))}
+    merits = st.sampled_from([1, scale.span, (scale.span + 1) // 2]) | st.integers(1, scale.span)
+    ties = st.sampled_from([0, tree.TIE - 1]) | st.integers(0, tree.TIE - 1)
+    numbers = st.builds(lambda merit, tie: merit * tree.TIE + tie, merits, ties)
+    return scale, draw(st.dictionaries(numbers, st.integers(1, 5), max_size=40))
+
+
+def count_through(scale: Scale, players: dict[int, int], nodes: Nodes, number: int, depth: int) -> int:
+    """Count the players ahead of a number as a read does: counters, and the bucket through the index."""
+    path = scale.path(number)
+    depth = tree.usable_depth(path, min(depth, len(path) // tree.DIGITS), nodes)
+    most = scale.numbers(tree.bucket(path, depth))[1]
+    return tree.count_better(path, depth, nodes) + sum(number < other <= most for other in players)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(boards())
-def test_ranks_places_and_counts_equal_those_of_a_sorted_list(
-    board: tuple[Scale, dict[str, Decimal]],
-) -> None:
-    scale, scores = board
-    nodes = build_nodes(scale, scores)
-    tree.check(scale, nodes)
-    ordered = sorted(scores.values(), reverse=scale.descending)
-    assert tree.count_players(nodes.get("", {})) == len(scores)
-    for score in scores.values():
-        merit = scale.merit(score)
-        assert scale.score(merit) == score
-        assert tree.rank(scale, merit, nodes) == ordered.index(score) + 1
-        assert tree.count_equal(scale, merit, nodes) == ordered.count(score)
-    for place, score in enumerate(ordered):
-        prefix, left = "", place
-        for _ in range(scale.depth):
-            digits, left = tree.descend(nodes[prefix], left) or pytest.fail(f"no place {place}")
-            prefix += digits
-        assert scale.score(int(prefix) + 1) == score
-    assert tree.descend(nodes.get("", {}), len(scores)) is None
+def test_places_at_any_depth_equal_those_of_a_sorted_list(board: tuple[Scale, dict[int, int]]) -> None:
+    scale, players = board
+    nodes = build_nodes(scale, players)
+    tree.check(nodes)
+    ordered = sorted(players, reverse=True)
+    assert [scale.path(number) for number in ordered] == sorted(map(scale.path, ordered), reverse=True)
+    assert nodes.get("", Node()).total() == len(players)
+    for place, number in enumerate(ordered):
+        for depth in range(1, 6):
+            assert count_through(scale, players, nodes, number, depth) == place
+        path = scale.path(number)
+        for depth in range(1, len(path) // tree.DIGITS + 1):
+            least, most = scale.numbers(tree.bucket(path, depth))
+            assert least <= number <= most
+            assert scale.path(least)[: 2 * depth] == scale.path(most)[: 2 * depth] == path[: 2 * depth]
+            first, last = scale.offsets(tree.bucket(path, depth))
+            assert first <= number // tree.TIE - 1 + scale.low <= last
+        prefix, left = tree.descend(nodes[""], place) or pytest.fail(f"no place {place}")
+        assert path.startswith(prefix)
+        assert [other for other in ordered if scale.path(other).startswith(prefix)][left] == number
+    assert tree.descend(nodes.get("", Node()), len(players)) is None
+
+
+@given(st.integers(-3, 10**6), st.integers(-3, 10**6))
+def test_a_counter_is_divided_into_shallow_and_deep_players(shallow: int, deep: int) -> None:
+    assert tree.divide(shallow + deep * tree.DEEP) == (shallow, deep)
 
 
 def test_a_better_score_has_a_greater_merit() -> None:
@@ -98,23 +117,109 @@ def test_a_score_is_written_without_an_exponent() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"": {"01": 2}, "01": {"00": 1}},  # the counter is greater than the sum of its node
-        {"": {"01": 1}},  # counted and missing
-        {"": {}, "01": {"00": 1}},  # present and not counted
-        {"": {"01": -1}, "01": {"00": -1}},
-        {"": {"1": 1}, "1": {"00": 1}},
+        {"": Node({"53": 2 * DEEP}), "53": Node({"00": 1})},  # a deep player is not counted below
+        {"": Node({"53": DEEP})},
+        {"": Node(), "53": Node({"00": 1})},  # counted below, and not above
+        {"": Node({"53": -1})},
+        {"": Node({"5": 1})},
+        {"": Node({"53": DEEP + 1}), "53": Node({"00": 1}, is_full=True)},  # full, and a player is shallow
     ],
 )
 def test_check_finds_a_wrong_tree(wrong: Nodes) -> None:
     with pytest.raises(AssertionError):
-        tree.check(Scale(0, 9_999, 0, True), wrong)
+        tree.check(wrong)
 
 
-def test_a_scale_has_one_level_per_two_digits() -> None:
-    assert Scale(0, 999_999, 0, True).depth == 3
-    assert Scale(0, 1_000_000, 0, True).depth == 4
-    assert Scale(0, MOST, 0, True).depth == 8
+def test_a_path_begins_at_the_magnitude_of_the_score() -> None:
+    wide = Scale(-MOST, MOST, 0, True)
+    for score, levels in ((0, 2), (99, 2), (100, 3), (999_999, 4), (-1, 2), (-100, 2), (-101, 3), (MOST, 9)):
+        assert wide.score_levels(wide.path(wide.merit(score) * tree.TIE)) == levels
 
 
 def test_the_documented_examples_run() -> None:
     assert doctest.testmod(tree).failed == 0
+
+
+# -- every order of a small deepening ------------------------------------------------------------------
+
+SMALL = Scale(0, 99, 0, True)
+
+
+class Model:
+    """Three players of one bucket, a limit of one, and every order of what clients and stream may do.
+
+    A state has the players' items, the changes that the stream has not applied to one of their nodes, the
+    counters, and whether the node of the bucket is marked full. A change is applied to its nodes one at a
+    time, in any order between players, as by several shards and after crashes.
+    """
+
+    def __init__(self, is_complete: Any = tree.is_complete) -> None:
+        self.is_complete = is_complete
+        self.numbers = [merit * tree.TIE for merit in (11, 12, 13)]
+        self.bucket = tree.bucket(SMALL.path(self.numbers[0]), 1)
+
+    def nodes(self, counters: Any, full: bool) -> Nodes:
+        found: dict[str, dict[str, int]] = {}
+        for prefix, digits, amount in counters:
+            found.setdefault(prefix, {})[digits] = amount
+        return {prefix: Node(node, full and prefix == self.bucket) for prefix, node in found.items()}
+
+    def step(self, state: Any) -> Any:
+        """Yield every state that may follow."""
+        items, pending, counters, full = state
+        nodes = self.nodes(counters, full)
+        for i, item in enumerate(items):
+            waits = any(change[0] == i for change in pending)
+            if item is None:  # a player comes, and does not know that the bucket is deep
+                yield self.change(state, i, 1)
+            elif item == 1 and not waits and tree.is_crowded(SMALL.path(self.numbers[i]), 1, nodes):
+                yield self.change(state, i, 2)  # the stream, or a step of the deepening, re-stamps
+        for change in pending:
+            i, level, sign = change
+            number, depth = self.numbers[i], abs(sign)
+            (prefix, digits), amount = list(tree.amounts(SMALL, number, depth).items())[level]
+            after = {(p, d): n for p, d, n in counters}
+            after[prefix, digits] = after.get((prefix, digits), 0) + (amount if sign > 0 else -amount)
+            rest = list(pending)
+            rest.remove(change)
+            yield items, tuple(rest), tuple(sorted((*key, n) for key, n in after.items())), full
+        if not full and self.bucket in nodes and self.is_complete(self.bucket, nodes):
+            yield items, pending, counters, True
+
+    def change(self, state: Any, i: int, depth: int) -> Any:
+        items, pending, counters, full = state
+        before = items[i]
+        changes = [(i, level, depth) for level in range(depth)]
+        changes += [(i, level, -before) for level in range(before)] if before else []
+        return (*items[:i], depth, *items[i + 1 :]), tuple(sorted((*pending, *changes))), counters, full
+
+    def explore(self) -> int:
+        """Visit every state. Assert that a board at rest is exact, and that its node is full."""
+        begin = ((None,) * 3, (), (), False)
+        seen, todo = {begin}, [begin]
+        while todo:
+            state = todo.pop()
+            after = list(self.step(state))
+            if not after:
+                self.assert_exact(state)
+            for one in after:
+                if one not in seen:
+                    seen.add(one)
+                    todo.append(one)
+        return len(seen)
+
+    def assert_exact(self, state: Any) -> None:
+        items, pending, counters, full = state
+        assert not pending
+        assert full
+        players = dict(zip(self.numbers, items, strict=True))
+        nodes = self.nodes(counters, full)
+        tree.check(nodes)
+        for place, number in enumerate(sorted(players, reverse=True)):
+            for depth in (1, 2):
+                assert count_through(SMALL, players, nodes, number, depth) == place
+
+
+def test_every_order_of_a_small_deepening_ends_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "LIMIT", 1)
+    assert Model().explore() > 1_000

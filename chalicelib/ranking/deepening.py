@@ -1,0 +1,165 @@
+"""Deepen crowded buckets: count their players one level further down, behind the stream.
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| deepening | `TREE#<ranking>#<digits>` | `DEEPEN` | the ranking; `below`: where the next step begins; `ttl` |
+
+When the stream has counted a player in a bucket that is crowded, it puts a deepening. The stream delivers
+that too. Each step re-stamps `depth` on up to STEP players of the bucket, best first, and moves `below`,
+until the bucket has been passed. What the new depths add to the counters comes through the stream as any
+other change.
+
+Invariants: a re-stamp does not change a number, so no rank changes. A node is marked `full` when its counter
+above has no shallow player. A player who comes to a node that exists, and is not counted there, is re-stamped
+by the stream at once. So a full node lacks a player no longer than the stream lags.
+
+Cost: 1 WCU for each player of the bucket, once per level, and 1 for each step.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from chalicelib import times
+from chalicelib.concurrency import map_concurrently
+from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.dynamo.table import Table
+from chalicelib.ranking import tree
+from chalicelib.ranking.entries import list_below
+from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, node_key, read_nodes
+from chalicelib.ranking.tree import DIGITS, Node, Scale
+
+STEP = 250  # players that one step re-stamps
+PAUSE = timedelta(
+    minutes=1
+)  # from the beginning of a deepening until another one of the same bucket may begin
+LIFETIME = timedelta(days=1)  # of the item of a deepening
+
+Rank = Callable[[Item], Ranked | None]
+"""Returns the player that an item ranks, or None for an item that ranks nobody."""
+
+
+def key_of(ranking: Ranking, prefix: str) -> Key:
+    """Return the key of the deepening of a prefix."""
+    return Key(node_key(ranking, prefix).pk, "DEEPEN")
+
+
+def follow(table: Table, ranks: Iterable[Rank], records: Iterable[Any], now: datetime) -> None:
+    """Complete what a batch of stream records, which the aggregates have counted, makes necessary.
+
+    Idempotent: the same records may come again.
+
+    Cost: nothing for changes inside a bucket. Else 1 RCU for each node of the path and the one below it.
+    """
+    ranks = tuple(ranks)
+    arrived: dict[Key, Ranked] = {}
+    for record in records:
+        body = record["dynamodb"]
+        key = Key(**unpack(body["Keys"]))
+        if key.sk == "DEEPEN" and "NewImage" in body:
+            _step(table, unpack(body["NewImage"]))
+        old, new = (_ranked(ranks, body.get(side)) for side in ("OldImage", "NewImage"))
+        if not new or not new.depth:
+            arrived.pop(key, None)
+        elif key in arrived or not old or (old.bucket, old.ranking) != (new.bucket, new.ranking):
+            arrived[key] = new
+    by_ranking: dict[Ranking, dict[Key, Ranked]] = {}
+    for key, ranked in arrived.items():
+        by_ranking.setdefault(ranked.ranking, {})[key] = ranked
+    for ranking, players in by_ranking.items():
+        _settle(table, ranking, players, now)
+
+
+def _ranked(ranks: Iterable[Rank], image: Any) -> Ranked | None:
+    """Return the player of an image. A malformed image, which is in quarantine, ranks nobody."""
+    try:
+        item = unpack(image or {})
+        return next((found for rank in ranks if item and (found := rank(item))), None)
+    except Exception:  # as in aggregates.engine.compute: an image may be malformed in any way
+        return None
+
+
+def _settle(table: Table, ranking: Ranking, players: Mapping[Key, Ranked], now: datetime) -> None:
+    """Mark nodes that are complete, re-stamp players who are too shallow, and deepen crowded buckets."""
+    prefixes = {tree.bucket(one.path, level) for one in players.values() for level in range(one.depth + 1)}
+    nodes = read_nodes(table, ranking, prefixes, consistent=True)
+    crowded = {
+        ranked.bucket for ranked in players.values() if tree.is_crowded(ranked.path, ranked.depth, nodes)
+    }
+    for key, ranked in players.items():
+        if ranked.bucket in crowded and ranked.bucket in nodes:
+            depth = max(ranked.depth + 1, choose_depth(table, ranking, ranked.number))
+            _stamp(table, key, ranked.number, ranked.depth, depth)
+    pending = set()
+    for prefix in prefixes - {""}:
+        if prefix in nodes and not nodes[prefix].is_full and tree.is_complete(prefix, nodes):
+            key = node_key(ranking, prefix)
+            table.update(
+                key, "SET #full = :yes", names={"#full": "full"}, values={":yes": 1}, idempotent=True
+            )
+        elif prefix in nodes or prefix in crowded:
+            pending |= {prefix} if not nodes.get(prefix, Node()).is_full else set()
+    if pending:
+        _begin(table, ranking, pending, now)
+
+
+def _begin(table: Table, ranking: Ranking, prefixes: Iterable[str], now: datetime) -> None:
+    """Put a deepening of each prefix, unless one has begun within the last minute."""
+    ago = times.epoch(now - PAUSE)
+    keys = {key_of(ranking, prefix): prefix for prefix in prefixes}
+    begun = {key for key, item in table.get_many(keys).items() if item["began"] >= ago}
+    for key, prefix in keys.items():
+        if key in begun:
+            continue
+        item = key._asdict() | {
+            "ranking": ranking.name,
+            "scale": list(ranking.scale),
+            "shards": ranking.shards,
+            "prefix": prefix,
+            "below": ranking.scale.numbers(prefix)[1] + 1,
+            "began": times.epoch(now),
+            "ttl": times.epoch(now + LIFETIME),
+        }
+        table.put(item, condition="attribute_not_exists(pk) OR began < :ago", values={":ago": ago})
+
+
+def _step(table: Table, item: Item) -> None:
+    """Re-stamp the next players of a bucket, and move `below`.
+
+    Cost: 0.5 RCU for each player, 0.5 per 30 for the index, and 1 WCU for each player and for the step.
+    """
+    ranking = Ranking(item["ranking"], Scale(*item["scale"]), item["shards"])
+    prefix, below = item["prefix"], item["below"]
+    depth = len(prefix) // DIGITS
+    entries = list_below(table, ranking, STEP, below, ranking.scale.numbers(prefix)[0])
+    found = table.get_many(entry.key for entry in entries)
+    shallow = [
+        entry for entry in entries if entry.key in found and _is_at(found[entry.key], entry.number, depth)
+    ]
+    map_concurrently(
+        lambda entry: _stamp(table, entry.key, entry.number, depth, depth + 1), shallow, "deepen"
+    )
+    if len(entries) == STEP:
+        table.update(
+            Key(item["pk"], item["sk"]),
+            "SET below = :next",
+            condition="below = :below",
+            values={":next": entries[-1].number, ":below": below},
+            idempotent=True,
+        )
+
+
+def _is_at(item: Item, number: int, depth: int) -> bool:
+    return bool(item.get("gsi1sk") == number and item.get("depth") == depth)
+
+
+def _stamp(table: Table, key: Key, number: int, depth: int, deeper: int) -> None:
+    """Write a greater depth to a player's item, unless the player has moved."""
+    table.update(
+        key,
+        "SET #depth = :deeper",
+        condition="gsi1sk = :number AND #depth = :depth",
+        names={"#depth": "depth"},
+        values={":deeper": deeper, ":number": number, ":depth": depth},
+        idempotent=True,
+    )

@@ -1,0 +1,250 @@
+"""Positions in a ranking: the rank of a number, lists with ranks, the player at a place, the distribution.
+
+A read adds up the counters of better buckets, and counts inside one bucket through the index. It uses a node
+only if it is full. Otherwise it counts the larger bucket through the index, so a read is exact at any depth.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from chalicelib.dynamo.table import Table
+from chalicelib.ranking import tree
+from chalicelib.ranking.entries import TOP, Entry, list_below, start_listing_above
+from chalicelib.ranking.older import OlderScale
+from chalicelib.ranking.ranking import Ranking, read_nodes
+from chalicelib.ranking.tree import DIGITS, TIE, Node
+
+OVERFULL = 2  # times the limit of a bucket are read before its node is tried
+ALL = 10**9
+MAX_RANGES = 50  # of a distribution
+MAX_NODES = 10  # that a distribution opens on its last level
+
+
+class Position(NamedTuple):
+    """The position of a number: its rank, its place among equals too, and the number of all players.
+
+    `ahead` are the players of its bucket above it, the nearest first. `most` is the greatest number of the
+    bucket.
+    """
+
+    rank: int
+    place: int
+    of: int
+    ahead: list[Entry]
+    most: int
+
+
+class RankedEntry(NamedTuple):
+    """An entry with its rank."""
+
+    rank: int
+    entry: Entry
+
+
+class EntriesPage(NamedTuple):
+    """Consecutive entries, and whether others come after them."""
+
+    items: list[RankedEntry]
+    has_more: bool
+
+
+# -- one position --------------------------------------------------------------------------------------
+
+
+def locate(
+    table: Table,
+    ranking: Ranking,
+    number: int,
+    depth: int = 0,
+    *,
+    player: str = "",
+    before: Iterable[tuple[int, int]] = (),
+    has_ties: bool = True,
+    consistent: bool = False,
+) -> Position:
+    """Return the position of a number.
+
+    `depth` is that of a player near it. Without it the nodes are read before the bucket, in one more round
+    trip. The entry of `player` is not counted. `before` are numbers and depths at which the tree may still
+    count that player. Without `has_ties` the place among equals is not read.
+
+    Cost: 0.5 RCU for each level (1 if consistent), and 0.5 per 30 players ahead in the bucket, of which there
+    are at most about 120. While a bucket is deepened, all players of the larger bucket ahead are read.
+    """
+    scale = ranking.scale
+    path, levels = scale.path(number), scale.score_levels(scale.path(number))
+    lowest = len(path) // DIGITS if has_ties else levels
+    lowest = min(lowest, scale.levels) if isinstance(scale, OlderScale) else lowest
+    after = number if has_ties else number // TIE * TIE + TIE - 1
+    nodes: dict[str, Node] = {}
+    if not depth:
+        steps = tree.steps(path, min(lowest, levels + 1))
+        nodes = read_nodes(table, ranking, (prefix for prefix, _ in steps), consistent=consistent)
+        depth = tree.usable_depth(path, min(lowest, levels + 1), nodes)
+    depth = min(depth, lowest)
+    while True:
+        most = scale.numbers(tree.bucket(path, depth))[1]
+        limit = OVERFULL * tree.LIMIT + 1 if depth < lowest else ALL
+        listing = start_listing_above(table, ranking, limit, after, most)
+        missing = [prefix for prefix, _ in tree.steps(path, depth) if prefix not in nodes]
+        nodes |= read_nodes(table, ranking, missing, consistent=consistent) if missing else {}
+        ahead, usable = listing(), tree.usable_depth(path, depth, nodes)
+        if usable < depth:
+            lowest = depth = usable
+        elif depth < lowest and len(ahead) > OVERFULL * tree.LIMIT:
+            depth += 1
+        else:
+            break
+    ahead = [entry for entry in ahead if entry.player != player]
+    better = tree.count_better(path, min(depth, levels), nodes)
+    better += sum(entry.merit > number // TIE for entry in ahead) if depth < levels else 0
+    better -= any(tree.is_counted_better(scale.path(old), of, path, min(depth, levels)) for old, of in before)
+    place = tree.count_better(path, depth, nodes) + len(ahead) + 1
+    return Position(better + 1, place, nodes.get("", Node()).total(), ahead, most)
+
+
+# -- lists with ranks ----------------------------------------------------------------------------------
+
+
+def list_ranked(
+    table: Table,
+    ranking: Ranking,
+    limit: int,
+    *,
+    below: int = 0,
+    place: int = 0,
+    root: Node | None = None,
+    around: tuple[int, int] | None = None,
+) -> EntriesPage:
+    """Return up to `limit` entries with their ranks, best first.
+
+    The page begins at the top by default. With `below` it begins strictly below a number, with `place` at
+    a place (from 1) of the tree with this root. With `around`, a number and its depth, that entry is in the
+    middle, as far as there are enough entries on both sides. `below` takes precedence over the other two.
+
+    Cost: 0.5 RCU per 30 entries. A page that does not begin at the top also costs what `locate` does. The
+    nodes of a place are read one after the other.
+    """
+    if around and not below:
+        entries, is_top = _list_around(table, ranking, limit, around[0])
+    elif place > 1 and not below:
+        return _list_from_place(table, ranking, limit, place, root or Node())
+    else:
+        entries, is_top = list_below(table, ranking, limit + 1, below or TOP), not below
+    if not entries:
+        return EntriesPage([], has_more=False)
+    if is_top:
+        return _to_page(entries, limit, 1, 1)
+    depth, first = 0, entries[0].number
+    if around and not below:  # the depth of a neighbor in the same bucket is right
+        number, depth = around
+        buckets = {tree.bucket(ranking.scale.path(one), depth) for one in (number, first)}
+        depth = depth if len(buckets) == 1 else 0
+    start = locate(table, ranking, first, depth)
+    return _to_page(entries, limit, start.rank, start.place)
+
+
+def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, node: Node) -> EntriesPage:
+    """Descend to the bucket of a place, list it from its top, and skip the entries before the place."""
+    prefix, left, better, scale = "", place - 1, 0, ranking.scale
+    lowest = scale.levels if isinstance(scale, OlderScale) else ALL
+    while True:
+        step = tree.descend(node, left)
+        if step is None:
+            return EntriesPage([], has_more=False)
+        crowd, prefix, left = node.count(step[0]), prefix + step[0], step[1]
+        levels = scale.score_levels(prefix)
+        if len(prefix) == DIGITS * levels:
+            better = place - 1 - left
+        if crowd <= tree.LIMIT or len(prefix) == DIGITS * min(lowest, levels + tree.TIE_LEVELS):
+            break
+        child = read_nodes(table, ranking, [prefix]).get(prefix)
+        if child is None or not child.is_full:
+            break
+        node = child
+    top = scale.numbers(prefix)[1] + 1
+    listed = list_below(table, ranking, left + limit + 1, top)
+    entries = listed[left:]
+    if not entries:
+        return EntriesPage([], has_more=False)
+    ahead = sum(entry.merit > entries[0].merit for entry in listed[:left])
+    is_tied = len(prefix) >= DIGITS * levels and entries[0].merit == (top - 1) // TIE
+    return _to_page(entries, limit, 1 + better if is_tied else place - left + ahead, place)
+
+
+def _list_around(table: Table, ranking: Ranking, limit: int, number: int) -> tuple[list[Entry], bool]:
+    """Return the entry of a number with its neighbours, one more if others follow, and whether it is the top.
+
+    A player who passes the number between the two reads is listed once, below it.
+    """
+    read_better = start_listing_above(table, ranking, limit, number)
+    worse = list_below(table, ranking, limit + 1, number + 1)
+    below = {entry.player for entry in worse}
+    better = [entry for entry in read_better() if entry.player not in below]
+    ahead = max(limit // 2, limit - len(worse))
+    return [*reversed(better[:ahead]), *worse][: limit + 1], len(better) < min(limit, ahead + 1)
+
+
+def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int) -> EntriesPage:
+    """Build a page of consecutive entries, the first of which has this rank and place."""
+    ranks = _ranks(entries, rank, place)
+    items = [RankedEntry(rank, entry) for rank, entry in zip(ranks, entries[:limit], strict=False)]
+    return EntriesPage(items, len(entries) > limit)
+
+
+def _ranks(entries: Sequence[Entry], rank: int, place: int) -> Iterator[int]:
+    for i, entry in enumerate(entries):
+        if i and entry.merit != entries[i - 1].merit:
+            rank = place + i
+        yield rank
+
+
+# -- all players ---------------------------------------------------------------------------------------
+
+
+def distribution(table: Table, ranking: Ranking) -> list[tuple[int, int, int]]:
+    """Return the least and most units of each of at most 50 ranges of one width, and the number of players.
+
+    The width is a round number. A prefix that lies in a range is counted by its counter, another one is
+    opened, and a bucket is read through the index.
+
+    Cost: 1 RCU for the ends, 0.5 for each node, of which about ten are opened on the last level, and up to
+    2 for each bucket that is read.
+    """
+    scale, read_worst = ranking.scale, start_listing_above(table, ranking, 1, 0)
+    best, worst = list_below(table, ranking, 1), read_worst()
+    if not best or not worst:
+        return []
+    low, high = (entry.merit - 1 + scale.low for entry in (worst[0], best[0]))
+    unit = 1
+    while (high - low) // (100 * unit) > MAX_NODES:
+        unit *= 100
+    widths = (unit * by for by in (1, 2, 5, 10, 20, 50, 100))
+    width = next(width for width in widths if (high - low) // width < MAX_RANGES - 1)
+    counts = dict.fromkeys(range(low // width, high // width + 1), 0)
+
+    def add(offset: int, count: int) -> None:
+        place = min(max(offset // width, low // width), high // width)  # the index may be ahead of the tree
+        counts[place] += count
+
+    opened = {"": read_nodes(table, ranking, [""]).get("", Node())}
+    while opened:
+        children = {
+            prefix + digits: node.count(digits) for prefix, node in opened.items() for digits in node.counters
+        }
+        wide = []
+        for prefix, count in children.items():
+            first, last = scale.offsets(prefix)
+            if first // width == last // width:
+                add(first, count)
+            elif count > 0:
+                wide.append(prefix)
+        nodes = read_nodes(table, ranking, wide) if wide else {}
+        opened = {prefix: node for prefix, node in nodes.items() if node.is_full}
+        for prefix in set(wide) - opened.keys():
+            least, most = scale.numbers(prefix)
+            for entry in start_listing_above(table, ranking, ALL, least - 1, most)():
+                add(entry.merit - 1 + scale.low, 1)
+    ends = ((place * width, place * width + width - 1, count) for place, count in counts.items())
+    rows = [(first, last, n) if scale.descending else (~last, ~first, n) for first, last, n in ends]
+    return sorted((max(first, scale.least), min(last, scale.most), count) for first, last, count in rows)
