@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 try:
     import click
@@ -24,6 +25,18 @@ from local.engines.locks import InUse, Lock
 ENGINE_PORT = 8002  # the port that `chalice local --stage local` uses (.chalice/config.json)
 SOURCES = [ROOT / name for name in ("app.py", "chalicelib", "local", "ops", ".chalice")]
 PORT = click.IntRange(1, 65535)
+
+
+class PortOrAuto(click.ParamType[int]):
+    """A port, or `auto` for free ones."""
+
+    name = "port|auto"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the port; 0 for `auto`."""
+        return 0 if value == "auto" else int(PORT.convert(value, parameter, ctx))
+
+
 PREFIX = re.compile(r"(/[A-Za-z0-9_-]+)*")
 
 
@@ -34,7 +47,13 @@ def _prefix(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--port", type=PORT, default=8000, show_default=True, help="Port of REST and the page.")
+@click.option(
+    "--port",
+    type=PortOrAuto(),
+    default=8000,
+    show_default=True,
+    help="Port of REST and the page. auto: free ports for everything.",
+)
 @click.option("--socket-port", type=PORT, default=8001, show_default=True, help="Port of the WebSocket API.")
 @click.option("--engine-port", type=PORT, help=f"Port of the engine. [default: {ENGINE_PORT}, or a free one]")
 @click.option("--data", type=click.Path(path_type=Path), default=ROOT / ".local", help="Data folder.")
@@ -85,6 +104,8 @@ def main(
                 # 1. Lock the data folder and check the ports.
                 data.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = running.enter_context(Lock(data / "run.lock", 60, "its app is still processing views"))
+                if not port:
+                    port, socket_port, engine_port = _free_ports()
                 engine_port = engine_port or _default_engine_port({port, socket_port})
                 _check_ports({"--port": port, "--socket-port": socket_port, "--engine-port": engine_port})
             # 2. Start the engine, which keeps running while the app restarts.
@@ -166,6 +187,14 @@ def _stop_child(app: subprocess.Popen[bytes]) -> None:
         app.wait()
 
 
+def _free_ports() -> tuple[int, int, int]:
+    """Return three free ports: of REST, of the sockets and of the engine."""
+    with contextlib.ExitStack() as probes:
+        found = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        ports = [one.getsockname()[1] for one in found]
+        return ports[0], ports[1], ports[2]
+
+
 def _check_ports(ports: dict[str, int | None]) -> None:
     """Raise click.ClickException for a port that is in use or given twice."""
     with contextlib.ExitStack() as probes:
@@ -174,8 +203,10 @@ def _check_ports(ports: dict[str, int | None]) -> None:
                 probes.enter_context(socket.create_server(("127.0.0.1", port or 0)))
             except OSError as error:
                 reason = os.strerror(error.errno or 0)
+                free = _free_ports()
                 raise click.ClickException(
-                    f"{option}: port {port} cannot be used ({reason}); choose another"
+                    f"{option}: port {port} cannot be used ({reason}). These are free: --port {free[0]} "
+                    f"--socket-port {free[1]} --engine-port {free[2]}; --port auto takes free ones"
                 ) from None
 
 

@@ -127,8 +127,10 @@ class Handler(ChaliceRequestHandler):
         except Refusal as refusal:
             self.send_error(refusal.status, str(refusal))
 
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = respond  # noqa: N815
+
     def __getattr__(self, name: str) -> Any:
-        """Respond to every method. The app refuses those that a path does not have with 405."""
+        """Respond to any other method. The app refuses those that a path does not have with 405."""
         if name.startswith("do_"):
             return self.respond
         raise AttributeError(name)
@@ -184,6 +186,8 @@ class Handler(ChaliceRequestHandler):
 
     def _send_http_response_with_body(self, code: int, headers: dict[str, Any], body: str | bytes) -> None:
         content = body.encode() if isinstance(body, str) else body
+        if content[-1:] in (b"}", b"]") and "json" in str(headers.get("Content-Type", "json")):
+            content += b"\n"  # so that a terminal's prompt begins on a line of its own after curl
         self.send_response(code)
         if code not in (204, 304):
             self.send_header("Content-Length", str(len(content)))

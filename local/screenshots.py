@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -73,11 +73,12 @@ def main(output: Path) -> None:
     with run_product() as product, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         fill(browser, product)
-        for name, options in {
+        screens: dict[str, dict[str, Any]] = {
             "": {"viewport": WIDE, "color_scheme": "light"},
             "-dark": {"viewport": WIDE, "color_scheme": "dark"},
             "-phone": {"viewport": NARROW, "device_scale_factor": 2},
-        }.items():
+        }
+        for name, options in screens.items():
             with opened(browser, **options) as page:
                 show_front_page(page, product)
                 take_screenshot(page, output / f"page{name}.png")

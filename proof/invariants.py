@@ -56,27 +56,39 @@ def listings(history: History) -> Iterator[str]:
 
 
 def views(history: History) -> Iterator[str]:
-    """Count events and visitors. Accepted views are stored, and no others."""
+    """Count events and visitors. Accepted views are stored with their visitors, and no others.
+
+    A request that failed and was not repeated may have stored an event without its visitor.
+    """
     known = history.known
     events: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    visitors: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for item in (*history.items, *history.expired):
         if item["pk"].startswith("URL#") and item["sk"].startswith("T#") and PLANTED not in item:
             time, _, client = item["sk"].removeprefix("T#").partition("#CID#")
             events[item["pk"].removeprefix("URL#")].append((time, client))
+        elif item["pk"].startswith("URL#") and item["sk"].startswith("VISITOR#"):
+            day, _, client = item["sk"].removeprefix("VISITOR#").partition("#")
+            visitors[item["pk"].removeprefix("URL#")].add((day, client))
+    for url, time, client in known.views_accepted:
+        if (time[:10], client) not in visitors[url]:
+            yield f"accepted and without a visitor: {(url, time, client)}"
     stored = {(url, *event) for url, some in events.items() for event in some}
     yield from (f"accepted and lost: {one}" for one in known.views_accepted - stored)
     yield from (f"never sent: {one}" for one in stored - known.views_sent)
     items = _by_key(history)
     for url, some in events.items():
         page = items.get(Key(f"URL#{url}", "STATISTICS"), {})
-        visits = {(time[:10], client) for time, client in some}
-        if (count_page_views(page), page.get("uniques")) != (len(some), len(visits)):
+        visits = visitors[url]
+        stored_visits = {(time[:10], client) for time, client in some}
+        yield from (f"never sent: the visitor {one} of {url}" for one in visits - stored_visits)
+        if (count_page_views(page), page.get("uniques") or 0) != (len(some), len(visits)):
             yield f"{url} has {page}, not {len(some)} views of {len(visits)}"
         for day in {time[:10] for time, _ in some}:
             of_day = items.get(Key(f"URL#{url}", f"DAY#{day}"), {})
             count = sum(time.startswith(day) for time, _ in some)
-            uniques = len({client for time, client in some if time.startswith(day)})
-            if (of_day.get("views"), of_day.get("uniques")) != (count, uniques):
+            uniques = len([client for date, client in visits if date == day])
+            if (of_day.get("views"), of_day.get("uniques") or 0) != (count, uniques):
                 yield f"{url} on {day} has {of_day}, not {count} views of {uniques}"
 
 

@@ -87,7 +87,7 @@ COSTS = {
     ("POST /leaderboards/{board}/seasons", ""): (201, 4, 1),
     ("DELETE /leaderboards/{board}/players/{player}", "of two seasons"): (204, 2, 1.5),
     ("stream", "a removed player"): (0, 2, 0),
-    ("PUT /challenges/{challenge}", "a new one"): (201, 1, 1),
+    ("PUT /challenges/{challenge}", "a new one"): (201, 2, 1),
     ("PUT /challenges/{challenge}", "the same again"): (200, 0, 1),
     ("PUT /challenges/{challenge}", "replaced"): (200, 1, 1),
     ("GET /challenges/{challenge}", ""): (200, 0, 0.5),
@@ -105,7 +105,7 @@ COSTS = {
     ("DELETE /challenges/{challenge}/players/{player}/paths/{path}", ""): (204, 4, 3),
     ("DELETE /challenges/{challenge}/players/{player}", "with one path"): (204, 4, 2),
     ("stream", "withdrawn paths"): (0, 2, 2),
-    ("POST /products/{product}/comments", ""): (201, 5, 0),
+    ("POST /products/{product}/comments", ""): (201, 8, 0.5),
     ("POST /products/{product}/comments", "a second by the author"): (409, 4, 1),
     ("stream", "a comment"): (0, 6, 0),
     ("stream", "20 comments of a product"): (0, 8, 0),
@@ -117,9 +117,9 @@ COSTS = {
     ("PATCH /products/{product}/comments/{id}", "another rating"): (200, 3, 1),
     ("stream", "another rating"): (0, 8, 0),
     ("PATCH /products/{product}/comments/{id}", "nothing new"): (200, 0, 1),
-    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 5, 1),
-    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 5, 2),
-    ("DELETE /products/{product}/comments/{id}", ""): (204, 5, 1),
+    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 7, 1),
+    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 7, 2),
+    ("DELETE /products/{product}/comments/{id}", ""): (204, 6, 1),
     ("GET /products/{product}/hidden", ""): (200, 0, 0.5),
     ("GET /products/{product}/statistics", ""): (200, 0, 0.5),
     ("GET /products/leaders", ""): (200, 0, 1),
@@ -299,11 +299,14 @@ def test_an_imported_score_costs_what_a_submitted_one_does(
     assert known == (0, 1 + 5 * 2)
 
 
-def test_an_imported_comment_costs_five_write_units(applied: tuple[Table, Callable[[], None]]) -> None:
+def test_an_imported_comment_costs_six_write_units(applied: tuple[Table, Callable[[], None]]) -> None:
     table, _ = applied
     body = CommentBody(rating=5, language="en", text="It shines.")
     rows = [import_comments.Row("lamp", f"reader-{n}", body) for n in range(3)]
-    assert units(table, lambda: import_comments.write(table, rows, NOW)) == (15, 0)
+    writes, reads = units(table, lambda: import_comments.write(table, rows, NOW))
+    # Threads may find the product unlisted at the same time. One of them lists it, and the others pay too.
+    assert 20 <= writes <= 22
+    assert reads <= 1.5
 
 
 def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(

@@ -108,12 +108,10 @@ def test_sums_and_responses_of_an_earlier_version_are_unchanged(
 
 
 def without_new_fields(found: Any, earlier: Any) -> Any:
-    """Return a response without the fields that an earlier version had not, if they are null."""
+    """Return a response without the fields that an earlier version had not."""
     if isinstance(found, dict) and isinstance(earlier, dict):
         return {
-            name: without_new_fields(value, earlier.get(name))
-            for name, value in found.items()
-            if name in earlier or value is not None
+            name: without_new_fields(value, earlier[name]) for name, value in found.items() if name in earlier
         }
     if isinstance(found, list) and isinstance(earlier, list) and len(found) == len(earlier):
         return [without_new_fields(*pair) for pair in zip(found, earlier, strict=True)]

@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| start of the tags | `GUARD` | `TAGS` | `since`, `until`: the creation seconds in which records are tagged |
+| start of the tags | `GUARD` | `TAGS` | `since`, `ends`: the creation seconds in which records are tagged |
 | guard page of 0.1.0 | `GUARD#<second>#<n>` | `APPLIED` | `ids` of applied records of this second; `ttl` |
 
 Version 0.1.0 applies records in transactions: a guard page, with their ids, and all their sums. While its
@@ -12,7 +12,7 @@ are applied here in the same way as by 0.1.0.
 
 The first batch of this version in a table sets `since` to 15 minutes later. No function of 0.1.0 runs then
 any more, because an invocation lasts at most 15 minutes. A new table begins with a `since` of 0. Before a
-rollback an operator sets `until` (docs/upgrading.md).
+rollback an operator sets `ends` (docs/upgrading.md).
 
 This module can be deleted, with HUBBUB_GUARD_PAGES, in a version that is never deployed over 0.1.0. A table
 needs it for 24 hours after `since`.
@@ -49,12 +49,12 @@ class Window(NamedTuple):
     """The creation seconds whose records are protected by tags, and when this was read."""
 
     since: int
-    until: int
+    ends: int
     read: int
 
     def has(self, second: int) -> bool:
         """Return whether a record of this second is tagged."""
-        return self.since <= second < self.until
+        return self.since <= second < self.ends
 
 
 _windows: WeakKeyDictionary[Table, Window] = WeakKeyDictionary()
@@ -84,7 +84,7 @@ def _read_window(table: Table, now: int) -> Window:
     if item is None:
         start_tags(table, now + OVERLAP)
         item = table.get(START_KEY, consistent=True) or {}
-    return Window(int(item.get("since", 0)), int(item.get("until", 2**32)), now)
+    return Window(int(item.get("since", 0)), int(item.get("ends", 2**32)), now)
 
 
 def add(

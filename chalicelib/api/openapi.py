@@ -98,7 +98,8 @@ def describe(routes: Sequence[Route], version: str) -> Schema:
         "tags": [{"name": tag, "description": text} for tag, text in TAGS.items() if tag in tags],
         "paths": paths,
         "components": {
-            "schemas": {"Error": _error()} | _schemas([kind for kind in kinds if _is_struct(kind)]),
+            "schemas": {"Error": _error()}
+            | _without_defaults(_schemas([kind for kind in kinds if _is_struct(kind)])),
             "headers": HEADERS,
             "securitySchemes": {"bearer": BEARER},
         },
@@ -120,6 +121,21 @@ def _schemas(types: Sequence[Any]) -> dict[str, Schema]:
             others = [{"required": [name]} for names in parts.values() for name in names if name not in own]
             schemas[part.__name__]["not"] = {"anyOf": others}
     return {name: _clean(schema) for name, schema in sorted(schemas.items())}
+
+
+def _without_defaults(schemas: dict[str, Schema]) -> dict[str, Schema]:
+    """Move the defaults of fields to their descriptions.
+
+    Generators such as openapi-typescript take a field with a default for one that is always there, which is
+    wrong for a body.
+    """
+    for schema in schemas.values():
+        for field in schema.get("properties", {}).values():
+            default = field.pop("default", None)
+            if default is not None:
+                text = f"Default: {json.dumps(default)}"
+                field["description"] = f"{field['description']}. {text}" if "description" in field else text
+    return schemas
 
 
 def _clean(value: Any, key: str = "") -> Any:

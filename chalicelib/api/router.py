@@ -235,7 +235,7 @@ class Router:
         if isinstance(response.body, dict) and "Code" in response.body:
             response.body["Code"] = CODES.get(response.body["Code"], response.body["Code"])
         cors = self._cors_headers(request)
-        vary = ", ".join(one["Vary"] for one in (response.headers, cors) if "Vary" in one)
+        vary = ", ".join(str(one["Vary"]) for one in (response.headers, cors) if "Vary" in one)
         headers = {
             "Content-Type": JSON,
             **SECURITY_HEADERS,

@@ -171,7 +171,7 @@ def patch(
     change that has no effect writes nothing.
 
     Cost: 1 RCU, 2 for a hidden comment; 1 WCU per KB, and for the index 2 where the rating or the language
-    changes, else 1. To hide or to show: 4 WCU per KB, and 2 for the index.
+    changes, else 1. To hide or to show: 4 WCU per KB, and 3 for the indexes.
     Raises: PreconditionFailed when If-Match names an older version; BadRequest, Forbidden, NotFound, Busy.
     """
     fields = {"rating": body.rating, "language": body.language, "text": body.text}

@@ -161,9 +161,10 @@ def package(stage: str, output: Path) -> None:
     """Write a stage as one stack for `aws cloudformation package`: sam.yaml and deployment.zip."""
     from ops.aws import chalice_config
     from ops.aws import package as packages
-    from ops.stage import ROOT
+    from ops.stage import ROOT, read_variables
 
     partition = packages.find_partition()
+    read_variables(stage)  # raises for an unknown stage: a typing error changes nothing
     chalice_config.ensure_stage(ROOT, stage)
     chalice_config.localize_policies(ROOT, stage, partition)
     packages.package(ROOT, stage, output)
@@ -219,6 +220,10 @@ def _prepared(stage: str, makes: bool = False) -> tuple[Settings, Clients]:
     from ops.aws.provision import Clients
     from ops.stage import ROOT, load
 
+    if stage == "local":
+        raise click.ClickException(
+            "the local stage is not deployed: make run starts it, and make run ARGS=--fresh empties it"
+        )
     if makes and chalice_config.ensure_stage(ROOT, stage):
         click.echo(f"{stage}: created as a copy of dev in .chalice/config.json; set HUBBUB_SITES there")
     settings = load(stage, ROOT)

@@ -68,8 +68,12 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, dis
     from ops.stage import load
 
     settings, counted = load(stage), None
-    if not settings.allows(urls.host(site)):
-        raise click.BadParameter(f"{site} is not a site of the stage (HUBBUB_SITES)", param_hint="--site")
+    if not settings.allows(host := urls.host(site)):
+        other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
+        hint = f"; {other} is one, and another site" if settings.allows(other) else ""
+        raise click.BadParameter(
+            f"{host} is not a site of the stage (HUBBUB_SITES){hint}", param_hint="--site"
+        )
     console = Console(stderr=True)
     with _explain_errors(file):
         key = derive_client_key(settings)

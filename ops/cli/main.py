@@ -29,13 +29,21 @@ from ops.cli.options import INTERRUPTED
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+class WrongOption(click.ClickException):
+    """A wrong option. click itself prints two lines about the usage before the error."""
+
+    exit_code = 2
+
+
 class Commands(click.Group):
-    """A group of commands that prints an error of AWS or of an engine as one line."""
+    """A group of commands that prints a wrong option, and an error of AWS or of an engine, as one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
+        except click.BadParameter as error:
+            raise WrongOption(error.format_message()) from None
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except KeyboardInterrupt:
@@ -49,12 +57,20 @@ class Commands(click.Group):
 
 def explain(error: Exception) -> str:
     """Return one line about an error of AWS or of an engine; empty for any other error."""
-    from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        ConnectionError,
+        HTTPClientError,
+        NoRegionError,
+    )
 
     from chalicelib.errors import Busy
 
     endpoint = os.environ.get("HUBBUB_ENDPOINT")
     cause = error.__cause__ if isinstance(error, Busy) else error
+    if isinstance(error, NoRegionError):
+        return "no region; set AWS_DEFAULT_REGION, for example to eu-central-1"
     if isinstance(cause, HTTPClientError | ConnectionError):
         if not endpoint:
             return f"cannot connect to AWS: {cause}"

@@ -188,7 +188,7 @@ def test_a_start_that_fails_prints_the_reason_in_one_line(run: Run, tmp_path: Pa
     one, two = map(str, free_ports(2))
     ports = ["--port", one, "--socket-port", two]
     data = ["--data", str(tmp_path / "data")]
-    busy = f": port {run.port} cannot be used (Address already in use); choose another"
+    busy = f": port {run.port} cannot be used (Address already in use). These are free: --port "
     assert "--port" + busy in refusal("--port", str(run.port), "--socket-port", two, *data)
     assert "--socket-port" + busy in refusal("--port", one, "--socket-port", str(run.port), *data)
     assert f"--socket-port: port {one} cannot" in refusal("--port", one, "--socket-port", one, *data)

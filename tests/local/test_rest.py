@@ -123,7 +123,7 @@ def test_chunks_may_have_extensions_and_trailers_and_the_connection_stays_open(s
     answer = raw(server, chunked + body + b"GET /items/next HTTP/1.1\r\nHost: x\r\n\r\n")
     assert answer.count(b"HTTP/1.1 200 OK") == 2
     assert b"\r\n\r\nabc" in answer
-    assert answer.endswith(b'{"name":"next","query":null}')
+    assert answer.endswith(b'{"name":"next","query":null}\n')
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,6 @@ def test_a_request_without_a_length_has_no_body(server: Rest) -> None:
 @pytest.mark.parametrize(
     ("request_line", "status"),
     [
-        ("BREW /echo HTTP/1.1", 405),
         ("nonsense", 400),
         ("GET / / HTTP/1.1", 400),
         ("GET / HTTP/nine", 400),
@@ -201,6 +200,20 @@ def test_a_path_without_a_route_is_not_found(server: Rest) -> None:
     for headers in ({}, {"Authorization": "Bearer x"}):
         status, _, body = call(server, "GET", "/nowhere", **headers)
         assert (status, json.loads(body)["Code"]) == (404, "NotFound")
+
+
+@pytest.mark.parametrize("method", ["TRACE", "QUERY", "BREW"])
+def test_a_method_that_no_route_has_is_405(server: Rest, method: str) -> None:
+    status, headers, body = call(server, method, "/echo")
+    assert (status, headers["allow"]) == (405, "POST, PUT")
+    assert json.loads(body)["Code"] == "MethodNotAllowedError"
+    assert call(server, method, "/nowhere")[0] == 404
+
+
+def test_a_json_reply_ends_with_a_newline_for_curl(server: Rest) -> None:
+    assert call(server, "GET", "/items/a")[2].endswith(b"}\n")
+    assert call(server, "GET", "/nowhere")[2].endswith(b"}\n")
+    assert call(server, "POST", "/echo", b"{}")[2] == b"{}"  # a text
 
 
 def test_a_method_without_a_route_gets_the_allowed_methods(server: Rest) -> None:

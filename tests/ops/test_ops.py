@@ -15,7 +15,7 @@ from unittest import mock
 
 import click
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 from click.testing import CliRunner
 
 from chalicelib.api import auth
@@ -303,3 +303,60 @@ def test_a_bug_is_not_reported_as_one_line() -> None:
 def test_an_interrupted_command_exits_with_130() -> None:
     with mock.patch("chalicelib.api.auth.mint", side_effect=KeyboardInterrupt):
         assert run("token", "--sub", "a") == (130, "", "interrupted\n")
+
+
+# -- one clear line --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("destroy", "--stage", "local"), "the local stage is not deployed: make run starts it"),
+        (("deploy", "--stage", "local"), "the local stage is not deployed: make run starts it"),
+        (("destroy", "--stage", "typo"), "no stage named 'typo' in config.json; stages: local, dev"),
+        (("smoke", "--stage", "typo"), "no stage named 'typo' in config.json; stages: local, dev"),
+        (
+            ("token", "--stage", "typo", "--sub", "a"),
+            "no stage named 'typo' in config.json; stages: local, dev",
+        ),
+        (("token", "--sub", "a b"), "Invalid value for '--sub': it must be 1 to 128 ASCII characters"),
+        (("token", "--sub", "a", "--ttl", "soon"), "Invalid value for '--ttl': 'soon' is not a duration"),
+    ],
+)
+def test_a_wrong_option_is_one_line(arguments: tuple[str, ...], line: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code in (1, 2), out, err.count("\n")) == (True, "", 1), err
+    assert line in err
+
+
+def test_a_missing_region_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    assert explain(NoRegionError()) == "no region; set AWS_DEFAULT_REGION, for example to eu-central-1"
+    code, _, err = run("destroy", "--stage", "dev", "--yes")
+    assert (code, err) == (1, "Error: no region; set AWS_DEFAULT_REGION, for example to eu-central-1\n")
+
+
+def test_a_package_of_a_mistyped_stage_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    folder = ROOT / ".chalice"
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    code, _, err = run("package", "--stage", "typo")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no stage named 'typo'" in err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_site_with_www_names_the_one_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUBBUB_SITES", "example.org")
+    code, _, err = run("import-log", "-", "--site", "https://www.example.org")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "www.example.org is not a site of the stage (HUBBUB_SITES); example.org is one" in err
+
+
+def test_another_python_says_which_one_to_use() -> None:
+    code = "import sys, runpy; sys.modules['click'] = None; runpy.run_module('ops', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "use .venv/bin/python -m ops" in done.stderr

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import app
 from chalicelib import ulids
 from chalicelib.api.auth import Caller
 from chalicelib.comments import comments
@@ -158,7 +159,7 @@ def test_a_backfill_goes_on_after_the_pages_that_it_has_noted(
         backfill.backfill(live.table, 1, None, lambda _: None)
     [noted] = live.table.query(backfill.PROGRESS_PK, consistent=True).items
     assert (noted["read"], noted["over"]) == (20, False)
-    assert noted["touched"] in (19, 20)  # its own note may be among what it has read
+    assert noted["touched"] in (18, 19, 20)  # its own note and the start of the tags may be among the items
     done = backfill.backfill(live.table, 1, None, lambda _: None)
     assert done.touched == noted["touched"] + 15  # 5 and more were touched, and not noted
     assert done.read < 20 + 40
@@ -237,7 +238,7 @@ def looked_at(
 ) -> audits.AuditResult:
     found = audits.audit(live.table, FEATURES, live.follow(), 1, lambda _: None, pause or live.drain)
     if mend:
-        audits.repair(live.table, found)
+        audits.repair(live.table, found, app.DERIVATIONS)
     return found
 
 
@@ -260,7 +261,8 @@ def plant(live: Live) -> dict[tuple[Key, str], tuple[Any, Any]]:
     live.table.update(total, "ADD count_total :n", values={":n": -1})
     live.table.update(left, "ADD count_1 :n", values={":n": 2})
     live.table.update(page, "ADD gsi1sk :n", values={":n": -2})
-    live.table.delete(gone)
+    counts = [name for name in live.table.get(gone) or {} if name.startswith(("count", "gsi1"))]
+    live.table.update(gone, f"REMOVE {', '.join(counts)}")  # not the tags: the stream delivers again
     wrong: dict[tuple[Key, str], tuple[Any, Any]] = dict(drift(live.table, FEATURES))
     assert {at[0] for at in wrong} == {total, gone, left, page}
     return wrong
@@ -270,7 +272,7 @@ def test_an_audit_without_drift_makes_one_pass(live: Live) -> None:
     live.table.batch_put(older(i) for i in range(5))
     pauses: list[float] = []
     found = looked_at(live, pause=pauses.append)
-    assert (found.drifted, found.unsettled, found.items, pauses) == ({}, {}, 5, [])
+    assert (found.drifted, found.unsettled, found.items, pauses) == ({}, {}, 5 + 1, [])
 
 
 def test_an_audit_finds_drift_of_every_kind_and_a_repair_corrects_it(live: Live) -> None:
@@ -450,7 +452,7 @@ def test_an_interrupted_repair_that_is_run_again_corrects_once(live: Live) -> No
     plant(live)
     found = looked_at(live)
     with instead(live.table, "TransactWriteItems", None, None, Killed()), pytest.raises(Killed):
-        audits.repair(live.table, found)
+        audits.repair(live.table, found, app.DERIVATIONS)
     audits.repair(live.table, looked_at(live))
     assert drift(live.table, FEATURES) == {}
 
@@ -464,9 +466,11 @@ def test_views_that_expired_are_no_drift_and_views_that_were_lost_are(live: Live
         live.table.delete(Key(item["pk"], item["sk"]))  # as TTL does: the stream's removals are not applied
     assert drift(live.table, FEATURES) != {}
     assert looked_at(live, pause=lambda _: None).drifted == {}
-    live.table.update(views.page_key("https://example.org/a"), "SET gsi1sk = :n", values={":n": 3})
+    live.table.update(
+        views.page_key("https://example.org/a"), "SET gsi1sk = :n REMOVE above", values={":n": 3}
+    )
     assert looked_at(live, pause=lambda _: None).drifted == {
-        (views.page_key("https://example.org/a"), "gsi1sk"): (3, 5)
+        (views.page_key("https://example.org/a"), "above"): (3, 5)
     }
 
 

@@ -174,7 +174,9 @@ def test_the_newest_comments_of_all_products_are_moderated(browser: Browser, pro
 def test_a_report_is_dismissed_and_another_one_bans(browser: Browser, product: Run) -> None:
     done: list[tuple[str, object]] = []
     report = {"time": "2026-07-01T22:30:00Z", "lobby": "main", "reporter": "a", "reported": "b"}
-    items = [report | {"id": name, "reason": name, "messages": []} for name in ("first", "second")]
+    items: list[dict[str, Any]] = [
+        report | {"id": name, "reason": name, "messages": []} for name in ("first", "second")
+    ]
 
     def act(route: Route) -> None:
         done.append((route.request.url.rpartition("/")[2], route.request.post_data_json))

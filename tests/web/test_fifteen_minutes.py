@@ -1,4 +1,4 @@
-"""docs/client.md as a newcomer follows it: its commands and its page, on another port, with the real product."""
+"""docs/client.md as a newcomer follows it: its commands and its page, on another port."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def test_cognitos_tokens_work_with_settings_alone(
         monkeypatch.setitem(running.ENVIRONMENT, name, value)
     with Run(tmp_path / "run", "--no-reload") as run:
         define_board(run)  # an operator's token beside the issuer
-        for claims, value in ((COGNITO_ID, 5), (COGNITO_ACCESS, 7)):
-            body = {"id": str(value), "value": value}
+        for claims, score in ((COGNITO_ID, 5), (COGNITO_ACCESS, 7)):
+            body = {"id": str(score), "value": score}
             status, made = run.call("POST", "/leaderboards/race/scores", body, sign(claims, typ=None))
             assert (status, made["player"]) == (201, COGNITO_SUB)
         comment = {"rating": 5, "language": "en", "text": "Good."}
@@ -104,7 +104,5 @@ def test_cognitos_tokens_work_with_settings_alone(
         admin = sign(COGNITO_ACCESS | {"cognito:groups": ["admin"]}, typ=None)
         assert run.call("GET", "/comments", token=admin)[1]["items"][0]["author"] == COGNITO_SUB
         until(lambda: run.call("GET", f"/leaderboards/race/players/{COGNITO_SUB}")[0] == 200, "a standing")
-        status, refused = run.call(
-            "GET", "/comments", token=jwt.encode({"a": 1}, "x" * 32, algorithm="HS256")
-        )
-        assert (status, refused["Code"]) == (401, "Unauthorized")
+        code, refused = run.call("GET", "/comments", token=jwt.encode({"a": 1}, "x" * 32, algorithm="HS256"))
+        assert (code, refused["Code"]) == (401, "Unauthorized")

@@ -36,7 +36,7 @@ export function growth(pages, before) {
 export function summary({ series, before, pages, referrers }, { page }) {
   const said = [];
   if (series && before?.series?.views) said.push(text.changed(series.views, before.series.views));
-  else if (series) said.push(text.total(series.views, series.visitors));
+  else if (series) said.push(series.visitors === null ? text.totalViews(series.views) : text.total(series.views, series.visitors));
   if (!page) {
     const grown = before?.pages?.items.length ? growth(pages, before.pages).sort((one, other) => other.by - one.by)[0] : null;
     if (grown?.by > 0) said.push(text.grewMost(pathOf(grown.url), grown.by));

@@ -12,7 +12,7 @@ const text = words.dashboard;
 let sought = "", order = "most", isLong = false;
 
 /** Render the pages of the period. A page that is pressed filters the view. */
-export function pagesCard({ pages, before, period, isAllTime }, view, show, draw) {
+export function pagesCard({ pages, before, period, summed }, view, show, draw) {
   const isGrowth = order === "grown" && before?.pages;
   const all = (before?.pages ? growth(pages, before.pages) : pages.items.map((page) => ({ ...page, by: null })))
     .sort((one, other) => (isGrowth ? other.by - one.by : 0) || other.views - one.views);
@@ -28,7 +28,6 @@ export function pagesCard({ pages, before, period, isAllTime }, view, show, draw
   return html`<section class="card" id="pages" aria-labelledby="pages-title">
     <div class="card-head"><h2 id="pages-title">${text.pages}</h2>
       <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(text.pages)}>CSV</button></div>
-    ${isAllTime ? html`<p class="quiet">${text.ofAllTime}</p>` : nothing}
     <div class="row tools-row">
       <label class="grow"><span class="hidden">${text.search}</span>
         <input type="search" name="sought" placeholder=${text.search} .value=${sought}

@@ -31,7 +31,8 @@ let stops = []; // of the topics that are followed
 function show(changes, isNew = true) {
   const isOther = changes.site !== undefined && changes.site !== view.site;
   view = { ...view, ...changes };
-  if (isOther) [first, found, data] = ["", null, null];
+  if (isOther) data = null;
+  if (isOther || changes.page !== undefined) [first, found] = ["", null];
   if (isNew) history.pushState(null, "", link(view));
   draw();
   refresh();
@@ -43,7 +44,7 @@ async function refresh() {
   isRequested = false;
   isLoading = true;
   try {
-    if (view.period === "all" && !found) await search();
+    if (view.period === "all" && found === null) await search();
     const loaded = await load(client, view, first);
     if (requested !== turn) return;
     data = loaded;
@@ -69,13 +70,18 @@ function refreshSoon() {
 
 /** Find the days on which the site has views, however long ago. */
 async function search() {
-  found = await findViews(client, view.site);
+  found = await findViews(client, view);
   first = found?.first ?? "";
+  found ??= false;
 }
 
-/** Follow the most viewed pages. Each push loads the view again, so that all its parts are of the same time. */
+/**
+ * Follow the most viewed pages, or the home page of a site without any. Each push loads the view again, so that all its
+ * parts are of the same time.
+ */
 function follow() {
-  const topics = (view.page ? [view.page] : data.pages.items.slice(0, FOLLOWED).map(({ url }) => url)).map((url) => `views:${url}`);
+  const pages = view.page ? [view.page] : data.pages.items.slice(0, FOLLOWED).map(({ url }) => url);
+  const topics = (pages.length ? pages : [`https://${view.site}/`]).map((url) => `views:${url}`);
   if (topics.join() === stops.topics) return;
   stops.forEach((stop) => stop());
   stops = topics.map((topic) => live.follow(topic, refreshSoon));
@@ -126,7 +132,7 @@ function draw() {
     ${view.page ? html`<p class="filter"><span>${text.onlyPage} <a href=${view.page} rel="noreferrer">${view.page}</a></span>
       <button type="button" @click=${() => show({ page: "" })}>${text.allPages}</button></p>` : nothing}
     <div class="view" ?data-stale=${problem !== ""} aria-busy=${isLoading}>${data ? content() : skeleton()}</div>`, main);
-  if (data?.series) drawChart(data, show);
+  if (document.getElementById("views-plot")) drawChart(data, show);
 }
 
 function choices() {
@@ -163,12 +169,14 @@ function content() {
     ${summary(data, view)}
     ${series ? html`<dl class="figures">
       ${figure("views", text.views, series.views, before?.series?.views)}
-      ${figure("visitors", text.visitors, series.visitors, before?.series?.visitors ?? undefined, text.visitorsMeaning)}
-      ${figure("each", text.perVisitor, ratio(series), before?.series?.visitors ? ratio(before.series) : undefined)}
-    </dl>` : html`<p class="quiet">${text.noTotals}</p>`}
+      ${series.visitors === null ? nothing : html`
+        ${figure("visitors", text.visitors, series.visitors, before?.series?.visitors ?? undefined, text.visitorsMeaning)}
+        ${figure("each", text.perVisitor, ratio(series), before?.series?.visitors ? ratio(before.series) : undefined)}`}
+    </dl>` : nothing}
     ${series ? plot(data, view) : nothing}
     ${series ? html`<p class="quiet days">${nameDays(period)}${before?.series
-      ? `, ${text.comparedWith} ${nameDays(period.before)}` : ""}. ${text.utc}</p>` : nothing}
+      ? `, ${text.comparedWith} ${nameDays(period.before)}` : ""}. ${text.utc}
+      ${data.summed && !view.page ? text.summedUp(data.summed) : nothing}</p>` : nothing}
     <div class="lists">
       ${pagesCard(data, view, show, draw)}
       ${referrersCard(data, view)}
@@ -184,7 +192,7 @@ function figure(id, label, value, earlier, title) {
 
 function empty() {
   return html`<div class="empty"><p><strong>${text.noViews(nameDays(data.period))}</strong>
-    ${found === null ? text.howToFill : text.never}
+    ${found === false ? text.never : text.howToFill}
     <code>python -m ops import-log --site https://${view.site} access.log</code></p>
     <button type="button" @click=${showLatest}>${text.latest}</button>
     ${isLocal ? html`<a class="button" href=${address}>${text.demo}</a>` : nothing}</div>`;

@@ -21,7 +21,8 @@ export function plot({ series, before }, { site, page }) {
     series.items.map(({ time, views, visitors }) => [time, ...(page ? [page] : []), views, visitors]));
   return html`<figure class="card">
     <div class="plot tall" id="views-plot"></div>
-    <figcaption><span class="key">${words.views.views}</span><span class="key darker">${words.views.visitors}</span>
+    <figcaption><span class="key">${words.views.views}</span>${series.visitors === null ? nothing
+      : html`<span class="key darker">${words.views.visitors}</span>`}
       ${before?.series ? html`<span class="key line">${text.viewsBefore}</span>` : nothing}
       <span class="readout"></span>
       <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(words.views.title)}>CSV</button></figcaption>
@@ -31,16 +32,18 @@ export function plot({ series, before }, { site, page }) {
 /** Draw the plot. A click on a day or a month shows it. */
 export function drawChart({ series, before, period }, show) {
   const { items } = series, { interval } = period;
+  const hasVisitors = series.visitors !== null;
   const times = items.map(({ time }) => Date.parse(time));
   const earlier = before?.series ? items.map((_, i) => before.series.items[i]?.views ?? null) : null;
   const describe = (i) => {
-    const line = `${LABELS[interval](items[i].time)}: ${words.views.both(items[i].views, items[i].visitors)}`;
+    const { time, views, visitors } = items[i];
+    const line = `${LABELS[interval](time)}: ${hasVisitors ? words.views.both(views, visitors) : words.viewsOf(views)}`;
     return earlier?.[i] === null || earlier === null ? line : `${line} (${text.before(words.viewsOf(earlier[i]))})`;
   };
   bars.show(document.getElementById("views-plot"), {
     series: [
       { values: items.map(({ views }) => views), colour: "--views", width: 0.72 },
-      { values: items.map(({ visitors }) => visitors), colour: "--uniques", width: 0.4 },
+      ...(hasVisitors ? [{ values: items.map(({ visitors }) => visitors), colour: "--uniques", width: 0.4 }] : []),
     ],
     earlier,
     ticks: timeTicks(times, interval),

@@ -216,20 +216,20 @@ export interface AllComments {
 export interface BoardBody {
   /** The title to display */
   title: string;
-  /** The unit of the scores */
+  /** The unit of the scores. Default: "" */
   unit?: string;
-  /** The most decimals that a value may have */
+  /** The most decimals that a value may have. Default: 0 */
   decimals?: number;
-  /** The least accepted value */
+  /** The least accepted value. Default: 0 */
   min?: number;
-  /** The greatest accepted value */
+  /** The greatest accepted value. Default: 1000000 */
   max?: number;
-  /** The best score is the greatest (`desc`) or the least (`asc`) */
+  /** The best score is the greatest (`desc`) or the least (`asc`). Default: "desc" */
   order?: "asc" | "desc";
-  /** How a submitted value changes the score. `increment` adds the value. `best` keeps the better of the two. `set` keeps the value with the latest time */
+  /** How a submitted value changes the score. `increment` adds the value. `best` keeps the better of the two. `set` keeps the value with the latest time. Default: "increment" */
   operator?: "best" | "increment" | "set";
   resets?: string | null;
-  /** The number of index partitions: one for each 200 changed scores per second */
+  /** The number of index partitions: one for each 200 changed scores per second. Default: 1 */
   shards?: number;
 }
 
@@ -237,20 +237,20 @@ export interface BoardBody {
 export interface BoardDetails {
   /** The title to display */
   title: string;
-  /** The unit of the scores */
+  /** The unit of the scores. Default: "" */
   unit: string;
-  /** The most decimals that a value may have */
+  /** The most decimals that a value may have. Default: 0 */
   decimals: number;
-  /** The least accepted value */
+  /** The least accepted value. Default: 0 */
   min: number;
-  /** The greatest accepted value */
+  /** The greatest accepted value. Default: 1000000 */
   max: number;
-  /** The best score is the greatest (`desc`) or the least (`asc`) */
+  /** The best score is the greatest (`desc`) or the least (`asc`). Default: "desc" */
   order: "asc" | "desc";
-  /** How a submitted value changes the score. `increment` adds the value. `best` keeps the better of the two. `set` keeps the value with the latest time */
+  /** How a submitted value changes the score. `increment` adds the value. `best` keeps the better of the two. `set` keeps the value with the latest time. Default: "increment" */
   operator: "best" | "increment" | "set";
   resets: string | null;
-  /** The number of index partitions: one for each 200 changed scores per second */
+  /** The number of index partitions: one for each 200 changed scores per second. Default: 1 */
   shards: number;
   /** The leaderboard's name */
   board: string;
@@ -303,11 +303,11 @@ export interface ChallengeBody {
   title: string;
   /** The valid paths. Equal notations of a path count once */
   paths: Array<string>;
-  /** The most paths that a player may find */
+  /** The most paths that a player may find. Default: 12 */
   limit?: number;
   opens?: string | null;
   closes?: string | null;
-  /** Whether players are ranked. A change applies to each player from the next path found */
+  /** Whether players are ranked. A change applies to each player from the next path found. Default: false */
   ranked?: boolean;
   normalization?: Normalization | null;
 }
@@ -440,6 +440,7 @@ export interface GuestBody {
 export interface Health {
   /** The name of the stage */
   stage: string;
+  /** Default: "ok" */
   status: "ok";
 }
 
@@ -464,6 +465,8 @@ export interface Leader {
 /** Products by their number of comments with the rating 5, highest first, then by name. */
 export interface Leaders {
   items: Array<Leader>;
+  /** false if a product that is not listed may have as many; otherwise absent */
+  complete?: boolean;
 }
 
 /** A challenge in the list of all challenges. */
@@ -485,11 +488,11 @@ export interface ListedProduct {
 
 /** The rules by which two notations of a path are equal. They are fixed when the challenge is created. */
 export interface Normalization {
-  /** `fold` ignores case. `keep` distinguishes it */
+  /** `fold` ignores case. `keep` distinguishes it. Default: "fold" */
   case?: "fold" | "keep";
-  /** `collapse` replaces consecutive blanks by one and removes blanks at both ends. `remove` removes all blanks. `keep` keeps them */
+  /** `collapse` replaces consecutive blanks by one and removes blanks at both ends. `remove` removes all blanks. `keep` keeps them. Default: "collapse" */
   spaces?: "collapse" | "keep" | "remove";
-  /** The Unicode normalization form. `NFKC` also replaces wide letters and ligatures */
+  /** The Unicode normalization form. `NFKC` also replaces wide letters and ligatures. Default: "NFKC" */
   unicode?: "NFC" | "NFKC";
 }
 
@@ -655,7 +658,7 @@ export interface Report {
 export interface ReportAction {
   /** ban: the reported visitor's address cannot connect for some hours */
   action: "ban" | "dismiss";
-  /** The length of a ban */
+  /** The length of a ban. Default: 24 */
   hours?: number;
 }
 
@@ -739,6 +742,8 @@ export interface TopPage {
 /** A site's pages, most viewed first. */
 export interface TopPages {
   items: Array<TopPage>;
+  /** false if a page that is not listed may have as many views; otherwise absent */
+  complete?: boolean;
 }
 
 /** Up to 25 view events, or 500 with a token. Each event that does not count is returned with a reason. */
