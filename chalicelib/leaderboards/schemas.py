@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
+from chalicelib.api.names import Name
 from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 from chalicelib.ranking.tree import MOST
 
@@ -235,6 +236,7 @@ class Standing(Schema):
     EXAMPLES: ClassVar = {
         "211th of 1539": {
             "player": "player-1",
+            "name": "Ann",
             "score": 420,
             "rank": 211,
             "of": 1539,
@@ -244,6 +246,7 @@ class Standing(Schema):
     }
 
     player: PlayerName
+    name: Name
     score: Score
     rank: Rank
     of: PlayerCount
@@ -274,6 +277,7 @@ class BoardEntry(Schema):
 
     rank: Rank
     player: PlayerName
+    name: Name
     score: Score
 
 
@@ -283,8 +287,8 @@ class Entries(Schema):
     EXAMPLES: ClassVar = {
         "the first two": {
             "items": [
-                {"rank": 1, "player": "player-1", "score": 420},
-                {"rank": 1, "player": "player-2", "score": 420},
+                {"rank": 1, "player": "player-1", "name": "Ann", "score": 420},
+                {"rank": 1, "player": "player-2", "name": None, "score": 420},
             ],
             "cursor": None,
         }

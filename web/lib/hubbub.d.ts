@@ -269,6 +269,8 @@ export interface BoardEntry {
   rank: number;
   /** The player's name */
   player: string;
+  /** The display name in the token at the time of writing; null if the token had none */
+  name: string | null;
   /** The exact score */
   score: number;
 }
@@ -710,6 +712,8 @@ export interface Series {
 export interface Standing {
   /** The player's name */
   player: string;
+  /** The display name in the token at the time of writing; null if the token had none */
+  name: string | null;
   /** The exact score */
   score: number;
   /** 1 plus the number of strictly better players. Equal scores share a rank */
