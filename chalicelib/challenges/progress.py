@@ -27,7 +27,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions
 from chalicelib.challenges import ranking as challenge_ranking
 from chalicelib.challenges.schemas import MAX_FOUND, FoundPathParams, PlayerParams, Progress
-from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.dynamo.items import Item, Key, read_images
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Forbidden, NotFound
 from chalicelib.ranking import ranking
@@ -204,11 +204,7 @@ def follow(table: Table, records: Iterable[Any]) -> None:
 
     Cost: 1 WCU and 1 or 2 for the index, 0.5 RCU for the definition, and what `choose_depth` reads.
     """
-    images: dict[Key, Item] = {}
-    for record in records:
-        key = Key(**unpack(record["dynamodb"]["Keys"]))
-        if key.sk == "PROGRESS":
-            images[key] = unpack(record["dynamodb"].get("NewImage", {}))
+    images = {key: new for key, _, new in read_images(records) if key.sk == "PROGRESS"}
     for key, item in images.items():
         challenge, separator, player = key.pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
         if not separator or not is_count(item.get("found")) or not isinstance(item.get("latest"), int):

@@ -1,6 +1,7 @@
 """Items as plain Python values, and their conversion to and from DynamoDB's typed JSON."""
 
 import base64
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from itertools import islice
@@ -53,6 +54,24 @@ def pack(item: Mapping[str, Any]) -> dict[str, Any]:
 def unpack(typed: Mapping[str, Any]) -> Item:
     """Convert DynamoDB's typed JSON, from a response or a stream record, to a plain item."""
     return {name: _deserializer.deserialize(value) for name, value in typed.items()}
+
+
+def read_images(records: Iterable[Any]) -> list[tuple[Key, Item, Item]]:
+    """Return the key and the old and new image of each stream record. A malformed record is left out.
+
+    >>> read_images([{"dynamodb": {"Keys": {"pk": {"S": "a"}, "sk": {"S": "b"}}}}, {}])
+    [(Key(pk='a', sk='b'), {}, {})]
+    """
+    found: list[tuple[Key, Item, Item]] = []
+    for record in records:
+        with contextlib.suppress(
+            Exception
+        ):  # whatever its shape: `aggregates.engine` puts it into quarantine
+            body = record["dynamodb"]
+            old, new = (unpack(body.get(f"{which}Image") or {}) for which in ("Old", "New"))
+            key = Key(**unpack(body["Keys"]))
+            found.append((key, old, new))
+    return found
 
 
 def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -22,7 +22,7 @@ activities until then are void. It expires when the stream can no longer deliver
 
 import contextlib
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
-from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.dynamo.items import Item, Key, read_images
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Forbidden, NotFound, Unprocessable
 from chalicelib.leaderboards import boards
@@ -48,6 +48,7 @@ MAX_TAGS = 30  # of a score, whose item stays under 1 KB
 MAX_BEFORE = 4  # earlier positions that a score keeps until the stream has passed them
 DELIVERY = timedelta(hours=26)  # the 24 hours that a stream keeps its records, and a margin
 AT = {"#at": "at"}  # a reserved word of DynamoDB
+MALFORMED = (ArithmeticError, KeyError, TypeError, ValueError)  # the errors of an item that is in quarantine
 DAY = 24 * 3600  # seconds
 AT_BYTES = 6  # of a tag; 8 bytes of a hash follow
 
@@ -388,48 +389,45 @@ def follow(table: Table, records: Iterable[Any], now: datetime) -> None:
     """
     activities: list[Item] = []
     images: dict[Key, Item] = {}
-    for record in records:
-        key = Key(**unpack(record["dynamodb"]["Keys"]))
-        if not key.pk.startswith("PLAYER#") or not record["dynamodb"].get("NewImage"):
-            continue
-        if key.sk.startswith("ACTIVITY#"):
-            activities.append(unpack(record["dynamodb"]["NewImage"]))
-        elif key.sk.startswith("BOARD#"):
-            images[key] = unpack(record["dynamodb"]["NewImage"])
+    for key, _, new in read_images(records):
+        if key.pk.startswith("PLAYER#") and key.sk.startswith("BOARD#") and new:
+            images[key] = new
+        elif key.pk.startswith("PLAYER#") and key.sk.startswith("ACTIVITY#") and new:
+            activities.append(new)
     for key, image in images.items():
-        if "before" in image:
-            table.update(
-                key,
-                "REMOVE #before",
-                condition="#at = :at",
-                names=AT | {"#before": "before"},
-                values={":at": image["at"]},
-                idempotent=True,
-            )
-        elif image.get("depth") and image["gsi1sk"] != (number := _number(image)):
-            # A function of version 0.1.0, which an upgrade has not replaced yet, changed the score alone.
-            values = {":score": image["score"], ":number": number}
-            table.update(
-                key, "SET gsi1sk = :number", condition="score = :score", values=values, idempotent=True
-            )
-    found: dict[str, Board | None] = {}
+        with contextlib.suppress(*MALFORMED):
+            _complete_score(table, key, image)
+    names = {activity["sk"].split("#", 2)[1] for activity in activities}
+    found = {name: _find_or_none(table, name, now) for name in names}
     for activity in activities:
-        name, player = activity["sk"].split("#", 2)[1], activity["pk"].removeprefix("PLAYER#")
-        if not may_be_pending(activity, now):
-            continue
-        if name not in found:
-            found[name] = _find_or_none(table, name, now)
-        if not (current := found[name]):
-            continue
-        board = current._replace(season=activity["season"])
-        key = score_key(name, board.season, player)
-        seen = images.get(key)
-        if seen and not is_pending(board, seen, activity):
-            continue
-        score = table.get(key, consistent=True)
-        if score or table.get(Key(activity["pk"], activity["sk"]), consistent=True):  # else it was erased
-            with contextlib.suppress(Unprocessable):
-                apply_activity(table, board, activity, score)
+        if current := found[activity["sk"].split("#", 2)[1]]:
+            with contextlib.suppress(Unprocessable, *MALFORMED):
+                if may_be_pending(activity, now):
+                    _complete_activity(table, current, activity, images)
+
+
+def _complete_score(table: Table, key: Key, score: Item) -> None:
+    """Clear `before`, which the stream has passed, and put an index key right."""
+    if "before" in score:
+        names, values = AT | {"#before": "before"}, {":at": score["at"]}
+        table.update(
+            key, "REMOVE #before", condition="#at = :at", names=names, values=values, idempotent=True
+        )
+    elif score.get("depth") and score["gsi1sk"] != (number := _number(score)):
+        # A function of version 0.1.0, which an upgrade has not replaced yet, changed the score alone.
+        values = {":score": score["score"], ":number": number}
+        table.update(key, "SET gsi1sk = :number", condition="score = :score", values=values, idempotent=True)
+
+
+def _complete_activity(table: Table, current: Board, activity: Item, images: Mapping[Key, Item]) -> None:
+    """Apply an activity to its score unless the image or the item has it, or the activity was erased."""
+    board = current._replace(season=activity["season"])
+    key = score_key(board.name, board.season, activity["pk"].removeprefix("PLAYER#"))
+    if (image := images.get(key)) and not is_pending(board, image, activity):
+        return
+    score = table.get(key, consistent=True)
+    if score or table.get(Key(activity["pk"], activity["sk"]), consistent=True):
+        apply_activity(table, board, activity, score)
 
 
 def _find_or_none(table: Table, name: str, now: datetime) -> Board | None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from chalicelib import times
 from chalicelib.concurrency import map_concurrently
-from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.dynamo.items import Item, Key, read_images
 from chalicelib.dynamo.table import Table
 from chalicelib.ranking import tree
 from chalicelib.ranking.entries import list_below
@@ -53,12 +53,10 @@ def follow(table: Table, ranks: Iterable[Rank], records: Iterable[Any], now: dat
     """
     ranks = tuple(ranks)
     arrived: dict[Key, Ranked] = {}
-    for record in records:
-        body = record["dynamodb"]
-        key = Key(**unpack(body["Keys"]))
-        if key.sk == "DEEPEN" and "NewImage" in body:
-            _step(table, unpack(body["NewImage"]))
-        old, new = (_ranked(ranks, body.get(side)) for side in ("OldImage", "NewImage"))
+    for key, *images in read_images(records):
+        if key.sk == "DEEPEN" and images[1]:
+            _step(table, images[1])
+        old, new = (_ranked(ranks, image) for image in images)
         if not new or not new.depth:
             arrived.pop(key, None)
         elif key in arrived or not old or (old.bucket, old.ranking) != (new.bucket, new.ranking):
@@ -70,10 +68,9 @@ def follow(table: Table, ranks: Iterable[Rank], records: Iterable[Any], now: dat
         _settle(table, ranking, players, now)
 
 
-def _ranked(ranks: Iterable[Rank], image: Any) -> Ranked | None:
-    """Return the player of an image. A malformed image, which is in quarantine, ranks nobody."""
+def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
+    """Return the player of an image. A malformed one, which is in quarantine, ranks nobody."""
     try:
-        item = unpack(image or {})
         return next((found for rank in ranks if item and (found := rank(item))), None)
     except Exception:  # as in aggregates.engine.compute: an image may be malformed in any way
         return None

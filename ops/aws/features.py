@@ -26,13 +26,11 @@ FEATURES_OF = {
 GET, MANY, QUERY, BATCH = (
     f"dynamodb:{one}" for one in ("GetItem", "BatchGetItem", "Query", "BatchWriteItem")
 )
-PUT, UPDATE, DELETE, CHECK = (
-    f"dynamodb:{one}" for one in ("PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")
-)
+PUT, UPDATE, DELETE = (f"dynamodb:{one}" for one in ("PutItem", "UpdateItem", "DeleteItem"))
 API_ACTIONS: Mapping[str, frozenset[str]] = {
     "": frozenset({GET, MANY, QUERY, PUT, UPDATE}),  # guests, lag, quarantine
     "views": frozenset({GET, QUERY, BATCH}),
-    "leaderboards": frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE, CHECK}),
+    "leaderboards": frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     "challenges": frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     "comments": frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     "chat": frozenset({GET, QUERY, PUT, DELETE}),

@@ -261,16 +261,17 @@ def rank_scores(stage: DevStage) -> None:
 
 def deepen_and_complete(stage: DevStage) -> None:
     """Let the stream deepen a bucket, read a page of tags, and delete an activity that is out of range."""
+    stage.call("PUT", "/leaderboards/sums", {"title": "Sums"}, who="admin", status=201)
     with mock.patch.object(tree, "LIMIT", 1), mock.patch.object(scores, "MAX_TAGS", 1):
         for number, player in enumerate(("ann", "bob", "ann", "ann")):
             body = {"id": f"3-{number}", "value": 3}
-            stage.call("POST", "/leaderboards/points/scores", body, who=player, status=201)
+            stage.call("POST", "/leaderboards/sums/scores", body, who=player, status=201)
         stage.settle()
     assert [item for item in scan(stage.root) if item["sk"] == "DEEPEN"]
-    first = stage.root.get(scores.activity_key("points", "ann", "3-0"))
+    first = stage.root.get(scores.activity_key("sums", "ann", "3-0"))
     assert first
     app.apply({"Records": [record(None, first)]}, None)
-    late = first | {"sk": "ACTIVITY#points#late", "value": 10**15, "at": first["at"] + 10**6}
+    late = first | {"sk": "ACTIVITY#sums#late", "value": 10**15, "at": first["at"] + 10**6}
     stage.root.put(late)
     stage.settle()
     assert stage.root.get(Key(late["pk"], late["sk"])) is None
