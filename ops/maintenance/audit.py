@@ -116,8 +116,8 @@ def _is_sum(at: tuple[Key, str]) -> bool:
 
 
 def _agree(is_: Any, should: Any) -> bool:
-    if isinstance(should, frozenset):
-        return should <= frozenset(is_ or ())
+    if isinstance(should, frozenset) or isinstance(is_, set | frozenset):
+        return frozenset(should or ()) <= frozenset(is_ or ())
     return bool((is_ or 0) == (should or 0))
 
 

@@ -110,7 +110,8 @@ def is_forgotten(stream: Stream) -> bool:
     assert stream.count(SPAM) == (0, 0)
     assert [one.url for one in top] == [GOOD]
     assert not any(one.views or one.uniques for one in series)
-    return all(set(item) - NO_SUMS == {"ttl"} for item in page_items(stream))
+    # A marker that is delivered again writes its echo again: the union of tokens in `seen` has no tag.
+    return all(set(item) - NO_SUMS - {"seen"} == {"ttl"} for item in page_items(stream))
 
 
 @pytest.mark.parametrize("expired", [0, 2, 5])
