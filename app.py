@@ -201,6 +201,12 @@ def put_board(
     return boards.define(connect(), path.board, body, datetime.now(UTC))
 
 
+@router.route("GET", "/leaderboards", access="admin", errors=(BadCursor,))
+def get_boards(query: listing.ListQuery) -> board_schemas.Boards:
+    """List the leaderboards, newest first."""
+    return boards.list_boards(connect(), query, stage)
+
+
 @router.route("GET", "/leaderboards/{board}", errors=(NotFound,))
 def get_board(path: board_schemas.BoardPath, query: board_schemas.BoardQuery) -> board_schemas.BoardDetails:
     """Return a leaderboard and the number of ranked players."""

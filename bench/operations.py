@@ -232,6 +232,7 @@ def chat(site: Deployed) -> Iterator[Invocation]:
     yield Invocation("sweep", "three connections", site.app.sweep, SCHEDULED)
     for id in ("a", "b", "c"):
         yield site.socket("disconnect", id, id)
+    yield site.rest("GET", "/leaderboards", "", sub="admin")
     yield site.rest("GET", "/chat/reports", "", sub="admin")
     [report] = site.table.query("REPORTS").items
     one = {"id": report["sk"].replace("#", "~")}

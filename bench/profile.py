@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import subprocess
@@ -10,14 +11,21 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest import mock
 
 from botocore.awsrequest import AWSResponse
 
 from bench import operations
-from bench.deployed import Deployed, Invocation
+from bench.deployed import Deployed, Invocation, deployed
 from bench.report import Cell, Figures, Report, Target
+from chalicelib import concurrency
+from chalicelib.settings import Settings
+from chalicelib.views import events
+from chalicelib.views.events import View
 from local.engines.engine import ROOT, Engine
+from proof.world import Sequential
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,12 +196,55 @@ def handler_report(engine: Engine, runs: int) -> Report:
         each: Sequence[Cell] = (count, elapsed / count) if count else ("", "")
         figures.rows.append((invocation.operation, invocation.name, elapsed, *each))
 
-    operations.play(engine, run)
+    with _one_call_at_a_time():
+        operations.play(engine, run)
     return Report([HANDLERS.format(runs=runs)], [figures])
+
+
+@contextmanager
+def _one_call_at_a_time() -> Iterator[None]:
+    """Make concurrent calls one after the other, so that replies can be played back in their order."""
+    with mock.patch.object(concurrency, "_threads", return_value=Sequential()):
+        yield
+
+
+# -- a large batch ---------------------------------------------------------------------------------
+
+PAGES = 100
+MEMORY, ONE_CPU = 512, 1769  # MB of the function, and MB at which Lambda gives a function one CPU
+TRIP = 5.0  # milliseconds that a call to DynamoDB is taken to last
+BATCH = f"""A batch. {PAGES} views of {PAGES} pages, all viewed before: an event and a visitor each, so \
+{2 * PAGES} records that change {2 * PAGES} aggregates. CPU time as above, the calls one after the other. \
+Lambda gives a function of {MEMORY} MB {MEMORY / ONE_CPU:.2f} of a CPU (one CPU at {ONE_CPU:,} MB, AWS \
+Lambda's developer guide), so its time is at least the CPU time divided by that. The calls go out \
+{concurrency.THREADS} at a time; at {TRIP:g} ms each they wait for the time in the last row at most."""
+
+
+def batch_report(engine: Engine, runs: int) -> Report:
+    """Measure the time of `apply` for a batch over many pages."""
+    now = datetime.now(UTC)
+    with deployed(engine) as site, _one_call_at_a_time():
+        for minute in (2, 1):
+            some = [
+                View(f"https://www.example.org/{i}", now - timedelta(minutes=minute), f"c{minute}-{i}")
+                for i in range(PAGES)
+            ]
+            events.write(site.table, some, Settings(), now)
+            if minute == 2:
+                site.drain()
+        cpu = milliseconds(site.table.client, site.delivery("a batch"), runs)
+    waits = math.ceil(2 * PAGES / concurrency.THREADS) * TRIP
+    rows: list[Sequence[Cell]] = [
+        ("CPU", cpu),
+        (f"at least, at {MEMORY} MB", cpu * ONE_CPU / MEMORY),
+        (f"waiting for calls, {concurrency.THREADS} at a time", waits),
+    ]
+    title = f"`apply` of {2 * PAGES} records over {PAGES} pages, least of {runs} runs"
+    return Report([BATCH], [Figures(title, ("time", "ms"), rows)])
 
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure both; `quick` makes fewer runs."""
     runs = 1 if quick else 21
     imports = import_report(import_times(runs), runs)  # first: while the engine is idle
-    return imports + handler_report(engine, 1 if quick else 50)
+    return imports + handler_report(engine, 1 if quick else 50) + batch_report(engine, 1 if quick else 20)

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -33,6 +33,11 @@ PATIENCE = 120_000  # ms
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
 WIDE = {"width": 1280, "height": 1240}
 NARROW = {"width": 390, "height": 844}
+WINDOWS: dict[str, dict[str, object]] = {
+    "": {"viewport": WIDE, "color_scheme": "light"},
+    "-dark": {"viewport": WIDE, "color_scheme": "dark"},
+    "-phone": {"viewport": NARROW, "device_scale_factor": 2},
+}
 SITE = "www.semicomplete.com"
 BOARD, FINISHERS = "race", 500
 READER, MINUTES = "quiet-reader", "159.50"
@@ -73,12 +78,7 @@ def main(output: Path) -> None:
     with run_product() as product, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         fill(browser, product)
-        screens: dict[str, dict[str, Any]] = {
-            "": {"viewport": WIDE, "color_scheme": "light"},
-            "-dark": {"viewport": WIDE, "color_scheme": "dark"},
-            "-phone": {"viewport": NARROW, "device_scale_factor": 2},
-        }
-        for name, options in screens.items():
+        for name, options in WINDOWS.items():
             with opened(browser, **options) as page:
                 show_front_page(page, product)
                 take_screenshot(page, output / f"page{name}.png")

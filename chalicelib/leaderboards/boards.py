@@ -3,6 +3,7 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | board | `BOARD#<board>` | `DEFINITION` | the fields of `BoardBody`; `season`, `started` |
+| | | | gsi1 = `BOARDS`, sorted by the second of its creation |
 | past season | `BOARD#<board>` | `SEASON#<n>` | `started`, `ended` |
 
 Invariant: each season has a ranking of its own, so a past season never changes. A board with a reset date
@@ -17,15 +18,18 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from chalicelib import times
+from chalicelib.api import listing
 from chalicelib.api.router import Response
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, Unprocessable
-from chalicelib.leaderboards.schemas import BoardBody, BoardDetails, SeasonBody
+from chalicelib.leaderboards.schemas import BoardBody, BoardDetails, Boards, ListedBoard, SeasonBody
 from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
+from chalicelib.settings import Settings
 
 IMMUTABLE_FIELDS = ("decimals", "min", "max", "order", "operator", "shards")  # every score depends on them
+LIST = "BOARDS"
 CACHE_SIZE = 1_000  # boards per process
 MAX_ATTEMPTS = 20  # of one change, while other changes of the same board succeed
 
@@ -45,6 +49,7 @@ class Board(NamedTuple):
     season: int
     started: str
     resets: str | None
+    created: int = 0  # the second of its creation, by which boards are listed; 0 until it is listed
     is_converted: bool = True  # from the tree of version 0.1.0, whose definitions lack the attribute
 
     @property
@@ -92,7 +97,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
 
     A request that equals the stored definition writes nothing.
 
-    Cost: 1 RCU and 1 WCU for a new board. 1.5 RCU and 2 WCU for a change, or 4 WCU if a season has ended.
+    Cost: 1 RCU and 2 WCU for a new board. 1.5 RCU and 2 WCU for a change, or 4 WCU if a season has ended.
     Raises: BadRequest, Conflict if a field that scores depend on differs, Unprocessable for an empty range or
     one with too many decimals, Busy after repeated concurrent changes.
     """
@@ -112,10 +117,35 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
                 "Create another leaderboard."
             )
         board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
+        board = board._replace(created=board.created or wanted.created)  # version 0.1.0 had no list
         if board == stored or _replace_definition(table, stored, board):
             return Response(_to_details(board, count_players(table, board.readable_ranking)), status=200)
         table.back_off(attempt)
     raise _too_many_changes(name)
+
+
+def list_boards(table: Table, query: listing.ListQuery, settings: Settings) -> Boards:
+    """Return a page of the leaderboards, newest first.
+
+    Cost: 0.5 RCU per 4 KB of index, and 0.5 RCU for each board.
+    Raises: BadCursor.
+    """
+    page = listing.read_entries(table, LIST, query, settings)
+    items = table.get_many(Key(one["pk"], one["sk"]) for one in page.items)
+    found = [(one, items.get(Key(one["pk"], one["sk"]))) for one in page.items]
+    return Boards(
+        items=[
+            ListedBoard(
+                board=one["pk"].removeprefix("BOARD#"),
+                title=item["title"],
+                season=item["season"],
+                created=times.to_iso(times.from_epoch(one["gsi1sk"])),
+            )
+            for one, item in found
+            if item
+        ],
+        cursor=page.cursor,
+    )
 
 
 def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Response[BoardDetails]:
@@ -247,7 +277,8 @@ def _parse_definition(name: str, body: BoardBody, now: datetime) -> Board:
         resets = None if body.resets is None else times.to_iso(times.parse(body.resets))
     except ValueError as error:
         raise BadRequest(f"resets: {error}") from None
-    board = Board(name=name, season=1, started=times.to_iso(now), resets=resets, **fields)
+    started, created = times.to_iso(now), times.epoch(now)
+    board = Board(name=name, season=1, started=started, resets=resets, created=created, **fields)
     if resets and times.parse(resets) <= now:
         raise Unprocessable("resets: must be in the future")
     for field in ("min", "max"):
@@ -267,19 +298,22 @@ def _build_scale(decimals: int, least: Decimal, most: Decimal, order: str) -> Sc
 
 def _to_item(board: Board) -> Item:
     fields = board._asdict()
-    return definition_key(fields.pop("name"))._asdict() | fields
+    created = fields.pop("created")
+    listed = {"gsi1pk": LIST, "gsi1sk": created} if created else {}
+    return definition_key(fields.pop("name"))._asdict() | fields | listed
 
 
 def parse(item: Item) -> Board:
     """Return the board of a definition, in the season that is stored."""
-    fields = {field: item[field] for field in Board._fields if field not in ("name", "is_converted")}
-    fields["is_converted"] = item.get("is_converted", False)
+    own = ("name", "created", "is_converted")
+    fields = {field: item[field] for field in Board._fields if field not in own}
+    fields |= {"created": item.get("gsi1sk", 0), "is_converted": item.get("is_converted", False)}
     return Board(name=item["pk"].removeprefix("BOARD#"), **fields)
 
 
 def _to_details(board: Board, count: int, ended: str | None = None) -> BoardDetails:
     fields: dict[str, Any] = board._asdict()
-    del fields["is_converted"]
+    del fields["is_converted"], fields["created"]
     return BoardDetails(board=fields.pop("name"), players=count, ended=ended, **fields)
 
 

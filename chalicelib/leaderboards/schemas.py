@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
+from chalicelib.api.names import Name
 from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
 from chalicelib.ranking.tree import MOST
 
@@ -220,6 +221,29 @@ class Activities(Schema):
 # -- ranks ---------------------------------------------------------------------------------------------
 
 
+class ListedBoard(Schema):
+    """A leaderboard in the list of all leaderboards."""
+
+    board: Annotated[StoredIdentifier, Meta(description="The leaderboard's name", examples=["points"])]
+    title: Annotated[str, Meta(description="The title", examples=["Points"])]
+    season: Annotated[int, Meta(description="The stored season", ge=1, examples=[1])]
+    created: Annotated[Instant, Meta(description="The time of its creation, to the second")]
+
+
+class Boards(Schema):
+    """A page of the leaderboards, newest first."""
+
+    EXAMPLES: ClassVar = {
+        "one": {
+            "items": [{"board": "points", "title": "Points", "season": 1, "created": "2026-11-21T10:00:00Z"}],
+            "cursor": None,
+        }
+    }
+
+    items: list[ListedBoard]
+    cursor: Next
+
+
 class StandingQuery(Schema):
     """Query parameters of a player's rank."""
 
@@ -235,6 +259,7 @@ class Standing(Schema):
     EXAMPLES: ClassVar = {
         "211th of 1539": {
             "player": "player-1",
+            "name": "Ann",
             "score": 420,
             "rank": 211,
             "of": 1539,
@@ -244,6 +269,7 @@ class Standing(Schema):
     }
 
     player: PlayerName
+    name: Name
     score: Score
     rank: Rank
     of: PlayerCount
@@ -274,6 +300,7 @@ class BoardEntry(Schema):
 
     rank: Rank
     player: PlayerName
+    name: Name
     score: Score
 
 
@@ -283,8 +310,8 @@ class Entries(Schema):
     EXAMPLES: ClassVar = {
         "the first two": {
             "items": [
-                {"rank": 1, "player": "player-1", "score": 420},
-                {"rank": 1, "player": "player-2", "score": 420},
+                {"rank": 1, "player": "player-1", "name": "Ann", "score": 420},
+                {"rank": 1, "player": "player-2", "name": None, "score": 420},
             ],
             "cursor": None,
         }

@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `scale`, …; `at`, `depth`, the index key |
+| score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `scale`, `name`, `at`, `depth`, index key |
 | activity | `PLAYER#<player>` | `ACTIVITY#<board>#<id>` | one submission: `value`, `time`, `season`, `at` |
 | page of tags | `PLAYER#<player>` | `APPLIED#<board>#<season>#<n>` | `tags` of applied activities; `ttl` |
 
@@ -60,6 +60,7 @@ class Submission(NamedTuple):
     id: str
     value: Decimal
     time: str
+    name: str | None = None
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -101,7 +102,8 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
         return [score_key(name, board.season, player)]
 
     board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
-    submission = Submission(player, body.id, validate_value(board, body.value), time)
+    name_of_player = caller.name if player == caller.sub else None
+    submission = Submission(player, body.id, validate_value(board, body.value), time, name_of_player)
     is_new, score = write(table, board, submission, items.get(keys(board)[0]), now)
     result = ScoreResult(player=player, score=score.get("score") if score else None)
     return Response(result, status=201 if is_new else 200)
@@ -126,6 +128,7 @@ def write(
         "time": submission.time,
         "season": board.season,
         "at": at,
+        **({"name": submission.name} if submission.name else {}),
     }
     if table.put(activity, condition="attribute_not_exists(pk)"):
         return True, apply_activity(table, board, activity, score)
@@ -223,7 +226,8 @@ def _change(table: Table, board: Board, activity: Item, score: Item | None) -> I
     entry = index_key(of, player, of.scale.merit(value))
     depth = choose_depth(table, of, entry["gsi1sk"], before)
     changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": activity["time"]}
-    kept = {name: before[name] for name in ("applied", "floor", "pages", "since") if name in before}
+    kept = {name: before[name] for name in ("applied", "floor", "pages", "since", "name") if name in before}
+    kept |= {"name": activity["name"]} if "name" in activity else {}
     after = score_key(board.name, board.season, player)._asdict() | changed | kept | entry | {"depth": depth}
     path = of.scale.path(entry["gsi1sk"])
     better = [

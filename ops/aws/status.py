@@ -21,6 +21,11 @@ from chalicelib.dynamo.retries import error_code
 from chalicelib.settings import Settings
 from ops.aws import event_sources, template
 
+MISSING = {
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "QueueDoesNotExist",
+    "UnknownOperationException",  # the engine has no SQS
+}
 LATE = 60.0  # seconds, as in the alarm stream-lag
 QUEUES = {"views": "", "deadViews": "-dead"}
 
@@ -123,9 +128,8 @@ def _mapping_drift(client: Client, settings: Settings, stream: str) -> Iterator[
     sqs = client("sqs")
     urls = (_url(sqs, name) for name in (settings.queue_name, f"hubbub-{settings.stage}-stream-failures"))
     arns = [event_sources.find_queue_arn(sqs, url) if url else "" for url in urls]
-    for one in event_sources.find_drift(
-        client("lambda"), event_sources.expect_mappings_on(settings.stage, stream, *arns)
-    ):
+    wanted = event_sources.expect_mappings_on(settings.stage, stream, arns[0], arns[1], settings.features)
+    for one in event_sources.find_drift(client("lambda"), wanted):
         yield one.function, one.problem
 
 
@@ -149,10 +153,10 @@ def _depth(sqs: Any, name: str) -> int | None:
 
 
 def _url(sqs: Any, name: str) -> str:
-    """Return a queue's URL; empty if it does not exist."""
+    """Return a queue's URL; empty if it does not exist, as on an engine without SQS."""
     try:
         return str(sqs.get_queue_url(QueueName=name)["QueueUrl"])
     except ClientError as error:
-        if error_code(error) in ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"):
+        if error_code(error) in MISSING:
             return ""
         raise

@@ -95,6 +95,24 @@ def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, lo
 
 @click.command()
 @STAGE
+@click.option("--to", "revision", required=True, help="The git revision to deploy, such as a tag or HEAD~1.")
+@YES
+def rollback(stage: str, revision: str, yes: bool) -> None:
+    """Deploy an earlier version of the code to a stage. Its data and its variables stay.
+
+    For stages that `ops deploy` has deployed. A pipeline deploys the earlier revision by itself.
+    """
+    from ops.aws import rollback as work
+    from ops.stage import ROOT, read_variables
+
+    read_variables(stage)  # raises for an unknown stage
+    if not yes:
+        click.confirm(f"Deploy {revision} to {stage}?", abort=True)
+    work.roll_back(ROOT, stage, revision)
+
+
+@click.command()
+@STAGE
 @click.option("--url", help="The URL of the REST API.  [default: from Chalice's record]")
 @click.option("--socket-url", help="The URL of the WebSocket API.")
 def smoke(stage: str, url: str | None, socket_url: str | None) -> None:
@@ -319,4 +337,4 @@ def _smoke(settings: Settings, urls: Any) -> None:
     click.echo(f"{settings.stage}: {urls.rest}/ {urls.socket}".rstrip())
 
 
-COMMANDS = (provision, deploy, smoke, destroy, package, bundle, lock)
+COMMANDS = (provision, deploy, rollback, smoke, destroy, package, bundle, lock)

@@ -227,27 +227,55 @@ def _languages(ctx: click.Context, parameter: click.Parameter, text: str) -> lis
     default=True,
     help="Wait until the aggregates include the import.  [default: wait]",
 )
-def import_comments(file: str, stage: str, languages: list[str], as_json: bool, waits: bool) -> None:
-    """Import comments from a CSV file.
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["csv", "disqus", "wordpress"]),
+    default="csv",
+    show_default=True,
+    help="The format of the file. Exports of Disqus and WordPress are XML.",
+)
+@click.option("--rating", type=click.IntRange(1, 5), help="The rating of comments of Disqus and WordPress.")
+def import_comments(
+    file: str,
+    stage: str,
+    languages: list[str],
+    as_json: bool,
+    waits: bool,
+    kind: str,
+    rating: int | None,
+) -> None:
+    """Import comments from a CSV file, or from an export of Disqus or WordPress.
 
-    FILE has the columns product, author, rating, language and text and may be compressed with gzip; - is
-    stdin. A row is skipped when its author has already commented on the product, so importing a file again
-    writes nothing. Needs read and write access to the stage's table.
+    FILE may be compressed with gzip; - is stdin. A CSV file has the columns product, author, rating, language
+    and text. The other formats need --rating and one language in --languages, and keep the time of each
+    comment and the name of its author. A row is skipped when its author has already commented on the product,
+    so importing a file again writes nothing. Needs read and write access to the stage's table.
     """
     from rich.console import Console
     from rich.progress import Progress
 
     from chalicelib.dynamo import table
+    from ops.imports.blogs import Choice, read_disqus, read_wordpress
     from ops.imports.comments import NotComments, Skip, read, wait, write
     from ops.stage import load
 
+    if kind != "csv" and (rating is None or len(languages) != 1):
+        raise click.UsageError(
+            "exports of Disqus and WordPress need --rating and one language in --languages"
+        )
     store, counted = table.connect(load(stage)), None
     console = Console(stderr=True)
     progress = Progress(console=console, transient=True, disable=not console.is_terminal)
     try:
         with _explain_errors(file), progress:
-            lines = (line.decode("utf-8-sig", "backslashreplace") for line in _lines(file, progress))
-            summary = write(store, read(lines, languages), datetime.now(UTC))
+            raw = _lines(file, progress)
+            if kind == "csv":
+                rows = read((line.decode("utf-8-sig", "backslashreplace") for line in raw), languages)
+            else:
+                reader = read_disqus if kind == "disqus" else read_wordpress
+                rows = reader(raw, Choice(rating or 0, languages[0]))
+            summary = write(store, rows, datetime.now(UTC))
             if waits:
                 task = progress.add_task("counting", total=len(summary.products))
                 counted = wait(store, sorted(summary.products), lambda: progress.advance(task))

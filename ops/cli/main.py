@@ -7,7 +7,7 @@
 | inspect | status, cost |
 | maintenance | audit, repair, backfill, redrive, replay |
 | data | export, erase, forget-page |
-| deploy | provision, deploy, smoke, destroy, package, bundle, lock |
+| deploy | provision, deploy, rollback, smoke, destroy, package, bundle, lock |
 
 A command imports the module that does its work when it runs, so listing the commands is fast.
 

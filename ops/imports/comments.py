@@ -1,5 +1,7 @@
 """Import comments from a CSV file with the columns product, author, rating, language and text.
 
+blogs.py reads other formats.
+
 Invariant: an author has at most one comment per product. A row is validated and written like a comment posted
 through the API. A row whose author has already commented on the product is skipped, so importing a file again
 writes nothing. A later row becomes a newer comment.
@@ -44,6 +46,9 @@ class Skip(StrEnum):
     BAD_RATING = "bad_rating"
     BAD_LANGUAGE = "bad_language"
     BAD_TEXT = "bad_text"
+    BAD_TIME = "bad_time"
+    NOT_PUBLISHED = "not_published"
+    REPLY = "reply"
     COMMENTED_ALREADY = "commented_already"
 
 
@@ -53,10 +58,12 @@ class Row(NamedTuple):
     product: str
     author: str
     body: CommentBody
+    name: str | None = None
+    created: datetime | None = None
 
 
 class NotComments(Exception):
-    """The file is not CSV, or a column is missing."""
+    """The file does not have the format, or a column is missing."""
 
 
 @dataclass
@@ -126,7 +133,7 @@ def write(table: Table, found: Iterable[Row | Skip], now: datetime) -> Summary:
             firsts: dict[tuple[str, str], tuple[Row, datetime]] = {}
             for i, row in enumerate(group):
                 if isinstance(row, Row):
-                    time = now + timedelta(milliseconds=summary.rows + i)
+                    time = row.created or now + timedelta(milliseconds=summary.rows + i)
                     firsts.setdefault((row.product, row.author), (row, time))
             summary.products |= {product for product, _ in firsts}
             written = sum(pool.map(lambda one: _post(table, *one), firsts.values()))
@@ -139,7 +146,7 @@ def write(table: Table, found: Iterable[Row | Skip], now: datetime) -> Summary:
 
 def _post(table: Table, row: Row, time: datetime) -> bool:
     try:
-        comments.post(table, row.product, row.body, Caller(row.author), None, time)
+        comments.post(table, row.product, row.body, Caller(row.author, name=row.name), None, time)
     except Conflict:
         return False
     return True

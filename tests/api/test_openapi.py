@@ -76,6 +76,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /challenges
         GET /chat/reports
         GET /comments
+        GET /leaderboards
         GET /lag
         GET /products
         GET /products/{product}/hidden

@@ -387,3 +387,29 @@ def test_comments_and_finders_carry_the_name_of_the_token_at_the_time_of_writing
     [id] = [one["id"] for one in site.get("/products/shoe/comments")["items"] if one["author"] == "ann"]
     status, edited = site.call("PATCH", f"/products/shoe/comments/{id}", {"rating": 4}, **bearer("ann", "X"))
     assert (status, edited["name"]) == (200, "Ann Lee")
+
+
+def test_scores_and_entries_carry_the_name_of_the_token(site: Site) -> None:
+    def submit(sub: str, name: str | None, id: str, value: int, **more: str) -> None:
+        bearer = {"Authorization": "Bearer " + auth.mint(settings.current(), sub, name=name)}
+        body = {"id": id, "value": value}
+        assert site.call("POST", "/leaderboards/race/scores", body, **bearer)[0] == 201
+
+    def names() -> dict[str, str | None]:
+        site.settle()
+        listed = site.get("/leaderboards/race/entries")["items"]
+        for one in listed:
+            assert site.get(f"/leaderboards/race/players/{one['player']}")["name"] == one["name"]
+        return {one["player"]: one["name"] for one in listed}
+
+    site.call("PUT", "/leaderboards/race", {"title": "Race"}, Authorization=site.admin())
+    submit("ann", "Ann Lee", "1", 3)
+    submit("ben", None, "1", 2)
+    assert names() == {"ann": "Ann Lee", "ben": None}
+    submit("ann", "Ann Roe", "2", 3)
+    submit("ann", None, "3", 3)  # a token without a name keeps the name of an earlier one
+    assert names() == {"ann": "Ann Roe", "ben": None}
+    body = {"id": "4", "value": 1, "player": "ann"}  # an admin's own name is not the player's
+    admin = {"Authorization": "Bearer " + auth.mint(settings.current(), "chief", scope="admin", name="Chief")}
+    assert site.call("POST", "/leaderboards/race/scores", body, **admin)[0] == 201
+    assert names() == {"ann": "Ann Roe", "ben": None}

@@ -12,6 +12,8 @@ from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody
+from chalicelib.leaderboards import boards
+from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
 from tests.support.site import Site
 
 WRITTEN = CommentBody(rating=4, language="en", text="Good.")
@@ -106,7 +108,7 @@ def test_a_challenge_of_an_earlier_version_is_listed_when_it_is_put_again(site: 
     assert site.table.get(key) == before  # an equal request writes nothing
 
 
-@pytest.mark.parametrize("path", ["/products", "/comments", "/challenges"])
+@pytest.mark.parametrize("path", ["/products", "/comments", "/challenges", "/leaderboards"])
 def test_a_list_is_for_admins_and_its_cursor_for_itself(site: Site, path: str) -> None:
     assert site.call("GET", path)[0] == 401
     assert site.call("GET", path, Authorization=site.token("ann"))[0] == 403
@@ -115,3 +117,28 @@ def test_a_list_is_for_admins_and_its_cursor_for_itself(site: Site, path: str) -
     cursor = site.get("/products?limit=1", Authorization=site.admin())["cursor"]
     status, _ = site.call("GET", f"{path}?limit=1&cursor={cursor}", Authorization=site.admin())
     assert status == (200 if path == "/products" else 400)
+
+
+def test_the_leaderboards_are_listed_newest_first(site: Site) -> None:
+    now = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    for number in range(5):
+        boards.define(site.table, f"race-{number}", BoardBody(title="Race"), now + timedelta(seconds=number))
+    boards.define(site.table, "race-0", BoardBody(title="New"), now + timedelta(1))
+    boards.end_season(site.table, "race-0", SeasonBody(season=1), now + timedelta(2))
+    found = pages(site, "/leaderboards", 2)
+    assert [one["board"] for one in found] == [f"race-{number}" for number in (4, 3, 2, 1, 0)]
+    last = {"board": "race-0", "title": "New", "season": 2, "created": "2026-11-21T10:00:00Z"}
+    assert found[-1] == last
+
+
+def test_a_leaderboard_of_an_earlier_version_is_listed_when_it_is_put_again(site: Site) -> None:
+    now, body = datetime.now(UTC), BoardBody(title="Race")
+    boards.define(site.table, "race", body, now)
+    key = boards.definition_key("race")
+    site.table.update(key, "REMOVE gsi1pk, gsi1sk")
+    assert pages(site, "/leaderboards", 2) == []
+    assert boards.define(site.table, "race", body, now).status == 200
+    assert len(pages(site, "/leaderboards", 2)) == 1
+    before = site.table.get(key)
+    boards.define(site.table, "race", body, now + timedelta(1))
+    assert site.table.get(key) == before  # an equal request writes nothing

@@ -167,3 +167,10 @@ def test_a_missing_index_is_reported(ministack: Engine) -> None:
         settings = Settings(table=made.name)
         [problem, *_] = looked(settings, ministack, Path("nowhere"))["problems"]
         assert problem == "the table has no index gsi2, or it is still being filled: see docs/upgrading.md"
+
+
+def test_the_status_of_an_engine_without_queues_is_printed(engine: Engine, engine_table: EngineTable) -> None:
+    """The default engine of `make run` has no SQS."""
+    settings = Settings(endpoint=engine.endpoint, table=engine_table[1])
+    found = status.read_status(settings, engine.client, Path("no such run"))
+    assert found["queues"] == {"views": None, "deadViews": None, "streamFailures": None}

@@ -453,7 +453,7 @@ def test_an_interrupted_repair_that_is_run_again_corrects_once(live: Live) -> No
     found = looked_at(live)
     with instead(live.table, "TransactWriteItems", None, None, Killed()), pytest.raises(Killed):
         audits.repair(live.table, found, app.DERIVATIONS)
-    audits.repair(live.table, looked_at(live))
+    audits.repair(live.table, looked_at(live), app.DERIVATIONS)
     assert drift(live.table, FEATURES) == {}
 
 

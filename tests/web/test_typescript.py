@@ -1,4 +1,4 @@
-"""The client's types and those of openapi-typescript accept every documented example."""
+"""Generated TypeScript accepts every documented example: the client's types, and openapi-typescript's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The lists of the dashboard: pages, with a search and their growth, and referrers.
+// The list of pages of the dashboard, with a search and their growth.
 
 import { download } from "../lib/csv.js";
 import { count } from "../lib/language.js";
@@ -12,7 +12,7 @@ const text = words.dashboard;
 let sought = "", order = "most", isLong = false;
 
 /** Render the pages of the period. A page that is pressed filters the view. */
-export function pagesCard({ pages, before, period, summed }, view, show, draw) {
+export function pagesCard({ pages, before, period }, view, show, draw) {
   const isGrowth = order === "grown" && before?.pages;
   const all = (before?.pages ? growth(pages, before.pages) : pages.items.map((page) => ({ ...page, by: null })))
     .sort((one, other) => (isGrowth ? other.by - one.by : 0) || other.views - one.views);
@@ -40,7 +40,6 @@ export function pagesCard({ pages, before, period, summed }, view, show, draw) {
     ${rows.length ? table(rows, most, view, show, before) : html`<p class="quiet">${sought ? text.noMatch : text.noPages}</p>`}
     ${found.length > SHOWN ? html`<button type="button" class="quiet-button" @click=${() => set({ isLong: !isLong })}>${
       isLong ? text.fewer : text.allOf(found.length)}</button>` : nothing}
-    ${pages.complete === false ? html`<p class="quiet">${text.incomplete}</p>` : nothing}
   </section>`;
 }
 
@@ -57,24 +56,4 @@ function table(rows, most, view, show, before) {
       ${before?.pages ? html`<td class="number change ${direction(by, 0)}" title=${text.before(words.viewsOf(earlier))}>${
         by ? `${by > 0 ? "+" : "−"}${count.format(Math.abs(by))}` : "±0"}<span class="hidden"> ${change(views, earlier)}</span></td>` : nothing}
     </tr>`)}</tbody></table>`;
-}
-
-/** Render where visitors came from. */
-export function referrersCard({ referrers, period }, { site, page }) {
-  if (!referrers) return nothing;
-  const most = Math.max(1, ...referrers.map(({ views }) => views));
-  const save = () => download(`${site}-referrers-${period.from}.csv`, ["referrer", "views"],
-    referrers.map(({ referrer, views }) => [referrer, views]));
-  return html`<section class="card" id="referrers" aria-labelledby="referrers-title">
-    <div class="card-head"><h2 id="referrers-title">${text.referrers}</h2>
-      <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(text.referrers)}>CSV</button></div>
-    ${page ? html`<p class="quiet">${text.ofWholeSite}</p>` : nothing}
-    ${referrers.length ? html`<table class="ranked"><thead><tr><th scope="col">${text.referrer}</th>
-      <th scope="col" class="number">${text.viewsColumn}</th></tr></thead>
-      <tbody>${repeat(referrers.slice(0, SHOWN), ({ referrer }) => referrer, ({ referrer, views }) => html`<tr>
-        <td><span class="choice" title=${referrer}>${referrer}</span>
-          <span class="bar" .style=${`--share: ${views / most}`}></span></td>
-        <td class="number">${count.format(views)}</td></tr>`)}</tbody></table>`
-      : html`<p class="quiet">${text.noReferrers}</p>`}
-  </section>`;
 }

@@ -104,6 +104,8 @@ export class Hubbub {
   putBoard(args: { board: string; } & BoardBody, options?: CallOptions): Promise<BoardDetails>;
   /** Return a leaderboard and the number of ranked players. `GET /leaderboards/{board}` */
   getBoard(args: { board: string; season?: number; }, options?: CallOptions): Promise<BoardDetails>;
+  /** List the leaderboards, newest first. `GET /leaderboards` */
+  getBoards(args?: { limit?: number; cursor?: string; }, options?: CallOptions): Pages<Boards>;
   /** End a season. `POST /leaderboards/{board}/seasons` */
   postSeason(args: { board: string; } & SeasonBody, options?: CallOptions): Promise<BoardDetails>;
   /** Submit a score. `POST /leaderboards/{board}/scores` */
@@ -269,8 +271,16 @@ export interface BoardEntry {
   rank: number;
   /** The player's name */
   player: string;
+  /** The display name in the token at the time of writing; null if the token had none */
+  name: string | null;
   /** The exact score */
   score: number;
+}
+
+/** A page of the leaderboards, newest first. */
+export interface Boards {
+  items: Array<ListedBoard>;
+  cursor: string | null;
 }
 
 /** One hour or day. `time` is its beginning. */
@@ -467,6 +477,18 @@ export interface Leaders {
   items: Array<Leader>;
   /** false if a product that is not listed may have as many; otherwise absent */
   complete?: boolean;
+}
+
+/** A leaderboard in the list of all leaderboards. */
+export interface ListedBoard {
+  /** The leaderboard's name */
+  board: string;
+  /** The title */
+  title: string;
+  /** The stored season */
+  season: number;
+  /** The time of its creation, to the second */
+  created: string;
 }
 
 /** A challenge in the list of all challenges. */
@@ -710,6 +732,8 @@ export interface Series {
 export interface Standing {
   /** The player's name */
   player: string;
+  /** The display name in the token at the time of writing; null if the token had none */
+  name: string | null;
   /** The exact score */
   score: number;
   /** 1 plus the number of strictly better players. Equal scores share a rank */

@@ -11,6 +11,7 @@ const CALLS = {
   getViewsTop: "GET views/top",
   putBoard: "PUT! leaderboards/{board}",
   getBoard: "GET leaderboards/{board}",
+  getBoards: "GET! leaderboards",
   postSeason: "POST! leaderboards/{board}/seasons",
   postScore: "POST! leaderboards/{board}/scores",
   getPlayer: "GET leaderboards/{board}/players/{player}",

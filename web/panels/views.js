@@ -108,6 +108,7 @@ async function send(address, clients) {
     }
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
+  select(url); // and follow it: the count appears as soon as the view is counted
   return text.late;
 }
 

@@ -1,0 +1,188 @@
+"""Exports of Disqus and WordPress become comments with their times and names; hostile XML is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from chalicelib.comments import comments
+from ops.cli.main import main
+from ops.imports.blogs import Choice, read_disqus, read_wordpress, to_text
+from ops.imports.comments import NotComments, Row, Skip
+from tests.conftest import EngineTable
+from tests.support.live import Live
+
+CHOICE = Choice(5, "en")
+# The elements of Disqus' "Custom XML Import Format" and of its exports.
+DISQUS = """<?xml version="1.0" encoding="utf-8"?>
+<disqus xmlns="http://disqus.com" xmlns:dsq="http://disqus.com/disqus-internals">
+  <category dsq:id="1"><forum>blog</forum><title>General</title></category>
+  <thread dsq:id="11"><id>first-post</id><link>https://blog.example/first</link><title>First</title></thread>
+  <thread dsq:id="12"><id /><link>https://blog.example/second?a=1</link><title>Second</title></thread>
+  {posts}
+</disqus>"""
+POST = """<post dsq:id="{number}"><id>wp_id</id><message><![CDATA[{text}]]></message>
+  <createdAt>{time}</createdAt><isDeleted>{deleted}</isDeleted><isSpam>{spam}</isSpam>
+  <author><name>{name}</name><isAnonymous>false</isAnonymous>{username}</author>
+  <thread dsq:id="{thread}" />{parent}</post>"""
+# WordPress eXtended RSS 1.2, as wp-admin/includes/export.php writes it.
+WORDPRESS = """<?xml version="1.0" encoding="UTF-8" ?>
+<rss version="2.0" xmlns:wp="http://wordpress.org/export/1.2/"><channel><title>Blog</title>
+<wp:wxr_version>1.2</wp:wxr_version>
+<item><title>First</title><link>https://blog.example/first/</link><wp:post_id>7</wp:post_id>
+<wp:post_name><![CDATA[first-post]]></wp:post_name>{comments}</item></channel></rss>"""
+COMMENT = """<wp:comment><wp:comment_id>{number}</wp:comment_id>
+<wp:comment_author><![CDATA[{name}]]></wp:comment_author>
+<wp:comment_author_email><![CDATA[secret@example.org]]></wp:comment_author_email>
+<wp:comment_date_gmt><![CDATA[{time}]]></wp:comment_date_gmt>
+<wp:comment_content><![CDATA[{text}]]></wp:comment_content>
+<wp:comment_approved><![CDATA[{approved}]]></wp:comment_approved>
+<wp:comment_type><![CDATA[{kind}]]></wp:comment_type>
+<wp:comment_parent>{parent}</wp:comment_parent><wp:comment_user_id>{user}</wp:comment_user_id></wp:comment>"""
+
+
+def post(number: int, **changed: str) -> str:
+    fields = {
+        "text": "<p>Good &amp; <b>short</b>.</p><p>Thanks.</p>",
+        "time": "2014-03-01T10:00:00Z",
+        "deleted": "false",
+        "spam": "false",
+        "name": "Ann Lee",
+        "username": "<username>annlee</username>",
+        "thread": "11",
+        "parent": "",
+    }
+    return POST.format(number=number, **fields | changed)
+
+
+def comment(number: int, **changed: str) -> str:
+    fields = {"name": "Ann Lee", "time": "2014-03-01 10:00:00", "text": "Good.\nThanks."}
+    more = {"approved": "1", "kind": "comment", "parent": "0", "user": "0"}
+    return COMMENT.format(number=number, **fields | more | changed)
+
+
+def chunks(text: str) -> Iterator[bytes]:
+    """Cut a file into small pieces, as a reader of a stream gets it."""
+    data = text.encode()
+    return (data[start : start + 7] for start in range(0, len(data), 7))
+
+
+def disqus(*posts: str) -> list[Row | Skip]:
+    return list(read_disqus(chunks(DISQUS.format(posts="".join(posts))), CHOICE))
+
+
+def wordpress(*found: str) -> list[Row | Skip]:
+    return list(read_wordpress(chunks(WORDPRESS.format(comments="".join(found))), CHOICE))
+
+
+def test_a_post_of_disqus_is_a_comment_with_its_time_and_name() -> None:
+    [row, other] = disqus(post(1), post(2, thread="12", username="", name="Ben #1"))
+    assert isinstance(row, Row)
+    assert isinstance(other, Row)
+    assert (row.product, row.author, row.name) == ("first-post", "annlee", "Ann Lee")
+    assert (row.body.rating, row.body.language, row.body.text) == (5, "en", "Good & short.\nThanks.")
+    assert row.created == datetime(2014, 3, 1, 10, tzinfo=UTC)
+    assert (other.product, other.author, other.name) == (
+        "https://blog.example/second?a=1",
+        "Ben-1",
+        "Ben #1",
+    )
+
+
+def test_what_disqus_did_not_show_is_left_out_with_a_reason() -> None:
+    parent = '<parent dsq:id="1" />'
+    assert disqus(post(1, deleted="true"), post(2, spam="true"), post(3, parent=parent)) == [
+        Skip.NOT_PUBLISHED,
+        Skip.NOT_PUBLISHED,
+        Skip.REPLY,
+    ]
+    assert disqus(post(1, thread="99")) == [Skip.BAD_PRODUCT]
+    assert disqus(post(1, time="yesterday")) == [Skip.BAD_TIME]
+    assert disqus(post(1, name="", username="")) == [Skip.BAD_AUTHOR]
+
+
+def test_a_comment_of_wordpress_is_a_comment_and_its_address_is_not_read() -> None:
+    [row, user] = wordpress(comment(1), comment(2, user="3", name="Chief"))
+    assert isinstance(row, Row)
+    assert isinstance(user, Row)
+    assert (row.product, row.author, row.name, row.body.text) == (
+        "first-post",
+        "Ann-Lee",
+        "Ann Lee",
+        "Good.\nThanks.",
+    )
+    assert row.created == datetime(2014, 3, 1, 10, tzinfo=UTC)
+    assert (user.author, user.name) == ("wordpress-3", "Chief")
+    assert "secret" not in repr((row, user))
+
+
+def test_what_wordpress_did_not_show_is_left_out_with_a_reason() -> None:
+    hidden = [comment(1, approved="0"), comment(2, approved="spam"), comment(3, kind="pingback")]
+    assert wordpress(*hidden, comment(4, parent="1")) == [*[Skip.NOT_PUBLISHED] * 3, Skip.REPLY]
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("a<br>b<br/>c", "a\nb\nc"),
+        ("<script>alert(1)</script>x<style>p{}</style>", "x"),
+        ("1 &lt; 2 &#x1F600;", "1 < 2 \U0001f600"),
+        ("<p>a</p>\n\n\n<p>b</p>", "a\n\nb"),
+        ("<a href='javascript:x'>link</a> & <unclosed", "link & <unclosed"),
+    ],
+)
+def test_html_becomes_text(html: str, text: str) -> None:
+    assert to_text(html) == text
+
+
+BOMB = """<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>"""
+FILE = """<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>"""
+
+
+@pytest.mark.parametrize("read", [read_disqus, read_wordpress])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{BOMB}<disqus xmlns='http://disqus.com'>&b;</disqus>",
+        f"{FILE}<disqus xmlns='http://disqus.com'>&a;</disqus>",
+        "<!DOCTYPE rss SYSTEM 'http://evil.example/x.dtd'><rss></rss>",
+        "<a>" * 100 + "</a>" * 100,
+        "<disqus",
+        "product,author",
+        "",
+    ],
+)
+def test_a_hostile_or_malformed_file_is_refused(read: Any, text: str) -> None:
+    with pytest.raises(NotComments):
+        list(read(chunks(text), CHOICE))
+
+
+def test_the_command_writes_the_comments_once(engine_table: EngineTable, tmp_path: Path) -> None:
+    engine, name, _ = engine_table
+    file = tmp_path / "export.xml"
+    posts = [post(1), post(2, username="<username>ben</username>"), post(3), post(4, spam="true")]
+    file.write_text(DISQUS.format(posts="".join(posts)))
+    environment = {"HUBBUB_ENDPOINT": engine.endpoint, "HUBBUB_TABLE": name, "HUBBUB_SECRET": "s" * 32}
+
+    def run(*options: str) -> Any:
+        arguments = ["import-comments", str(file), "--no-wait", "--json", *options]
+        return CliRunner().invoke(main, arguments, env=environment)
+
+    assert run("--format", "disqus").exit_code == 2
+    chosen = ("--format", "disqus", "--rating", "4", "--languages", "en")
+    for written in (2, 0):
+        done = run(*chosen)
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        assert (found["rows"], found["written"]) == (4, written)
+        assert found["skipped"]["not_published"] == 1
+    stored = Live(engine_table, []).comments()
+    assert sorted(one["author"] for one in stored) == ["annlee", "ben"]
+    assert {comments.to_comment(one).created for one in stored} == {"2014-03-01T10:00:00Z"}
+    assert {one["name"] for one in stored} == {"Ann Lee"}
