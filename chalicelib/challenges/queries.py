@@ -107,7 +107,7 @@ def list_leaders(
         item = read.get(progress_key, {})
         if "gsi1sk" not in item or not definition.ranked:
             raise NotFound(f"around: {query.around} is not ranked in {challenge}")
-        around = item["gsi1sk"], item["depth"]
+        around = item["gsi1sk"], of.depth_of(item)
     if not definition.ranked:
         return ChallengeLeaders(items=[], cursor=None)
     root = parse_node(read[root_key]) if root_key in read else None

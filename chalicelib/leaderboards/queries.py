@@ -62,7 +62,7 @@ def get_standing(table: Table, name: str, player: str, query: StandingQuery, now
     if "score" not in score:
         raise _no_score(player, name)
     merit = board.scale.merit(score["score"])
-    number, depth = of.number(merit, player), score.get("depth", 1)
+    number, depth = of.number(merit, player), of.depth_of(score)
     bucket = tree.bucket(of.scale.path(number), min(depth, of.scale.score_levels(of.scale.path(number))))
     highest = of.scale.numbers(bucket)[1]
     read_beyond = entries.start_listing_above(table, of, 2, highest)
@@ -159,7 +159,7 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     if query.around and not below:
         if "score" not in item:
             raise _no_score(query.around, name)
-        around = of.number(board.scale.merit(item["score"]), query.around), item.get("depth", 1)
+        around = of.number(board.scale.merit(item["score"]), query.around), of.depth_of(item)
     elif item:
         root = parse_node(item)
     part = positions.list_ranked(

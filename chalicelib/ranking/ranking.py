@@ -44,6 +44,10 @@ class Ranking(NamedTuple):
         """Return the same ranking in the tree of version 0.1.0."""
         return self._replace(scale=OlderScale(*self.scale))
 
+    def depth_of(self, item: Item) -> int:
+        """Return the depth at which a ranked item is counted. The older tree counts all at one depth."""
+        return self.scale.levels if isinstance(self.scale, OlderScale) else int(item.get("depth", 1))
+
     def number(self, merit: int, player: str) -> int:
         """Return the number that orders a player among all. A better player has a greater number."""
         return merit * TIE + tree.tie(self.name, player)
