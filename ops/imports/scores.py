@@ -208,7 +208,10 @@ def _batches(found: Iterable[Submission | Skip], summary: Summary) -> Iterator[l
 
 
 def _write_group_retrying(table: Table, board: str, group: list[Submission]) -> Counter[Outcome | Skip]:
-    """Write a group, and retry the whole group while the table is throttled. Existing rows are found."""
+    """Write a group, and retry the whole group while the table is throttled.
+
+    A retry finds the rows that the attempt before it has written, and counts them as known.
+    """
     last = time.monotonic()
     while True:
         try:

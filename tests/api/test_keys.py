@@ -37,6 +37,7 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.errors import BadRequest
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody
+from chalicelib.ranking.ranking import Ranking, index_key
 from chalicelib.ranking.tree import MOST
 from chalicelib.settings import Settings
 from chalicelib.views import events
@@ -78,7 +79,7 @@ LONGEST: dict[str, Any] = {
     "rating": 5,
     "season": scores.MAX_SEASONS,
     "path": "a" * definitions.MAX_PATH_BYTES,
-    "ranking": f"CHALLENGE#{STORED_NAME}",
+    "ranking": Ranking(f"BOARD#{STORED_NAME}#{scores.MAX_SEASONS}", BOARD.scale, 32),
     "prefix": "9" * 38,
     "shard": 32,
     "url": URL,
@@ -89,6 +90,11 @@ LONGEST: dict[str, Any] = {
     "lobby": LOBBY,
     "state_id": TURN,
     "topic": f"views:{URL}",
+    "key": Key("x" * PARTITION, "x" * SORT),
+    "score": scores.score_key(STORED_NAME, scores.MAX_SEASONS, STORED_NAME),
+    "network": "f" * 24,
+    "period": "D",
+    "number": 10**8 - 1,
     "hidden": True,
     "record": b"\xff" * 12,
     "second": 10**11,
@@ -147,6 +153,7 @@ def test_every_key_is_built_by_one_of_the_tested_functions() -> None:
     """A key is a text such as f"BOARD#{board}": a kind, `#`, and a value."""
     elsewhere = {
         "aggregates.engine.compute",  # see below
+        "aggregates.legacy._page",  # a digest
         "aggregates.queries.list_quarantined",  # a partition of `quarantine.item_key`
         "challenges.progress.contribution",
         "challenges.ranking.build_ranking",
@@ -155,6 +162,8 @@ def test_every_key_is_built_by_one_of_the_tested_functions() -> None:
         "chat.subscriptions._partition",
         "chat.waiting_pool.find_candidates",  # a partition of `entry_key`
         "chat.waiting_pool.list_newcomers",
+        "leaderboards.queries._to_board_entries",  # reads the player of a key
+        "ranking.older.contribution",  # nodes and entries of version 0.1.0, whose names were shorter
         "leaderboards.boards.Board.ranking",  # the name of a ranking, which `ranking` makes keys of
         "views.queries.list_events",  # bounds of sort keys, shorter than an event's
         "views.queries.read_series",
@@ -381,7 +390,9 @@ def test_a_longer_name_of_0_1_0_can_be_read_and_removed_but_not_created(site: Si
     board = boards.find(site.table, name, datetime.now(UTC))
     site.table.put(
         key._asdict()
+        | index_key(board.ranking, name, board.scale.merit(9))
         | {
+            "depth": 1,
             "score": 9,
             "scale": list(board.scale),
             "shards": 1,
@@ -407,7 +418,7 @@ def test_a_token_of_such_a_name_is_refused_with_the_rule() -> None:
     settings = Settings(secret="s" * 32)
     for sub in ("👩\u200d🚀", "é" * 61, "a" * 129):
         problem = auth.authenticate(settings, "Bearer " + auth.mint(settings, sub))["problem"]
-        assert "sub is not an identifier: it must be 1 to 128 ASCII" in problem
+        assert "`sub` is not an identifier: it must be 1 to 128 ASCII" in problem
 
 
 def test_a_topic_without_a_valid_name_is_refused() -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chalicelib.aggregates import legacy
 from local.engines import EngineUnavailable, dynoxide, guard
 from local.engines import engine as engines
 from local.engines.engine import KINDS, Engine, default_kind, start
@@ -71,6 +72,12 @@ def needs(kind: str) -> None:
 def put(engine: Engine, sk: str, **attributes: Any) -> None:
     item = {"pk": {"S": "a"}, "sk": {"S": sk}, **attributes}
     engine.client("dynamodb").put_item(TableName="hubbub-dev", Item=item)
+
+
+@pytest.fixture(autouse=True)
+def untagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the item of a new table, so that its stream has only the records of the test."""
+    monkeypatch.setattr(legacy, "start_tags", lambda table: None)
 
 
 def records(engine: Engine, stream_arn: str, Limit: int = 1000, **position: Any) -> list[Any]:  # noqa: N803
