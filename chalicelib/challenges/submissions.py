@@ -47,6 +47,7 @@ def submit(
 
     Cost: 4 RCU and 4 WCU for a new path, with 1 more RCU per 4 KB of a definition above 300 answers. 4 RCU
     for a known path. 3 RCU and 1 or 2 WCU for a wrong path. 3 RCU without guesses left.
+    5 RCU and 4 WCU past the limit.
     Raises: NotFound, NotOpen, SlowDown, InvalidPath, LimitReached.
     """
     definition = definitions.load(table, challenge)

@@ -109,7 +109,7 @@ def post(
 ) -> Response[Comment]:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
-    Cost: 5 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
+    Cost: 6 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
     product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process.
     Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
     """
@@ -206,7 +206,7 @@ def delete(table: Table, product: str, id: str, caller: Caller) -> None:
 
     An author who deletes a comment that an admin has hidden may not comment again.
 
-    Cost: 1 RCU, 2 for a hidden comment; 2 WCU per KB, 2 for the author's item, and at most 2 for the index.
+    Cost: 1 RCU, 2 for a hidden comment; 2 WCU per KB, 2 for the author's item, and at most 3 for the indexes.
     Raises: Forbidden, NotFound, Busy.
     """
     deletes_author = True

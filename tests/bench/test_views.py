@@ -147,7 +147,7 @@ def test_a_transaction_on_an_item_of_another_one_is_cancelled_and_says_which(
         "TransactionConflict",
     ]
     assert in_flight.refused == 1  # so the SDK has not tried again
-    assert {one["sk"] for one in scan(client, hubbub)} == {"A", "B"}
+    assert {one["sk"] for one in scan(client, hubbub) if one["pk"] == "P"} == {"A", "B"}
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_hubbub_waits_a_conflict_out(
     table = HubbubTable(hubbub, client, pause)
     assert table.transact([{"Put": {"Item": {"pk": "P", "sk": "A", "by": "hubbub"}}}]) == ()
     assert in_flight.refused == 1
-    assert scan(client, hubbub) == [{"pk": "P", "sk": "A", "by": "hubbub"}]
+    assert {"pk": "P", "sk": "A", "by": "hubbub"} in scan(client, hubbub)
 
 
 # --- throughput ---

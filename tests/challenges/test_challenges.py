@@ -677,7 +677,7 @@ def test_each_call_costs_what_its_docstring_states(hunt: Hunt) -> None:
         hunt.submit("ann", "wrong")
     assert units(hunt, lambda: hunt.submit("ann", "wrong")) == (3, 0)
     hunt.find("bob", 12)
-    assert units(hunt, lambda: hunt.submit("bob", PATHS[12])) == (4, 4)
+    assert units(hunt, lambda: hunt.submit("bob", PATHS[12])) == (5, 4)
     assert units(hunt, lambda: hunt.call("bob", "GET", "hunt/players/bob")) == (1, 0)
     assert units(hunt, lambda: hunt.call("eve", "GET", "hunt/players/eve")) == (1.5, 0)
     assert units(hunt, lambda: hunt.call("", "GET", "hunt/statistics")) == (1, 0)

@@ -220,7 +220,7 @@ class Fresh:
             status, body = 200, {"stage": "dev", "accepted": 1, "items": []}
             if code := for_ever or next(answers, 0):
                 status, body = code, {"Message": "Forbidden"}
-            elif path.endswith("/reports") and "HTTP_AUTHORIZATION" not in environ:
+            elif path.endswith("/quarantine") and "HTTP_AUTHORIZATION" not in environ:
                 status = 401
             elif path.endswith("/views") and environ["REQUEST_METHOD"] == "GET":
                 body = {"views": next(views, 1)}
