@@ -36,6 +36,7 @@ from chalice.test import Client  # noqa: E402
 from moto import mock_aws  # noqa: E402
 
 import app  # noqa: E402
+from chalicelib import concurrency  # noqa: E402
 from local.engines.engine import Engine, default_kind, start  # noqa: E402
 from ops.aws.provision import Clients  # noqa: E402
 from ops.aws.template import Table, create_table  # noqa: E402
@@ -122,8 +123,12 @@ def engine_table(engine: Engine) -> Iterator[EngineTable]:
 
 @pytest.fixture
 def moto_table() -> Iterator[Table]:
-    """A table of the dev stage on moto, which replaces AWS during the test."""
-    with mock_aws():
+    """A table of the dev stage on moto, which replaces AWS during the test.
+
+    moto fails under threads, so parallel calls run in sequence here.
+    """
+    with mock_aws(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(concurrency, "submit", moto_tables.run_now)
         yield create_table(boto3.client("dynamodb"), "dev")
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench import comments as bench
 from local.engines.engine import Engine
+
+pytestmark = pytest.mark.long
 
 
 def test_a_comment_costs_exactly_this_to_write(engine: Engine) -> None:

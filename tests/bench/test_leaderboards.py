@@ -17,6 +17,8 @@ from chalicelib.ranking import ranking, tree
 from local.engines import memory
 from local.engines.engine import Engine
 
+pytestmark = pytest.mark.long
+
 # --- the table in memory ---
 
 

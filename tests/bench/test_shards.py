@@ -14,6 +14,8 @@ from local.engines.in_process import InProcessEngine
 from local.engines.meter import Meter
 from tests.support.faults import cancelled, instead
 
+pytestmark = pytest.mark.long
+
 VIEWS, ONE_PAGE, _, SCORES = SCENARIOS
 
 

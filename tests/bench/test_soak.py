@@ -21,6 +21,8 @@ from local.soak import clients
 from local.soak.clients import Accepted, Pair, Storm
 from local.soak.soak import compare
 
+pytestmark = pytest.mark.long
+
 PAGE, TIME = "https://www.example.org/0", "2026-11-21T10:00:00+00:00"
 
 

@@ -33,6 +33,8 @@ from ops.maintenance.audit import find_drift, scan
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+pytestmark = pytest.mark.long
+
 # --- capacity ---
 
 COSTS = [

@@ -489,6 +489,7 @@ def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_buckets")
 @pytest.mark.parametrize("growth", GROWTHS)
+@pytest.mark.long
 def test_a_board_that_grows_is_exact_and_its_buckets_are_small(
     store: tuple[Table, Reader], growth: str
 ) -> None:

@@ -27,6 +27,8 @@ from tests.support.running import Run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
+pytestmark = pytest.mark.long
+
 WIDTHS = [320, 390, 768, 1024, 1280, 1920, 2560]
 SHIFTS = """
 window.shift = 0;
