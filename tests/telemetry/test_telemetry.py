@@ -85,23 +85,21 @@ def test_a_failed_attempt_is_counted_by_its_cause(
 ) -> None:
     table = live_site.table
     monkeypatch.setattr(table, "_pause", lambda _: None)
-    answer: Any = {"Error": {"Code": "TransactionCanceledException"}}
-    answer["CancellationReasons"] = [{"Code": "TransactionConflict"}]
-    conflict = ClientError(answer, "TransactWriteItems")
+    conflict = ClientError({"Error": {"Code": "TransactionConflictException"}}, "UpdateItem")
     throttle = ClientError({"Error": {"Code": "ThrottlingException"}}, "T")
     view = views._item(View(PAGE, datetime.now(UTC), "c"), Settings())
     capsys.readouterr()
-    with instead(table, "TransactWriteItems", conflict, throttle, throttle):
+    with instead(table, "UpdateItem", conflict, throttle, throttle):
         app.apply({"Records": [record(None, view)]}, None)
     [line] = lines(capsys)
     assert [line[name] for name in ("Conflicts", "Throttles", "Applied")] == [[1], [2], [1]]
-    with instead(table, "TransactWriteItems", *[conflict] * 999) as calls, pytest.raises(Busy):
+    with instead(table, "UpdateItem", *[conflict] * 999) as calls, pytest.raises(Busy):
         app.apply({"Records": [record(None, view)]}, None)
     [line] = lines(capsys)
     assert line["Conflicts"] == [float(len(calls))]
     assert "Applied" not in line
     lost = EndpointConnectionError(endpoint_url="x")
-    with instead(table, "TransactWriteItems", lost):
+    with instead(table, "UpdateItem", lost):
         app.apply({"Records": [record(None, view)]}, None)
     assert [line["Unreachable"] for line in lines(capsys)] == [[1.0]]
 
