@@ -199,7 +199,7 @@ def test_a_comment_is_written_and_edited_and_never_overwrites_another_edit(page:
     mine.get_by_role("button").click()
     page.wait_for_selector("#write .primary:text-is('Save')")
     id = mine.get_attribute("data-id")
-    author = token(product, page.inner_text("#you"))
+    author = token(product, str(page.get_attribute("#you", "title")))
     assert product.call("PATCH", f"/products/demo/comments/{id}", {"text": "elsewhere"}, author)[0] == 200
     page.fill("#write textarea", "here")
     page.click("#write .primary")
@@ -260,13 +260,44 @@ def test_each_panel_shows_its_calls_and_their_consumed_capacity(page: Page) -> N
         assert (ROOT / path).exists(), path
 
 
-def test_a_visitor_can_sign_in_under_another_name(page: Page) -> None:
-    page.click("#you")
-    page.fill("#identity [name=given]", "someone-else")
-    page.press("#identity [name=given]", "Enter")
-    page.wait_for_selector("#you:text-is('someone-else')")
+def test_a_visitor_is_a_guest_and_can_be_someone_else(page: Page, product: Run) -> None:
+    subs = []
+    for name in ("Ann Lee", "Ann Lee", "Bo"):
+        before = page.get_attribute("#you", "title")
+        page.click("#you")
+        page.fill("#identity [name=guest] [name=given]", name)
+        page.press("#identity [name=guest] [name=given]", "Enter")
+        page.wait_for_selector(f"#you:text-is('{name}'):not([title='{before}'])")
+        subs.append(str(page.get_attribute("#you", "title")))
+    assert len(set(subs)) == 3, "the same name is another guest"
+    assert all(sub.startswith("guest-") for sub in subs)
     page.reload()
-    page.wait_for_selector("#you:text-is('someone-else')")
+    page.wait_for_selector("#you:text-is('Bo')")
+    page.click("#you")
+    page.click("#identity summary")
+    page.fill("#identity [name=token] [name=given]", token(product, "from-elsewhere"))
+    page.click("#identity [name=token] .primary")
+    page.wait_for_selector("#you:text-is('from-elsewhere')")
+    page.reload()
+    page.wait_for_selector("#you:text-is('from-elsewhere')")
+
+
+def test_a_guest_whom_the_stage_no_longer_knows_is_replaced(page: Page) -> None:
+    before = page.get_attribute("#you", "title")
+    page.evaluate(
+        """() => {
+          const key = Object.keys(localStorage).find((name) => name.startsWith("hubbub.guest "));
+          const guest = JSON.parse(localStorage[key]);
+          localStorage[key] = JSON.stringify({ ...guest, token: `${guest.token.slice(0, -4)}AAAA` });
+        }"""
+    )
+    page.reload()
+    choose(page, "comments", "replaced")
+    page.fill("#write textarea", "Still here.")
+    page.check("#write [name=rating][value='4']", force=True)
+    page.click("#write .primary")
+    page.wait_for_selector("#comments .said:text-is('Your comment was posted.')")
+    assert page.get_attribute("#you", "title") != before
 
 
 def test_the_keyboard_reaches_every_control_and_the_first_link_skips_the_header(page: Page) -> None:

@@ -1,7 +1,7 @@
 // The form that creates or edits the visitor's own comment. An edit sends If-Match, so it never overwrites a newer version.
 
 import { language as pageLanguage } from "../lib/language.js";
-import { userName } from "../lib/session.js";
+import { userId } from "../lib/session.js";
 import { words } from "../lib/words.js";
 import { fields } from "./panel.js";
 import { html, live, nothing } from "../vendor/lit.js";
@@ -12,7 +12,7 @@ const EMPTY = { rating: 0, language: pageLanguage, text: "" };
 let edited = null; // the comment that is being edited: its product and id, its ETag and its fields
 const written = new Map(); // the ids of the comments written here, by author and product; "" if it is unknown
 
-const owner = (product) => `${userName()} ${product}`;
+const owner = (product) => `${userId()} ${product}`;
 
 /** Load the current version of a comment into the form. */
 export async function open(panel, product, id) {
@@ -60,10 +60,10 @@ export function template({ panel, product, done, mine }) {
       </div>
       <label>${text.yours} <textarea name="text" rows="3" maxlength="5000" required .value=${said}></textarea></label>
       <div class="row">
-        <button class="primary" ?disabled=${!userName()}>${edited ? text.save : text.post}</button>
+        <button class="primary" ?disabled=${!userId()}>${edited ? text.save : text.post}</button>
         ${edited ? html`<button type="button" @click=${cancel}>${words.cancel}</button>
           <button type="button" @click=${drop}>${text.delete}</button>` : nothing}
-        ${userName() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
+        ${userId() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
       </div>
     </form>`;
 }
