@@ -1,10 +1,10 @@
 // A leaderboard's page: its players, the distribution of their scores, removing a player, and ending the season.
 
+import { make } from "../lib/dom.js";
+import { histogram } from "../lib/histogram.js";
 import { count, points } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
-import { histogram } from "../lib/histogram.js";
 import { words } from "../lib/words.js";
-import { make } from "../widgets/element.js";
 import { call } from "./client.js";
 import { confirmed } from "./confirm.js";
 import { when } from "./list.js";

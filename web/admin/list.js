@@ -1,8 +1,8 @@
 // A paginated list of the admin page, newest first. An error is shown in place of the page that failed.
 
+import { make } from "../lib/dom.js";
 import { dates, localTime } from "../lib/language.js";
 import { words } from "../lib/words.js";
-import { make } from "../widgets/element.js";
 import { call } from "./client.js";
 
 export class List {

@@ -1,7 +1,7 @@
 // What exists: challenges and products, each with a search and a link to what can be done with it.
 
+import { make } from "../lib/dom.js";
 import { words } from "../lib/words.js";
-import { make } from "../widgets/element.js";
 import { call } from "./client.js";
 import { when } from "./list.js";
 

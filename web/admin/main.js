@@ -1,11 +1,11 @@
 // The admin page: it asks for a token and then shows its panels.
 
 import { readClaims } from "../lib/claims.js";
+import { make } from "../lib/dom.js";
 import { languageChoice, showSkipLink } from "../lib/header.js";
 import { localClock } from "../lib/language.js";
 import { words } from "../lib/words.js";
 import { render } from "../vendor/lit.js";
-import { make } from "../widgets/element.js";
 import { showBoard } from "./board.js";
 import { authorization, getConfig, token } from "./client.js";
 import { loadBoard, loadChallenge } from "./definitions.js";

@@ -1,8 +1,7 @@
 // Moderation: hide, show and delete comments, and read reports of chat partners.
 
+import { make, stars } from "../lib/dom.js";
 import { words } from "../lib/words.js";
-import { stars } from "../widgets/comment.js";
-import { make } from "../widgets/element.js";
 import { call } from "./client.js";
 import { confirmed } from "./confirm.js";
 import { article, facts, List, when } from "./list.js";

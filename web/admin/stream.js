@@ -1,9 +1,9 @@
 // The lag between a write and its aggregates, and the quarantine of item images that could not be aggregated.
 
+import { make } from "../lib/dom.js";
 import { dates, localClock } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
 import { words } from "../lib/words.js";
-import { make } from "../widgets/element.js";
 import { call } from "./client.js";
 import { article, facts, List, when } from "./list.js";
 

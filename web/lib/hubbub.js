@@ -62,7 +62,7 @@ export class HubbubError extends Error {
 }
 
 export class Hubbub {
-  #api; #options; #token = ""; #socket; #listeners = [];
+  #api; #options; #token = ""; #socket; #guest = null; #listeners = [];
 
   /**
    * `api` is the address of a stage. Options: `token`, a text or a function that returns one. The function is called
@@ -126,11 +126,11 @@ export class Hubbub {
 
   /** The guest that this browser keeps for the stage, or null. */
   get guest() {
+    let guest = this.#guest;
     try {
-      const guest = JSON.parse(localStorage.getItem(`hubbub.guest ${this.#api}`));
-      if (Date.parse(guest.expires) > Date.now() + HOUR) return guest;
+      guest = JSON.parse(localStorage.getItem(`hubbub.guest ${this.#api}`)) ?? guest;
     } catch { /* there is no storage, or something else in it */ }
-    return null;
+    return Date.parse(guest?.expires) > Date.now() + HOUR ? guest : null;
   }
 
   /**
@@ -140,7 +140,7 @@ export class Hubbub {
   async signInAsGuest(name, { fresh = false } = {}) {
     let guest = fresh ? null : this.guest;
     if (!guest || (name && guest.name !== name)) {
-      guest = await this.postGuest(name ? { name } : {});
+      this.#guest = guest = await this.postGuest(name ? { name } : {});
       try {
         localStorage.setItem(`hubbub.guest ${this.#api}`, JSON.stringify(guest));
       } catch { /* the guest lasts until the page is closed */ }

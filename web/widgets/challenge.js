@@ -1,6 +1,7 @@
 // <hubbub-challenge challenge="hunt" guest>: submit answers, and see your progress, the leaders and the statistics.
 
-import { make, nameField, Widget } from "./element.js";
+import { make } from "../lib/dom.js";
+import { nameField, Widget } from "./element.js";
 import { follow } from "./live.js";
 
 const POLL_INTERVAL = 5000; // ms between two loads without a socket

@@ -1,7 +1,8 @@
 // <hubbub-chat lobby="main">: talk with a stranger. Nothing is sent before the visitor starts.
 
 import { suspend, takeSuspended } from "../lib/chat-resume.js";
-import { make, Widget } from "./element.js";
+import { make } from "../lib/dom.js";
+import { Widget } from "./element.js";
 
 const TYPING_SHOWN = 2500; // ms for which "is typing" is shown
 const TYPING_INTERVAL = 1500; // ms between two "typing" frames

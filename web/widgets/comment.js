@@ -1,13 +1,9 @@
 // One comment, and the form that creates or edits a comment.
 
-import { make, nameField } from "./element.js";
+import { make, stars } from "../lib/dom.js";
+import { nameField } from "./element.js";
 
 const LONGEST = 5000; // characters of a text
-
-/** Create a rating. Screen readers read its label. */
-export function stars(rating, label) {
-  return make("span", { className: "stars", role: "img", ariaLabel: label }, "★".repeat(rating) + "☆".repeat(5 - rating));
-}
 
 /** Create a delete button. It deletes when it is pressed again within four seconds. */
 function deleteButton(remove, text) {

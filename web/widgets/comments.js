@@ -1,8 +1,9 @@
 // <hubbub-comments product="garment-767">: the comments on a product, to read, filter, write, edit and delete.
 
-import { entry, form, stars } from "./comment.js";
+import { make, stars } from "../lib/dom.js";
 import { HubbubError } from "../lib/hubbub.js";
-import { make, Widget } from "./element.js";
+import { entry, form } from "./comment.js";
+import { Widget } from "./element.js";
 import { follow } from "./live.js";
 
 const POLL_INTERVAL = 15_000; // ms between two loads of the statistics without a socket

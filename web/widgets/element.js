@@ -1,22 +1,11 @@
-// What the widgets share: elements created without HTML strings, signing in, calls to the API, and error messages.
+// What the widgets share: signing in, calls to the API, and error messages.
 
 import { readClaims } from "../lib/claims.js";
+import { make } from "../lib/dom.js";
 import { Hubbub, HubbubError } from "../lib/hubbub.js";
 import { wordsFor } from "./words.js";
 
 const TIMEOUT = 10_000; // ms
-
-/** Create an element. A string among its children becomes text and never HTML. */
-export function make(name, properties = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(properties)) {
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (key in element && key !== "part") element[key] = value;
-    else element.setAttribute(key, value);
-  }
-  element.append(...children);
-  return element;
-}
 
 /** Create the field for the name of a guest. */
 export function nameField(words) {

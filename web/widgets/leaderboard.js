@@ -1,6 +1,7 @@
 // <hubbub-leaderboard board="race" player="R1301">: the top of a leaderboard, and the rank of a player.
 
-import { make, Widget } from "./element.js";
+import { make } from "../lib/dom.js";
+import { Widget } from "./element.js";
 import { follow } from "./live.js";
 
 const POLL_INTERVAL = 5000; // ms between two loads without a socket
