@@ -820,7 +820,9 @@ def test_widgets_on_one_page_share_their_guest(browser: Browser, product: Run, s
 
 
 NO_STORAGE = """
-Object.defineProperty(window, "localStorage", { get() { throw new DOMException("forbidden", "SecurityError"); } });
+Object.defineProperty(window, "localStorage", {
+  get() { throw new DOMException("forbidden", "SecurityError"); },
+});
 """
 
 
