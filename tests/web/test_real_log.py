@@ -306,24 +306,6 @@ def test_the_dashboard_shows_its_first_view_soon_and_nothing_moves(browser: Brow
         assert page.evaluate("window.shift") < 0.1
 
 
-FIRST_VIEW = """
-new MutationObserver((_, observer) => {
-  if (!document.querySelector("#views-plot .tick") || !document.querySelector("#pages tbody tr")) return;
-  window.shown = performance.now();
-  observer.disconnect();
-}).observe(document, { childList: true, subtree: true });
-"""
-
-
-def test_the_dashboard_shows_plot_and_pages_within_a_second(browser: Browser, product: Run) -> None:
-    """The best of three first visits, because other tests load the machine."""
-    times = []
-    for _ in range(3):
-        with dashboard(browser, product, TWO_DAYS, script=FIRST_VIEW) as page:
-            times.append(page.wait_for_function("window.shown").json_value())
-    assert min(times) < 1_000, times  # ms
-
-
 # -- languages -----------------------------------------------------------------------------------------
 
 
