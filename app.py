@@ -489,16 +489,20 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 )
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
-    records = event.to_dict()["Records"]
+    apply_records(event.to_dict()["Records"])
+
+
+def apply_records(records: list[Any]) -> None:
+    """Add a batch of stream records to the aggregates, and complete what they have begun. Idempotent."""
     report = engine.apply(
         connect(), CONTRIBUTIONS, records, derivations=DERIVATIONS, guard_pages=stage.guard_pages, now=clock
     )
-    complete(records, report)
-
-
-def complete(records: list[Any], report: engine.Report) -> None:
-    """Complete what a batch that is in the aggregates makes necessary: submissions, index keys, depths."""
     middleware.count_batch(report)
+    complete(records)
+
+
+def complete(records: list[Any]) -> None:
+    """Complete what the records of a batch have begun: submissions, index keys, depths of rankings."""
     table, now = connect(), datetime.now(UTC)
     scores.follow(table, records, now)
     progress.follow(table, records)
