@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 from uuid import uuid4
 
@@ -43,13 +43,14 @@ NOW = datetime.now(UTC)
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
     """Restore the environment after each test. Do not wait for messages of a local queue."""
-    with mock.patch.dict(os.environ), mock.patch.object(replay, "WAIT", 0):
+    with mock.patch.dict(os.environ), mock.patch.object(replay, "WAIT", 0), mock.patch.object(app, "connect"):
         yield
 
 
 def lived(engine_table: EngineTable) -> Live:
     live = Live(engine_table, app.CONTRIBUTIONS)
     os.environ.update(HUBBUB_ENDPOINT=live.engine.endpoint, HUBBUB_TABLE=live.table.name)
+    cast(mock.Mock, app.connect).return_value = live.table  # `environment` replaces it
     return live
 
 
