@@ -19,7 +19,7 @@ from chalicelib.aggregates import engine as aggregates
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.views import events
+from chalicelib.views import events, site_queries
 from chalicelib.views import queries as view_queries
 from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, SeriesQuery, TopQuery
@@ -105,7 +105,7 @@ def page_items(stream: Stream) -> list[Item]:
 
 def is_forgotten(stream: Stream) -> bool:
     """Return whether the page is invisible, and only empty items are left, which expire."""
-    top = view_queries.list_top_pages(stream.table, TopQuery(site="example.org")).items
+    top = site_queries.list_top_pages(stream.table, TopQuery(site="example.org"), STAGE, NOW).items
     series = view_queries.read_series(stream.table, SeriesQuery(url=SPAM), NOW).items
     assert stream.count(SPAM) == (0, 0)
     assert [one.url for one in top] == [GOOD]

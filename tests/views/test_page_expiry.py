@@ -14,7 +14,7 @@ from chalicelib.aggregates.sums import FOREVER
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.views import events
+from chalicelib.views import events, site_queries
 from chalicelib.views import queries as view_queries
 from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, TopQuery
@@ -94,7 +94,9 @@ def test_a_page_without_views_expires_with_all_its_items_and_counts_from_0_after
     aging.later(7)
     assert aging.kinds() == set()
     assert aging.count() == (0, 0)
-    assert view_queries.list_top_pages(aging.table, TopQuery(site="example.org")).items == []
+    assert (
+        site_queries.list_top_pages(aging.table, TopQuery(site="example.org"), STAGE, aging.now).items == []
+    )
     aging.view("a")
     assert aging.count() == (1, 1)
 
