@@ -32,8 +32,8 @@ export function growth(pages, before) {
   });
 }
 
-/** Say in words what happened: how the views changed, and which page grew most. */
-export function summary({ series, before, pages }, { page }) {
+/** Say in words what happened: how the views changed, which page grew most, and where visitors came from. */
+export function summary({ series, before, pages, referrers }, { page }) {
   const said = [];
   if (series && before?.series?.views) said.push(text.changed(series.views, before.series.views));
   else if (series) said.push(series.visitors === null ? text.totalViews(series.views) : text.total(series.views, series.visitors));
@@ -41,6 +41,7 @@ export function summary({ series, before, pages }, { page }) {
     const grown = before?.pages?.items.length ? growth(pages, before.pages).sort((one, other) => other.by - one.by)[0] : null;
     if (grown?.by > 0) said.push(text.grewMost(pathOf(grown.url), grown.by));
     else if (pages.items.length) said.push(text.mostViewed(pathOf(pages.items[0].url), pages.items[0].views));
+    if (referrers?.length) said.push(text.cameFrom(referrers[0].referrer, referrers[0].views));
   }
   return said.length ? html`<p class="summary" id="summary">${said.join(" ")}</p>` : nothing;
 }
