@@ -47,7 +47,13 @@ class Aging:
 
     def apply(self) -> None:
         while records := self.new():
-            engine.apply(self.table, FEATURES, records, now=lambda: self.now.timestamp())
+            engine.apply(
+                self.table,
+                FEATURES,
+                records,
+                derivations=(events.derive_listing,),
+                now=lambda: self.now.timestamp(),
+            )
         assert find_drift(FEATURES, scan(self.table)) == {} or self.has_expired
 
     has_expired = False
@@ -62,7 +68,13 @@ class Aging:
         self.new()  # the records of these deletions have no userIdentity
         service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
         records = [record(item, None, userIdentity=service) for item in gone]
-        report = engine.apply(self.table, FEATURES, records, now=lambda: self.now.timestamp())
+        report = engine.apply(
+            self.table,
+            FEATURES,
+            records,
+            derivations=(events.derive_listing,),
+            now=lambda: self.now.timestamp(),
+        )
         assert report.ignored == len(records)
 
     def page(self) -> Item:
