@@ -68,9 +68,9 @@ COSTS = {
     ("GET /views/events", "75 events"): (200, 0, 1.5),
     ("POST /views", "one, of a site"): (202, 3, 0),
     ("POST /views", "25, of a site"): (202, 75, 0),
-    ("stream", "26 views of a new site"): (0, 0, 0),
+    ("stream", "26 views of a new site"): (0, 25, 6),
     ("POST /views", "another, of a site"): (202, 3, 0),
-    ("stream", "a view of a site, visitor known"): (0, 0, 0),
+    ("stream", "a view of a site, visitor known"): (0, 6, 0),
     ("GET /views/site", "by hour"): (200, 0, 0.5),
     ("GET /views/top", "of a day"): (200, 0, 1),
     ("GET /views/referrers", "of a day"): (200, 0, 1),
@@ -243,8 +243,8 @@ LONGEST = "/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00"))
     [
         ("/", "c", False, 50, 150),
         (LONGEST, "c" * 128, False, 100, 300),
-        ("/", "c", True, 51, 358),
-        (LONGEST, "c" * 128, True, 101, 533),
+        ("/", "c", True, 75, 379),
+        (LONGEST, "c" * 128, True, 150, 604),
     ],
     ids=["ordinary addresses", "the longest addresses", "with sites", "the longest, with sites"],
 )
