@@ -94,6 +94,9 @@ BOUNDS = {
     SCENARIOS[7]: 5.0,
     SCENARIOS[0]: 1.1,
     SCENARIOS[2]: 2.3,
+    SCENARIOS[4]: 3.5,
+    SCENARIOS[9]: 5.2,
+    SCENARIOS[15]: 7.0,
     DAY: 2.3,
 }
 BUSY = Scenario("1,000 views of a page in a second, 10 batches: totals", views=1000)
