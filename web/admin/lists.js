@@ -34,7 +34,8 @@ function card(kind, key, link) {
     const found = entries.filter((entry) => `${entry[key]} ${entry.title ?? ""}`.toLowerCase().includes(sought));
     list.replaceChildren(...found.map((entry) => make("li", {},
       make("a", { href: link(entry[key]) }, entry.title ?? entry[key]),
-      make("span", { className: "facts" }, entry.title ? `${entry[key]} · ` : "", entry.created ? when(entry.created) : ""))));
+      make("span", { className: "facts" }, entry.title ? `${entry[key]} · ` : "", entry.created ? when(entry.created) : "",
+        entry.views ? words.viewsOf(entry.views) : ""))));
     note.textContent = found.length ? "" : entries.length ? text.noneFound : text.none;
   }
 

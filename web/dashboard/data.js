@@ -41,11 +41,11 @@ export async function load(api, view, first) {
 async function loadTotals(api, view, period, earlier, until) {
   const { site } = view;
   const top = async (range) => {
-    if (view.period === "all") return api.getViewsTop({ site, limit: PAGES });
-    const { from, to, isCut } = listed(range);
-    // A stage without days of pages does not offer them.
+    const { from, to, isCut } = view.period === "all" ? {} : listed(range);
+    // A stage without days of pages does not offer the pages of a period.
     const pages = await offered(api, "getViewsTop", { site, limit: PAGES, from, to }) ?? { items: [], complete: false };
-    return isCut ? { ...pages, complete: false } : pages;
+    const complete = isCut ? false : pages.complete;
+    return { ...pages, complete, isWhole: pages.items.length < PAGES && complete !== false };
   };
   const [series, pages, beforeSeries, beforePages] = await Promise.all([
     loadSeries(api, view, period),

@@ -15,12 +15,12 @@ let sought = "", order = "most", isLong = false;
 export function pagesCard({ pages, before, period, summed }, view, show, draw) {
   const isGrowth = order === "grown" && before?.pages;
   const all = (before?.pages ? growth(pages, before.pages) : pages.items.map((page) => ({ ...page, by: null })))
-    .sort((one, other) => (isGrowth ? other.by - one.by : 0) || other.views - one.views);
+    .sort((one, other) => (isGrowth ? (other.by ?? 0) - (one.by ?? 0) : 0) || other.views - one.views);
   const found = all.filter(({ url }) => url.toLowerCase().includes(sought.toLowerCase()));
   const rows = isLong ? found : found.slice(0, SHOWN);
   const most = Math.max(1, ...all.map(({ views }) => views));
   const save = () => download(`${view.site}-pages-${period.from}.csv`, ["url", "views", ...(before?.pages ? ["views before"] : [])],
-    found.map(({ url, views, earlier }) => [url, views, ...(before?.pages ? [earlier] : [])]));
+    found.map(({ url, views, earlier }) => [url, views, ...(before?.pages ? [earlier ?? ""] : [])]));
   const set = (values) => {
     ({ sought = sought, order = order, isLong = isLong } = values);
     draw();
@@ -39,7 +39,7 @@ export function pagesCard({ pages, before, period, summed }, view, show, draw) {
     </div>
     ${rows.length ? table(rows, most, view, show, before) : html`<p class="quiet">${sought ? text.noMatch : text.noPages}</p>`}
     ${found.length > SHOWN ? html`<button type="button" class="quiet-button" @click=${() => set({ isLong: !isLong })}>${
-      isLong ? text.fewer : text.allOf(found.length)}</button>` : nothing}
+      isLong ? text.fewer : pages.isWhole === false ? text.mostOf(found.length) : text.allOf(found.length)}</button>` : nothing}
     ${pages.complete === false ? html`<p class="quiet">${text.incomplete}</p>` : nothing}
   </section>`;
 }
@@ -54,8 +54,9 @@ function table(rows, most, view, show, before) {
         @click=${() => show({ page: url === view.page ? "" : url })}>${oneOrigin ? pathOf(url) : url}</button>
         <span class="bar" .style=${`--share: ${views / most}`}></span></td>
       <td class="number">${count.format(views)}</td>
-      ${before?.pages ? html`<td class="number change ${direction(by, 0)}" title=${text.before(words.viewsOf(earlier))}>${
-        by ? `${by > 0 ? "+" : "−"}${count.format(Math.abs(by))}` : "±0"}<span class="hidden"> ${change(views, earlier)}</span></td>` : nothing}
+      ${!before?.pages ? nothing : by === null ? html`<td></td>`
+        : html`<td class="number change ${direction(by, 0)}" title=${text.before(words.viewsOf(earlier))}>${
+        by ? `${by > 0 ? "+" : "−"}${count.format(Math.abs(by))}` : "±0"}<span class="hidden"> ${change(views, earlier)}</span></td>`}
     </tr>`)}</tbody></table>`;
 }
 

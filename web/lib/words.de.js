@@ -141,6 +141,7 @@ export const words = {
     noMatch: "Keine Seite passt.",
     noPages: "Keine Seite wurde aufgerufen.",
     allOf: (number) => `Alle ${counted(number, "Seite", "Seiten")}`,
+    mostOf: (number) => `Die ${counted(number, "Seite", "Seiten")} mit den meisten Aufrufen`,
     fewer: "Weniger",
     incomplete: "Bekannt sind nur die meistgelesenen Seiten dieses Zeitraums.",
     referrers: "Herkunft",

@@ -144,6 +144,7 @@ const english = {
     noMatch: "No page matches.",
     noPages: "No page was viewed.",
     allOf: (number) => `All ${counted(number, "page", "pages")}`,
+    mostOf: (number) => `The ${counted(number, "page", "pages")} with most views`,
     fewer: "Fewer",
     incomplete: "Only the most viewed pages of this period are known.",
     referrers: "Referrers",
