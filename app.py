@@ -47,7 +47,7 @@ from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import deepening
 from chalicelib.telemetry import middleware
-from chalicelib.views import badge, events, queue
+from chalicelib.views import badge, events, queue, site_queries
 from chalicelib.views import queries as view_queries
 from chalicelib.views import schemas as view_schemas
 
@@ -165,10 +165,35 @@ def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents
     return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/views/top", has_csv=True)
+@router.route("GET", "/views/top", has_csv=True, errors=(NotFound,))
 def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
-    """List a site's most viewed pages."""
-    return view_queries.list_top_pages(connect(), query)
+    """List a site's most viewed pages, of all time or of a period of UTC days."""
+    return site_queries.list_top_pages(connect(), query, stage, datetime.now(UTC))
+
+
+# The sums of sites. A stage may switch them off, and these calls are 404 then.
+@router.route("GET", "/views/site", has_csv=True, errors=(NotFound,))
+def get_views_site(query: view_schemas.SiteSeriesQuery) -> view_schemas.SiteSeries:
+    """Return a site's views and visitors by hour or by day."""
+    return site_queries.read_site(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("GET", "/views/referrers", has_csv=True, errors=(NotFound,))
+def get_views_referrers(query: view_schemas.SourcesQuery) -> view_schemas.Referrers:
+    """List the hosts that led to a site in a period of UTC days."""
+    return site_queries.list_referrers(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("GET", "/views/campaigns", has_csv=True, errors=(NotFound,))
+def get_views_campaigns(query: view_schemas.SourcesQuery) -> view_schemas.Campaigns:
+    """List the campaigns that led to a site in a period of UTC days."""
+    return site_queries.list_campaigns(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("GET", "/sites", access="admin", has_csv=True, errors=(BadCursor, NotFound))
+def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
+    """List the sites that have views, largest first."""
+    return site_queries.list_sites(connect(), query, stage)
 
 
 @router.route("GET", "/views/badge.svg", produces="image/svg+xml")
