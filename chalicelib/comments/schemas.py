@@ -18,7 +18,7 @@ CommentId = Annotated[
     str,
     Meta(
         description="The comment's id, a ULID: ids sort by time",
-        pattern=described(ulids.PATTERN, "must be a comment's id, a ULID of 26 characters"),
+        pattern=described(ulids.PATTERN, "must be a comment's id, or a reply's: a ULID of 26 characters"),
         examples=["01KAJQF8G0Z9M4T3V7C2X5N8QR"],
     ),
 ]
@@ -52,7 +52,7 @@ ReplyId = Annotated[
     str,
     Meta(
         description="The reply's id, a ULID: ids sort by time",
-        pattern=described(ulids.PATTERN, "must be a reply's id, a ULID of 26 characters"),
+        pattern=ulids.PATTERN,  # with the rule of a comment's id
         examples=["01KAJQXK3MZ4T6V8C0B2D5F7HJ"],
     ),
 ]
