@@ -574,20 +574,25 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 )
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
-    records = event.to_dict()["Records"]
+    apply_records(event.to_dict()["Records"])
+
+
+def apply_records(records: list[Any]) -> None:
+    """Add a batch of stream records to the aggregates, and complete what they have begun. Idempotent."""
     report = engine.apply(
         connect(), CONTRIBUTIONS, records, derivations=DERIVATIONS, guard_pages=stage.guard_pages, now=clock
     )
-    complete(records, report)
-
-
-def complete(records: list[Any], report: engine.Report) -> None:
-    """Complete what a batch makes necessary, once it is in the aggregates: see each `follow`."""
     middleware.count_batch(report)
-    scores.follow(connect(), records, datetime.now(UTC))
-    progress.follow(connect(), records)
-    cleanup.follow(connect(), records)
-    deepening.follow(connect(), (scores.rank, progress.rank), records, datetime.now(UTC))
+    complete(records)
+
+
+def complete(records: list[Any]) -> None:
+    """Complete what the records of a batch have begun: submissions, index keys, depths, deleted comments."""
+    table, now = connect(), datetime.now(UTC)
+    scores.follow(table, records, now)
+    progress.follow(table, records)
+    cleanup.follow(table, records)
+    deepening.follow(table, (scores.rank, progress.rank), records, now)
 
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers

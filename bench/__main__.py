@@ -113,7 +113,7 @@ def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool
     """Run the whole product under mixed load and random kills, and audit everything that it accepted."""
     import secrets
 
-    from bench.report import Figures, Report, Target
+    from bench.report import Figures, Report
     from local.engines import EngineUnavailable
     from local.soak.soak import soak as run
 
@@ -123,7 +123,7 @@ def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool
         found = run(kind, minutes, rate, seed, lambda line: click.echo(line, err=True))
     except EngineUnavailable as reason:
         raise click.ClickException(str(reason)) from None
-    report = Report([found.method], targets=[Target(*one) for one in found.targets])
+    report = Report([found.method], targets=found.targets)
     report.figures.append(Figures(f"A soak of {minutes:g} minutes", ("figure", "measured"), [*found.figures]))
     if found.errors:
         report.figures.append(Figures("Errors", ("error",), [(line,) for line in found.errors[:20]]))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from bench.published import challenges as published_challenges
-from bench.report import Figures, Question, Report, Result, Target
+from bench.report import Figures, Question, Report, Result
 from bench.tables import check, drain, fresh_table
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.challenges import definitions, progress, submissions
@@ -20,6 +20,7 @@ from chalicelib.errors import InvalidPath, LimitReached
 from local.engines.engine import Engine
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
+from local.soak.target import Target
 
 CONTRIBUTIONS = (progress.contribution,)
 LIMIT = published_challenges.LIMIT

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.deployed import OpenGateway
 from bench.published.chat import PublishedChat
-from bench.report import Figures, Question, Report, Result, Target
+from bench.report import Figures, Question, Report, Result
 from bench.tables import fresh_table
 from chalicelib.chat import handlers
 from chalicelib.chat.gateway import ConnectionGateway
@@ -21,6 +21,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.engines.meter import Meter
+from local.soak.target import Target
 
 # A newcomer is stored, a pair is two items that change together, and a message need not be stored at all.
 FLOORS = {"connect, nobody waits": 1.0, "connect, a match": 4.0, "disconnect, while waiting": 1.0}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from bench.report import Figures, Question, Report, Result, Target
+from bench.report import Figures, Question, Report, Result
 from bench.tables import drain, fresh_table
 from chalicelib import ulids
 from chalicelib.aggregates import engine as aggregates
@@ -25,6 +25,7 @@ from local.engines.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
 from local.engines.engine import Engine
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
+from local.soak.target import Target
 
 PRODUCT = "garment-1078"
 LIMIT = 20

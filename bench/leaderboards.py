@@ -15,7 +15,7 @@ from bench.boards import BEST, DISTRIBUTIONS, HIGHEST, LEVELS, NOW, POINTS, SEED
 from bench.boards import name as name_of
 from bench.boards import players as players_of
 from bench.published import ranking as published_ranking
-from bench.report import Cell, Figures, Question, Report, Result, Target
+from bench.report import Cell, Figures, Question, Report, Result
 from bench.round_trips import RoundTrips
 from bench.tables import Drifted, check, drain, fresh_table
 from chalicelib.aggregates import engine as aggregates
@@ -32,6 +32,7 @@ from local.engines.engine import Engine
 from local.engines.memory import Memory
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
+from local.soak.target import Target
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.report import Figures, Report, Target
+from bench.report import Figures, Report
 from local.engines.engine import ROOT, start
 from local.soak.product import Caller, Product
+from local.soak.target import Target
 from ops.aws.template import create_table
 
 DATA = ROOT / "tests" / "data"

@@ -19,12 +19,13 @@ from botocore.awsrequest import AWSResponse
 
 from bench import operations
 from bench.deployed import Deployed, Invocation, deployed
-from bench.report import Cell, Figures, Report, Target
+from bench.report import Cell, Figures, Report
 from chalicelib import concurrency
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.engine import ROOT, Engine
+from local.soak.target import Target
 from proof.world import Sequential
 
 if TYPE_CHECKING:

@@ -10,27 +10,9 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from local.soak.target import Target
+
 Cell = str | int | float
-
-
-class Target(NamedTuple):
-    """A figure and its bound. One that is not strict is shown, and does not decide the exit code."""
-
-    name: str
-    measured: float
-    bound: float
-    at_most: bool = True
-    strict: bool = True
-
-    @property
-    def met(self) -> bool:
-        """Return whether the figure is within its bound, the bound included."""
-        return self.measured <= self.bound if self.at_most else self.measured >= self.bound
-
-    def row(self) -> tuple[str, str, str, str]:
-        """Return the target as a row of a table."""
-        word = ("met" if self.met else "**missed**") + ("" if self.strict else ", for information")
-        return self.name, text(self.measured), f"{'≤' if self.at_most else '≥'} {text(self.bound)}", word
 
 
 @dataclass
@@ -108,7 +90,7 @@ class Report:
         """Print the method, then the tables, then the targets."""
         for paragraph in self.method:
             console.print(f"{paragraph}\n", markup=False, highlight=False)
-        targets = Figures("Targets", ("target", "measured", "bound", ""), [one.row() for one in self.targets])
+        targets = Figures("Targets", ("target", "measured", "bound", ""), list(map(target_row, self.targets)))
         for figures in (*(question.figures for question in self.questions), *self.figures, targets):
             table = Table(*figures.columns, title=figures.title, title_justify="left")
             for column in table.columns[1:]:
@@ -120,6 +102,12 @@ class Report:
 
 def _ratio(one: Result, other: float | None) -> Cell:
     return "–" if not other else one.ours / other
+
+
+def target_row(target: Target) -> tuple[str, str, str, str]:
+    """Return a target as a row of a table."""
+    word = ("met" if target.met else "**missed**") + ("" if target.strict else ", for information")
+    return target.name, text(target.measured), f"{'≤' if target.at_most else '≥'} {text(target.bound)}", word
 
 
 def text(cell: Cell) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.report import Figures, Report
+from bench.report import Figures, Report, target_row
 from local.engines.engine import ROOT, start
 
 FILE = "RESULTS.md"
@@ -54,7 +54,7 @@ def run(folder: Path, quick: bool, console: Console) -> bool:
     for target in (
         one for report in reports.values() for one in report.targets if one.strict and not one.met
     ):
-        console.print(" ".join(target.row()))
+        console.print(" ".join(target_row(target)))
     return all(report.met for report in reports.values())
 
 
@@ -75,7 +75,7 @@ def _lines(facts: Mapping[str, str], reports: Mapping[str, Report], seconds: flo
             yield f"\n## {question.title}\n"
             yield from question.figures.markdown()
     yield "\n## Targets\n"
-    targets = [one.row() for report in reports.values() for one in report.targets]
+    targets = [target_row(one) for report in reports.values() for one in report.targets]
     yield from Figures("", ("target", "measured", "bound", ""), list(targets)).markdown()
     yield "\n# Methods and details"
     for name, report in reports.items():

@@ -17,7 +17,7 @@ from unittest import mock
 
 from greenlet import getcurrent, greenlet
 
-from bench.report import Figures, Report, Target
+from bench.report import Figures, Report
 from bench.tables import Drifted, fresh_table
 from chalicelib import concurrency
 from chalicelib.aggregates import engine as aggregates
@@ -35,6 +35,7 @@ from local.engines.engine import Engine
 from local.engines.in_process import client_of
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
+from local.soak.target import Target
 from ops.maintenance.audit import find_drift, scan
 from proof.world import Sequential
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from bench.published import views as published_views
-from bench.report import Figures, Question, Report, Result, Target
+from bench.report import Figures, Question, Report, Result
 from bench.tables import check, drain, fresh_table
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.settings import Settings
@@ -20,6 +20,7 @@ from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
 from local.engines.meter import Meter, Write
 from local.event_sources import StreamPump
+from local.soak.target import Target
 
 CONTRIBUTIONS = (views.contribution,)
 DERIVATIONS = (views.derive_listing,)

@@ -5,7 +5,7 @@ that no thread is left to run. The calls mostly wait for the table or for a conn
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import cache, partial
 from typing import TypeVar
@@ -24,14 +24,17 @@ def submit(call: Callable[[], R], pool: str = "default") -> "Future[R]":
 def map_concurrently(function: Callable[[T], R], values: Iterable[T], pool: str = "default") -> list[R]:
     """Call a function for several values concurrently; return the results in order.
 
+    All calls have ended when this returns or raises, so none of them writes behind a caller that has failed.
     Calls that may be slow for external reasons use a `pool` of their own.
 
-    Raises: the error of the first call that fails.
+    Raises: the error of the first call that failed, in the order of the values.
     """
     values = list(values)
     if len(values) < 2:
         return [function(value) for value in values]
-    return [future.result() for future in [submit(partial(function, value), pool) for value in values]]
+    futures = [submit(partial(function, value), pool) for value in values]
+    wait(futures)
+    return [future.result() for future in futures]
 
 
 @cache

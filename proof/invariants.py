@@ -337,7 +337,7 @@ def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str
 
 
 class Change(NamedTuple):
-    """A change of an item: its old and new image, empty where there is none."""
+    """A change of an item: its old and new image; a missing image is empty."""
 
     pk: str
     sk: str

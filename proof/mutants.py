@@ -197,7 +197,7 @@ def _nothing(function: Wrapper, *arguments: Any, **named: Any) -> Any:
 
 
 def _forget_condition(operation: str, body: Body) -> bool:
-    """Let the update of the fast path always succeed."""
+    """Remove the condition from the update of the fast path."""
     if operation != "UpdateItem" or "size(applied)" not in body.get("ConditionExpression", ""):
         return False
     del body["ConditionExpression"]

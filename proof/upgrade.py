@@ -93,12 +93,13 @@ class Upgrade:
             yield
 
 
-def apply_old(table: Table, records: Iterable[Any], now: float) -> None:
+def apply_old(table: Table, records: list[Any], now: float) -> None:
     """Apply a batch of records as version 0.1.0 does."""
     contributions = [OLD.get(one, one) for one in app.CONTRIBUTIONS]
     found = {one.tag: one for one in (engine.compute(contributions, record) for record in records)}
     differences = [one for one in found.values() if one.sums or one.poison]
     legacy.add(table, differences, app.stage.guard_pages, int(now), set(), set())
+    app.complete(list(records))
 
 
 def write_old(table: Table, views: Iterable[View], settings: Settings, now: datetime) -> int:

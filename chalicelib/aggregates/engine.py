@@ -250,7 +250,7 @@ def second_of(tag: bytes) -> int:
 def update_once(amounts: Amounts, tags: set[bytes], now: int) -> Update:
     """Build the update of the fast path: it adds amounts unless one of the tags may be counted already.
 
-    When its condition is false, the caller does not know whether the tags are counted: see `add_once`.
+    When its condition is false, the caller does not know whether the tags are counted.
     """
     oldest = min(map(second_of, tags))
     return (
@@ -259,19 +259,6 @@ def update_once(amounts: Amounts, tags: set[bytes], now: int) -> Update:
         .require("(attribute_not_exists(spilled) OR spilled < :oldest)", oldest=oldest)
         .require("(attribute_not_exists(applied) OR size(applied) <= :room)", room=TAGS - len(tags))
     )
-
-
-def add_once(table: Table, key: Key, tag: bytes, amounts: Amounts, now: int) -> tuple[bool, Item]:
-    """Add amounts to an item unless this tag has added to it before.
-
-    Return whether they were added now, and the item as it is. It is for a writer that is not the stream. The
-    writer must not repeat a tag that is older than RETENTION, because such tags are forgotten.
-
-    Cost: 1 WCU per KB of the item, and its index writes. A duplicate costs 1 WCU, 1 RCU, and 4 RCU more if
-    tags have moved. Raises: Busy, Rejected.
-    """
-    counted, item = _add(Batch(table, (), now), key, [Change(tag, amounts)])
-    return bool(counted), item
 
 
 # -- aggregates ----------------------------------------------------------------------------------------
@@ -395,7 +382,7 @@ def _not_counted(table: Table, key: Key, seen: Item, changes: Sequence[Change]) 
 
 
 def _remember(update: Update, key: Key, seen: Item, tags: set[bytes], now: int) -> list[dict[str, Any]]:
-    """Let an update add tags to an aggregate as it was read. Return the updates of guard pages beside it."""
+    """Add tags to the update of an aggregate that was read. Return the updates of guard pages beside it."""
     held = set(seen.get("applied", ()))
     young = {tag for tag in held if not 0 < second_of(tag) < now - RETENTION}
     update.require_same("spills", seen)

@@ -265,7 +265,7 @@ def _from_item_or_none(item: Item) -> Definition | None:
 
 
 def _stored_normalization(item: Item) -> Normalization | None:
-    """Return the normalization of a stored definition, damaged or not, or None if there is none."""
+    """Return the normalization in a stored definition, even a damaged one, or None without a definition."""
     try:
         return msgspec.convert(item.get("normalization"), Normalization)
     except msgspec.ValidationError:

@@ -319,7 +319,7 @@ class Table:
         return Retries(self._pause, self._clock).run(call, repeatable=repeatable)
 
     def _batches(self, unprocessed: str, call: Callable[..., Any], batch: Any) -> Iterator[Any]:
-        """Send a batch, and then its unprocessed part again until there is none; yield the responses."""
+        """Send a batch, resend what DynamoDB did not process, and yield the responses."""
         retries = Retries(self._pause, self._clock)
         while True:
             response = retries.run(partial(call, RequestItems={self.name: batch}))

@@ -8,8 +8,8 @@ The digits of the score and of the tie follow.
 
     score 12,345 of a player with the tie 67…    path 53 01 23 45 67 …
 
-A player has a `depth` and is counted in the counters of so many levels of the path. The players below the
-last of these are the player's *bucket*. They are counted through the index.
+A player has a `depth`: the number of levels of the path whose counters count the player. The players below
+the last of these levels are the player's *bucket*. They are counted through the index.
 
     node ""      counts "53"     a rank is 1 + the counters of greater digits in each node
     node "53"    counts "01"         + the better players in the bucket "5301"

@@ -203,7 +203,7 @@ class Meter:
         return list(reply["Items"])
 
     def _image(self, table: str, request: Request) -> Item:
-        """Return the item as it is now; empty when there is none."""
+        """Return the item as it is now, or an empty one."""
         with self._muting():
             reply = self._reader.get_item(TableName=table, Key=self._key(request), ConsistentRead=True)
         return reply.get("Item", {})

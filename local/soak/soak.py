@@ -24,6 +24,7 @@ from chalicelib.views.events import View
 from local.engines.engine import Engine, start
 from local.soak.clients import AT_ONCE, BOARD, CHALLENGE, Accepted, Pair, Probe, Storm, Visitor, define
 from local.soak.product import SETTINGS, Product
+from local.soak.target import Target
 from ops.maintenance import audit
 from ops.maintenance.audit import scan
 from ops.maintenance.streams import follow_stream
@@ -74,16 +75,6 @@ class Memory(threading.Thread):
         """Return the first and the last sample as text."""
         known = [size for _, size in self.samples if size]
         return f"{known[0]:.0f}, {known[-1]:.0f} of {len(known)}" if known else "unknown"
-
-
-class Target(NamedTuple):
-    """A figure and its bound. One that is not strict does not decide."""
-
-    name: str
-    measured: float
-    bound: float
-    at_most: bool = True
-    strict: bool = True
 
 
 class Soak(NamedTuple):

@@ -85,7 +85,7 @@ def _keys(schema: Sequence[Any]) -> set[tuple[str, str]]:
 
 
 def plan_import(template: Template, stage: str, live: Live | None, sqs: SQSClient) -> Step | None:
-    """Return the import of resources that an earlier stack has left; None if there are none.
+    """Return the import of resources that an earlier stack has left, or None without any.
 
     The import describes the table as it is, so that the following update knows what to change. An import must
     not have outputs.

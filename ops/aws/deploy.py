@@ -52,7 +52,7 @@ def record_path(root: Path, stage: str) -> Path:
 
 
 def read_record(root: Path, stage: str) -> list[dict[str, Any]]:
-    """Read Chalice's record of deployed resources; empty if there is none."""
+    """Read Chalice's record of deployed resources; empty before the first deployment."""
     path = record_path(root, stage)
     return list(json.loads(path.read_text(encoding="utf-8"))["resources"]) if path.exists() else []
 

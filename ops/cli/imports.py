@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from ops.cli.options import INTERRUPTED, JSON, STAGE
+from ops.cli.options import INTERRUPTED, JSON, STAGE, WAIT
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -42,12 +42,7 @@ def _site(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 )
 @STAGE
 @JSON
-@click.option(
-    "--wait/--no-wait",
-    "waits",
-    default=True,
-    help="Wait until the aggregates include the import.  [default: wait]",
-)
+@WAIT
 @click.option(
     "--discard-key", is_flag=True, help="Delete the client key that version 0.1.0 stored in the table."
 )
@@ -129,12 +124,7 @@ def _identifier(ctx: click.Context, parameter: click.Parameter, text: str) -> st
 @click.option("--time", metavar="COLUMN", help="The column with the ISO 8601 time.  [default: now]")
 @STAGE
 @JSON
-@click.option(
-    "--wait/--no-wait",
-    "waits",
-    default=True,
-    help="Wait until the ranking includes the import.  [default: wait]",
-)
+@WAIT
 def import_scores(
     file: str,
     board: str,
@@ -221,12 +211,7 @@ def _languages(ctx: click.Context, parameter: click.Parameter, text: str) -> lis
     help="Such as en,de,fr: assign these languages to the rows in rotation.",
 )
 @JSON
-@click.option(
-    "--wait/--no-wait",
-    "waits",
-    default=True,
-    help="Wait until the aggregates include the import.  [default: wait]",
-)
+@WAIT
 @click.option(
     "--format",
     "kind",

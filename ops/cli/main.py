@@ -123,34 +123,36 @@ def token(stage: str, sub: str, scope: str | None, name: str | None, ttl: int) -
         raise click.ClickException(f"the stage's secret cannot be read: {error}") from None
 
 
+OUTPUT = click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
+
+
+def _write(text: str, output: Path | None) -> None:
+    """Write a text to a file, or print it."""
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{output}: {error.strerror or error}") from None
+
+
 @main.command()
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
+@OUTPUT
 def openapi(output: Path | None) -> None:
     """Print the REST interface as OpenAPI 3.1, as GET /openapi.json returns it."""
     from ops.openapi import format_openapi
 
-    if output is None:
-        click.echo(format_openapi(), nl=False)
-        return
-    try:
-        output.write_text(format_openapi(), encoding="utf-8")
-    except OSError as error:
-        raise click.ClickException(f"{output}: {error.strerror or error}") from None
+    _write(format_openapi(), output)
 
 
 @main.command()
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
+@OUTPUT
 def table(output: Path | None) -> None:
     """Print docs/table.md: the items of the table and the cost of each operation, from the docstrings."""
     from ops.table import text
 
-    if output is None:
-        click.echo(text(), nl=False)
-        return
-    try:
-        output.write_text(text(), encoding="utf-8")
-    except OSError as error:
-        raise click.ClickException(f"{output}: {error.strerror or error}") from None
+    _write(text(), output)
 
 
 @main.command()

@@ -29,3 +29,9 @@ SETTLE = click.option(
     show_default=True,
     help="Seconds between two passes. Must be more than the stream's lag.",
 )
+WAIT = click.option(
+    "--wait/--no-wait",
+    "waits",
+    default=True,
+    help="Wait until the aggregates include the import.  [default: wait]",
+)

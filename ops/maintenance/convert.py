@@ -101,7 +101,7 @@ def _stamp(table: Table, item: Item) -> str:
 
 
 def _switch(table: Table, item: Item) -> str:
-    """Let reads use the new tree, once it counts as many players as the older one."""
+    """Switch reads to the new tree, once it counts as many players as the older one."""
     feature, _, name = item["pk"].partition("#")
     if item["sk"] != "DEFINITION" or feature not in ("BOARD", "CHALLENGE") or item.get("is_converted"):
         return ""
@@ -146,7 +146,7 @@ def _clear(table: Table, item: Item, is_converted: Callable[[Key], bool]) -> str
 
 
 def _expire(table: Table, item: Item, ttl: int) -> str:
-    """Let an item of the older tree expire. One that still counts players is left to a later pass."""
+    """Set a TTL on an item of the older tree. One that still counts players is left to a later pass."""
     is_entry, is_node = item["sk"].startswith("RANKED#"), item["pk"].startswith("RANK#")
     if not (is_entry or is_node) or "ttl" in item:
         return ""

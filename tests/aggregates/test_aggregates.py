@@ -42,7 +42,7 @@ def source(engine: Engine) -> Iterator[Source]:
 
 
 def write(table: Table, n: int, *, url: str = URL, clients: int = 0, ahead: int = 0) -> None:
-    """Write views of so many clients. Without clients no visitors are written, so each view is one record."""
+    """Write views. Without clients no visitors are written, and each view is one record."""
     now = datetime.now(UTC).replace(microsecond=0)
     settings = Settings(views_uniques=clients > 0)
     seen = [View(url, now - timedelta(seconds=i + ahead), f"c{i % max(1, clients)}") for i in range(n)]
@@ -423,7 +423,7 @@ def one_sum(item: Item) -> dict[tuple[Key, str], Amount]:
 
 
 def numbers(count: int, second: int = RECORDED, apart: float = 0) -> list[Any]:
-    """Make records of numbers, so many seconds apart from each other."""
+    """Make records of numbers, `apart` seconds after each other."""
     return [
         record(None, {"pk": "X", "sk": str(i), "n": 1}, second=int(second + i * apart)) for i in range(count)
     ]

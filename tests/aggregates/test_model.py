@@ -124,7 +124,7 @@ class Outcome(NamedTuple):
 
 
 def run(deliveries: list[Batches], schedule: tuple[int, ...]) -> Outcome:
-    """Let workers go on in the order of a schedule, one request each time."""
+    """Run workers in the order of a schedule, one request at each step."""
     table: Any = Memory()
     legacy._windows[table] = ALL_TAGGED
 

@@ -7,6 +7,7 @@ hypothesis' own `@reproduce_failure`.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -636,7 +637,10 @@ class Twin(RuleBasedStateMachine):
         assert seen == View(url, time, client)
         assert isinstance(seen, View)
         if seen not in self.expired:  # an older event is rejected by its time
-            views.write(self.table, [seen], Settings(), NOW)
+            for _ in range(100):  # a client repeats a request that failed
+                with contextlib.suppress(Busy):
+                    views.write(self.table, [seen], Settings(), NOW)
+                    break
             self.counted.add(seen)
             self.visited.add((url, time, client))
 

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from bench import results
 from bench.__main__ import main
-from bench.report import Question, Report, Result, Target
+from bench.report import Question, Report, Result
+from local.soak.target import Target
 
 QUESTIONS = [
     "What does a counted view cost?",

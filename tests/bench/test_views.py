@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from bench import views as bench
 from bench.__main__ import main
 from bench.profile import ImportTimes, import_report
-from bench.report import Report, Target
+from bench.report import Report
 from bench.views import BOUNDS, BUSY, HOT, SCENARIOS, Cost, Scenario
 from chalicelib.dynamo.table import Table as HubbubTable
 from chalicelib.settings import Settings
@@ -27,6 +27,7 @@ from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.conflicts import InFlight
 from local.engines.engine import ROOT, Engine
+from local.soak.target import Target
 from ops.aws.template import Table
 from ops.maintenance.audit import find_drift, scan
 

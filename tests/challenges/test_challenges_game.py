@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from chalicelib import times
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
@@ -29,6 +30,7 @@ from chalicelib.challenges.schemas import (
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, NotFound
+from chalicelib.ranking import deepening
 from chalicelib.settings import current
 from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
@@ -39,6 +41,13 @@ CONTRIBUTIONS = (progress.contribution,)
 PATHS = [f"path {i}" for i in range(60)]
 AT_ONCE = 50
 MAX_ATTEMPTS = 20  # attempts of a client, or of an event source, after Busy
+
+
+def apply(table: Table, records: Sequence[Any]) -> None:
+    """Apply a batch as the app does."""
+    aggregates.apply(table, CONTRIBUTIONS, records)
+    progress.follow(table, records)
+    deepening.follow(table, [progress.rank], records, datetime.now(UTC))
 
 
 class Hunt:
@@ -80,13 +89,13 @@ class Hunt:
         items = scan(self.table)
         found = Counter(i["pk"].split("#")[-1] for i in items if i["sk"].startswith("PATH#"))
         stored = {i["pk"].split("#")[-1]: i["found"] for i in items if i["sk"] == "PROGRESS"}
-        assert stored == dict(found)
+        assert {player: number for player, number in stored.items() if number} == dict(found)
         return found
 
     def apply_stream(self) -> None:
         """Apply the whole stream, and compare the statistics with a recount and with the path items."""
         while records := self.stream.read():
-            aggregates.apply(self.table, CONTRIBUTIONS, records)
+            apply(self.table, records)
         self.compare()
 
     def compare(self) -> None:
@@ -105,12 +114,13 @@ class Hunt:
         worth = {player: (-i["found"], i["latest"] // 1000) for player, i in progress.items()}
         ranks = {one: rank for rank, one in reversed(list(enumerate(sorted(worth.values()), 1)))}
         listed: list[ChallengeLeader] = []
-        cursor = None
-        while cursor or not listed:
+        cursor, is_last = None, False
+        while not is_last:
             page = challenge_queries.list_leaders(
                 self.table, "hunt", ChallengeLeadersQuery(limit=100, cursor=cursor), current()
             )
             listed, cursor = listed + page.items, page.cursor
+            is_last = cursor is None
         assert [one.rank for one in listed] == sorted(ranks[one] for one in worth.values())
         assert {one.player: (one.rank, one.found) for one in listed} == {
             player: (ranks[one], -one[0]) for player, one in worth.items()
@@ -256,7 +266,7 @@ def apply_batches(table: Table, batches: Sequence[list[Any]]) -> None:
     for batch in batches:
         for attempt in range(MAX_ATTEMPTS):
             try:
-                aggregates.apply(table, CONTRIBUTIONS, batch)
+                apply(table, batch)
                 break
             except Busy:
                 assert attempt < MAX_ATTEMPTS - 1
@@ -299,13 +309,17 @@ def test_a_game_of_thousands_of_players_is_counted_exactly(hunt: Hunt) -> None:
 
 
 def build_records(players: int, limit: int, rng: random.Random) -> tuple[list[Any], Counter[int]]:
-    """Return the stream records of a game, and the number of players by the number of paths found."""
+    """Return the stream records of a game, and the number of players by the number of paths found.
+
+    The records are recent, because a stream delivers none that is older than a day.
+    """
+    start = times.epoch(datetime.now(UTC)) - 3600
     found: Counter[str] = Counter()
     records = []
     left = [f"p{i}" for i in range(players) for _ in range(min(limit, int(rng.expovariate(0.5)) + 1))]
     rng.shuffle(left)
     for place, player in enumerate(left):
-        key, second = progress.progress_key("hunt", player)._asdict(), 1_700_000_000 + place // 500
+        key, second = progress.progress_key("hunt", player)._asdict(), start + place // 500
         old: Item | None = {**key, "found": found[player], "latest": place} if found[player] else None
         found[player] += 1
         path = {**progress.path_key("hunt", player, f"path {found[player]}")._asdict(), "time": place}

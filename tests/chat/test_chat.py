@@ -46,12 +46,8 @@ def admin(chat: Chat) -> Iterator[Callable[[str], Any]]:
 
 
 @pytest.fixture
-def chat(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
+def chat(moto_table: template.Table) -> Iterator[Chat]:
     connect.cache_clear()
-    # moto fails under threads, so parallel work runs in sequence here.
-    monkeypatch.setattr(
-        matchmaker, "map_concurrently", lambda work, things: [work(thing) for thing in things]
-    )
     yield Chat(connect())
     connect.cache_clear()
 

@@ -182,7 +182,7 @@ def test_a_duplicate_connect_event_of_a_listener_changes_nothing(chat: Chat) -> 
 
 
 def report_of(chat: Chat, reporter: str, stranger: str, address: str, token: str = "") -> Report:
-    """Let a connection report a stranger of an address, and return the report."""
+    """Make a connection report a stranger of an address, and return the report."""
     chat.connect(stranger, address=address, query={"token": token} if token else None)
     chat.enter(reporter)
     chat.send(stranger, "status")

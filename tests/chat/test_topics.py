@@ -14,7 +14,7 @@ from botocore.exceptions import EndpointConnectionError
 
 import app
 from chalicelib.aggregates import engine
-from chalicelib.chat import matchmaker, subscriptions
+from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import pack
 from chalicelib.dynamo.table import connect
 from chalicelib.settings import Settings
@@ -63,12 +63,8 @@ class Site:
 
 
 @pytest.fixture
-def site(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(moto_table: template.Table) -> Iterator[Site]:
     connect.cache_clear()
-    for module in (matchmaker, subscriptions):
-        monkeypatch.setattr(
-            module, "map_concurrently", lambda work, things, *_: [work(thing) for thing in things]
-        )
     yield Site(moto_table.stream_arn)
     connect.cache_clear()
 

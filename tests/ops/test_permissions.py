@@ -260,7 +260,7 @@ def rank_scores(stage: DevStage) -> None:
 
 
 def deepen_and_complete(stage: DevStage) -> None:
-    """Let the stream deepen a bucket, read a page of tags, and delete an activity that is out of range."""
+    """Make the stream deepen a bucket, read a page of tags, and delete an activity that is out of range."""
     stage.call("PUT", "/leaderboards/sums", {"title": "Sums"}, who="admin", status=201)
     with mock.patch.object(tree, "LIMIT", 1), mock.patch.object(scores, "MAX_TAGS", 1):
         for number, player in enumerate(("ann", "bob", "ann", "ann")):

@@ -77,8 +77,7 @@ class Stream:
 
 
 @pytest.fixture
-def stream(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Stream:
-    monkeypatch.setattr(forget, "map_concurrently", lambda work, things: [work(thing) for thing in things])
+def stream(moto_table: template.Table) -> Stream:
     table = Table(moto_table.name, boto3.client("dynamodb"))
     made = Stream(table, Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn))
     made.view(SPAM, 3)
