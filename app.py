@@ -19,7 +19,7 @@ from chalicelib.challenges import schemas as challenge_schemas
 from chalicelib.chat import connections, handlers, matchmaker, reports, subscriptions
 from chalicelib.chat import schemas as chat_schemas
 from chalicelib.chat.gateway import ConnectionGateway, Session
-from chalicelib.comments import comments, pages, statistics
+from chalicelib.comments import cleanup, comments, pages, replies, statistics, votes
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo import retries
 from chalicelib.dynamo.table import connect
@@ -142,7 +142,8 @@ def post_views(
     A single event that is malformed is rejected with 400. A single event that is not counted is rejected with
     422 and the reason as `Code`. The events of a list are validated one by one, and `rejected` lists those
     that are not counted. The error is 413 for a list of more than 25 events without a valid token or with a
-    guest's token, and for a list of more than 500 events.
+    guest's token, and for a list of more than 500 events. The JSON may be sent as text/plain, as a browser
+    does without a preflight request.
     """
     return events.accept(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
@@ -477,8 +478,92 @@ def patch_comment(
     "DELETE", "/products/{product}/comments/{id}", access="user", status=204, errors=(Forbidden, NotFound)
 )
 def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
-    """Delete a comment, as its author or as an admin."""
+    """Delete a comment with its replies and votes, as its author or as an admin."""
     comments.delete(connect(), path.product, path.id, caller)
+
+
+@router.route(
+    "PUT",
+    "/products/{product}/comments/{id}/vote",
+    access="user",
+    status=(200, 201),
+    errors=(Forbidden, NotFound),
+)
+def put_vote(path: comment_schemas.CommentPath, caller: Caller) -> Response[comment_schemas.Votes]:
+    """Vote for a comment that is helpful, once for each reader.
+
+    The status is 201 for a new vote, and 200 when the reader has voted before. Authors may not vote for their
+    own comments.
+    """
+    return votes.cast(connect(), path.product, path.id, caller)
+
+
+@router.route(
+    "DELETE", "/products/{product}/comments/{id}/vote", access="user", status=204, errors=(NotFound,)
+)
+def delete_vote(path: comment_schemas.CommentPath, caller: Caller) -> None:
+    """Withdraw the caller's vote, if there is one."""
+    votes.withdraw(connect(), path.product, path.id, caller)
+
+
+@router.route(
+    "POST",
+    "/products/{product}/comments/{id}/replies",
+    access="user",
+    status=201,
+    errors=(NotFound, Conflict),
+)
+def post_reply(
+    path: comment_schemas.CommentPath,
+    body: comment_schemas.ReplyBody,
+    caller: Caller,
+    idempotency_key: str | None,
+) -> Response[comment_schemas.Reply]:
+    """Reply to a comment."""
+    now = datetime.now(UTC)
+    return replies.post(connect(), path.product, path.id, body, caller, idempotency_key, now)
+
+
+@router.route("GET", "/products/{product}/comments/{id}/replies", errors=(NotFound, BadCursor))
+def get_replies(
+    path: comment_schemas.CommentPath, query: comment_schemas.RepliesQuery, caller: Caller
+) -> comment_schemas.Replies:
+    """Return the replies to a comment, oldest first."""
+    return replies.list_replies(connect(), path.product, path.id, query, stage, caller)
+
+
+@router.route(
+    "PATCH",
+    "/products/{product}/comments/{id}/replies/{reply}",
+    access="user",
+    errors=(Forbidden, NotFound),
+)
+def patch_reply(
+    path: comment_schemas.ReplyPath, body: comment_schemas.ReplyPatch, caller: Caller
+) -> Response[comment_schemas.Reply]:
+    """Change a reply.
+
+    The author may change its language and text. An admin may hide it and show it again.
+    """
+    return replies.patch(connect(), path, body, caller, datetime.now(UTC))
+
+
+@router.route(
+    "DELETE",
+    "/products/{product}/comments/{id}/replies/{reply}",
+    access="user",
+    status=204,
+    errors=(Forbidden, NotFound),
+)
+def delete_reply(path: comment_schemas.ReplyPath, caller: Caller) -> None:
+    """Delete a reply, as its author or as an admin."""
+    replies.delete(connect(), path, caller)
+
+
+@router.route("GET", "/replies", access="admin", errors=(BadCursor,))
+def get_all_replies(query: listing.ListQuery) -> comment_schemas.AllReplies:
+    """List the replies on all products, newest first, hidden ones too."""
+    return pages.list_all_replies(connect(), query, stage)
 
 
 @router.route("GET", "/products/{product}/statistics", has_csv=True)
@@ -527,10 +612,11 @@ def apply_records(records: list[Any]) -> None:
 
 
 def complete(records: list[Any]) -> None:
-    """Complete what the records of a batch have begun: submissions, index keys, depths of rankings."""
+    """Complete what the records of a batch have begun: submissions, index keys, depths, deleted comments."""
     table, now = connect(), datetime.now(UTC)
     scores.follow(table, records, now)
     progress.follow(table, records)
+    cleanup.follow(table, records)
     deepening.follow(table, (scores.rank, progress.rank), records, now)
 
 

@@ -16,6 +16,7 @@ import app
 from chalicelib.aggregates import engine, legacy
 from chalicelib.aggregates.updates import Update
 from chalicelib.api.auth import Caller
+from chalicelib.comments import cleanup
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
@@ -289,6 +290,9 @@ ALL = (
     unconditional("an author has two comments", "PRODUCT#", "AUTHOR#", "Put"),
     wrapped("the idempotency key is ignored", app, "post_comment", lambda f, *a: f(*a[:3], None)),
     without("a deleted comment keeps its author's place", "PRODUCT#", "AUTHOR#", "Delete"),
+    unconditional("a vote counts twice", "PRODUCT#", "VOTE#", "Put"),
+    unconditional("an edit overwrites votes", "PRODUCT#", "COMMENT#", "Put"),
+    wrapped("the votes of a deleted comment stay", cleanup, "follow", lambda f, *a: None),
     # Matching
     unconditional("a pair is matched whatever its two have become", "CONN#", "STATE", "Update"),
     split("the entry in the pool is written separately", "WAITING#", is_first=False),
@@ -296,6 +300,7 @@ ALL = (
     wrapped("the sweep does nothing", app, "sweep", lambda f, *a: None),
     # Permissions
     wrapped("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),
+    wrapped("a stranger may change replies", app, "patch_reply delete_reply", _as_admin),
     wrapped("a stranger may read what is hidden", app, "get_comment get_challenge_player", _as_admin),
     wrapped("a stranger may change scores", app, "post_score delete_player", _as_admin),
 )

@@ -65,6 +65,7 @@ PART_OF = {
     "challenges": "challenges",
     "products": "comments",
     "comments": "comments",
+    "replies": "comments",
     "chat": "chat",
     "lag": "counting",
     "quarantine": "counting",

@@ -23,7 +23,7 @@ Address = Annotated[
         "empty query (`/a?`) are the same page. Addresses that differ in http or https, any other query or a "
         "trailing slash are different pages",
         examples=["https://example.org/a", "myblog.com/article1"],
-        extra_json_schema={"format": "address"},  # our own format: a `uri` must have a scheme
+        extra_json_schema={"format": "address", "minLength": 1},  # our own format: a `uri` must have a scheme
     ),
 ]
 BOUNDS: list[dict[str, Any]] = [{"format": "date"}, {"format": "date-time"}, {"maxLength": 0}]
