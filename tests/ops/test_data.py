@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 from uuid import uuid4
 
@@ -19,9 +19,10 @@ from click.testing import CliRunner
 
 import app
 from chalicelib.aggregates import quarantine
+from chalicelib.dynamo import table
 from chalicelib.dynamo.items import Item, unpack
 from chalicelib.dynamo.table import Table
-from chalicelib.settings import Settings
+from chalicelib.settings import Settings, read
 from chalicelib.views import events, queue
 from chalicelib.views.events import View
 from local.engines.engine import Engine
@@ -43,14 +44,22 @@ NOW = datetime.now(UTC)
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
     """Restore the environment after each test. Do not wait for messages of a local queue."""
-    with mock.patch.dict(os.environ), mock.patch.object(replay, "WAIT", 0), mock.patch.object(app, "connect"):
+    with (
+        mock.patch.dict(os.environ),
+        mock.patch.object(replay, "WAIT", 0),
+        mock.patch.object(app, "connect", connect_anew),
+    ):
         yield
+
+
+def connect_anew() -> Table:
+    """Connect to the table of the environment. The app keeps the one that it connected to first."""
+    return table.connect(read(os.environ))
 
 
 def lived(engine_table: EngineTable) -> Live:
     live = Live(engine_table, app.CONTRIBUTIONS)
     os.environ.update(HUBBUB_ENDPOINT=live.engine.endpoint, HUBBUB_TABLE=live.table.name)
-    cast(mock.Mock, app.connect).return_value = live.table  # `environment` replaces it
     return live
 
 

@@ -83,7 +83,10 @@ export interface Chat extends EventTarget {
 export class Hubbub {
   constructor(api: string | URL, options?: Options);
   set token(token: Token);
-  signInAsGuest(name?: string): Promise<Guest>;
+  /** The guest that this browser keeps for the stage. */
+  readonly guest: Guest | null;
+  /** Sign in as the guest that this browser keeps, or as a new one with another name or with `fresh`. */
+  signInAsGuest(name?: string, options?: { fresh?: boolean }): Promise<Guest>;
   live<Topic extends string>(topic: Topic, onValue: (value: Value<Topic>) => void, options?: LiveOptions<Value<Topic>>): () => void;
   chat(lobby?: string, options?: { interests?: string[]; resume?: string }): Chat;
   /** Send a call by its name, and return its status, headers and body. */
@@ -194,7 +197,7 @@ export class Hubbub {
   getPageConfig(args?: Record<string, never>, options?: CallOptions): Promise<PageConfig>;
 }
 
-type CallName = Exclude<keyof Hubbub, "token" | "signInAsGuest" | "live" | "chat" | "request">;
+type CallName = Exclude<keyof Hubbub, "token" | "guest" | "signInAsGuest" | "live" | "chat" | "request">;
 
 /** A stable code, and a message that names the field or the resource. */
 export interface Error {
@@ -579,6 +582,19 @@ export interface PageConfig {
   stage: string;
   /** The WebSocket address of the stage; empty when it is unknown */
   socket: string;
+  /** Whether visitors can sign in as guests */
+  guests: boolean;
+  signIn: PageSignIn | null;
+}
+
+/** The identity provider with which the admin page signs in. */
+export interface PageSignIn {
+  /** The address of its authorization endpoint */
+  authorize: string;
+  /** The address of its token endpoint */
+  token: string;
+  /** The client id of the admin page */
+  client: string;
 }
 
 /** A page's views, and its unique clients per day, summed over all days. */
