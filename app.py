@@ -417,7 +417,8 @@ def post_comment(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Comment]:
     """Comment on a product, once for each author."""
-    return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
+    now, is_listed = datetime.now(UTC), stage.comments_list
+    return comments.post(connect(), path.product, body, caller, idempotency_key, now, is_listed=is_listed)
 
 
 @router.route("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
@@ -428,7 +429,7 @@ def get_comments(
     return pages.list_comments(connect(), path.product, query, stage, caller)
 
 
-@router.route("GET", "/comments", access="admin", errors=(BadCursor,))
+@router.route("GET", "/comments", access="admin", errors=(BadCursor, NotFound))
 def get_all_comments(query: listing.ListQuery) -> comment_schemas.AllComments:
     """List the comments on all products, newest first, hidden ones too."""
     return pages.list_all(connect(), query, stage)
@@ -470,8 +471,8 @@ def patch_comment(
 
     The author may change its rating, language and text. An admin may hide it and show it again.
     """
-    now = datetime.now(UTC)
-    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now)
+    now, is_listed = datetime.now(UTC), stage.comments_list
+    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now, is_listed=is_listed)
 
 
 @router.route(
@@ -520,8 +521,10 @@ def post_reply(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Reply]:
     """Reply to a comment."""
-    now = datetime.now(UTC)
-    return replies.post(connect(), path.product, path.id, body, caller, idempotency_key, now)
+    now, is_listed = datetime.now(UTC), stage.comments_list
+    return replies.post(
+        connect(), path.product, path.id, body, caller, idempotency_key, now, is_listed=is_listed
+    )
 
 
 @router.route("GET", "/products/{product}/comments/{id}/replies", errors=(NotFound, BadCursor))
@@ -560,7 +563,7 @@ def delete_reply(path: comment_schemas.ReplyPath, caller: Caller) -> None:
     replies.delete(connect(), path, caller)
 
 
-@router.route("GET", "/replies", access="admin", errors=(BadCursor,))
+@router.route("GET", "/replies", access="admin", errors=(BadCursor, NotFound))
 def get_all_replies(query: listing.ListQuery) -> comment_schemas.AllReplies:
     """List the replies on all products, newest first, hidden ones too."""
     return pages.list_all_replies(connect(), query, stage)
