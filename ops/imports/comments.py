@@ -136,7 +136,11 @@ def write(table: Table, found: Iterable[Row | Skip], now: datetime, *, is_listed
                     time = row.created or now + timedelta(milliseconds=summary.rows + i)
                     firsts.setdefault((row.product, row.author), (row, time))
             summary.products |= {product for product, _ in firsts}
-            written = sum(pool.map(lambda one: _post(table, *one, is_listed=is_listed), firsts.values()))
+            written = sum(
+                pool.map(
+                    lambda one: _post(table, row=one[0], time=one[1], is_listed=is_listed), firsts.values()
+                )
+            )
             summary.written += written
             summary.skipped[Skip.COMMENTED_ALREADY] += sum(isinstance(row, Row) for row in group) - written
             summary.rows += len(group)
