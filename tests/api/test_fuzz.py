@@ -12,6 +12,7 @@ import copy
 import json
 import os
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
@@ -160,6 +161,8 @@ class Memory(Table):
 
     def _holds(self, key: Key, one: Mapping[str, Any]) -> bool:
         condition, values = one.get("ConditionExpression", ""), one.get("ExpressionAttributeValues", {})
+        for place, name in one.get("ExpressionAttributeNames", {}).items():
+            condition = re.sub(rf"{place}\b", name, condition)
         return holds(condition, self.items.get(key, {}), values)
 
     def _updated(self, key: Key, one: Mapping[str, Any]) -> Item:
