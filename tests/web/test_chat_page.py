@@ -90,19 +90,19 @@ def test_a_message_that_was_refused_is_marked_and_can_be_sent_again(two: list[Pa
     refused = one.locator("#chat .refused")
     refused.first.wait_for()
     assert "Not sent. You are sending too fast." in refused.first.inner_text()
-    [said] = re.findall(r"line \d+", refused.first.inner_text())
     settled = "() => !document.querySelector('#chat .on-the-way')"
 
-    def is_accepted() -> bool:
-        """Send the first refused message again, and return whether the server has taken it."""
+    def send_again() -> str:
+        """Send the first refused message again. Return it if the server has taken it."""
         one.wait_for_function(settled)
         before = refused.count()
+        [said] = re.findall(r"line \d+", refused.first.inner_text())
         refused.first.get_by_role("button", name="Send again").click()
         one.wait_for_function(settled)
-        return refused.count() < before
+        return str(said) if refused.count() < before else ""
 
     one.wait_for_function(settled)
-    until(is_accepted, "room in the window of ten seconds")
+    said = until(send_again, "room in the window of ten seconds")
     other.wait_for_selector(f"#chat .they:has-text('{said}')")
 
 
