@@ -19,7 +19,7 @@ from chalicelib.challenges import schemas as challenge_schemas
 from chalicelib.chat import connections, handlers, matchmaker, reports, subscriptions
 from chalicelib.chat import schemas as chat_schemas
 from chalicelib.chat.gateway import ConnectionGateway, Session
-from chalicelib.comments import comments, pages, statistics
+from chalicelib.comments import cleanup, comments, pages, replies, statistics, votes
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo import retries
 from chalicelib.dynamo.table import connect
@@ -47,7 +47,7 @@ from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import deepening
 from chalicelib.telemetry import middleware
-from chalicelib.views import badge, events, queue
+from chalicelib.views import badge, events, queue, site_queries
 from chalicelib.views import queries as view_queries
 from chalicelib.views import schemas as view_schemas
 
@@ -142,7 +142,8 @@ def post_views(
     A single event that is malformed is rejected with 400. A single event that is not counted is rejected with
     422 and the reason as `Code`. The events of a list are validated one by one, and `rejected` lists those
     that are not counted. The error is 413 for a list of more than 25 events without a valid token or with a
-    guest's token, and for a list of more than 500 events.
+    guest's token, and for a list of more than 500 events. The JSON may be sent as text/plain, as a browser
+    does without a preflight request.
     """
     return events.accept(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
 
@@ -165,10 +166,35 @@ def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents
     return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/views/top", has_csv=True)
+@router.route("GET", "/views/top", has_csv=True, errors=(NotFound,))
 def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
-    """List a site's most viewed pages."""
-    return view_queries.list_top_pages(connect(), query)
+    """List a site's most viewed pages, of all time or of a period of UTC days."""
+    return site_queries.list_top_pages(connect(), query, stage, datetime.now(UTC))
+
+
+# The sums of sites. A stage may switch them off, and these calls are 404 then.
+@router.route("GET", "/views/site", has_csv=True, errors=(NotFound,))
+def get_views_site(query: view_schemas.SiteSeriesQuery) -> view_schemas.SiteSeries:
+    """Return a site's views and visitors by hour or by day."""
+    return site_queries.read_site(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("GET", "/views/referrers", has_csv=True, errors=(NotFound,))
+def get_views_referrers(query: view_schemas.SourcesQuery) -> view_schemas.Referrers:
+    """List the hosts that led to a site in a period of UTC days."""
+    return site_queries.list_referrers(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("GET", "/views/campaigns", has_csv=True, errors=(NotFound,))
+def get_views_campaigns(query: view_schemas.SourcesQuery) -> view_schemas.Campaigns:
+    """List the campaigns that led to a site in a period of UTC days."""
+    return site_queries.list_campaigns(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("GET", "/sites", access="admin", has_csv=True, errors=(BadCursor, NotFound))
+def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
+    """List the sites that have views, largest first."""
+    return site_queries.list_sites(connect(), query, stage)
 
 
 @router.route("GET", "/views/badge.svg", produces="image/svg+xml")
@@ -391,7 +417,8 @@ def post_comment(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Comment]:
     """Comment on a product, once for each author."""
-    return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
+    now, is_listed = datetime.now(UTC), stage.comments_list
+    return comments.post(connect(), path.product, body, caller, idempotency_key, now, is_listed=is_listed)
 
 
 @router.route("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
@@ -402,7 +429,7 @@ def get_comments(
     return pages.list_comments(connect(), path.product, query, stage, caller)
 
 
-@router.route("GET", "/comments", access="admin", errors=(BadCursor,))
+@router.route("GET", "/comments", access="admin", errors=(BadCursor, NotFound))
 def get_all_comments(query: listing.ListQuery) -> comment_schemas.AllComments:
     """List the comments on all products, newest first, hidden ones too."""
     return pages.list_all(connect(), query, stage)
@@ -444,16 +471,102 @@ def patch_comment(
 
     The author may change its rating, language and text. An admin may hide it and show it again.
     """
-    now = datetime.now(UTC)
-    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now)
+    now, is_listed = datetime.now(UTC), stage.comments_list
+    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now, is_listed=is_listed)
 
 
 @router.route(
     "DELETE", "/products/{product}/comments/{id}", access="user", status=204, errors=(Forbidden, NotFound)
 )
 def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
-    """Delete a comment, as its author or as an admin."""
+    """Delete a comment with its replies and votes, as its author or as an admin."""
     comments.delete(connect(), path.product, path.id, caller)
+
+
+@router.route(
+    "PUT",
+    "/products/{product}/comments/{id}/vote",
+    access="user",
+    status=(200, 201),
+    errors=(Forbidden, NotFound),
+)
+def put_vote(path: comment_schemas.CommentPath, caller: Caller) -> Response[comment_schemas.Votes]:
+    """Vote for a comment that is helpful, once for each reader.
+
+    The status is 201 for a new vote, and 200 when the reader has voted before. Authors may not vote for their
+    own comments.
+    """
+    return votes.cast(connect(), path.product, path.id, caller)
+
+
+@router.route(
+    "DELETE", "/products/{product}/comments/{id}/vote", access="user", status=204, errors=(NotFound,)
+)
+def delete_vote(path: comment_schemas.CommentPath, caller: Caller) -> None:
+    """Withdraw the caller's vote, if there is one."""
+    votes.withdraw(connect(), path.product, path.id, caller)
+
+
+@router.route(
+    "POST",
+    "/products/{product}/comments/{id}/replies",
+    access="user",
+    status=201,
+    errors=(NotFound, Conflict),
+)
+def post_reply(
+    path: comment_schemas.CommentPath,
+    body: comment_schemas.ReplyBody,
+    caller: Caller,
+    idempotency_key: str | None,
+) -> Response[comment_schemas.Reply]:
+    """Reply to a comment."""
+    now, is_listed = datetime.now(UTC), stage.comments_list
+    return replies.post(
+        connect(), path.product, path.id, body, caller, idempotency_key, now, is_listed=is_listed
+    )
+
+
+@router.route("GET", "/products/{product}/comments/{id}/replies", errors=(NotFound, BadCursor))
+def get_replies(
+    path: comment_schemas.CommentPath, query: comment_schemas.RepliesQuery, caller: Caller
+) -> comment_schemas.Replies:
+    """Return the replies to a comment, oldest first."""
+    return replies.list_replies(connect(), path.product, path.id, query, stage, caller)
+
+
+@router.route(
+    "PATCH",
+    "/products/{product}/comments/{id}/replies/{reply}",
+    access="user",
+    errors=(Forbidden, NotFound),
+)
+def patch_reply(
+    path: comment_schemas.ReplyPath, body: comment_schemas.ReplyPatch, caller: Caller
+) -> Response[comment_schemas.Reply]:
+    """Change a reply.
+
+    The author may change its language and text. An admin may hide it and show it again.
+    """
+    return replies.patch(connect(), path, body, caller, datetime.now(UTC))
+
+
+@router.route(
+    "DELETE",
+    "/products/{product}/comments/{id}/replies/{reply}",
+    access="user",
+    status=204,
+    errors=(Forbidden, NotFound),
+)
+def delete_reply(path: comment_schemas.ReplyPath, caller: Caller) -> None:
+    """Delete a reply, as its author or as an admin."""
+    replies.delete(connect(), path, caller)
+
+
+@router.route("GET", "/replies", access="admin", errors=(BadCursor, NotFound))
+def get_all_replies(query: listing.ListQuery) -> comment_schemas.AllReplies:
+    """List the replies on all products, newest first, hidden ones too."""
+    return pages.list_all_replies(connect(), query, stage)
 
 
 @router.route("GET", "/products/{product}/statistics", has_csv=True)
@@ -489,19 +602,24 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 )
 def apply(event: Any) -> None:
     """Add a batch of changed items to the aggregates."""
-    records = event.to_dict()["Records"]
+    apply_records(event.to_dict()["Records"])
+
+
+def apply_records(records: list[Any]) -> None:
+    """Add a batch of stream records to the aggregates, and complete what they have begun. Idempotent."""
     report = engine.apply(
         connect(), CONTRIBUTIONS, records, derivations=DERIVATIONS, guard_pages=stage.guard_pages, now=clock
     )
-    complete(records, report)
-
-
-def complete(records: list[Any], report: engine.Report) -> None:
-    """Complete what a batch that is in the aggregates makes necessary: submissions, index keys, depths."""
     middleware.count_batch(report)
+    complete(records)
+
+
+def complete(records: list[Any]) -> None:
+    """Complete what the records of a batch have begun: submissions, index keys, depths, deleted comments."""
     table, now = connect(), datetime.now(UTC)
     scores.follow(table, records, now)
     progress.follow(table, records)
+    cleanup.follow(table, records)
     deepening.follow(table, (scores.rank, progress.rank), records, now)
 
 

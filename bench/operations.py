@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from bench.deployed import Deployed, Invocation, deployed
 from chalicelib import settings
 from chalicelib.api import auth
+from chalicelib.comments.comments import author_key
 from chalicelib.views import events as views_of
 from chalicelib.views.events import View
 from local.engines.engine import Engine
@@ -36,7 +37,16 @@ def _yesterday(hour: int) -> datetime:
 
 
 def views(site: Deployed) -> Iterator[Invocation]:
-    """Post, queue, count and read views."""
+    """Post, queue, count and read views, on a stage that keeps no sums of sites."""
+    stage = site.app.stage
+    site.app.stage = stage._replace(views_sites=False)
+    try:
+        yield from _views_of_pages(site)
+    finally:
+        site.app.stage = stage
+
+
+def _views_of_pages(site: Deployed) -> Iterator[Invocation]:
     hour = _yesterday(10)
 
     def events(first: int, count: int) -> list[dict[str, str]]:
@@ -75,6 +85,37 @@ def views(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/views/series", "by hour", query=page | {"interval": "hour"})
     yield site.rest("GET", "/views/top", "", query={"site": "www.example.org"})
     yield site.rest("GET", "/views/events", "75 events", query=page, sub="admin")
+
+
+def sites(site: Deployed) -> Iterator[Invocation]:
+    """Post and count views for the sums of a site, and read them."""
+    hour, host = _yesterday(11), "shop.example.org"
+
+    def events(first: int, count: int) -> list[dict[str, str]]:
+        return [
+            {
+                "url": f"https://{host}/lamp",
+                "time": (hour + timedelta(microseconds=first + i)).isoformat(),
+                "clientId": f"visitor-{i:03}",
+                "referrer": "https://news.example.com/",
+                "campaign": "spring-sale",
+            }
+            for i in range(count)
+        ]
+
+    yield site.rest("POST", "/views", "one, of a site", body=events(0, 1)[0])
+    yield site.rest("POST", "/views", f"{VIEWS}, of a site", body={"events": events(1, VIEWS)})
+    yield site.delivery(f"{1 + VIEWS} views of a new site")
+    site.drain()
+    yield site.rest("POST", "/views", "another, of a site", body=events(100, 1)[0])
+    yield site.delivery("a view of a site, visitor known")
+    day = hour.date().isoformat()
+    period = {"site": host, "from": day, "to": day}
+    yield site.rest("GET", "/views/site", "by hour", query=period | {"interval": "hour"})
+    yield site.rest("GET", "/views/top", "of a day", query=period)
+    yield site.rest("GET", "/views/referrers", "of a day", query=period)
+    yield site.rest("GET", "/views/campaigns", "of 30 days", query={"site": host})
+    yield site.rest("GET", "/sites", "", sub="admin")
 
 
 def leaderboards(site: Deployed) -> Iterator[Invocation]:
@@ -193,11 +234,48 @@ def comments(site: Deployed) -> Iterator[Invocation]:
         yield site.rest("PATCH", one, name, path=comment, body={"hidden": is_hidden}, sub="admin")
     yield site.rest("DELETE", one, "", path=comment, sub="ann")
     site.drain()
+    yield from _reactions(site, product)
     yield site.rest("GET", "/products/{product}/hidden", "", path=product, sub="admin")
     yield site.rest("GET", "/products/{product}/statistics", "", path=product)
     yield site.rest("GET", "/products/leaders", "")
     yield site.rest("GET", "/products", "", sub="admin")
     yield site.rest("GET", "/comments", "20 of all", sub="admin")
+
+
+def _reactions(site: Deployed, product: dict[str, str]) -> Iterator[Invocation]:
+    """Vote for a comment and reply to it, list, edit, hide and delete replies, and delete the comment."""
+    one, vote = "/products/{product}/comments/{id}", "/products/{product}/comments/{id}/vote"
+    several, single = f"{one}/replies", f"{one}/replies/{{reply}}"
+    body = {"rating": 4, "language": "en", "text": "It is bright."}
+    site.rest("POST", COMMENTS, "", path=product, body=body, sub="bob").run()
+    author = site.table.get(author_key(product["product"], "bob"))
+    comment = product | {"id": author["id"] if author else ""}
+    site.drain()
+    yield site.rest("PUT", vote, "", path=comment, sub="ann")
+    yield site.rest("PUT", vote, "again", path=comment, sub="ann")
+    yield site.delivery("a vote")
+    yield site.rest("DELETE", vote, "", path=comment, sub="ann")
+    yield site.rest("DELETE", vote, "again", path=comment, sub="ann")
+    yield site.rest("GET", several, "none", path=comment)
+    yield site.rest("POST", several, "", path=comment, body={"text": "It is."}, sub="ann")
+    site.drain()
+    site.rest("POST", several, "", path=comment, body={"text": "Yes."}, sub="ann").run()
+    yield site.delivery("a reply")
+    yield site.rest("GET", several, "two", path=comment)
+    ids = [
+        item["sk"].rpartition("#")[2]
+        for item in site.table.query(f"PRODUCT#{product['product']}").items
+        if item["sk"].startswith("REPLY#")
+    ]
+    path = comment | {"reply": ids[0]}
+    yield site.rest("PATCH", single, "another text", path=path, body={"text": "It was."}, sub="ann")
+    yield site.rest("PATCH", single, "hide it", path=path, body={"hidden": True}, sub="admin")
+    yield site.rest("GET", "/replies", "two", sub="admin")
+    yield site.rest("DELETE", single, "", path=comment | {"reply": ids[1]}, sub="ann")
+    site.drain()
+    yield site.rest("DELETE", one, "with a reply", path=comment, sub="bob")
+    yield site.delivery("a deleted comment with a reply")
+    yield site.delivery("its cleanup is done")
 
 
 def chat(site: Deployed) -> Iterator[Invocation]:
@@ -267,7 +345,7 @@ def tableless(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/web/{name}/{file}", "", path={"name": "vendor", "file": "lit.js"})
 
 
-CHAPTERS = (views, leaderboards, challenges, comments, chat, stream, guests, tableless)
+CHAPTERS = (views, sites, leaderboards, challenges, comments, chat, stream, guests, tableless)
 
 
 class Cost(NamedTuple):

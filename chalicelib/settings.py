@@ -40,6 +40,8 @@ class Settings(NamedTuple):
     views_ahead: timedelta = timedelta(minutes=5)
     views_series: bool = True
     views_uniques: bool = True
+    views_sites: bool = True
+    comments_list: bool = True
     page_days: int = 400
     guard_pages: int = 1
     origins: tuple[str, ...] = ("*",)
@@ -131,6 +133,8 @@ def read(environ: Mapping[str, str]) -> Settings:
         views_ahead=timedelta(seconds=_number(environ, "HUBBUB_VIEWS_AHEAD_SECONDS", 300)),
         views_series=_switch(environ, "HUBBUB_VIEWS_SERIES"),
         views_uniques=_switch(environ, "HUBBUB_VIEWS_UNIQUES"),
+        views_sites=_switch(environ, "HUBBUB_VIEWS_SITES"),
+        comments_list=_switch(environ, "HUBBUB_COMMENTS_LIST"),
         page_days=page_days,
         guard_pages=_number(environ, "HUBBUB_GUARD_PAGES", 1),
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),

@@ -21,7 +21,7 @@ from chalicelib.comments import comments as comments_of
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import Busy, Conflict, HubbubError, InvalidPath, LimitReached, SlowDown
+from chalicelib.errors import Busy, Conflict, Forbidden, HubbubError, InvalidPath, LimitReached, SlowDown
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.views import schemas as view_schemas
 from local.engines.gateway import context
@@ -31,7 +31,7 @@ from proof.scenario import PAGES, PATHS, Action
 from proof.world import BEGIN, World
 
 PATIENCE = 0.9  # the probability of a retry
-CONCURRENT = {"views", "score", "path", "edit"}  # requests that may be sent twice at the same time
+CONCURRENT = {"views", "score", "path", "edit", "vote"}  # requests that may be sent twice at the same time
 PLANTED = "planted"  # an attribute of malformed items, which the product ignores
 ODD = "odd"  # the product that malformed comments are on
 GOOD = {"rating": 3, "language": "en", "text": "mended", "author": "somebody", "revision": 1}
@@ -52,6 +52,9 @@ class Known:
     comments: dict[tuple[str, str], Any] = field(default_factory=dict)  # {}: none, None: unknown
     comment_ids: dict[tuple[str, str], str] = field(default_factory=dict)
     moderated_comments: set[tuple[str, str]] = field(default_factory=set)  # which the admin has touched
+    votes: dict[tuple[str, str], bool | None] = field(default_factory=dict)  # comment, reader; None: unknown
+    replies: dict[tuple[str, str, str], bool | None] = field(default_factory=dict)  # product, comment, reply
+    texts_with_key: set[str] = field(default_factory=set)  # of replies with an idempotency key
     errors: list[str] = field(default_factory=list)
 
 
@@ -133,6 +136,8 @@ class Visitor:
                 "url": PAGES[one["page"]],
                 "time": times.to_iso(BEGIN + timedelta(seconds=one["seconds"])),
                 "clientId": f"client-{one['client']}",
+                "referrer": f"https://{self.name}.example/",  # the same view may come with another one
+                "campaign": "spring" if one["client"] else "",
             }
             for one in events
         ]
@@ -249,6 +254,73 @@ class Visitor:
 
         return Request(lambda: app.delete_comment(where, self.caller), deleted, refused, unknown)
 
+    def _find_comment(self, product: str, author: int) -> comment_schemas.CommentPath | None:
+        """Return the last known comment of a visitor on a product."""
+        id = self.known.comment_ids.get((product, f"person-{author}"))
+        return comment_schemas.CommentPath(product=product, id=id) if id else None
+
+    def _vote(self, product: str, author: int) -> Request | None:
+        if (path := self._find_comment(product, author)) is None:
+            return None
+        key = (path.id, self.name)
+
+        def done(_: Any) -> None:
+            # Of two concurrent votes the second may be cast after the next request.
+            self.known.votes[key] = None if self.was_concurrent else True
+
+        def unknown() -> None:
+            self.known.votes[key] = None
+
+        def refused(error: HubbubError) -> None:
+            if isinstance(error, Forbidden) and self.name != f"person-{author}":
+                self.known.errors.append(f"responses: the vote of {self.name} is refused: {error}")
+            unknown()
+
+        return Request(lambda: app.put_vote(path, self.caller), done, refused, unknown)
+
+    def _unvote(self, product: str, author: int) -> Request | None:
+        if (path := self._find_comment(product, author)) is None:
+            return None
+        key = (path.id, self.name)
+
+        def done(_: Any) -> None:
+            self.known.votes[key] = None if self.known.votes.get(key, False) is None else False
+
+        def unknown(error: HubbubError | None = None) -> None:
+            self.known.votes[key] = None
+
+        return Request(lambda: app.delete_vote(path, self.caller), done, unknown, unknown)
+
+    def _reply(self, product: str, author: int, has_key: bool) -> Request | None:
+        if (path := self._find_comment(product, author)) is None:
+            return None
+        text = f"{self.name} replies {self._number}"
+        body = comment_schemas.ReplyBody(text=text)
+        token = f"{self.name}-{self._number}" if has_key else None
+        self.known.texts_with_key |= {text} if has_key else set()
+
+        def done(response: Any) -> None:
+            self.known.replies[product, path.id, response.id] = True
+
+        return Request(lambda: app.post_reply(path, body, self.caller, token), done)
+
+    def _unreply(self, product: str, author: int) -> Request | None:
+        """Delete any reply to a comment on a product. An admin deletes those of others."""
+        known = [key for key, is_there in self.known.replies.items() if key[0] == product and is_there]
+        if not known:
+            return None
+        key = known[author % len(known)]
+        path = comment_schemas.ReplyPath(product=product, id=key[1], reply=key[2])
+        self.known.replies[key] = None
+
+        def done(_: Any) -> None:
+            self.known.replies[key] = False
+
+        def refused(error: HubbubError) -> None:
+            self.known.replies[key] = None if not isinstance(error, Forbidden) else True
+
+        return Request(lambda: app.delete_reply(path, self.caller), done, refused)
+
     def _read(self, board: str) -> Request:
         path = board_schemas.BoardPath(board=board)
         return Request(lambda: app.get_entries(path, board_schemas.EntriesQuery()))
@@ -275,6 +347,17 @@ class Admin(Visitor):
 
     def _show(self, **task: Any) -> Request | None:
         return self._hide(hidden=False, **task)
+
+    def _mute(self, *, hidden: bool = True, **task: Any) -> Request | None:
+        known = [key for key, is_there in self.known.replies.items() if is_there]
+        if not known:
+            return None
+        product, id, reply = known[task["number"] % len(known)]
+        path = comment_schemas.ReplyPath(product=product, id=id, reply=reply)
+        return Request(lambda: app.patch_reply(path, comment_schemas.ReplyPatch(hidden=hidden), self.caller))
+
+    def _unmute(self, **task: Any) -> Request | None:
+        return self._mute(hidden=False, **task)
 
     def _withdraw(self, **task: Any) -> Request:
         player = f"person-{task['visitor']}"

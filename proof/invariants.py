@@ -5,6 +5,7 @@ They are counted from the items and from the clients' knowledge, and not by the 
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from proof.history import History
 
 STRANGER = Caller("stranger")
+SITE_SUM = re.compile("views|visitors|[uv][0-9]{2}")
 
 
 # -- sums: each aggregate is counted again from the items and the clients' knowledge
@@ -90,6 +92,44 @@ def views(history: History) -> Iterator[str]:
             uniques = len([client for date, client in visits if date == day])
             if (of_day.get("views"), of_day.get("uniques") or 0) != (count, uniques):
                 yield f"{url} on {day} has {of_day}, not {count} views of {uniques}"
+
+
+def sites(history: History) -> Iterator[str]:
+    """Count the views, visitors, referrers and campaigns of each site and day from the stored items.
+
+    A view from before the end of an upgrade has no `site`, and counts for its page alone.
+    """
+    right: Counter[tuple[str, str, str]] = Counter()  # by partition key, sort key and attribute
+    visits: set[tuple[str, str, str, str]] = set()  # of a site, on a day, in an hour, by a client
+    views: set[tuple[str, str, str, str]] = set()
+    for item in (*history.items, *history.expired):
+        if item["pk"].startswith("SITE#") and item["sk"].startswith("VISITOR#"):
+            host, client = item["pk"].removeprefix("SITE#").split("#CLIENT#")
+            day = item["sk"].removeprefix("VISITOR#")
+            visits |= {(host, day, f"{hour:02}", client) for hour in item["hours"]}
+            right[f"SITE#{host}", f"DAY#{day}", "visitors"] += 1
+            right.update((f"SITE#{host}", f"DAY#{day}", f"u{hour:02}") for hour in item["hours"])
+        elif item.get("site") and item["pk"].startswith("URL#") and PLANTED not in item:
+            host = item["pk"].split("/")[2]
+            time, client = item["sk"].removeprefix("T#").split("#CID#")
+            day, hour = time[:10], time[11:13]
+            right[f"SITE#{host}", "TOTAL", "views"] += 1
+            right.update((f"SITE#{host}", f"DAY#{day}", name) for name in ("views", f"v{hour}"))
+            for kind in {"referrer", "campaign"} & item.keys():
+                right[f"SITE#{host}#{kind.upper()}#{item[kind]}", f"DAY#{day}", "views"] += 1
+            if (item["pk"].removeprefix("URL#"), time, client) in history.known.views_accepted:
+                views.add((host, day, hour, client))
+    yield from (f"accepted and without a visitor of the site: {one}" for one in views - visits)
+    stored = {
+        (item["pk"], item["sk"], name): value
+        for item in history.items
+        if item["pk"].startswith("SITE#") and not item["sk"].startswith("VISITOR#")
+        for name, value in item.items()
+        if SITE_SUM.fullmatch(name) and value
+    }
+    for at in stored.keys() | right.keys():
+        if stored.get(at, 0) != right[at]:
+            yield f"{at} is {stored.get(at, 0)}, not {right[at]}"
 
 
 def scores(history: History) -> Iterator[str]:
@@ -196,6 +236,43 @@ def comments(history: History) -> Iterator[str]:
             right = [ratings.count(rating) for rating in range(1, 6)]
             if counts != right or statistics.get("count_total", 0) != len(ratings):
                 yield f"{product} {language or 'in all'} counts {counts}, not {right}"
+
+
+def reactions(history: History) -> Iterator[str]:
+    """Count votes and replies. Each is as last acknowledged, and none is left of a deleted comment."""
+    known = history.known
+    stored: dict[str, Item] = {}
+    votes: dict[str, set[str]] = defaultdict(set)
+    replies: dict[str, list[Item]] = defaultdict(list)
+    for item in history.items:
+        if not item["pk"].startswith("PRODUCT#") or item["pk"] == f"PRODUCT#{ODD}":
+            continue
+        kind, *parts = item["sk"].split("#")
+        if kind in ("COMMENT", "HIDDEN"):
+            stored[parts[0]] = item
+        elif kind == "VOTE":
+            votes[parts[0]].add(parts[1])
+        elif kind == "REPLY":
+            replies[parts[0]].append(item)
+        elif kind == "CLEANUP":
+            yield f"the cleanup of {parts[0]} has not ended"
+    yield from (f"{id} is deleted and has votes or replies" for id in {*votes, *replies} - stored.keys())
+    for id, item in stored.items():
+        shown = [one for one in replies[id] if "hidden" not in one]
+        counts = (item.get("votes", 0), item.get("replies", 0))
+        if counts != (len(votes[id]), len(shown)):
+            yield f"{id} counts {counts}, not {(len(votes[id]), len(shown))}"
+        if item["author"] in votes[id]:
+            yield f"{item['author']} has voted for the own comment {id}"
+    for (id, reader), expected in known.votes.items():
+        if id in stored and expected is not None and (reader in votes[id]) != expected:
+            yield f"the vote of {reader} for {id} was acknowledged as {expected}"
+    ids = {(id, one["sk"].rpartition("#")[2]) for id, some in replies.items() for one in some}
+    for (_, id, reply), is_there in known.replies.items():
+        if id in stored and is_there is not None and ((id, reply) in ids) != is_there:
+            yield f"the reply {reply} to {id} was acknowledged as {is_there}"
+    texts = Counter(one["text"] for some in replies.values() for one in some)
+    yield from (f"twice: {text}" for text in known.texts_with_key if texts[text] > 1)
 
 
 def quarantined(history: History) -> Iterator[str]:
@@ -372,7 +449,7 @@ def _comments(changes: list[Change]) -> Iterator[str]:
         prefix = next((one for one in other if sk.startswith(one)), None)
         if not pk.startswith("PRODUCT#") or prefix is None or pk == f"PRODUCT#{ODD}":
             continue
-        if old and new and new["revision"] != old["revision"] + 1:
+        if old and new and new["revision"] != old["revision"] + (not _is_same_comment(old, new)):
             yield f"{sk} of revision {old['revision']} became {new['revision']}"
         if new and not old and {(pk, sk), (pk, sk.replace(prefix, other[prefix], 1))} & stored:
             yield f"{sk} is stored twice"
@@ -380,6 +457,11 @@ def _comments(changes: list[Change]) -> Iterator[str]:
             stored.add((pk, sk))
         else:
             stored.discard((pk, sk))
+
+
+def _is_same_comment(old: Item, new: Item) -> bool:
+    """Return whether only the numbers of votes and replies differ."""
+    return all(old.get(name) == new.get(name) for name in {*old, *new} - {"votes", "replies"})
 
 
 def _pool(changes: list[Change]) -> Iterator[str]:
@@ -558,11 +640,15 @@ def permissions(history: History) -> Iterator[str]:
     }
     for item in history.items:
         product = item["pk"].removeprefix("PRODUCT#")
-        if (
-            product in (item["pk"], ODD)
-            or PLANTED in item
-            or not item["sk"].startswith(("COMMENT#", "HIDDEN#"))
-        ):
+        if product in (item["pk"], ODD) or PLANTED in item:
+            continue
+        if item["sk"].startswith("REPLY#"):
+            _, comment, id = item["sk"].split("#")
+            reply = comment_schemas.ReplyPath(product=product, id=comment, reply=id)
+            body = comment_schemas.ReplyPatch(text="no")
+            requests[f"edit the reply {id}"] = partial(app.patch_reply, reply, body, STRANGER)
+            requests[f"delete the reply {id}"] = partial(app.delete_reply, reply, STRANGER)
+        if not item["sk"].startswith(("COMMENT#", "HIDDEN#")):
             continue
         path = comment_schemas.CommentPath(product=product, id=comments_of.id_of(item))
         patch = comment_schemas.CommentPatch(rating=1)
@@ -581,7 +667,7 @@ def permissions(history: History) -> Iterator[str]:
 CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     one.__name__: one
     for one in (
-        *(handlers, views, scores, ranks, challenge, comments),
+        *(handlers, views, sites, scores, ranks, challenge, comments, reactions),
         *(quarantined, recounts, listings, chat, transitions, permissions),
     )
 }

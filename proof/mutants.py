@@ -16,12 +16,13 @@ import app
 from chalicelib.aggregates import engine, legacy
 from chalicelib.aggregates.updates import Update
 from chalicelib.api.auth import Caller
+from chalicelib.comments import cleanup
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import scores
 from chalicelib.ranking import deepening, tree
-from chalicelib.views import events
+from chalicelib.views import events, sites
 from proof.event_sources import Queue
 
 Body = dict[str, Any]
@@ -243,6 +244,10 @@ def _derive_new_alone(function: Wrapper, *arguments: Any) -> Any:
     return counted, item if counted else {}
 
 
+def _without_referrer(function: Wrapper, *arguments: Any) -> Any:
+    return {at: amount for at, amount in function(*arguments).items() if "#REFERRER#" not in at[0].pk}
+
+
 def _compare_no_spills(function: Wrapper, update: Any, name: str, seen: Item) -> Any:
     return update if name == "spills" else function(update, name, seen)
 
@@ -264,6 +269,8 @@ ALL = (
     split("the guard page is written after the sums", "GUARD#", is_first=False),
     wrapped("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
     wrapped("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
+    wrapped("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
+    wrapped("a referrer is not counted", sites, "count_event", _without_referrer),
     wrapped("records before an upgrade are tagged", legacy, "divide", lambda f, t, some, now: ([], some)),
     # Exactly once: the stream
     wrapped("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
@@ -283,6 +290,9 @@ ALL = (
     unconditional("an author has two comments", "PRODUCT#", "AUTHOR#", "Put"),
     wrapped("the idempotency key is ignored", app, "post_comment", lambda f, *a: f(*a[:3], None)),
     without("a deleted comment keeps its author's place", "PRODUCT#", "AUTHOR#", "Delete"),
+    unconditional("a vote counts twice", "PRODUCT#", "VOTE#", "Put"),
+    unconditional("an edit overwrites votes", "PRODUCT#", "COMMENT#", "Put"),
+    wrapped("the votes of a deleted comment stay", cleanup, "follow", lambda f, *a: None),
     # Matching
     unconditional("a pair is matched whatever its two have become", "CONN#", "STATE", "Update"),
     split("the entry in the pool is written separately", "WAITING#", is_first=False),
@@ -290,6 +300,7 @@ ALL = (
     wrapped("the sweep does nothing", app, "sweep", lambda f, *a: None),
     # Permissions
     wrapped("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),
+    wrapped("a stranger may change replies", app, "patch_reply delete_reply", _as_admin),
     wrapped("a stranger may read what is hidden", app, "get_comment get_challenge_player", _as_admin),
     wrapped("a stranger may change scores", app, "post_score delete_player", _as_admin),
 )

@@ -53,6 +53,12 @@ THEMES = (
     Theme("comments", {"comment": 2, "edit": 6, "uncomment": 1}, {"hide": 1, "show": 1}, {}),
     Theme("arrivals", {}, {}, {}, is_rush=True, calm=0.8),
     Theme("talks", {}, {}, FRAMES),
+    Theme(
+        "reactions",
+        {"comment": 3, "edit": 2, "uncomment": 1, "vote": 6, "unvote": 2, "reply": 3, "unreply": 2},
+        {"hide": 1, "show": 1, "mute": 2, "unmute": 1},
+        {},
+    ),
 )
 
 
@@ -163,6 +169,9 @@ def _request(rng: random.Random, weights: dict[str, int], visitor: int, number: 
             return Action(kind, body | {option[0]: rng.random() < option[1]})
         case "uncomment":
             return Action(kind, {"product": rng.choice(PRODUCTS)})
+        case "vote" | "unvote" | "reply" | "unreply":
+            place = {"product": rng.choice(PRODUCTS), "author": rng.randrange(2)}
+            return Action(kind, place | ({"has_key": rng.random() < 0.7} if kind == "reply" else {}))
     return Action(kind, {"board": rng.choice(list(BOARDS))})
 
 

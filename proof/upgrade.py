@@ -84,6 +84,9 @@ class Upgrade:
                 apply(event, context)
 
         def write_either(table: Table, views: Iterable[View], settings: Settings, now: datetime) -> int:
+            # 0.1.0 knows no sums of sites, so they begin when none of its functions runs.
+            has_old = self._world.now < self._begins + LAST
+            settings = settings._replace(views_sites=settings.views_sites and not has_old)
             return (write_old if self.is_old() else write)(table, views, settings, now)
 
         with ExitStack() as stack:
@@ -93,12 +96,13 @@ class Upgrade:
             yield
 
 
-def apply_old(table: Table, records: Iterable[Any], now: float) -> None:
+def apply_old(table: Table, records: list[Any], now: float) -> None:
     """Apply a batch of records as version 0.1.0 does."""
     contributions = [OLD.get(one, one) for one in app.CONTRIBUTIONS]
     found = {one.tag: one for one in (engine.compute(contributions, record) for record in records)}
     differences = [one for one in found.values() if one.sums or one.poison]
     legacy.add(table, differences, app.stage.guard_pages, int(now), set(), set())
+    app.complete(list(records))
 
 
 def write_old(table: Table, views: Iterable[View], settings: Settings, now: datetime) -> int:

@@ -1,8 +1,9 @@
 """Strict decoding of JSON bodies and parameters, and one encoding of JSON responses.
 
-The decoder rejects some valid JSON that is almost always a mistake: a repeated key, NaN and infinity, a
-number that DynamoDB cannot hold exactly, half of a surrogate pair, and deep nesting. Decimals are exact and
-are read only from numbers. Every decoded string is in Unicode's NFC, so a name has one representation.
+The decoder rejects some valid JSON that is almost always a mistake: a repeated key, NaN and infinity, half of
+a surrogate pair, deep nesting, and in a known field a number that DynamoDB cannot hold exactly. Decimals are
+exact and are read only from numbers. Every decoded string is in Unicode's NFC, so a name has one
+representation.
 
 Every error is a ValueError whose message begins with the name of a field.
 """
@@ -13,9 +14,9 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from typing import Any, get_args, get_type_hints
 from urllib.parse import unquote
@@ -38,14 +39,18 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def decode(raw: bytes, kind: Any) -> Any:
-    """Decode a JSON body as a type. Raises ValueError."""
+    """Decode a JSON body as a type. A field that the type does not have may hold any number.
+
+    Raises: ValueError.
+    """
+    problems: list[ValueError] = []
     try:
         text = raw.decode("utf-8")
         value = json.loads(
             text,
             object_pairs_hook=_unique_keys,
-            parse_int=_integer,
-            parse_float=_decimal,
+            parse_int=partial(_number, _integer, problems),
+            parse_float=partial(_number, _decimal, problems),
             parse_constant=_constant,
         )
     except RecursionError:
@@ -55,7 +60,12 @@ def decode(raw: bytes, kind: Any) -> Any:
     except json.JSONDecodeError as error:
         raise ValueError(f"body: must be JSON: {error}") from None
     value = _normalize_all(value, MAX_DEPTH, "body", is_normal=text.isascii() and "\\u" not in text)
-    decoded = _convert(value, kind)
+    try:
+        decoded = _convert(value, kind)
+    except ValueError as error:
+        raise (problems[0] if _Unusable.__name__ in str(error) else error) from None
+    if problems and _has_unusable(decoded):
+        raise problems[0]
     if _has_decimals(kind):
         _check_decimals(value, decoded, "body")
     return decoded
@@ -204,6 +214,30 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
         raise ValueError(f"body: the key {repeated[:40]!a} must not be repeated")
     return built
+
+
+class _Unusable:
+    """Stands for a number that DynamoDB cannot hold. No type of a field accepts it."""
+
+
+def _number(read: Callable[[str], Any], problems: list[ValueError], text: str) -> Any:
+    """Read a number, or note why it is unusable."""
+    try:
+        return read(text)
+    except ValueError as error:
+        problems.append(error)
+        return _Unusable()
+
+
+def _has_unusable(value: Any) -> bool:
+    """Return whether a decoded value holds an unusable number, which then is in a field of any type."""
+    if isinstance(value, msgspec.Struct):
+        return any(_has_unusable(part) for part in msgspec.structs.asdict(value).values())
+    if isinstance(value, dict):
+        return any(map(_has_unusable, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_unusable, value))
+    return isinstance(value, _Unusable)
 
 
 def _integer(text: str) -> int:

@@ -33,6 +33,7 @@ TAGS = {
     "challenges": "The paths of a challenge that each player has found.",
     "products": "Comments on products, with ratings.",
     "comments": "Comments on all products, for moderation.",
+    "replies": "Replies to the comments on all products, for moderation.",
     "service": "The app itself.",
 }
 HEADERS: dict[str, Any] = {
@@ -192,8 +193,11 @@ def _operation(route: Route) -> Schema:
     if text:
         operation["description"] = " ".join(text.split())
     if body := route.arguments.get("body"):
-        content = {kind: _content(body, text=kind != JSON) for kind in route.accepts}
-        operation["requestBody"] = {"description": _text(body), "required": True, "content": content}
+        operation["requestBody"] = {
+            "description": _text(body),
+            "required": True,
+            "content": {JSON: _content(body)},
+        }
     return operation
 
 
@@ -246,11 +250,9 @@ def _responses(route: Route) -> Schema:
     return dict(sorted(responses.items()))
 
 
-def _content(kind: Any, *, text: bool = False) -> Schema:
-    """Describe a body of a type, with its examples. `text`: the JSON is sent as plain text."""
+def _content(kind: Any) -> Schema:
+    """Describe a body of a type, with its examples."""
     schema: Schema = {"$ref": REFERENCE.format(name=kind.__name__)}
-    if text:
-        return {"schema": {"type": "string", "contentMediaType": JSON, "contentSchema": schema}}
     examples = {name: {"value": value} for name, value in getattr(kind, "EXAMPLES", {}).items()}
     return {"schema": schema} | ({"examples": examples} if examples else {})
 

@@ -60,10 +60,12 @@ SECURITY_HEADERS = {
 PART_OF = {
     "guests": "guests",
     "views": "views",
+    "sites": "views",
     "leaderboards": "leaderboards",
     "challenges": "challenges",
     "products": "comments",
     "comments": "comments",
+    "replies": "comments",
     "chat": "chat",
     "lag": "counting",
     "quarantine": "counting",

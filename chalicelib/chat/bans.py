@@ -1,28 +1,33 @@
-"""Bans: an address that may not connect for some hours.
+"""Bans: an address or a subject that may not connect for some hours.
 
 | item | pk | sk | holds |
 |---|---|---|---|
 | ban | `BAN#<digest>` | `BAN` | `until`, in seconds; `ttl` |
 
-An address is a keyed digest (chalicelib/api/rates.py). IPv6 addresses of one /64 are one address. A
-connection has the digest while it lasts, and a report of it for as long as the report is kept.
+An address is a keyed digest (chalicelib/api/rates.py). IPv6 addresses of one /64 are one address. A subject
+is a keyed digest of the `sub` of the token with which a socket was opened. A connection has both digests
+while it lasts, and a report of it for as long as the report is kept.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from chalicelib import times
-from chalicelib.api import rates
+from chalicelib.api import auth, rates
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
+SUBJECTS = "subjects"  # the purpose of the key of subject digests
+DIGESTS = ("network", "subject")  # attributes of a connection and of a report
 
-def ban_key(network: str) -> Key:
-    """Build the key of the ban of a network."""
-    return Key(f"BAN#{network}", "BAN")
+
+def ban_key(digest: str) -> Key:
+    """Build the key of the ban of an address or a subject."""
+    return Key(f"BAN#{digest}", "BAN")
 
 
 def find_network(settings: Settings, context: Mapping[str, Any]) -> str:
@@ -35,19 +40,33 @@ def find_network(settings: Settings, context: Mapping[str, Any]) -> str:
         return ""
 
 
-def ban(table: Table, network: str, hours: int, now: datetime) -> None:
-    """Refuse the connections of a network from now on. A later ban replaces an earlier one.
+def find_subject(settings: Settings, token: str) -> str:
+    """Return the digest of a token's subject. A token that is missing or not valid has an empty text."""
+    caller = auth.read_context(auth.authenticate(settings, f"Bearer {token}")) if token else auth.Caller()
+    if not caller.sub:
+        return ""
+    try:
+        key = auth.derive_key(settings, SUBJECTS)
+    except Exception as error:  # as in `find_network`
+        logs.log_error("the subject of a connection is unknown, so that it cannot be banned", error)
+        return ""
+    return hashlib.blake2b(caller.sub.encode(), digest_size=12, key=key).hexdigest()
 
-    Cost: 1 WCU.
+
+def ban(table: Table, digests: Iterable[str], hours: int, now: datetime) -> None:
+    """Refuse the connections of addresses and subjects from now on. A later ban replaces an earlier one.
+
+    Cost: 1 WCU for each.
     """
     until = times.epoch(now + timedelta(hours=hours))
-    table.put({**ban_key(network)._asdict(), "until": until, "ttl": until})
+    for digest in digests:
+        table.put({**ban_key(digest)._asdict(), "until": until, "ttl": until})
 
 
-def is_banned(table: Table, network: str, now: datetime) -> bool:
-    """Return whether a network may not connect.
+def is_banned(table: Table, digests: Iterable[str], now: datetime) -> bool:
+    """Return whether one of these addresses and subjects may not connect. An empty digest is not banned.
 
-    Cost: 0.5 RCU.
+    Cost: 0.5 RCU for each.
     """
-    item = table.get(ban_key(network)) if network else None
-    return item is not None and item["until"] > times.epoch(now)
+    items = (table.get(ban_key(digest)) for digest in digests if digest)
+    return any(item is not None and item["until"] > times.epoch(now) for item in items)

@@ -5,15 +5,16 @@
 | connection | `CONN#<id>` | `STATE` | `state`, `turn`, `since`, `lobby`, `interests`, `who`, `at`, `ttl` |
 | | | | waiting: `former`, the last partner, or `kept`; matched: `partner`, `met`, `q1`…`q8` |
 | | | | `untold`, `telling`, `teller`, `tried`: outbox.py; `listens`: subscriptions.py |
-| | | | `blocked`: the visitors that a report keeps away; `network`, `listening` |
+| | | | `blocked`: the visitors that a report keeps away; `network`, `subject`, `listening` |
 | | | | `t01`…: the times of its last frames; `refused`: refused frames in a row |
 | | | | gsi1 = `CONNECTIONS`, sorted by the second of its handshake |
 
 `turn` is the id of the connection's current state. It is never used again, and two partners share it. The
 state id of a waiting connection is the sort key of its entry in the pool. `who` is the visitor's id, which a
 resumed connection inherits. `at` is the endpoint through which frames are posted to the connection. A
-connection with `listening` is idle for as long as it lasts. `network` is a keyed digest of the client's
-address, which a report keeps for a ban. No attribute identifies a person.
+connection with `listening` is idle for as long as it lasts. `network` and `subject` are keyed digests of
+the client's address and of the `sub` of its token, which a report keeps for a ban. No attribute identifies a
+person.
 
 Invariant: every change of state is conditional on the state id that it was decided on. A connection that has
 left is `gone` and kept for some minutes. So a late or repeated event finds it and does nothing, and a client
@@ -61,7 +62,9 @@ class Handshake(NamedTuple):
     interests: tuple[str, ...] = ()
     resume_token: str = ""
     listens: bool = False  # for live topics only
+    token: str = ""  # a bearer token, as REST calls have one
     network: str = ""  # a keyed digest of the client's address
+    subject: str = ""  # a keyed digest of the token's subject
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -89,9 +92,9 @@ def build_item(handshake: Handshake, now: datetime) -> Item:
     """Build the item of a new connection, without a state."""
     item = key(handshake.id)._asdict() | {"who": new_token(), "at": handshake.endpoint}
     item |= {"lobby": handshake.lobby, "gsi1pk": INDEX, "gsi1sk": times.epoch(now)}
-    item |= {"ttl": latest_end(times.epoch(now))} | (
-        {"network": handshake.network} if handshake.network else {}
-    )
+    item |= {"ttl": latest_end(times.epoch(now))}
+    item |= {"network": handshake.network} if handshake.network else {}
+    item |= {"subject": handshake.subject} if handshake.subject else {}
     return item | ({"interests": set(handshake.interests)} if handshake.interests else {})
 
 

@@ -13,8 +13,9 @@ get their pending notices, and a partner if they are waiting, when the action ha
 A message passes this module, `connections.count_frame`, which reads the partner and checks the rate in one
 write, and `gateway.deliver_frame`. The first message of a pair also passes outbox.py.
 
-Invariant: no text of a conversation is stored, and nothing that identifies a person: no address, token or
-user agent. A connection has a keyed digest of its address, which a report keeps for a ban (bans.py).
+Invariant: no text of a conversation is stored, and nothing that identifies a person: no address, subject,
+token or user agent. A connection has keyed digests of its address and its subject, which a report keeps for a
+ban (bans.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -62,11 +63,12 @@ def connect(
 ) -> dict[str, int]:
     """Admit a client: it waits in its lobby, or resumes the connection of its token, and is matched.
 
-    Returns the status of the handshake: 403 for a foreign origin and for a banned address. The client cannot
-    receive frames yet, so it asks for its status when it is open. A duplicate event does nothing.
+    Returns the status of the handshake: 403 for a foreign origin, and for a banned address or subject. A
+    token that is not valid counts as none, as on a public REST call. The client cannot receive frames yet, so
+    it asks for its status when it is open. A duplicate event does nothing.
 
     Cost: 5 WCU and 1.5 RCU. Matched at once, 8 WCU more, and 2 WCU and 1 RCU to notify the partner. 2 WCU and
-    0.5 RCU for a connection that only listens.
+    0.5 RCU for a connection that only listens. With a token 0.5 RCU more.
     """
     if handshake.is_foreign_origin(event, settings):
         return {"statusCode": 403}
@@ -75,8 +77,9 @@ def connect(
     except ValueError:
         return {"statusCode": 400}
     try:
-        opening = opening._replace(network=bans.find_network(settings, event["requestContext"]))
-        if bans.is_banned(table, opening.network, now):
+        network = bans.find_network(settings, event["requestContext"])
+        opening = opening._replace(network=network, subject=bans.find_subject(settings, opening.token))
+        if bans.is_banned(table, (opening.network, opening.subject), now):
             return {"statusCode": 403}
         if opening.listens:
             matching.stay_out(table, connections.build_item(opening, now), now)

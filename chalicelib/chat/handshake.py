@@ -19,7 +19,7 @@ def parse(event: Mapping[str, Any]) -> Handshake:
     """Parse the event of `$connect`.
 
     `interests` are separated by commas. Case, order and duplicates do not matter. With `listen=1` the
-    connection is for live topics only.
+    connection is for live topics only. `token` is a bearer token, which a browser cannot send as a header.
 
     Raises: ValueError, which names the parameter.
     """
@@ -37,9 +37,14 @@ def parse(event: Mapping[str, Any]) -> Handshake:
     if query.get("listen", "1") != "1":
         raise ValueError("listen: must be 1")
     context = event["requestContext"]
-    token = query.get("resume") or ""
     return Handshake(
-        context["connectionId"], endpoint_of(context), lobby, interests, token, listens="listen" in query
+        context["connectionId"],
+        endpoint_of(context),
+        lobby,
+        interests,
+        resume_token=query.get("resume") or "",
+        listens="listen" in query,
+        token=query.get("token") or "",
     )
 
 

@@ -3,7 +3,7 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | report | `REPORTS` | `<instant>#<pair>` | `reason`, `lobby`, `reporter`, `reported`, `messages`, `ttl` |
-| | | | `network` of the reported visitor, for a ban |
+| | | | `network` and `subject` of the reported visitor, for a ban |
 | bucket of an address | `REPORTER#<digest>` | `BUCKET` | `drained`: when it is empty (ms); `ttl` |
 
 No text of a conversation is stored while it lasts. The reporter's client sends the last messages with the
@@ -78,7 +78,7 @@ def build_put(
         "reported": me["partner"]["who"],
         "messages": quoted,
     }
-    item |= {"network": partner["network"]} if partner and "network" in partner else {}
+    item |= {name: partner[name] for name in bans.DIGESTS if name in partner} if partner else {}
     return {"Put": {"Item": item | {"ttl": times.epoch(now + settings.chat_reports)}}}
 
 
@@ -100,21 +100,22 @@ def count_report(table: Table, me: Item, address: str, now: datetime, settings: 
 
 
 def act(table: Table, id: str, body: ReportAction, settings: Settings, now: datetime) -> None:
-    """Dismiss a report, or ban the address of the reported visitor and dismiss it.
+    """Dismiss a report, or ban the address and the subject of the reported visitor and dismiss it.
 
     Repeating a ban that is interrupted before the report is deleted is safe.
 
-    Cost: 1 RCU, 1 WCU, 1 WCU per KB of the report.
-    Raises: NotFound; Conflict for a report that does not know the address.
+    Cost: 1 RCU, 1 WCU each for the address and the subject, 1 WCU per KB of the report.
+    Raises: NotFound; Conflict for a report that knows neither.
     """
     key = Key(PARTITION, id.replace(ID_SEPARATOR, "#"))
     item = table.get(key, consistent=True)
     if item is None or item["ttl"] <= times.epoch(now):
         raise NotFound(f"id: there is no report {id}")
     if body.action == "ban":
-        if "network" not in item:
+        digests = [item[name] for name in bans.DIGESTS if name in item]
+        if not digests:
             raise Conflict("id: the report does not know the visitor's address, so nobody can be banned")
-        bans.ban(table, item["network"], body.hours, now)
+        bans.ban(table, digests, body.hours, now)
     table.delete(key)
 
 

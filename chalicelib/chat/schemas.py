@@ -70,7 +70,7 @@ class ReportAction(Schema):
 
     action: Annotated[
         Literal["dismiss", "ban"],
-        Meta(description="ban: the reported visitor's address cannot connect for some hours"),
+        Meta(description="ban: the reported visitor's address and subject cannot connect for some hours"),
     ]
     hours: Annotated[int, Meta(description="The length of a ban", ge=1, le=8760)] = 24
 

@@ -3,20 +3,26 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, name, rating, language, text, edited, revision |
+| | | | once it has any: `votes` (votes.py), `replies` (replies.py) |
 | hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list of its product and in no sum |
 | author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's one comment, `key` of its post |
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
 | listed product | `PRODUCT#<product>` | `LISTED` | gsi1 = `PRODUCTS`, by the second of its first comment |
 
-The gsi1pk of a comment, hidden or not, is `COMMENTS#<shard>` of four shards, and its gsi1sk the first 108
-bits of its ULID. These keys never change, so an edit costs nothing there. The gsi2pk of a comment is
-`PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in gsi1, under `LEADERS` or
-`LEADERS#<language>`, sorted by the last step that the number of such ratings has reached (toplist.py).
+If the stage keeps a list of all comments (HUBBUB_COMMENTS_LIST), the gsi1pk of a comment, hidden or not, is
+`COMMENTS#<shard>` of four shards, and its gsi1sk the first 108 bits of its ULID. These keys never change, so
+an edit costs nothing there.
+
+The gsi2pk of a comment is `PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in
+gsi1, under `LEADERS` or `LEADERS#<language>`, sorted by the last step that the number of such ratings has
+reached (toplist.py).
 
 A product's comments are read newest first by reading their keys backwards. gsi2 has the same order within one
 language and rating. It holds whole items, so a page needs no second read.
 
 Invariant: `revision` grows with each change, and every change is conditional on the revision that was read.
+A vote or a reply adds to its number alone. A change that writes or moves the whole comment is conditional on
+both numbers too, so it loses none of them.
 `counted` is the version of the sums that include a comment. A comment without it was written before there
 were sums. It counts once `ops backfill` or a change has added it.
 """
@@ -47,8 +53,10 @@ TRIES = 8  # attempts at a write that conflicts with other writes of the same co
 OVERHEAD = 160  # bytes of a comment beside its text: keys, attribute names, numbers
 ABSENT = "attribute_not_exists(pk)"
 COMMENT, HIDDEN = "COMMENT#", "HIDDEN#"
-PRODUCTS, COMMENTS = "PRODUCTS", "COMMENTS"  # the lists of all products and of all comments
-SHARDS = 4  # partitions of the list of all comments: about 4,000 comments a second
+PRODUCTS, COMMENTS, REPLIES = "PRODUCTS", "COMMENTS", "REPLIES"  # the lists of all that there are
+SHARDS = 4  # partitions of the lists of comments and replies: about 4,000 a second
+COUNTS = ("votes", "replies")  # attributes that a vote or a reply changes
+CLEANUP = "CLEANUP#"
 CACHED = 10_000  # products that a process knows to be listed
 CONFLICTS = "The comment is being changed by other requests. Please retry."
 
@@ -64,6 +72,11 @@ def comment_key(product: str, id: str, *, hidden: bool = False) -> Key:
 def author_key(product: str, author: str) -> Key:
     """Build the key of the item that names an author's one comment on a product."""
     return Key(f"PRODUCT#{product}", f"AUTHOR#{author}")
+
+
+def cleanup_key(product: str, id: str) -> Key:
+    """Build the key of the item that removes the replies and votes of a deleted comment (cleanup.py)."""
+    return Key(f"PRODUCT#{product}", f"{CLEANUP}{id}")
 
 
 def statistics_key(product: str, language: str = "") -> Key:
@@ -105,16 +118,24 @@ def is_hidden(item: Item) -> bool:
 
 
 def post(
-    table: Table, product: str, body: CommentBody, caller: Caller, idempotency_key: str | None, now: datetime
+    table: Table,
+    product: str,
+    body: CommentBody,
+    caller: Caller,
+    idempotency_key: str | None,
+    now: datetime,
+    *,
+    is_listed: bool = True,
 ) -> Response[Comment]:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
-    Cost: 6 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
-    product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process.
+    Cost: 6 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2; 1 WCU less where the stage
+    keeps no list of all comments. The first comment on a product 2 WCU and 0.5 RCU more, and 0.5 RCU the
+    first one in a process.
     Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
     """
     for _ in range(TRIES):
-        item = build_item(product, ulids.new(now), caller.sub, body, caller.name)
+        item = build_item(product, ulids.new(now), caller.sub, body, caller.name, is_listed=is_listed)
         author = {**author_key(product, caller.sub)._asdict(), "id": id_of(item)}
         if idempotency_key:
             author["key"] = idempotency_key
@@ -164,6 +185,8 @@ def patch(
     caller: Caller,
     if_match: str | None,
     now: datetime,
+    *,
+    is_listed: bool = True,
 ) -> Response[Comment]:
     """Change a comment's rating, language or text as its author, or hide or show it as an admin.
 
@@ -195,6 +218,8 @@ def patch(
         if "counted" not in item and add_to_sums(table, item) is not None:
             continue  # it was older than the sums: read it again
         wanted = _apply_edits(item, edits, hides, now)
+        if wanted != item and is_listed and ULID.search(id):  # one of 0.1.0 is not listed yet
+            wanted = wanted | list_attributes(id)
         if wanted == item or _replace(table, item, wanted):
             return respond(wanted)
         table.back_off(number)
@@ -204,9 +229,11 @@ def patch(
 def delete(table: Table, product: str, id: str, caller: Caller) -> None:
     """Delete a comment, as its author or as an admin. The author may then comment on the product again.
 
-    An author who deletes a comment that an admin has hidden may not comment again.
+    An author who deletes a comment that an admin has hidden may not comment again. The replies and votes of
+    the comment are gone with it. The stream removes their items (cleanup.py).
 
     Cost: 1 RCU, 2 for a hidden comment; 2 WCU per KB, 2 for the author's item, and at most 3 for the indexes.
+    2 WCU more for a comment that has had votes or replies.
     Raises: Forbidden, NotFound, Busy.
     """
     deletes_author = True
@@ -215,14 +242,31 @@ def delete(table: Table, product: str, id: str, caller: Caller) -> None:
         if not caller.admin and caller.sub != item["author"]:
             raise Forbidden("Only the author or an admin may delete a comment.")
         key = {"pk": item["pk"], "sk": item["sk"]}
-        actions: list[Any] = [{"Delete": {"Key": key, "ConditionExpression": "attribute_exists(pk)"}}]
+        has_counts = any(name in item for name in COUNTS)
+        none_yet = " AND ".join(f"attribute_not_exists({name})" for name in COUNTS)
+        condition = "attribute_exists(pk)" if has_counts else f"attribute_exists(pk) AND {none_yet}"
+        actions: list[Any] = [{"Delete": {"Key": key, "ConditionExpression": condition}}]
         if deletes_author and (caller.admin or not is_hidden(item)):
             actions.append(_author_delete(product, item["author"], id))
+        if has_counts:
+            actions.append({"Put": {"Item": cleanup_key(product, id)._asdict() | {"steps": 0}}})
         refused = table.transact(actions)
         if not refused:
             return
         deletes_author = 1 not in refused  # before there were author items, one author could have several
     raise Busy(CONFLICTS)
+
+
+def add_to_count(item: Item, name: str, number: int) -> dict[str, Any]:
+    """Build the update that adds a vote or a reply to a comment's number, on condition that it is there."""
+    return {
+        "Update": {
+            "Key": {"pk": item["pk"], "sk": item["sk"]},
+            "UpdateExpression": f"ADD {name} :number",
+            "ConditionExpression": "attribute_exists(pk)",
+            "ExpressionAttributeValues": {":number": number},
+        }
+    }
 
 
 def add_to_sums(table: Table, item: Item) -> bool | None:
@@ -248,7 +292,9 @@ def add_to_sums(table: Table, item: Item) -> bool | None:
     return None
 
 
-def build_item(product: str, id: str, author: str, body: CommentBody, name: str | None = None) -> Item:
+def build_item(
+    product: str, id: str, author: str, body: CommentBody, name: str | None = None, *, is_listed: bool = True
+) -> Item:
     """Build the item of a comment. `name` is the author's display name, if there is one.
 
     Raises: BadRequest for a malformed language tag.
@@ -262,7 +308,7 @@ def build_item(product: str, id: str, author: str, body: CommentBody, name: str 
         "language": language,
         "text": normalize_text(body.text),
         "revision": 1,
-        **list_attributes(id),
+        **(list_attributes(id) if is_listed else {}),
         **counted_attributes(product, language, rating),
     }
 
@@ -272,13 +318,13 @@ def counted_attributes(product: str, language: str, rating: int) -> Item:
     return {"counted": COUNTED, "gsi2pk": cell_key(product, language, rating)}
 
 
-def list_attributes(id: str) -> Item:
-    """Build the attributes that put a comment into the list of all comments.
+def list_attributes(id: str, name: str = COMMENTS) -> Item:
+    """Build the attributes that put a comment into the list of all comments, or a reply into that of replies.
 
     The number is that of the ULID without its last 20 bits, because a number of DynamoDB has 38 digits.
     """
     number = ulids.to_number(id)
-    return {"gsi1pk": f"{COMMENTS}#{number % SHARDS}", "gsi1sk": number >> 20}
+    return {"gsi1pk": f"{name}#{number % SHARDS}", "gsi1sk": number >> 20}
 
 
 def parse_language(language: str) -> str:
@@ -305,7 +351,6 @@ def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) 
     after: Item = item | edits | {"revision": item.get("revision", 0) + 1}
     after |= comment_key(product, id_of(item), hidden=hides)._asdict()
     after |= counted_attributes(product, after["language"], after["rating"])
-    after |= list_attributes(id_of(item)) if ULID.search(id_of(item)) else {}
     if edits:
         after["edited"] = times.to_sort_key(now)
     if hides:
@@ -314,11 +359,12 @@ def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) 
 
 
 def _replace(table: Table, item: Item, wanted: Item) -> bool:
-    """Write the changed comment. Return False when it has another revision than the one that was read."""
-    revision = item.get("revision")
-    first = "attribute_exists(pk) AND attribute_not_exists(revision)"  # written before there were revisions
-    condition = "revision = :seen" if revision else first
-    values = {":seen": revision} if revision else {}
+    """Write the changed comment. Return False when it is not as it was read: the revision or a number."""
+    # A comment that was written before there were revisions has none.
+    seen = ("revision", *COUNTS)
+    same = (f"{name} = :{name}" if name in item else f"attribute_not_exists({name})" for name in seen)
+    condition = " AND ".join(("attribute_exists(pk)", *same))
+    values = {f":{name}": item[name] for name in seen if name in item}
     if wanted["sk"] == item["sk"]:
         return table.put(wanted, condition=condition, values=values)
     removed: Any = {"Key": {"pk": item["pk"], "sk": item["sk"]}, "ConditionExpression": condition}
@@ -422,10 +468,19 @@ def find(table: Table, product: str, id: str, caller: Caller) -> Response[Commen
     Cost: 0.5 RCU per 4 KB. With a token, twice as much for a hidden comment, and 5 RCU for an absent one.
     Raises: NotFound.
     """
+    return respond(find_visible(table, product, id, caller))
+
+
+def find_visible(table: Table, product: str, id: str, caller: Caller) -> Item:
+    """Read a comment that the caller may see.
+
+    Cost: that of `find`.
+    Raises: NotFound.
+    """
     item = table.get(comment_key(product, id))
     if item is None and caller.sub:
         item = table.get(comment_key(product, id, hidden=True)) or _read_both_keys(table, product, id)
-    return respond(require_visible(item, product, id, caller))
+    return require_visible(item, product, id, caller)
 
 
 def find_stored(table: Table, product: str, id: str) -> Item | None:
@@ -478,11 +533,16 @@ def to_comment(item: Item) -> Comment:
         created=times.to_iso(ulids.created_at(id_of(item))),
         edited=times.to_iso(times.parse(item["edited"])) if "edited" in item else None,
         hidden=is_hidden(item),
+        votes=item.get("votes", 0),
+        replies=item.get("replies", 0),
     )
 
 
 def etag(item: Item) -> str:
-    """Return a comment's ETag, which differs after each change."""
+    """Return a comment's ETag, which differs after each change of the comment itself.
+
+    Votes and replies do not change it, so they do not refuse an author's edit.
+    """
     return f'"{item.get("revision", 0)}"'
 
 

@@ -19,12 +19,13 @@ from msgspec import UNSET
 from chalicelib import times
 from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
-from chalicelib.comments import planner
+from chalicelib.comments import planner, replies
 from chalicelib.comments.comments import (
     COMMENT,
     COMMENTS,
     HIDDEN,
     PRODUCTS,
+    REPLIES,
     SHARDS,
     cell_key,
     id_of,
@@ -36,6 +37,7 @@ from chalicelib.comments.comments import (
 from chalicelib.comments.planner import Decision
 from chalicelib.comments.schemas import (
     AllComments,
+    AllReplies,
     Comment,
     Comments,
     CommentsQuery,
@@ -43,12 +45,13 @@ from chalicelib.comments.schemas import (
     ListedProduct,
     Plan,
     ProductComment,
+    ProductReply,
     Products,
 )
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Page, Table
-from chalicelib.errors import Forbidden
+from chalicelib.errors import Forbidden, NotFound
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
@@ -138,6 +141,12 @@ def list_products(table: Table, query: listing.ListQuery, settings: Settings) ->
     return Products(items=items, cursor=page.cursor)
 
 
+def _require_list(settings: Settings) -> None:
+    """Raise NotFound if the stage keeps no list of all comments."""
+    if not settings.comments_list:
+        raise NotFound("This stage keeps no list of all comments (HUBBUB_COMMENTS_LIST is off).")
+
+
 def list_all(table: Table, query: listing.ListQuery, settings: Settings) -> AllComments:
     """Return a page of the comments on all products, newest first, hidden ones too.
 
@@ -145,26 +154,57 @@ def list_all(table: Table, query: listing.ListQuery, settings: Settings) -> AllC
     its entry and of its item is left out of this page.
 
     Cost: 2 RCU for the entries, and 0.5 RCU per 4 KB of each comment.
-    Raises: BadCursor.
+    Raises: NotFound where the stage keeps no such list; BadCursor.
     """
-    scope = ("comments of all products",)
+    _require_list(settings)
+    items, cursor = _read_newest(table, COMMENTS, query, settings)
+    return AllComments(
+        items=[
+            ProductComment(product=product_of(item), **msgspec.structs.asdict(to_comment(item)))
+            for item in items
+        ],
+        cursor=cursor,
+    )
+
+
+def list_all_replies(table: Table, query: listing.ListQuery, settings: Settings) -> AllReplies:
+    """Return a page of the replies on all products, newest first, hidden ones too.
+
+    A reply to a comment that is deleted is listed until the stream has removed it.
+
+    Cost: 2 RCU for the entries, and 0.5 RCU per 4 KB of each reply.
+    Raises: NotFound where the stage keeps no such list; BadCursor.
+    """
+    _require_list(settings)
+    items, cursor = _read_newest(table, REPLIES, query, settings)
+    return AllReplies(
+        items=[
+            ProductReply(
+                product=product_of(item),
+                comment=replies.path_of(item).id,
+                **msgspec.structs.asdict(replies.to_reply(item)),
+            )
+            for item in items
+        ],
+        cursor=cursor,
+    )
+
+
+def _read_newest(
+    table: Table, name: str, query: listing.ListQuery, settings: Settings
+) -> tuple[list[Item], str | None]:
+    """Return a page of the items of a list in four shards, newest first, and the next page's cursor."""
+    scope = (f"{name.lower()} of all products",)
     below = cursors.decode(settings, scope, query.cursor)
     bounds = (0, int(below) - 1 if below else MOST)
-    names = [f"{COMMENTS}#{shard}" for shard in range(SHARDS)]
+    shards = [f"{name}#{shard}" for shard in range(SHARDS)]
     read = partial(table.query, sk=bounds, index="gsi1", limit=query.limit + 1, newest_first=True)
-    found = [item for page in map_concurrently(read, names) for item in page.items]
+    found = [item for page in map_concurrently(read, shards) for item in page.items]
     entries = sorted(found, key=lambda one: -one["gsi1sk"])
     chosen = {Key(one["pk"], one["sk"]): one["gsi1sk"] for one in entries[: query.limit]}
     items = table.get_many(chosen)
     position = str(min(chosen.values())) if len(entries) > query.limit else ""
-    return AllComments(
-        items=[
-            ProductComment(product=product_of(items[key]), **msgspec.structs.asdict(to_comment(items[key])))
-            for key in chosen
-            if key in items
-        ],
-        cursor=cursors.encode(settings, scope, position),
-    )
+    return [items[key] for key in chosen if key in items], cursors.encode(settings, scope, position)
 
 
 def _decide(

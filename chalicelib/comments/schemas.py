@@ -18,7 +18,7 @@ CommentId = Annotated[
     str,
     Meta(
         description="The comment's id, a ULID: ids sort by time",
-        pattern=described(ulids.PATTERN, "must be a comment's id, a ULID of 26 characters"),
+        pattern=described(ulids.PATTERN, "must be a comment's id, or a reply's: a ULID of 26 characters"),
         examples=["01KAJQF8G0Z9M4T3V7C2X5N8QR"],
     ),
 ]
@@ -48,6 +48,17 @@ Text = Annotated[
     ),
 ]
 Count = Annotated[int, Meta(description="The number of comments", ge=0, examples=[17])]
+ReplyId = Annotated[
+    str,
+    Meta(
+        description="The reply's id, a ULID: ids sort by time",
+        pattern=ulids.PATTERN,  # with the rule of a comment's id
+        examples=["01KAJQXK3MZ4T6V8C0B2D5F7HJ"],
+    ),
+]
+VoteCount = Annotated[
+    int, Meta(description="The number of readers who find the comment helpful", ge=0, examples=[3])
+]
 
 ONE = {
     "id": "01KAJQF8G0Z9M4T3V7C2X5N8QR",
@@ -57,6 +68,18 @@ ONE = {
     "language": "en",
     "text": "Fits well.",
     "created": "2026-11-21T10:00:00Z",
+    "edited": None,
+    "hidden": False,
+    "votes": 3,
+    "replies": 1,
+}
+ONE_REPLY = {
+    "id": "01KAJQXK3MZ4T6V8C0B2D5F7HJ",
+    "author": "shop",
+    "name": "The shop",
+    "language": "en",
+    "text": "Thank you!",
+    "created": "2026-11-21T10:10:00Z",
     "edited": None,
     "hidden": False,
 }
@@ -131,6 +154,10 @@ class Comment(Schema):
     created: Instant
     edited: Annotated[Instant | None, Meta(description="The time of the last edit, or null")]
     hidden: Annotated[bool, Meta(description="Whether an admin has hidden it", examples=[False])]
+    votes: VoteCount
+    replies: Annotated[
+        int, Meta(description="The number of its replies, without hidden ones", ge=0, examples=[1])
+    ]
 
 
 class ProductComment(Comment):
@@ -298,3 +325,118 @@ class Leaders(Schema):
         bool | UnsetType,
         Meta(description="false if a product that is not listed may have as many; otherwise absent"),
     ] = UNSET
+
+
+# -- votes and replies ---------------------------------------------------------------------------------
+
+
+class Votes(Schema):
+    """The votes of a comment."""
+
+    EXAMPLES: ClassVar = {"with the caller's vote": {"votes": 4}}
+
+    votes: Annotated[
+        int,
+        Meta(
+            description="The number of votes with the caller's. Votes of the same moment may be missing",
+            ge=0,
+            examples=[4],
+        ),
+    ]
+
+
+class ReplyPath(Schema):
+    """A reply to a comment."""
+
+    product: Product
+    id: CommentId
+    reply: ReplyId
+
+
+class ReplyBody(Schema):
+    """A reply to a comment: a text, and its language unless it is that of the comment."""
+
+    EXAMPLES: ClassVar = {"a reply": {"text": "Thank you!"}}
+
+    text: Text
+    language: Language | UnsetType = UNSET
+
+
+class ReplyEdit(Schema):
+    """A change by the author: one or both of these fields."""
+
+    MORE: ClassVar = {"anyOf": [{"required": [name]} for name in ("language", "text")]}
+
+    language: Language | UnsetType = UNSET
+    text: Text | UnsetType = UNSET
+
+
+class ReplyVisibility(Schema):
+    """A change by an admin. Only its author and admins see a hidden reply, and no number includes it."""
+
+    hidden: Annotated[bool, Meta(description="True hides the reply, false shows it again")]
+
+
+class ReplyPatch(ReplyEdit):
+    """A change of a reply: language and text by the author, or `hidden` by an admin."""
+
+    ONE_OF: ClassVar = {ReplyEdit: ["language", "text"], ReplyVisibility: ["hidden"]}
+    MORE: ClassVar = {}
+    EXAMPLES: ClassVar = {"another text": {"text": "Thanks!"}, "hide (admin)": {"hidden": True}}
+
+    hidden: bool | UnsetType = UNSET
+
+
+class Reply(Schema):
+    """A reply to a comment."""
+
+    EXAMPLES: ClassVar = {"a reply": ONE_REPLY}
+
+    id: ReplyId
+    author: Author
+    name: Name
+    language: Language
+    text: Text
+    created: Instant
+    edited: Annotated[Instant | None, Meta(description="The time of the last edit, or null")]
+    hidden: Annotated[bool, Meta(description="Whether an admin has hidden it", examples=[False])]
+
+
+class RepliesQuery(Schema):
+    """A page of the replies to a comment, oldest first."""
+
+    limit: Annotated[int, Meta(description="The maximum number of replies", ge=1, le=100)] = 20
+    cursor: Cursor = None
+
+
+class Replies(Schema):
+    """A page of the replies to a comment, oldest first.
+
+    It may have fewer than `limit` replies and still a next page.
+    """
+
+    EXAMPLES: ClassVar = {"the last page": {"items": [ONE_REPLY], "cursor": None}}
+
+    items: list[Reply]
+    cursor: Next
+
+
+class ProductReply(Reply):
+    """A reply with its product and comment."""
+
+    product: Product
+    comment: CommentId
+
+
+class AllReplies(Schema):
+    """A page of the replies on all products, newest first."""
+
+    EXAMPLES: ClassVar = {
+        "the last page": {
+            "items": [ONE_REPLY | {"product": "garment-767", "comment": "01KAJQF8G0Z9M4T3V7C2X5N8QR"}],
+            "cursor": None,
+        }
+    }
+
+    items: list[ProductReply]
+    cursor: Next

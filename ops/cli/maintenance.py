@@ -241,8 +241,6 @@ def replay(source: str, stage: str, discard: bool, as_json: bool) -> None:
     """
     import boto3
 
-    from chalicelib.aggregates import engine
-    from chalicelib.dynamo import table
     from ops.cli.progress import progress
     from ops.maintenance import replay as work
     from ops.stage import load
@@ -254,15 +252,6 @@ def replay(source: str, stage: str, discard: bool, as_json: bool) -> None:
     sqs, streams = session.client("sqs", **options), session.client("dynamodbstreams", **options)
     queue = settings.queue_name
 
-    def apply(records: list[Any]) -> None:
-        engine.apply(
-            table.connect(settings),
-            app.CONTRIBUTIONS,
-            records,
-            derivations=app.DERIVATIONS,
-            guard_pages=settings.guard_pages,
-        )
-
     with progress("reading") as say:
 
         def tick(done: Counter[str]) -> None:
@@ -272,7 +261,7 @@ def replay(source: str, stage: str, discard: bool, as_json: bool) -> None:
             done = work.replay_views(sqs, _queue_url(sqs, f"{queue}-dead"), _queue_url(sqs, queue), tick)
         else:
             failures = _queue_url(sqs, f"hubbub-{settings.stage}-stream-failures")
-            done = work.replay_batches(sqs, failures, streams, apply, tick, discards=discard)
+            done = work.replay_batches(sqs, failures, streams, app.apply_records, tick, discards=discard)
     words = ("sent", "left") if source == "views" else ("batches", "records", "lost", "left")
     fields = {word: done[word] for word in words}
     click.echo(

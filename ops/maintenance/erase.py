@@ -5,8 +5,9 @@
 | scores, activities | `PLAYER#<player>` | deleted |
 | ranking entries | `PLAYER#<player>`, `RANKED#…` | deleted once the stream has set them to 0 |
 | found paths, guesses | `CHALLENGE#…#PLAYER#<player>` | withdrawn, as by an admin |
-| comments | `PRODUCT#…`, by `author` | deleted, as by an admin, with the author's items |
-| views, visitors | `URL#…`, by client id | deleted |
+| comments | `PRODUCT#…`, by `author` | deleted, as by an admin, with the author's items, replies and votes |
+| replies, votes | `PRODUCT#…`, by `author` or key | removed from the comments of others |
+| views, visitors | `URL#…` and `SITE#…`, by client id | deleted |
 | images of these | `QUARANTINE#…` | kept and reported; a redrive cancels them once the items are deleted |
 
 The stream processes each deletion like any other change, so the aggregates follow. The chat stores no names.
@@ -32,7 +33,7 @@ from chalicelib.api import codec
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress
 from chalicelib.challenges.schemas import PlayerParams
-from chalicelib.comments import comments
+from chalicelib.comments import comments, replies, votes
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
@@ -89,11 +90,17 @@ def classify(item: Item, person: Person) -> str:
     if feature == "PRODUCT":
         if sk.startswith((comments.COMMENT, comments.HIDDEN)) and item.get("author") == person.name:
             return "comments"
+        if replies.is_reply(item) and item.get("author") == person.name:
+            return "replies"
+        if votes.is_vote_of(item, person.name):
+            return "votes"
         return "authors" if sk == f"AUTHOR#{person.name}" else ""
     if feature == "URL" and sk.startswith("T#"):
         return "views" if sk.partition("#CID#")[2] in person.clients else ""
     if feature == "URL" and sk.startswith("VISITOR#"):
         return "visitors" if sk.split("#", 2)[2] in person.clients else ""
+    if feature == "SITE" and sk.startswith("VISITOR#"):
+        return "visitors" if pk.partition("#CLIENT#")[2] in person.clients else ""
     return QUARANTINED if feature == "QUARANTINE" and _is_about(item, person) else ""
 
 
@@ -188,6 +195,11 @@ def _erase_item(table: Table, item: Item, person: Person) -> str:
         case "authors":
             _delete_comment(table, person, comments.product_of(item), str(item["id"]))
             table.delete(key, condition="id = :id", values={":id": item["id"]})
+        case "replies":
+            with contextlib.suppress(NotFound):
+                replies.delete(table, replies.path_of(item), Caller(person.name, admin=True))
+        case "votes":
+            votes.remove(table, comments.product_of(item), key.sk.split("#")[1], person.name)
         case "" | "quarantine":
             pass
         case _:

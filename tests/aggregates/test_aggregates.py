@@ -44,7 +44,7 @@ def source(engine: Engine) -> Iterator[Source]:
 def write(table: Table, n: int, *, url: str = URL, clients: int = 0, ahead: int = 0) -> None:
     """Write views. Without clients no visitors are written, and each view is one record."""
     now = datetime.now(UTC).replace(microsecond=0)
-    settings = Settings(views_uniques=clients > 0)
+    settings = Settings(views_uniques=clients > 0, views_sites=False)
     seen = [View(url, now - timedelta(seconds=i + ahead), f"c{i % max(1, clients)}") for i in range(n)]
     events.write(table, seen, settings, now)
 

@@ -109,6 +109,13 @@ def test_a_whole_number_is_an_integer_however_it_is_written() -> None:
         assert codec.decode(f'{{"rating":{text},"value":{text}}}'.encode(), Score).rating == 5
 
 
+def test_a_field_that_the_type_does_not_have_may_hold_any_number() -> None:
+    raw = b'{"rating":1,"unknown":[1e400,{"a":-1e-999,"b":' + b"9" * 39 + b"}]}"
+    assert codec.decode(raw, Score).rating == 1
+    with pytest.raises(ValueError, match=r"^value: Expected a number"):
+        codec.decode(b'{"value":"5","unknown":1e400}', Score)
+
+
 def test_negative_zero_is_zero() -> None:
     for text in ("-0", "-0.0", "-0e5"):
         assert str(codec.decode(f'{{"value":{text}}}'.encode(), Score).value) == "0"

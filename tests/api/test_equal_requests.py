@@ -133,9 +133,12 @@ def test_equal_definitions_of_a_board_all_succeed(table: Table) -> None:
 def test_equal_definitions_of_a_challenge_all_succeed(table: Table) -> None:
     one = ChallengeBody(title="Hunt", paths=["oak", "mill"])
     for i in range(ROUNDS):
-        assert at_once(*[partial(definitions.define, table, f"c{i}", one)] * MANY) == {201: 1, 200: MANY - 1}
+        assert at_once(*[partial(definitions.define, table, f"c{i}", one, now())] * MANY) == {
+            201: 1,
+            200: MANY - 1,
+        }
         other = ChallengeBody(title="Hunt", paths=["well"])
-        assert at_once(*[partial(definitions.define, table, f"c{i}", other)] * MANY) == {200: MANY}
+        assert at_once(*[partial(definitions.define, table, f"c{i}", other, now())] * MANY) == {200: MANY}
         found = definitions.load(table, f"c{i}")
         assert found.accepts("well")
         assert not found.accepts("oak")
@@ -145,7 +148,7 @@ def test_equal_definitions_of_a_challenge_all_succeed(table: Table) -> None:
 def test_different_definitions_of_a_challenge_all_succeed(table: Table) -> None:
     for i in range(2):
         bodies = [ChallengeBody(title=f"Hunt {n}", paths=["oak"]) for n in range(MANY)]
-        assert at_once(*(partial(definitions.define, table, f"c{i}", body) for body in bodies)) == {
+        assert at_once(*(partial(definitions.define, table, f"c{i}", body, now()) for body in bodies)) == {
             201: 1,
             200: MANY - 1,
         }

@@ -34,7 +34,7 @@ ROOTS = {
     "views": {"views"},
     "leaderboards": {"leaderboards"},
     "challenges": {"challenges"},
-    "comments": {"products", "comments"},
+    "comments": {"products", "comments", "replies"},
     "chat": {"chat"},
 }
 SERVICE = {"", "docs", "health", "openapi.json", "web"}

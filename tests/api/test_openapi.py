@@ -49,6 +49,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /products/leaders
         GET /products/{product}/comments
         GET /products/{product}/comments/{id}
+        GET /products/{product}/comments/{id}/replies
         GET /products/{product}/statistics
         GET /views
         GET /views/badge.svg
@@ -63,12 +64,17 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
     "user": """
         DELETE /leaderboards/{board}/players/{player}
         DELETE /products/{product}/comments/{id}
+        DELETE /products/{product}/comments/{id}/replies/{reply}
+        DELETE /products/{product}/comments/{id}/vote
         GET /challenges/{challenge}/players/{player}
         GET /leaderboards/{board}/players/{player}/activities
         PATCH /products/{product}/comments/{id}
+        PATCH /products/{product}/comments/{id}/replies/{reply}
         POST /challenges/{challenge}/paths
         POST /leaderboards/{board}/scores
         POST /products/{product}/comments
+        POST /products/{product}/comments/{id}/replies
+        PUT /products/{product}/comments/{id}/vote
     """,
     "admin": """
         DELETE /challenges/{challenge}/players/{player}
@@ -81,6 +87,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /products
         GET /products/{product}/hidden
         GET /quarantine
+        GET /replies
         GET /views/events
         POST /chat/reports/{id}
         POST /leaderboards/{board}/seasons

@@ -1,4 +1,4 @@
-"""Frames with a `ref`, the first value of a topic, connections that only listen, and bans of addresses."""
+"""Frames with a `ref`, the first value of a topic, connections that only listen, and bans."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import app
+from chalicelib.api import auth
 from chalicelib.chat import bans, reports, subscriptions
 from chalicelib.chat.schemas import Report, ReportAction, ReportsQuery
 from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody
+from chalicelib.dynamo.items import Key
 from chalicelib.errors import Busy, Conflict, NotFound
 from chalicelib.views import events
 from tests.conftest import EngineTable
@@ -179,9 +181,9 @@ def test_a_duplicate_connect_event_of_a_listener_changes_nothing(chat: Chat) -> 
 # -- bans ------------------------------------------------------------------------------------------------
 
 
-def report_of(chat: Chat, reporter: str, stranger: str, address: str) -> Report:
+def report_of(chat: Chat, reporter: str, stranger: str, address: str, token: str = "") -> Report:
     """Make a connection report a stranger of an address, and return the report."""
-    chat.connect(stranger, address=address)
+    chat.connect(stranger, address=address, query={"token": token} if token else None)
     chat.enter(reporter)
     chat.send(stranger, "status")
     chat.send(reporter, "report", reason="no")
@@ -228,3 +230,40 @@ def test_a_connection_stores_a_digest_of_its_address(chat: Chat) -> None:
     item = chat.item("a")
     assert "192.0.2.1" not in json.dumps(item, default=str)
     assert item["network"] == bans.find_network(SETTINGS, {"identity": {"sourceIp": "192.0.2.1"}})
+
+
+def test_a_banned_subject_cannot_connect_from_another_address_until_the_ban_ends(chat: Chat) -> None:
+    ann = {"token": auth.mint(SETTINGS, "ann")}
+    report = report_of(chat, "a", "b", "192.0.2.1", ann["token"])
+    reports.act(chat.table, report.id, ReportAction(action="ban", hours=2), SETTINGS, chat.now)
+    for query in (ann, ann | {"listen": "1"}, {"token": auth.mint(SETTINGS, "ann", seconds=60)}):
+        assert chat.connect("c", query=query, address="192.0.2.2") == 403
+    assert chat.connect("d", query={"token": auth.mint(SETTINGS, "ben")}, address="192.0.2.2") == 200
+    assert chat.connect("e", address="192.0.2.1") == 403
+    chat.wait(2 * 3600 + 1)
+    assert chat.connect("f", query=ann, address="192.0.2.2") == 200
+
+
+def test_a_subject_of_an_unknown_address_can_be_banned(chat: Chat) -> None:
+    ann = auth.mint(SETTINGS, "ann")
+    report = report_of(chat, "a", "b", "192.0.2.1", ann)
+    chat.table.update(Key(reports.PARTITION, report.id.replace("~", "#")), "REMOVE network")
+    reports.act(chat.table, report.id, ReportAction(action="ban"), SETTINGS, chat.now)
+    assert chat.connect("c", query={"token": ann}) == 403
+    assert chat.connect("d", address="192.0.2.1") == 200
+
+
+@pytest.mark.parametrize(
+    "token", ["", "nonsense", "a.b.c", auth.mint(SETTINGS._replace(stage="other"), "ann")]
+)
+def test_a_token_that_is_not_valid_counts_as_none(chat: Chat, token: str) -> None:
+    assert chat.connect("a", query={"token": token}) == 200
+    assert "subject" not in chat.item("a")
+
+
+def test_a_connection_stores_a_digest_of_its_subject(chat: Chat) -> None:
+    token = auth.mint(SETTINGS, "ann-the-player", name="Ann")
+    chat.connect("a", query={"token": token})
+    text = json.dumps(chat.item("a"), default=str)
+    assert chat.item("a")["subject"] == bans.find_subject(SETTINGS, token)
+    assert not [one for one in ("ann-the-player", "Ann", token) if one in text]

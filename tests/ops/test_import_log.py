@@ -65,6 +65,23 @@ def test_a_successful_request_for_a_page_is_a_view() -> None:
 
 
 @pytest.mark.parametrize(
+    ("referrer", "host"),
+    [
+        ("https://News.example/a?b", "news.example"),
+        (f"{SITE}/b", ""),
+        ("-", ""),
+        ("", ""),
+        ('https://a.example/\\"', "a.example"),
+        ("not an address", ""),
+    ],
+)
+def test_the_referrer_of_a_line_is_the_host_of_another_site(referrer: str, host: str) -> None:
+    found = parse(line(referrer=referrer), SITE)
+    assert isinstance(found, Request)
+    assert found.referrer == host
+
+
+@pytest.mark.parametrize(
     ("target", "path"),
     [
         ("/", "/"),
@@ -305,13 +322,15 @@ def test_an_imported_view_and_its_visitor_expire(table: Table, tmp_path: Path) -
     before = int(time.time())
     run(log_file(tmp_path, line(), line(time="17/May/2015:23:05:03 +0000")))
     first, second = items(table)
-    assert set(first) == {"pk", "sk", "series", "ttl", "kept"}
+    assert set(first) == {"pk", "sk", "series", "site", "ttl", "kept"}
     ends = before + LIFE.total_seconds()
     assert ends <= first["ttl"] <= ends + 86_400 + 60
     assert second["ttl"] - first["ttl"] == 13 * 3600  # so that all of a day say the same of their visitors
-    [visitor] = [item for item in scan(table) if item["sk"].startswith("VISITOR#")]
-    assert visitor["hours"] == {10, 23}
-    assert visitor["ttl"] >= second["ttl"]
+    visitors = [item for item in scan(table) if item["sk"].startswith("VISITOR#")]
+    assert {item["pk"].partition("#")[0] for item in visitors} == {"URL", "SITE"}
+    for visitor in visitors:
+        assert visitor["hours"] == {10, 23}
+        assert visitor["ttl"] >= second["ttl"]
 
 
 def test_a_day_that_may_have_expired_is_skipped_and_reported(

@@ -80,13 +80,13 @@ def test_a_mutant_that_takes_no_effect_fails_loudly(monkeypatch: pytest.MonkeyPa
 def test_a_mutant_changes_the_requests_of_handlers_and_is_gone_afterwards() -> None:
     [outcome, after] = (
         run(runner.engine(IN_PROCESS), 2, mutant=one)
-        for one in (MUTANTS["the guard page has no condition"], None)
+        for one in (MUTANTS["an addition has no condition"], None)
     )
     assert outcome.differences
     assert after.differences == []
 
 
-@pytest.mark.parametrize("name", ["the guard page has no condition", "a stranger may change comments"])
+@pytest.mark.parametrize("name", ["an addition has no condition", "a stranger may change comments"])
 def test_a_planted_fault_is_caught(name: str) -> None:
     caught = runner.hunt(IN_PROCESS, name, seeds=range(1, 61))
     assert caught.difference, f"not in {caught.histories} histories"

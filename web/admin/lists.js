@@ -1,4 +1,4 @@
-// What exists: challenges and products, each with a search and a link to what can be done with it.
+// What exists: leaderboards, challenges, products and sites, each with a search and a link to what can be done with it.
 
 import { make } from "../lib/dom.js";
 import { words } from "../lib/words.js";
@@ -9,8 +9,10 @@ const PAGE = 100, MOST = 1000; // entries that are loaded
 const text = words.admin;
 // The call of each list, the field with the name, and the link of an entry.
 const KINDS = {
+  leaderboards: { list: "getBoards", key: "board", link: (name) => `#leaderboard/${encodeURIComponent(name)}` },
   challenges: { list: "getChallenges", key: "challenge", link: (name) => `#challenge/${encodeURIComponent(name)}` },
   products: { list: "getProducts", key: "product", link: (name) => `#product/${encodeURIComponent(name)}` },
+  sites: { list: "getSites", key: "site", link: (name) => `dashboard.html?site=${encodeURIComponent(name)}` },
 };
 
 /** Load all lists. A list that the stage does not offer is left out. */
@@ -32,7 +34,8 @@ function card(kind, { list: name, key, link }) {
     const found = entries.filter((entry) => `${entry[key]} ${entry.title ?? ""}`.toLowerCase().includes(sought));
     list.replaceChildren(...found.map((entry) => make("li", {},
       make("a", { href: link(entry[key]) }, entry.title ?? entry[key]),
-      make("span", { className: "facts" }, entry.title ? `${entry[key]} · ` : "", entry.created ? when(entry.created) : ""))));
+      make("span", { className: "facts" }, entry.title ? `${entry[key]} · ` : "", entry.created ? when(entry.created) : "",
+        entry.views ? words.viewsOf(entry.views) : ""))));
     note.textContent = found.length ? "" : entries.length ? text.noneFound : text.none;
   }
 

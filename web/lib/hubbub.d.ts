@@ -101,8 +101,16 @@ export class Hubbub {
   getViewsSeries(args: { url: string; interval?: "day" | "hour"; from?: string; to?: string; }, options?: CallOptions): Promise<Series>;
   /** List a page's view events in a time frame. `GET /views/events` */
   getViewsEvents(args: { url: string; from?: string; to?: string; limit?: number; cursor?: string; }, options?: CallOptions): Pages<ViewEvents>;
-  /** List a site's most viewed pages. `GET /views/top` */
-  getViewsTop(args: { site: string; limit?: number; }, options?: CallOptions): Promise<TopPages>;
+  /** List a site's most viewed pages, of all time or of a period of UTC days. `GET /views/top` */
+  getViewsTop(args: { site: string; from?: string; to?: string; limit?: number; }, options?: CallOptions): Promise<TopPages>;
+  /** Return a site's views and visitors by hour or by day. `GET /views/site` */
+  getViewsSite(args: { site: string; interval?: "day" | "hour"; from?: string; to?: string; }, options?: CallOptions): Promise<SiteSeries>;
+  /** List the hosts that led to a site in a period of UTC days. `GET /views/referrers` */
+  getViewsReferrers(args: { site: string; from?: string; to?: string; limit?: number; }, options?: CallOptions): Promise<Referrers>;
+  /** List the campaigns that led to a site in a period of UTC days. `GET /views/campaigns` */
+  getViewsCampaigns(args: { site: string; from?: string; to?: string; limit?: number; }, options?: CallOptions): Promise<Campaigns>;
+  /** List the sites that have views, largest first. `GET /sites` */
+  getSites(args?: { limit?: number; cursor?: string; }, options?: CallOptions): Pages<Sites>;
   /** Create a leaderboard, or change its title, unit or reset date. `PUT /leaderboards/{board}` */
   putBoard(args: { board: string; } & BoardBody, options?: CallOptions): Promise<BoardDetails>;
   /** Return a leaderboard and the number of ranked players. `GET /leaderboards/{board}` */
@@ -155,8 +163,22 @@ export class Hubbub {
   getComment(args: { product: string; id: string; }, options?: CallOptions): Promise<Comment>;
   /** Change a comment. `PATCH /products/{product}/comments/{id}` */
   patchComment(args: { product: string; id: string; } & CommentPatch, options?: CallOptions): Promise<Comment>;
-  /** Delete a comment, as its author or as an admin. `DELETE /products/{product}/comments/{id}` */
+  /** Delete a comment with its replies and votes, as its author or as an admin. `DELETE /products/{product}/comments/{id}` */
   deleteComment(args: { product: string; id: string; }, options?: CallOptions): Promise<null>;
+  /** Vote for a comment that is helpful, once for each reader. `PUT /products/{product}/comments/{id}/vote` */
+  putVote(args: { product: string; id: string; }, options?: CallOptions): Promise<Votes>;
+  /** Withdraw the caller's vote, if there is one. `DELETE /products/{product}/comments/{id}/vote` */
+  deleteVote(args: { product: string; id: string; }, options?: CallOptions): Promise<null>;
+  /** Reply to a comment. `POST /products/{product}/comments/{id}/replies` */
+  postReply(args: { product: string; id: string; } & ReplyBody, options?: CallOptions): Promise<Reply>;
+  /** Return the replies to a comment, oldest first. `GET /products/{product}/comments/{id}/replies` */
+  getReplies(args: { product: string; id: string; limit?: number; cursor?: string; }, options?: CallOptions): Pages<Replies>;
+  /** Change a reply. `PATCH /products/{product}/comments/{id}/replies/{reply}` */
+  patchReply(args: { product: string; id: string; reply: string; } & ReplyPatch, options?: CallOptions): Promise<Reply>;
+  /** Delete a reply, as its author or as an admin. `DELETE /products/{product}/comments/{id}/replies/{reply}` */
+  deleteReply(args: { product: string; id: string; reply: string; }, options?: CallOptions): Promise<null>;
+  /** List the replies on all products, newest first, hidden ones too. `GET /replies` */
+  getAllReplies(args?: { limit?: number; cursor?: string; }, options?: CallOptions): Pages<AllReplies>;
   /** Return a product's counts by rating and its averages, in one language or in all. `GET /products/{product}/statistics` */
   getStatistics(args: { product: string; language?: string; }, options?: CallOptions): Promise<RatingStatistics>;
   /** Return the products with most ratings of 5, in one language or in all. `GET /products/leaders` */
@@ -214,6 +236,12 @@ export interface Activity {
 /** A page of the comments on all products, newest first. */
 export interface AllComments {
   items: Array<ProductComment>;
+  cursor: string | null;
+}
+
+/** A page of the replies on all products, newest first. */
+export interface AllReplies {
+  items: Array<ProductReply>;
   cursor: string | null;
 }
 
@@ -294,6 +322,21 @@ export interface Bucket {
   views: number;
   /** Number of clients, each counted once per UTC day */
   uniques: number;
+}
+
+/** A campaign, and the views that came from it. */
+export interface CampaignViews {
+  /** The name of a campaign */
+  campaign: string;
+  /** Number of views */
+  views: number;
+}
+
+/** A site's campaigns in a period, most views first. */
+export interface Campaigns {
+  items: Array<CampaignViews>;
+  /** false if an item that is not listed may have as many views; otherwise absent */
+  complete?: boolean;
 }
 
 /** A challenge without its valid paths. */
@@ -383,6 +426,10 @@ export interface Comment {
   edited: string | null;
   /** Whether an admin has hidden it */
   hidden: boolean;
+  /** The number of readers who find the comment helpful */
+  votes: number;
+  /** The number of its replies, without hidden ones */
+  replies: number;
 }
 
 /** An author's comment on a product: a rating and a text. */
@@ -511,6 +558,14 @@ export interface ListedProduct {
   created: string;
 }
 
+/** A site and its views. */
+export interface ListedSite {
+  /** A host without a scheme, port or path */
+  site: string;
+  /** Number of views */
+  views: number;
+}
+
 /** The rules by which two notations of a path are equal. They are fixed when the challenge is created. */
 export interface Normalization {
   /** `fold` ignores case. `keep` distinguishes it. Default: "fold" */
@@ -594,8 +649,36 @@ export interface ProductComment {
   edited: string | null;
   /** Whether an admin has hidden it */
   hidden: boolean;
+  /** The number of readers who find the comment helpful */
+  votes: number;
+  /** The number of its replies, without hidden ones */
+  replies: number;
   /** The product */
   product: string;
+}
+
+/** A reply with its product and comment. */
+export interface ProductReply {
+  /** The reply's id, a ULID: ids sort by time */
+  id: string;
+  /** The author: the `sub` of a token */
+  author: string;
+  /** The display name in the token at the time of writing; null if the token had none */
+  name: string | null;
+  /** A BCP 47 tag, in upper or lower case. Responses have the recommended case, and for an irregular tag such as i-klingon its replacement. Tags are compared whole: en does not include en-GB */
+  language: string;
+  /** Up to 5,000 characters, or an empty text. Line ends and tabs are the only control characters. It is stored in NFC, with line feeds as line ends and without white space around it */
+  text: string;
+  /** An ISO 8601 instant with an offset; responses are in UTC */
+  created: string;
+  /** The time of the last edit, or null */
+  edited: string | null;
+  /** Whether an admin has hidden it */
+  hidden: boolean;
+  /** The product */
+  product: string;
+  /** The comment's id, a ULID: ids sort by time */
+  comment: string;
 }
 
 /** A page of the products, newest first. */
@@ -668,11 +751,77 @@ export interface Ratings {
   "5": number;
 }
 
+/** A host that led to a site, and the views that came from it. */
+export interface ReferrerViews {
+  /** A host */
+  referrer: string;
+  /** Number of views */
+  views: number;
+}
+
+/** A site's referrers in a period, most views first. */
+export interface Referrers {
+  items: Array<ReferrerViews>;
+  /** false if an item that is not listed may have as many views; otherwise absent */
+  complete?: boolean;
+}
+
 /** An event that does not count, with its index and the reason. */
 export interface Rejection {
   /** Its index in `events`, from 0 */
   index: number;
   reason: "bad_client" | "bad_time" | "bad_url" | "bot" | "in_the_future" | "site_not_allowed" | "too_old";
+}
+
+/** A page of the replies to a comment, oldest first. It may have fewer than `limit` replies and still a next page. */
+export interface Replies {
+  items: Array<Reply>;
+  cursor: string | null;
+}
+
+/** A reply to a comment. */
+export interface Reply {
+  /** The reply's id, a ULID: ids sort by time */
+  id: string;
+  /** The author: the `sub` of a token */
+  author: string;
+  /** The display name in the token at the time of writing; null if the token had none */
+  name: string | null;
+  /** A BCP 47 tag, in upper or lower case. Responses have the recommended case, and for an irregular tag such as i-klingon its replacement. Tags are compared whole: en does not include en-GB */
+  language: string;
+  /** Up to 5,000 characters, or an empty text. Line ends and tabs are the only control characters. It is stored in NFC, with line feeds as line ends and without white space around it */
+  text: string;
+  /** An ISO 8601 instant with an offset; responses are in UTC */
+  created: string;
+  /** The time of the last edit, or null */
+  edited: string | null;
+  /** Whether an admin has hidden it */
+  hidden: boolean;
+}
+
+/** A reply to a comment: a text, and its language unless it is that of the comment. */
+export interface ReplyBody {
+  /** Up to 5,000 characters, or an empty text. Line ends and tabs are the only control characters. It is stored in NFC, with line feeds as line ends and without white space around it */
+  text: string;
+  /** A BCP 47 tag, in upper or lower case. Responses have the recommended case, and for an irregular tag such as i-klingon its replacement. Tags are compared whole: en does not include en-GB */
+  language?: string;
+}
+
+/** A change by the author: one or both of these fields. */
+export interface ReplyEdit {
+  /** A BCP 47 tag, in upper or lower case. Responses have the recommended case, and for an irregular tag such as i-klingon its replacement. Tags are compared whole: en does not include en-GB */
+  language?: string;
+  /** Up to 5,000 characters, or an empty text. Line ends and tabs are the only control characters. It is stored in NFC, with line feeds as line ends and without white space around it */
+  text?: string;
+}
+
+/** A change of a reply: language and text by the author, or `hidden` by an admin. */
+export type ReplyPatch = ReplyEdit | ReplyVisibility;
+
+/** A change by an admin. Only its author and admins see a hidden reply, and no number includes it. */
+export interface ReplyVisibility {
+  /** True hides the reply, false shows it again */
+  hidden: boolean;
 }
 
 /** A report of a chat partner, with its reason and the last messages. Both visitors are anonymous. */
@@ -694,7 +843,7 @@ export interface Report {
 
 /** What an admin does about a report. Both actions remove the report from the list. */
 export interface ReportAction {
-  /** ban: the reported visitor's address cannot connect for some hours */
+  /** ban: the reported visitor's address and subject cannot connect for some hours */
   action: "ban" | "dismiss";
   /** The length of a ban. Default: 24 */
   hours?: number;
@@ -744,6 +893,31 @@ export interface Series {
   items: Array<Bucket>;
 }
 
+/** One hour or day of a site. `time` is its beginning. */
+export interface SiteBucket {
+  /** An ISO 8601 instant with an offset; responses are in UTC */
+  time: string;
+  /** Number of views */
+  views: number;
+  /** Number of clients, each counted once per UTC day */
+  visitors: number;
+}
+
+/** A site's hours or days, with 0 for gaps, and their views. `visitors` are those of the days in whole. */
+export interface SiteSeries {
+  /** Number of views */
+  views: number;
+  /** Number of clients, each counted once per UTC day */
+  visitors: number;
+  items: Array<SiteBucket>;
+}
+
+/** A page of the sites that have views, largest first. */
+export interface Sites {
+  items: Array<ListedSite>;
+  cursor: string | null;
+}
+
 /** A player's score and rank, for example "211th of 1539". */
 export interface Standing {
   /** The player's name */
@@ -782,7 +956,7 @@ export interface TopPage {
 /** A site's pages, most viewed first. */
 export interface TopPages {
   items: Array<TopPage>;
-  /** false if a page that is not listed may have as many views; otherwise absent */
+  /** false if an item that is not listed may have as many views; otherwise absent */
   complete?: boolean;
 }
 
@@ -800,6 +974,10 @@ export interface ViewEvent {
   time: string;
   /** 1 to 128 printable ASCII characters without a space */
   clientId: string;
+  /** The address of the page that led here. Its host is counted if it is not the site's own, with or without `www.`. A malformed referrer is ignored. In a response it is the host */
+  referrer?: string;
+  /** The name of the campaign that led here, of 1 to 100 printable characters. Any other is ignored */
+  campaign?: string;
 }
 
 /** A page of view events, oldest first. */
@@ -810,3 +988,9 @@ export interface ViewEvents {
 
 /** One view event, or a list of them. The same url, instant and client count once, however often sent. */
 export type ViewsBody = ViewEvent | ViewBatch;
+
+/** The votes of a comment. */
+export interface Votes {
+  /** The number of votes with the caller's. Votes of the same moment may be missing */
+  votes: number;
+}

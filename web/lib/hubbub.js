@@ -9,6 +9,10 @@ const CALLS = {
   getViewsSeries: "GET views/series",
   getViewsEvents: "GET! views/events",
   getViewsTop: "GET views/top",
+  getViewsSite: "GET views/site",
+  getViewsReferrers: "GET views/referrers",
+  getViewsCampaigns: "GET views/campaigns",
+  getSites: "GET! sites",
   putBoard: "PUT! leaderboards/{board}",
   getBoard: "GET leaderboards/{board}",
   getBoards: "GET! leaderboards",
@@ -36,6 +40,13 @@ const CALLS = {
   getComment: "GET products/{product}/comments/{id}",
   patchComment: "PATCH! products/{product}/comments/{id}",
   deleteComment: "DELETE! products/{product}/comments/{id}",
+  putVote: "PUT! products/{product}/comments/{id}/vote",
+  deleteVote: "DELETE! products/{product}/comments/{id}/vote",
+  postReply: "POST! products/{product}/comments/{id}/replies",
+  getReplies: "GET products/{product}/comments/{id}/replies",
+  patchReply: "PATCH! products/{product}/comments/{id}/replies/{reply}",
+  deleteReply: "DELETE! products/{product}/comments/{id}/replies/{reply}",
+  getAllReplies: "GET! replies",
   getStatistics: "GET products/{product}/statistics",
   getLeaders: "GET products/leaders",
   getLag: "GET! lag",
@@ -182,10 +193,14 @@ export class Hubbub {
     };
   }
 
-  /** Enter a lobby of the chat. Options: `interests`, a list, and `resume`, the token of a place that was suspended. */
+  /**
+   * Enter a lobby of the chat. Options: `interests`, a list, and `resume`, the token of a place that was suspended. The
+   * bearer token is sent if there is one, so that a ban of its subject counts.
+   */
   chat(lobby = "main", { interests = [], resume = "" } = {}) {
     const query = { lobby, ...(interests.length && { interests: interests.join(",") }) };
-    return new Chat(this.#findSocket(), query, this.#options, resume);
+    const findToken = () => this.#findToken(false).catch(() => "");
+    return new Chat(this.#findSocket(), query, { ...this.#options, findToken }, resume);
   }
 
   async #findSocket() {
@@ -223,13 +238,14 @@ for (const name of Object.keys(CALLS)) {
 
 // A socket that reconnects. It asks for `resume` tokens if it chats, and sends pings so that it stays open.
 class Connection extends EventTarget {
-  #address; #query; #WebSocket; #socket = null; #tries = 0; #timers = []; #waiting = new Map(); #ref = 0; #isClosed = false;
+  #address; #query; #WebSocket; #findToken; #socket = null; #tries = 0; #timers = []; #waiting = new Map(); #ref = 0; #isClosed = false;
 
   constructor(address, query, options, resumeToken) {
     super();
     this.#query = query;
     this.resumeToken = resumeToken;
     this.#WebSocket = options.WebSocket ?? WebSocket;
+    this.#findToken = options.findToken;
     Promise.resolve(address).then((found) => {
       this.#address = found;
       this.#open();
@@ -261,11 +277,13 @@ class Connection extends EventTarget {
     this.suspend();
   }
 
-  #open() {
+  async #open() {
+    const token = await this.#findToken?.();
     if (this.#isClosed) return;
     const url = new URL(this.#address), before = this.#socket;
     for (const [name, value] of Object.entries(this.#query)) url.searchParams.set(name, value);
     if (this.resumeToken) url.searchParams.set("resume", this.resumeToken);
+    if (token) url.searchParams.set("token", token);
     const socket = new this.#WebSocket(url);
     const quietly = (action) => this.send({ action }).catch(() => {});
     socket.onopen = () => {

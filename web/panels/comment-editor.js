@@ -9,7 +9,8 @@ import { html, live, nothing } from "../vendor/lit.js";
 const text = words.comments;
 const EMPTY = { rating: 0, language: pageLanguage, text: "" };
 
-let edited = null; // the comment that is being edited: its product and id, its ETag and its fields
+let edited = null; // the comment that is being edited: its product and id, and its ETag
+let chosen = { ...EMPTY }; // what the form shows; the page may be drawn again while the visitor fills it in
 const written = new Map(); // the ids of the comments written here, by author and product; "" if it is unknown
 
 const owner = (product) => `${userId()} ${product}`;
@@ -17,13 +18,15 @@ const owner = (product) => `${userId()} ${product}`;
 /** Load the current version of a comment into the form. */
 export async function open(panel, product, id) {
   const { body, etag } = await panel.api.request("getComment", { product, id }, { auth: true });
-  edited = { key: { product, id }, etag, comment: body };
+  edited = { key: { product, id }, etag };
+  chosen = { rating: body.rating, language: body.language, text: body.text };
   panel.draw();
   document.querySelector("#write textarea")?.focus();
 }
 
 export function close() {
   edited = null;
+  chosen = { ...EMPTY };
 }
 
 /**
@@ -34,11 +37,14 @@ export function close() {
 export function template({ panel, product, done, mine }) {
   const id = mine ?? written.get(owner(product));
   if (!edited && id !== undefined) return id ? thanks(panel, product, id) : html`<p class="quiet">${text.oneEach}</p>`;
-  const { rating, language, text: said } = edited?.comment ?? EMPTY;
+  const { rating, language, text: said } = chosen;
+  const keep = ({ target }) => {
+    if (target.name in chosen) chosen[target.name] = target.name === "rating" ? Number(target.value) : target.value;
+  };
   const submit = (event) => {
-    const form = event.target, values = fields(event);
+    const values = fields(event);
     const body = { ...values, rating: Number(values.rating) };
-    panel.act(async () => done(edited ? await change(panel, body) : await write(panel, product, body, form)));
+    panel.act(async () => done(edited ? await change(panel, body) : await write(panel, product, body)));
   };
   const cancel = () => {
     close();
@@ -46,7 +52,7 @@ export function template({ panel, product, done, mine }) {
   };
   const drop = () => panel.act(async () => done(await remove(panel, product)));
   return html`
-    <form id="write" @submit=${submit}>
+    <form id="write" @submit=${submit} @input=${keep}>
       <h3>${edited ? text.editYours : text.write}</h3>
       <div class="row">
         <fieldset class="rate"><legend>${text.rating}</legend>
@@ -58,7 +64,7 @@ export function template({ panel, product, done, mine }) {
           ${Object.entries(text.languages).map(([tag, label]) => html`<option value=${tag}
             ?selected=${tag === language}>${label}</option>`)}</select></label>
       </div>
-      <label>${text.yours} <textarea name="text" rows="3" maxlength="5000" required .value=${said}></textarea></label>
+      <label>${text.yours} <textarea name="text" rows="3" maxlength="5000" required .value=${live(said)}></textarea></label>
       <div class="row">
         <button class="primary" ?disabled=${!userId()}>${edited ? text.save : text.post}</button>
         ${edited ? html`<button type="button" @click=${cancel}>${words.cancel}</button>
@@ -73,7 +79,7 @@ function thanks(panel, product, id) {
     <button type="button" @click=${() => panel.act(() => open(panel, product, id))}>${text.editYours}</button></p>`;
 }
 
-async function write(panel, product, body, form) {
+async function write(panel, product, body) {
   try {
     const { id } = await panel.api.postComment({ product, ...body });
     written.set(owner(product), id);
@@ -81,7 +87,7 @@ async function write(panel, product, body, form) {
     if (error.status === 409) written.set(owner(product), ""); // it was written earlier
     throw error;
   }
-  form.reset();
+  close();
   return text.posted;
 }
 

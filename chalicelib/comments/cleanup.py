@@ -1,0 +1,65 @@
+"""Removal of the replies and votes of deleted comments, behind the stream.
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| cleanup | `PRODUCT#<product>` | `CLEANUP#<comment>` | `steps`: how many steps have been taken |
+
+The transaction that deletes a comment with replies or votes puts a cleanup. From then on nobody can read the
+replies. The stream delivers the cleanup, and each step deletes up to STEP items. When more may be left, the
+step raises `steps`, which the stream delivers too. The last step deletes the cleanup.
+
+Invariant: no reply or vote is added to a deleted comment, because their transactions require the comment. So
+after the last step there are none.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from chalicelib.comments.comments import CLEANUP
+from chalicelib.comments.replies import REPLY
+from chalicelib.comments.votes import VOTE
+from chalicelib.concurrency import map_concurrently
+from chalicelib.dynamo.items import Item, Key, read_images
+from chalicelib.dynamo.table import Table
+
+STEP = 100  # items that one step deletes
+
+
+def follow(table: Table, records: Iterable[Any]) -> None:
+    """Take the next step of each cleanup in a batch of stream records.
+
+    Idempotent: the same records may come again.
+
+    Cost: nothing without a cleanup. See `step`.
+    """
+    cleanups: dict[Key, Item] = {}
+    for key, _, new in read_images(records):
+        if key.pk.startswith("PRODUCT#") and key.sk.startswith(CLEANUP) and new:
+            cleanups[key] = new
+    for key, item in cleanups.items():
+        step(table, key, item.get("steps", 0))
+
+
+def step(table: Table, key: Key, steps: int) -> None:
+    """Delete the next replies and votes of a deleted comment, after so many steps.
+
+    Cost: 1 RCU per 4 KB; 1 WCU per KB for each item, 1 for gsi1 for each reply, and 1 WCU for the step.
+    """
+    id = key.sk.removeprefix(CLEANUP)
+    found: list[Item] = []
+    for prefix in (REPLY, VOTE):
+        if len(found) < STEP:
+            bounds = (f"{prefix}{id}#", f"{prefix}{id}$")  # `$` follows `#`
+            found += table.query(key.pk, bounds, limit=STEP - len(found), consistent=True).items
+    map_concurrently(lambda item: table.delete(Key(item["pk"], item["sk"])), found)
+    if len(found) < STEP:
+        table.delete(key)
+        return
+    table.update(
+        key,
+        "SET #steps = :next",
+        condition="#steps = :steps",
+        names={"#steps": "steps"},
+        values={":steps": steps, ":next": steps + 1},
+        idempotent=True,
+    )

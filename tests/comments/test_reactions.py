@@ -1,0 +1,414 @@
+"""Votes for comments and replies to them, over REST: each counted once, and removed with the comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from chalice.test import Client
+
+import app
+from chalicelib.comments import cleanup, comments, replies, votes
+from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.table import connect
+from ops.aws import template
+from ops.maintenance import audit, erase
+from tests.comments.test_comments import P, Shop
+from tests.support.faults import after, cancelled, instead, timed_out
+from tests.support.records import drift, scan
+
+
+@pytest.fixture
+def shop(moto_table: template.Table) -> Iterator[Shop]:
+    connect.cache_clear()
+    with Client(app.app) as client:
+        yield Shop(moto_table.stream_arn, client.http)
+    connect.cache_clear()
+
+
+def counts(shop: Shop, comment: Any, who: str = "") -> tuple[int, int]:
+    found = shop.get(f"{P}/comments/{comment['id']}", who)
+    return found["votes"], found["replies"]
+
+
+def reply(shop: Shop, comment: Any, who: str = "shop", text: str = "Thank you!", **headers: str) -> Any:
+    status, made = shop.call("POST", f"{P}/comments/{comment['id']}/replies", {"text": text}, who, **headers)
+    assert status == 201, made
+    return made
+
+
+def kinds(shop: Shop) -> set[str]:
+    return {item["sk"].partition("#")[0] for item in scan(shop.table) if item["pk"].startswith("PRODUCT#")}
+
+
+# -- votes ---------------------------------------------------------------------------------------------
+
+
+def test_a_reader_votes_once_however_often_the_request_comes(shop: Shop) -> None:
+    one = shop.post("me")
+    vote = f"{P}/comments/{one['id']}/vote"
+    assert shop.call("PUT", vote, who="ann") == (201, {"votes": 1})
+    assert shop.call("PUT", vote, who="ann") == (200, {"votes": 1})
+    assert shop.call("PUT", vote, who="bob") == (201, {"votes": 2})
+    assert counts(shop, one) == (2, 0)
+    assert shop.get(f"{P}/comments")["items"][0]["votes"] == 2
+    shop.settle()
+    assert shop.get(f"{P}/comments?rating=5")["items"][0]["votes"] == 2
+
+
+def test_a_withdrawn_vote_is_not_counted_and_may_be_withdrawn_again(shop: Shop) -> None:
+    one = shop.post("me")
+    vote = f"{P}/comments/{one['id']}/vote"
+    for who in ("ann", "bob"):
+        shop.call("PUT", vote, who=who)
+    for _ in range(2):
+        assert shop.call("DELETE", vote, who="ann") == (204, None)
+        assert counts(shop, one) == (1, 0)
+    assert shop.call("PUT", vote, who="ann") == (201, {"votes": 2})
+
+
+def test_an_author_may_not_vote_and_nobody_without_a_token(shop: Shop) -> None:
+    one = shop.post("me")
+    vote = f"{P}/comments/{one['id']}/vote"
+    assert shop.call("PUT", vote, who="me")[0] == 403
+    assert shop.call("PUT", vote)[0] == shop.call("DELETE", vote)[0] == 401
+    assert counts(shop, one) == (0, 0)
+
+
+def test_a_vote_for_an_absent_or_hidden_comment_is_404(shop: Shop) -> None:
+    one = shop.post("me")
+    shop.call("PATCH", f"{P}/comments/{one['id']}", {"hidden": True}, "admin")
+    for id in (one["id"], "0" * 26):
+        for method in ("PUT", "DELETE"):
+            assert shop.call(method, f"{P}/comments/{id}/vote", who="ann")[0] == 404
+        assert shop.call("POST", f"{P}/comments/{id}/replies", {"text": ""}, "ann")[0] == 404
+        assert shop.call("GET", f"{P}/comments/{id}/replies")[0] == 404
+
+
+def test_a_vote_whose_response_was_lost_counts_once(shop: Shop) -> None:
+    one = shop.post("me")
+    vote = f"{P}/comments/{one['id']}/vote"
+    with instead(shop.table, "TransactWriteItems", cancelled("TransactionConflict", "None")) as calls:
+        assert shop.call("PUT", vote, who="ann")[0] == 201
+    assert len(calls) == 2
+    assert counts(shop, one) == (1, 0)
+    for method, who, number in (("PUT", "bob", 2), ("DELETE", "ann", 1)):
+        with after(shop.table, "TransactWriteItems", timed_out()):
+            assert shop.call(method, vote, who=who)[0] < 300
+        assert counts(shop, one) == (number, 0)
+
+
+def test_a_comment_that_is_hidden_while_a_reader_votes_takes_no_vote(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = shop.post("me")
+    read = shop.table.get_many
+
+    def hide_after_reading(*keys: Any, **options: Any) -> Any:
+        found = read(*keys, **options)
+        monkeypatch.undo()
+        shop.call("PATCH", f"{P}/comments/{one['id']}", {"hidden": True}, "admin")
+        return found
+
+    monkeypatch.setattr(shop.table, "get_many", hide_after_reading)
+    assert shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")[0] == 404
+    assert counts(shop, one, "admin") == (0, 0)
+    assert "VOTE" not in kinds(shop)
+
+
+@pytest.mark.parametrize("change", [{"text": "Fits better."}, {"hidden": True}], ids=["edit", "hide"])
+def test_a_vote_and_a_reply_during_a_change_of_the_comment_are_not_lost(
+    shop: Shop, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = shop.post("me")
+    write = comments._replace
+
+    def react_before_writing(*arguments: Any) -> bool:
+        monkeypatch.undo()
+        shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")
+        reply(shop, one)
+        return write(*arguments)
+
+    monkeypatch.setattr(comments, "_replace", react_before_writing)
+    who = "admin" if "hidden" in change else "me"
+    status, changed = shop.call("PATCH", f"{P}/comments/{one['id']}", change, who)
+    assert (status, changed | change) == (200, changed)
+    assert counts(shop, one, "admin") == (1, 1)
+
+
+def test_an_edit_with_if_match_is_not_refused_for_a_vote(shop: Shop) -> None:
+    one = shop.post("me")
+    etag = shop.headers["ETag"]
+    shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")
+    assert (
+        shop.call("PATCH", f"{P}/comments/{one['id']}", {"text": "So so."}, "me", If_Match=str(etag))[0]
+        == 200
+    )
+    assert counts(shop, one) == (1, 0)
+
+
+# -- replies -------------------------------------------------------------------------------------------
+
+
+def test_a_reply_is_returned_listed_and_counted(shop: Shop) -> None:
+    one = shop.post("me", language="de")
+    made = reply(shop, one, text=" Thank you!\r\n")
+    assert (made["author"], made["text"], made["language"]) == ("shop", "Thank you!", "de")
+    assert (made["edited"], made["hidden"]) == (None, False)
+    assert shop.get(f"{P}/comments/{one['id']}/replies") == {"items": [made], "cursor": None}
+    assert counts(shop, one) == (0, 1)
+    shop.settle()
+    assert shop.get(f"{P}/statistics")["total"] == 1
+    assert len(shop.ids()) == 1
+
+
+def test_replies_are_listed_oldest_first_and_page_by_page(shop: Shop) -> None:
+    one, other = shop.post("me"), shop.post("you")
+    assert shop.get(f"{P}/comments/{one['id']}/replies")["items"] == []
+    made = sorted(reply(shop, one, text=str(number))["id"] for number in range(5))
+    reply(shop, other)
+    found: list[str] = []
+    cursor = ""
+    while True:
+        page = shop.get(f"{P}/comments/{one['id']}/replies?limit=2{cursor}")
+        found += [item["id"] for item in page["items"]]
+        if page["cursor"] is None:
+            break
+        cursor = f"&cursor={page['cursor']}"
+    assert found == made
+    assert shop.call("GET", f"{P}/comments/{other['id']}/replies?limit=2{cursor}")[1]["Code"] == "BadCursor"
+
+
+def test_a_repeated_reply_with_its_idempotency_key_is_written_once(shop: Shop) -> None:
+    one = shop.post("me")
+    first = reply(shop, one, Idempotency_Key="k")
+    assert reply(shop, one, Idempotency_Key="k") == first
+    assert reply(shop, one, "ann", Idempotency_Key="k") != first
+    assert reply(shop, one) != first
+    assert counts(shop, one) == (0, 3)
+    path = f"{P}/comments/{one['id']}/replies"
+    shop.call("DELETE", f"{path}/{first['id']}", who="shop")
+    status, answer = shop.call("POST", path, {"text": "Thanks!"}, "shop", Idempotency_Key="k")
+    assert (status, answer["Code"]) == (409, "Conflict")
+
+
+def test_an_idempotency_key_may_be_used_again_after_a_day(shop: Shop) -> None:
+    one = shop.post("me")
+    first = reply(shop, one, Idempotency_Key="k")
+    [key] = [item for item in scan(shop.table) if item["sk"].startswith("KEY#")]
+    assert key["ttl"] == pytest.approx((datetime.now(UTC) + timedelta(days=1)).timestamp(), abs=60)
+    shop.table.put(key | {"ttl": int(datetime.now(UTC).timestamp()) - 1})  # TTL may delete it days later
+    assert reply(shop, one, Idempotency_Key="k") != first
+
+
+def test_an_author_edits_a_reply_and_others_may_not(shop: Shop) -> None:
+    one = shop.post("me")
+    path = f"{P}/comments/{one['id']}/replies/{reply(shop, one)['id']}"
+    for who, status in (("ann", 403), ("admin", 403), ("", 401)):
+        assert shop.call("PATCH", path, {"text": "Thanks!"}, who)[0] == status
+    status, changed = shop.call("PATCH", path, {"text": "Danke!", "language": "de"}, "shop")
+    assert (status, changed["text"], changed["language"]) == (200, "Danke!", "de")
+    assert changed["edited"] is not None
+    assert shop.call("PATCH", path, {"text": "Danke!"}, "shop") == (200, changed)
+    assert shop.get(f"{P}/comments/{one['id']}/replies")["items"] == [changed]
+    for odd in ({}, {"text": "a", "hidden": True}, {"text": 5}, {"language": "en_US"}, {"rating": 5}):
+        assert shop.call("PATCH", path, odd, "shop")[0] == 400
+    assert shop.call("PATCH", path[:-1] + "0", {"text": "a"}, "shop")[0] == 404
+
+
+def test_only_its_author_and_admins_see_a_hidden_reply_and_it_is_not_counted(shop: Shop) -> None:
+    one = shop.post("me")
+    made = reply(shop, one)
+    other = reply(shop, one, "ann")
+    replies_of, path = f"{P}/comments/{one['id']}/replies", f"{P}/comments/{one['id']}/replies/{made['id']}"
+    assert shop.call("PATCH", path, {"hidden": True}, "shop")[0] == 403
+    for _ in range(2):
+        status, hidden = shop.call("PATCH", path, {"hidden": True}, "admin")
+        assert (status, hidden) == (200, made | {"hidden": True})
+        assert counts(shop, one) == (0, 1)
+    assert shop.get(replies_of)["items"] == shop.get(replies_of, "ann")["items"] == [other]
+    assert hidden in shop.get(replies_of, "shop")["items"]
+    assert hidden in shop.get(replies_of, "admin")["items"]
+    assert shop.call("DELETE", path, who="ann")[0] == 404
+    for _ in range(2):
+        assert shop.call("PATCH", path, {"hidden": False}, "admin") == (200, made)
+        assert counts(shop, one) == (0, 2)
+
+
+@pytest.mark.parametrize("who", ["shop", "admin"])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_deleted_reply_is_counted_out_once(shop: Shop, who: str, hidden: bool) -> None:
+    one = shop.post("me")
+    path = f"{P}/comments/{one['id']}/replies/{reply(shop, one)['id']}"
+    if hidden:
+        shop.call("PATCH", path, {"hidden": True}, "admin")
+    assert shop.call("DELETE", path, who="ann")[0] == (404 if hidden else 403)
+    assert shop.call("DELETE", path, who=who) == (204, None)
+    assert shop.call("DELETE", path, who=who)[0] == 404
+    assert counts(shop, one) == (0, 0)
+
+
+def test_the_replies_of_a_hidden_comment_can_be_moderated(shop: Shop) -> None:
+    one = shop.post("me")
+    path = f"{P}/comments/{one['id']}/replies/{reply(shop, one)['id']}"
+    shop.call("PATCH", f"{P}/comments/{one['id']}", {"hidden": True}, "admin")
+    assert shop.call("PATCH", path, {"hidden": True}, "admin")[0] == 200
+    assert counts(shop, one, "admin") == (0, 0)
+    shop.call("PATCH", path, {"hidden": False}, "admin")
+    shop.call("PATCH", f"{P}/comments/{one['id']}", {"hidden": False}, "admin")
+    assert counts(shop, one) == (0, 1)
+
+
+def test_admins_list_the_replies_on_all_products_newest_first(shop: Shop) -> None:
+    made = []
+    for product in (P, "/products/lamp"):
+        one = shop.post("me", product=product)
+        for number in range(2):
+            _, answer = shop.call(
+                "POST", f"{product}/comments/{one['id']}/replies", {"text": ""}, f"r-{number}"
+            )
+            more = {"product": product.rpartition("/")[2], "comment": one["id"]}
+            made.append(answer | more)
+    hidden = f"{P}/comments/{made[0]['comment']}/replies/{made[0]['id']}"
+    shop.call("PATCH", hidden, {"hidden": True}, "admin")
+    made[0]["hidden"] = True
+    made.sort(key=lambda one: str(one["id"]), reverse=True)
+    first = shop.get("/replies?limit=3", "admin")
+    assert first["items"] == made[:3]
+    rest = shop.get(f"/replies?limit=3&cursor={first['cursor']}", "admin")
+    assert rest == {"items": made[3:], "cursor": None}
+    assert shop.call("GET", "/replies", who="me")[0] == 403
+    assert len(shop.get("/comments", "admin")["items"]) == 2
+
+
+# -- a comment that is deleted -------------------------------------------------------------------------
+
+
+def test_a_deleted_comment_takes_its_replies_and_votes_with_it(shop: Shop) -> None:
+    one, other = shop.post("me"), shop.post("you")
+    for comment in (one, other):
+        reply(shop, comment)
+        shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ünal")
+    path = f"{P}/comments/{one['id']}"
+    assert shop.call("DELETE", path, who="me")[0] == 204
+    assert shop.call("GET", f"{path}/replies")[0] == 404
+    shop.settle()
+    left = [item["sk"] for item in scan(shop.table) if one["id"] in item["sk"]]
+    assert left == []
+    assert counts(shop, other) == (1, 1)
+
+
+def test_the_replies_of_a_deleted_comment_are_removed_step_by_step(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup, "STEP", 2)
+    one = shop.post("me")
+    for number in range(5):
+        reply(shop, one, text=str(number))
+        shop.call("PUT", f"{P}/comments/{one['id']}/vote", who=f"r-{number}")
+    shop.call("DELETE", f"{P}/comments/{one['id']}", who="admin")
+    left = 10
+    for _ in range(8):  # a batch of the stream has the next step of the one before
+        records = shop.stream.again().read()[shop.applied :]
+        app.apply({"Records": records * 2}, None)
+        shop.applied += len(records)
+        now = len([item for item in scan(shop.table) if item["sk"].startswith(("REPLY#", "VOTE#"))])
+        assert left - 4 <= now <= left
+        left = now
+    assert kinds(shop).isdisjoint({"REPLY", "VOTE", "CLEANUP"})
+
+
+def test_a_comment_without_votes_and_replies_leaves_no_cleanup(shop: Shop) -> None:
+    one = shop.post("me")
+    shop.call("DELETE", f"{P}/comments/{one['id']}", who="me")
+    assert kinds(shop) == {"LISTED"}
+
+
+def test_a_vote_while_the_comment_is_deleted_is_cleaned_up(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = shop.post("me")
+    read = comments.find_stored
+
+    def vote_after_reading(*arguments: Any) -> Any:
+        found = read(*arguments)
+        monkeypatch.undo()
+        shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")
+        return found
+
+    monkeypatch.setattr(comments, "find_stored", vote_after_reading)
+    assert shop.call("DELETE", f"{P}/comments/{one['id']}", who="me")[0] == 204
+    shop.settle()
+    assert kinds(shop).isdisjoint({"VOTE", "CLEANUP", "COMMENT"})
+
+
+# -- operators -----------------------------------------------------------------------------------------
+
+
+def test_an_audit_finds_and_corrects_a_wrong_number_of_votes_or_replies(shop: Shop) -> None:
+    shown, hidden = shop.post("me"), shop.post("you")
+    for comment in (shown, hidden):
+        reply(shop, comment)
+        shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")
+    shop.call("PATCH", f"{P}/comments/{hidden['id']}", {"hidden": True}, "admin")
+    shop.settle()
+    product = "garment-767"
+    for comment, is_hidden in ((shown, False), (hidden, True)):
+        key = comments.comment_key(product, comment["id"], hidden=is_hidden)
+        shop.table.update(key, "SET votes = :n REMOVE replies", values={":n": 7})
+    found = drift(shop.table, app.CONTRIBUTIONS)
+    wrong = {
+        (comments.comment_key(product, one["id"]), n) for one in (shown, hidden) for n in comments.COUNTS
+    }
+    assert found == {at: (7, 1) if at[1] == "votes" else (None, 1) for at in wrong}
+    result = audit.AuditResult(drifted=found)
+    audit.repair(shop.table, result)
+    assert (result.corrected, result.unsettled) == (4, {})
+    assert drift(shop.table, app.CONTRIBUTIONS) == {}
+    assert counts(shop, hidden, "admin") == (1, 1)
+
+
+def test_a_repair_does_not_bring_a_deleted_comment_back(shop: Shop) -> None:
+    one = shop.post("me")
+    shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")
+    key = comments.comment_key("garment-767", one["id"])
+    shop.call("DELETE", f"{P}/comments/{one['id']}", who="me")
+    assert drift(shop.table, [comments.contribution]) == {}  # the vote is about to be removed
+    result = audit.AuditResult(drifted={(key, "votes"): (None, 1)})
+    audit.repair(shop.table, result)
+    assert (result.corrected, set(result.unsettled)) == (0, {(key, "votes")})
+    assert shop.table.get(key) is None
+
+
+def test_an_erased_person_leaves_no_vote_and_no_reply(shop: Shop) -> None:
+    shown, hidden = shop.post("me"), shop.post("you")
+    mine = shop.post("ann")
+    for comment in (shown, hidden):
+        reply(shop, comment, "ann")
+        shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")
+    reply(shop, mine, "me")
+    shop.call("PATCH", f"{P}/comments/{hidden['id']}", {"hidden": True}, "admin")
+    shop.settle()
+    person = erase.parse_person("ann", ())
+    erased = erase.erase(
+        shop.table,
+        person,
+        segments=1,
+        rate=None,
+        settle=0,
+        report=lambda _: None,
+        pause=lambda _: shop.settle(),
+    )
+    assert erased.erased == {"replies": 2, "votes": 2, "comments": 1, "authors": 1}
+    assert not [item for item in scan(shop.table) if "ann" in str(item)]
+    assert counts(shop, shown) == counts(shop, hidden, "admin") == (0, 0)
+    shop.settle()
+
+
+@pytest.mark.parametrize("sk", ["VOTE#a", "REPLY#a", "REPLY#a#b#c", "VOTE#", "REPLY#"])
+def test_an_item_with_a_malformed_key_is_neither_a_vote_nor_a_reply(sk: str) -> None:
+    item = Key("PRODUCT#a", sk)._asdict()
+    assert votes.count(item) == replies.count(item) == {}
+    assert not votes.is_vote_of(item, "a")
