@@ -47,7 +47,7 @@ from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import deepening
 from chalicelib.telemetry import middleware
-from chalicelib.views import badge, events, queue
+from chalicelib.views import badge, events, queue, site_queries
 from chalicelib.views import queries as view_queries
 from chalicelib.views import schemas as view_schemas
 
@@ -166,10 +166,35 @@ def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents
     return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/views/top", has_csv=True)
+@router.route("GET", "/views/top", has_csv=True, errors=(NotFound,))
 def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
-    """List a site's most viewed pages."""
-    return view_queries.list_top_pages(connect(), query)
+    """List a site's most viewed pages, of all time or of a period of UTC days."""
+    return site_queries.list_top_pages(connect(), query, stage, datetime.now(UTC))
+
+
+# The sums of sites. A stage may switch them off, and these calls are 404 then.
+@router.route("GET", "/views/site", has_csv=True, errors=(NotFound,))
+def get_views_site(query: view_schemas.SiteSeriesQuery) -> view_schemas.SiteSeries:
+    """Return a site's views and visitors by hour or by day."""
+    return site_queries.read_site(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("GET", "/views/referrers", has_csv=True, errors=(NotFound,))
+def get_views_referrers(query: view_schemas.SourcesQuery) -> view_schemas.Referrers:
+    """List the hosts that led to a site in a period of UTC days."""
+    return site_queries.list_referrers(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("GET", "/views/campaigns", has_csv=True, errors=(NotFound,))
+def get_views_campaigns(query: view_schemas.SourcesQuery) -> view_schemas.Campaigns:
+    """List the campaigns that led to a site in a period of UTC days."""
+    return site_queries.list_campaigns(connect(), query, stage, datetime.now(UTC))
+
+
+@router.route("GET", "/sites", access="admin", has_csv=True, errors=(BadCursor, NotFound))
+def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
+    """List the sites that have views, largest first."""
+    return site_queries.list_sites(connect(), query, stage)
 
 
 @router.route("GET", "/views/badge.svg", produces="image/svg+xml")
@@ -392,7 +417,8 @@ def post_comment(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Comment]:
     """Comment on a product, once for each author."""
-    return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
+    now, is_listed = datetime.now(UTC), stage.comments_list
+    return comments.post(connect(), path.product, body, caller, idempotency_key, now, is_listed=is_listed)
 
 
 @router.route("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
@@ -403,7 +429,7 @@ def get_comments(
     return pages.list_comments(connect(), path.product, query, stage, caller)
 
 
-@router.route("GET", "/comments", access="admin", errors=(BadCursor,))
+@router.route("GET", "/comments", access="admin", errors=(BadCursor, NotFound))
 def get_all_comments(query: listing.ListQuery) -> comment_schemas.AllComments:
     """List the comments on all products, newest first, hidden ones too."""
     return pages.list_all(connect(), query, stage)
@@ -445,8 +471,8 @@ def patch_comment(
 
     The author may change its rating, language and text. An admin may hide it and show it again.
     """
-    now = datetime.now(UTC)
-    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now)
+    now, is_listed = datetime.now(UTC), stage.comments_list
+    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now, is_listed=is_listed)
 
 
 @router.route(
@@ -495,8 +521,10 @@ def post_reply(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Reply]:
     """Reply to a comment."""
-    now = datetime.now(UTC)
-    return replies.post(connect(), path.product, path.id, body, caller, idempotency_key, now)
+    now, is_listed = datetime.now(UTC), stage.comments_list
+    return replies.post(
+        connect(), path.product, path.id, body, caller, idempotency_key, now, is_listed=is_listed
+    )
 
 
 @router.route("GET", "/products/{product}/comments/{id}/replies", errors=(NotFound, BadCursor))
@@ -535,7 +563,7 @@ def delete_reply(path: comment_schemas.ReplyPath, caller: Caller) -> None:
     replies.delete(connect(), path, caller)
 
 
-@router.route("GET", "/replies", access="admin", errors=(BadCursor,))
+@router.route("GET", "/replies", access="admin", errors=(BadCursor, NotFound))
 def get_all_replies(query: listing.ListQuery) -> comment_schemas.AllReplies:
     """List the replies on all products, newest first, hidden ones too."""
     return pages.list_all_replies(connect(), query, stage)
@@ -687,7 +715,8 @@ def get_page() -> Response[str]:
 @router.route("GET", "/web/config.json")
 def get_page_config() -> schemas.PageConfig:
     """Return the configuration of the page."""
-    return schemas.PageConfig(stage=stage.stage, socket=stage.socket)
+    sign_in = schemas.PageSignIn(**stage.sign_in._asdict()) if stage.sign_in else None
+    return schemas.PageConfig(stage=stage.stage, socket=stage.socket, guests=stage.guests, sign_in=sign_in)
 
 
 @router.route("GET", "/web/{name}", produces="text/plain", errors=(NotFound,))

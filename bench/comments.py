@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -37,8 +38,8 @@ TEXT = "a" * 308  # as long as the mean text of the reviews
 COPIES = 32  # of a comment: its rating is in 16 of the 31 combinations, each with its language and without
 INDEXES = 4
 BOUND = 8.0  # RCU of any page of 20
-# WCU of a comment, alone and of 100 at once. Of each, 1 buys the list of all comments for moderation.
-BOUNDS = {1: 7.5 + 1, 100: 5.5 + 1}
+BOUNDS = {1: 7.5, 100: 5.5}  # WCU of a comment, alone and of 100 at once
+LIST = 1  # WCU more that the list of all comments costs, which moderators read (HUBBUB_COMMENTS_LIST)
 SETTINGS = Settings(secret="bench" * 8)
 ADMIN = Caller("bench", admin=True)
 METHOD = f"""Comments. Read units (RCU, which on demand are RRU) of the first page of {LIMIT} comments, \
@@ -152,7 +153,7 @@ def pages(engine: Engine, count: int) -> tuple[Figures, Question, float]:
     return figures, question, dearest
 
 
-def write_costs(engine: Engine, count: int) -> tuple[float, float]:
+def write_costs(engine: Engine, count: int, is_listed: bool) -> tuple[float, float]:
     """Measure the WCU of each of some comments on a product, in one batch: of the post, and of all."""
     with fresh_table(engine) as (table, stream_arn):
 
@@ -173,7 +174,8 @@ def write_costs(engine: Engine, count: int) -> tuple[float, float]:
         with Meter(table.client) as meter:
             for i in range(count):
                 moment = START + timedelta(seconds=1 + i)
-                comments.post(table, PRODUCT, body(i), Caller(f"reader-{i:06}"), None, moment)
+                author = Caller(f"reader-{i:06}")
+                comments.post(table, PRODUCT, body(i), author, None, moment, is_listed=is_listed)
             posted = meter.write_units
             drain(pump)
         return posted / count, meter.write_units / count
@@ -183,18 +185,21 @@ def writes(engine: Engine, counts: Sequence[int]) -> tuple[Figures, Question, li
     """Measure the cost of writing a comment, beside the published designs."""
     question = Question("What does a comment cost, with all that it adds to?", "WCU a comment")
     figures = Figures(
-        "WCU for each comment", ("comments at once", "the post", "ours, with all sums", "copies", "4 indexes")
+        "WCU for each comment",
+        ("comments at once", "list of all", "the post", "ours, with all sums", "copies", "4 indexes"),
     )
     item = comments.build_item(PRODUCT, ulids.new(START), "reader-000000", body(0))
     blocks = math.ceil(item_size(pack(item)) / WRITE_BLOCK)
     targets = []
-    for count in counts:
-        post, all_of_it = write_costs(engine, count)
-        figures.rows.append((count, post, all_of_it, COPIES * blocks, (1 + INDEXES) * blocks))
+    for count, is_listed in itertools.product(counts, (False, True)):
+        post, all_of_it = write_costs(engine, count, is_listed)
+        switch = "on" if is_listed else "off"
+        figures.rows.append((count, switch, post, all_of_it, COPIES * blocks, (1 + INDEXES) * blocks))
         name = "alone" if count == 1 else f"of {count} at once"
+        name += ", in the list of all comments" if is_listed else ""
         question.results.append(Result(name, all_of_it, (1 + INDEXES) * blocks, blocks))
         if bound := BOUNDS.get(count):
-            targets.append(Target(f"WCU of a comment, {name}", all_of_it, bound))
+            targets.append(Target(f"WCU of a comment, {name}", all_of_it, bound + LIST * is_listed))
     return figures, question, targets
 
 

@@ -37,7 +37,16 @@ def _yesterday(hour: int) -> datetime:
 
 
 def views(site: Deployed) -> Iterator[Invocation]:
-    """Post, queue, count and read views."""
+    """Post, queue, count and read views, on a stage that keeps no sums of sites."""
+    stage = site.app.stage
+    site.app.stage = stage._replace(views_sites=False)
+    try:
+        yield from _views_of_pages(site)
+    finally:
+        site.app.stage = stage
+
+
+def _views_of_pages(site: Deployed) -> Iterator[Invocation]:
     hour = _yesterday(10)
 
     def events(first: int, count: int) -> list[dict[str, str]]:
@@ -76,6 +85,37 @@ def views(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/views/series", "by hour", query=page | {"interval": "hour"})
     yield site.rest("GET", "/views/top", "", query={"site": "www.example.org"})
     yield site.rest("GET", "/views/events", "75 events", query=page, sub="admin")
+
+
+def sites(site: Deployed) -> Iterator[Invocation]:
+    """Post and count views for the sums of a site, and read them."""
+    hour, host = _yesterday(11), "shop.example.org"
+
+    def events(first: int, count: int) -> list[dict[str, str]]:
+        return [
+            {
+                "url": f"https://{host}/lamp",
+                "time": (hour + timedelta(microseconds=first + i)).isoformat(),
+                "clientId": f"visitor-{i:03}",
+                "referrer": "https://news.example.com/",
+                "campaign": "spring-sale",
+            }
+            for i in range(count)
+        ]
+
+    yield site.rest("POST", "/views", "one, of a site", body=events(0, 1)[0])
+    yield site.rest("POST", "/views", f"{VIEWS}, of a site", body={"events": events(1, VIEWS)})
+    yield site.delivery(f"{1 + VIEWS} views of a new site")
+    site.drain()
+    yield site.rest("POST", "/views", "another, of a site", body=events(100, 1)[0])
+    yield site.delivery("a view of a site, visitor known")
+    day = hour.date().isoformat()
+    period = {"site": host, "from": day, "to": day}
+    yield site.rest("GET", "/views/site", "by hour", query=period | {"interval": "hour"})
+    yield site.rest("GET", "/views/top", "of a day", query=period)
+    yield site.rest("GET", "/views/referrers", "of a day", query=period)
+    yield site.rest("GET", "/views/campaigns", "of 30 days", query={"site": host})
+    yield site.rest("GET", "/sites", "", sub="admin")
 
 
 def leaderboards(site: Deployed) -> Iterator[Invocation]:
@@ -305,7 +345,7 @@ def tableless(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/web/{name}/{file}", "", path={"name": "vendor", "file": "lit.js"})
 
 
-CHAPTERS = (views, leaderboards, challenges, comments, chat, stream, guests, tableless)
+CHAPTERS = (views, sites, leaderboards, challenges, comments, chat, stream, guests, tableless)
 
 
 class Cost(NamedTuple):

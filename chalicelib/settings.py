@@ -17,6 +17,14 @@ QUEUE_DAYS = 15  # added to a view's lifetime, because it may wait in the queue 
 PAGE_MARGIN = QUEUE_DAYS + 8  # days: TTL may be some days late, and events expire before their sums
 
 
+class SignIn(NamedTuple):
+    """The identity provider with which the admin page signs in: its addresses, and the page's client id."""
+
+    authorize: str
+    token: str
+    client: str
+
+
 class Settings(NamedTuple):
     """One stage's settings."""
 
@@ -32,6 +40,8 @@ class Settings(NamedTuple):
     views_ahead: timedelta = timedelta(minutes=5)
     views_series: bool = True
     views_uniques: bool = True
+    views_sites: bool = True
+    comments_list: bool = True
     page_days: int = 400
     guard_pages: int = 1
     origins: tuple[str, ...] = ("*",)
@@ -42,6 +52,7 @@ class Settings(NamedTuple):
     admin_value: str = "admin"
     name_claim: str = "name"
     guests: bool = False
+    sign_in: SignIn | None = None
     token_life: timedelta = timedelta(days=30)
     leaders_min: int = 1
     leaders: frozenset[str] = frozenset()
@@ -122,6 +133,8 @@ def read(environ: Mapping[str, str]) -> Settings:
         views_ahead=timedelta(seconds=_number(environ, "HUBBUB_VIEWS_AHEAD_SECONDS", 300)),
         views_series=_switch(environ, "HUBBUB_VIEWS_SERIES"),
         views_uniques=_switch(environ, "HUBBUB_VIEWS_UNIQUES"),
+        views_sites=_switch(environ, "HUBBUB_VIEWS_SITES"),
+        comments_list=_switch(environ, "HUBBUB_COMMENTS_LIST"),
         page_days=page_days,
         guard_pages=_number(environ, "HUBBUB_GUARD_PAGES", 1),
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
@@ -140,6 +153,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         admin_value=environ.get("HUBBUB_ADMIN_VALUE") or "admin",
         name_claim=environ.get("HUBBUB_NAME_CLAIM") or "name",
         guests=_switch(environ, "HUBBUB_GUESTS", "on" if stage == "local" else "off"),
+        sign_in=_sign_in(environ),
         token_life=timedelta(hours=_number(environ, "HUBBUB_TOKEN_HOURS", 720)),
         leaders_min=_number(environ, "HUBBUB_LEADERS_MIN", 1 if stage == "local" else 3),
         leaders=frozenset(_product(p) for p in environ.get("HUBBUB_LEADERS", "").split(",") if p.strip()),
@@ -205,6 +219,19 @@ def _features(environ: Mapping[str, str]) -> frozenset[str]:
     if unknown := set(named) - set(FEATURES):
         raise ValueError(f"HUBBUB_FEATURES has {min(unknown)[:40]!r}: the features are {', '.join(FEATURES)}")
     return frozenset(named or FEATURES)
+
+
+def _sign_in(environ: Mapping[str, str]) -> SignIn | None:
+    names = ("HUBBUB_AUTHORIZE_URL", "HUBBUB_TOKEN_URL", "HUBBUB_CLIENT_ID")
+    found = [environ.get(name, "").strip() for name in names]
+    if not any(found):
+        return None
+    for name, text in zip(names, found, strict=True):
+        if not text:
+            raise ValueError(f"{name} is not set: {', '.join(names)} belong together")
+        if name.endswith("_URL") and not text.startswith(("https://", "http://127.0.0.1:")):
+            raise ValueError(f"{name} is {text[:80]!r}: it must begin with https://")
+    return SignIn(*found)
 
 
 def _switch(environ: Mapping[str, str], name: str, default: str = "on") -> bool:

@@ -1,4 +1,4 @@
-"""The API that only a local run has, for its page: tokens and demo data.
+"""The call that only a local run has, for its page: it fills the demo data.
 
 A process on this machine can use the engine and its data anyway, but a browser also sends requests of other
 sites to 127.0.0.1. A request must therefore
@@ -12,29 +12,24 @@ No response allows another origin.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from local.demo import Demo
 
-SUB = re.compile(r"[a-z0-9-]{1,64}")
-
 
 class PageApi:
-    """Serves `POST /local/token` and `POST /local/demo`. `mint` signs a user's token."""
+    """Serves `POST /local/demo`."""
 
     PATH = "/local/"
 
-    def __init__(self, url: str, demo: Demo, mint: Callable[[str], str]) -> None:
+    def __init__(self, url: str, demo: Demo) -> None:
         port = urlsplit(url).port
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
         self._demo = demo
-        self._mint = mint
 
-    def respond(self, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, dict[str, Any]]:
+    def respond(self, path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the status and the body of the response."""
         host = headers.get("Host", "")
         if host not in self._hosts or headers.get("Origin") != f"http://{host}":
@@ -43,18 +38,7 @@ class PageApi:
             return 400, _error("BadRequest", "Content-Type: must be application/json")
         if path == "/local/demo":
             return 202, {"started": self._demo.start()}
-        if path == "/local/token":
-            return self._token(body)
         return 404, _error("NotFound", "There is no such path.")
-
-    def _token(self, body: bytes) -> tuple[int, dict[str, Any]]:
-        try:
-            sub = json.loads(body)["sub"]
-        except (ValueError, KeyError, TypeError):
-            sub = None
-        if not isinstance(sub, str) or not SUB.fullmatch(sub):
-            return 400, _error("BadRequest", "sub: must be 1 to 64 characters of a–z, 0–9 and -")
-        return 200, {"sub": sub, "token": self._mint(sub)}
 
 
 def _error(code: str, message: str) -> dict[str, str]:

@@ -118,7 +118,7 @@ class Handler(ChaliceRequestHandler):
             server = cast(Server, self.server)
             page_api, path = server.page_api, below(server.prefix, self.path)
             if page_api and self.command == "POST" and path.startswith(page_api.PATH):
-                status, content = page_api.respond(path, self.headers, body or b"")
+                status, content = page_api.respond(path, self.headers)
                 self._send_http_response_with_body(status, {}, json.dumps(content))
             else:
                 self._call_app(body)

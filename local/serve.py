@@ -20,8 +20,6 @@ from local.schedule import schedules
 from ops.aws.template import Queue, create_queue, create_table
 from ops.stage import load
 
-DAY = 86_400  # seconds
-
 
 def serve(
     engine: Engine,
@@ -69,7 +67,7 @@ def serve(
     # 3. Start REST, and the WebSocket gateway whose posts stay in this process.
     rest = Rest(app.app, port, prefix)
     demo = Demo(rest.url, lambda sub, scope: auth.mint(settings, sub, scope=scope))
-    rest.serve_page_api(PageApi(rest.url, demo, lambda sub: auth.mint(settings, sub, seconds=DAY)))
+    rest.serve_page_api(PageApi(rest.url, demo))
     gateway = Gateway(app.app, socket_port)
     app.app.websocket_api.session = gateway.session()
     gateway.start()

@@ -83,7 +83,10 @@ export interface Chat extends EventTarget {
 export class Hubbub {
   constructor(api: string | URL, options?: Options);
   set token(token: Token);
-  signInAsGuest(name?: string): Promise<Guest>;
+  /** The guest that this browser keeps for the stage. */
+  readonly guest: Guest | null;
+  /** Sign in as the guest that this browser keeps, or as a new one with another name or with `fresh`. */
+  signInAsGuest(name?: string, options?: { fresh?: boolean }): Promise<Guest>;
   live<Topic extends string>(topic: Topic, onValue: (value: Value<Topic>) => void, options?: LiveOptions<Value<Topic>>): () => void;
   chat(lobby?: string, options?: { interests?: string[]; resume?: string }): Chat;
   /** Send a call by its name, and return its status, headers and body. */
@@ -91,6 +94,6 @@ export class Hubbub {
   /* calls */
 }
 
-type CallName = Exclude<keyof Hubbub, "token" | "signInAsGuest" | "live" | "chat" | "request">;
+type CallName = Exclude<keyof Hubbub, "token" | "guest" | "signInAsGuest" | "live" | "chat" | "request">;
 
 /* schemas */

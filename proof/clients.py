@@ -136,6 +136,8 @@ class Visitor:
                 "url": PAGES[one["page"]],
                 "time": times.to_iso(BEGIN + timedelta(seconds=one["seconds"])),
                 "clientId": f"client-{one['client']}",
+                "referrer": f"https://{self.name}.example/",  # the same view may come with another one
+                "campaign": "spring" if one["client"] else "",
             }
             for one in events
         ]

@@ -5,6 +5,7 @@ They are counted from the items and from the clients' knowledge, and not by the 
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from proof.history import History
 
 STRANGER = Caller("stranger")
+SITE_SUM = re.compile("views|visitors|[uv][0-9]{2}")
 
 
 # -- sums: each aggregate is counted again from the items and the clients' knowledge
@@ -90,6 +92,44 @@ def views(history: History) -> Iterator[str]:
             uniques = len([client for date, client in visits if date == day])
             if (of_day.get("views"), of_day.get("uniques") or 0) != (count, uniques):
                 yield f"{url} on {day} has {of_day}, not {count} views of {uniques}"
+
+
+def sites(history: History) -> Iterator[str]:
+    """Count the views, visitors, referrers and campaigns of each site and day from the stored items.
+
+    A view from before the end of an upgrade has no `site`, and counts for its page alone.
+    """
+    right: Counter[tuple[str, str, str]] = Counter()  # by partition key, sort key and attribute
+    visits: set[tuple[str, str, str, str]] = set()  # of a site, on a day, in an hour, by a client
+    views: set[tuple[str, str, str, str]] = set()
+    for item in (*history.items, *history.expired):
+        if item["pk"].startswith("SITE#") and item["sk"].startswith("VISITOR#"):
+            host, client = item["pk"].removeprefix("SITE#").split("#CLIENT#")
+            day = item["sk"].removeprefix("VISITOR#")
+            visits |= {(host, day, f"{hour:02}", client) for hour in item["hours"]}
+            right[f"SITE#{host}", f"DAY#{day}", "visitors"] += 1
+            right.update((f"SITE#{host}", f"DAY#{day}", f"u{hour:02}") for hour in item["hours"])
+        elif item.get("site") and item["pk"].startswith("URL#") and PLANTED not in item:
+            host = item["pk"].split("/")[2]
+            time, client = item["sk"].removeprefix("T#").split("#CID#")
+            day, hour = time[:10], time[11:13]
+            right[f"SITE#{host}", "TOTAL", "views"] += 1
+            right.update((f"SITE#{host}", f"DAY#{day}", name) for name in ("views", f"v{hour}"))
+            for kind in {"referrer", "campaign"} & item.keys():
+                right[f"SITE#{host}#{kind.upper()}#{item[kind]}", f"DAY#{day}", "views"] += 1
+            if (item["pk"].removeprefix("URL#"), time, client) in history.known.views_accepted:
+                views.add((host, day, hour, client))
+    yield from (f"accepted and without a visitor of the site: {one}" for one in views - visits)
+    stored = {
+        (item["pk"], item["sk"], name): value
+        for item in history.items
+        if item["pk"].startswith("SITE#") and not item["sk"].startswith("VISITOR#")
+        for name, value in item.items()
+        if SITE_SUM.fullmatch(name) and value
+    }
+    for at in stored.keys() | right.keys():
+        if stored.get(at, 0) != right[at]:
+            yield f"{at} is {stored.get(at, 0)}, not {right[at]}"
 
 
 def scores(history: History) -> Iterator[str]:
@@ -627,7 +667,7 @@ def permissions(history: History) -> Iterator[str]:
 CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     one.__name__: one
     for one in (
-        *(handlers, views, scores, ranks, challenge, comments, reactions),
+        *(handlers, views, sites, scores, ranks, challenge, comments, reactions),
         *(quarantined, recounts, listings, chat, transitions, permissions),
     )
 }

@@ -22,7 +22,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import scores
 from chalicelib.ranking import deepening, tree
-from chalicelib.views import events
+from chalicelib.views import events, sites
 from proof.event_sources import Queue
 
 Body = dict[str, Any]
@@ -244,6 +244,10 @@ def _derive_new_alone(function: Wrapper, *arguments: Any) -> Any:
     return counted, item if counted else {}
 
 
+def _without_referrer(function: Wrapper, *arguments: Any) -> Any:
+    return {at: amount for at, amount in function(*arguments).items() if "#REFERRER#" not in at[0].pk}
+
+
 def _compare_no_spills(function: Wrapper, update: Any, name: str, seen: Item) -> Any:
     return update if name == "spills" else function(update, name, seen)
 
@@ -265,6 +269,8 @@ ALL = (
     split("the guard page is written after the sums", "GUARD#", is_first=False),
     wrapped("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
     wrapped("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
+    wrapped("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
+    wrapped("a referrer is not counted", sites, "count_event", _without_referrer),
     wrapped("records before an upgrade are tagged", legacy, "divide", lambda f, t, some, now: ([], some)),
     # Exactly once: the stream
     wrapped("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),

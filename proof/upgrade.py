@@ -84,6 +84,9 @@ class Upgrade:
                 apply(event, context)
 
         def write_either(table: Table, views: Iterable[View], settings: Settings, now: datetime) -> int:
+            # 0.1.0 knows no sums of sites, so they begin when none of its functions runs.
+            has_old = self._world.now < self._begins + LAST
+            settings = settings._replace(views_sites=settings.views_sites and not has_old)
             return (write_old if self.is_old() else write)(table, views, settings, now)
 
         with ExitStack() as stack:

@@ -66,6 +66,16 @@ COSTS = {
     ("GET /views/series", "by hour"): (200, 0, 0.5),
     ("GET /views/top", ""): (200, 0, 1),
     ("GET /views/events", "75 events"): (200, 0, 1.5),
+    ("POST /views", "one, of a site"): (202, 3, 0),
+    ("POST /views", "25, of a site"): (202, 75, 0),
+    ("stream", "26 views of a new site"): (0, 25, 6),
+    ("POST /views", "another, of a site"): (202, 3, 0),
+    ("stream", "a view of a site, visitor known"): (0, 6, 0),
+    ("GET /views/site", "by hour"): (200, 0, 0.5),
+    ("GET /views/top", "of a day"): (200, 0, 1),
+    ("GET /views/referrers", "of a day"): (200, 0, 1),
+    ("GET /views/campaigns", "of 30 days"): (200, 0, 15.5),
+    ("GET /sites", ""): (200, 0, 1),
     ("PUT /leaderboards/{board}", "a new one"): (201, 2, 1),
     ("PUT /leaderboards/{board}", "the same again"): (200, 0, 1.5),
     ("PUT /leaderboards/{board}", "another title"): (200, 2, 1.5),
@@ -226,6 +236,8 @@ def test_every_contribution_is_in_a_batch_with_a_cost() -> None:
         "25 views, visitors known",
         "an expired view",
         "a malformed item",
+        "26 views of a new site",
+        "a view of a site, visitor known",
         "a small gain",
         "two paths of a player",
         "a path of a ranked challenge",
@@ -239,38 +251,56 @@ def test_every_contribution_is_in_a_batch_with_a_cost() -> None:
 HOST = ".".join(["x" * 60] * 4)  # 243 letters: a long site key
 
 
+LONGEST = "/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00"))
+
+
 @pytest.mark.parametrize(
-    ("path", "client", "request_units", "all_units"),
-    [("/", "c", 50, 150), ("/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00")), "c" * 128, 100, 300)],
-    ids=["ordinary addresses", "the longest addresses"],
+    ("path", "client", "sites", "request_units", "all_units"),
+    [
+        ("/", "c", False, 50, 150),
+        (LONGEST, "c" * 128, False, 100, 300),
+        ("/", "c", True, 75, 379),
+        (LONGEST, "c" * 128, True, 150, 604),
+    ],
+    ids=["ordinary addresses", "the longest addresses", "with sites", "the longest, with sites"],
 )
 def test_the_most_expensive_anonymous_request_has_a_bounded_cost(
-    moto_table: template.Table, path: str, client: str, request_units: float, all_units: float
+    moto_table: template.Table, path: str, client: str, sites: bool, request_units: float, all_units: float
 ) -> None:
-    """25 views of 25 new pages by new visitors, with all writes of the stream: WCU, once."""
+    """25 views of 25 new pages by new visitors, with all writes of the stream: WCU, once.
+
+    With sums of sites, each view also has a referrer and a campaign of its own.
+    """
     table = Table(moto_table.name, boto3.client("dynamodb"))
     stream = Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn)
     now = datetime.now(UTC)
     events: list[Any] = [
-        {"url": f"https://{HOST}{path}{i:02}", "time": now.isoformat(), "clientId": client}
+        {
+            "url": f"https://{HOST}{path}{i:02}",
+            "time": now.isoformat(),
+            "clientId": f"{client}{i:02}"[-128:],
+            "referrer": f"https://r{i}.{HOST[:-4]}/",
+            "campaign": f"{i:02}{'ü' * 98}",
+        }
         for i in range(MAX_ANONYMOUS_EVENTS)
     ]
+    stage = Settings(views_sites=sites)
     with Meter(table.client) as meter:
-        views.accept(table, ViewsBody(events=events), Caller(), "a browser", Settings(), now)
+        views.accept(table, ViewsBody(events=events), Caller(), "a browser", stage, now)
         assert meter.write_units == request_units
         records = stream.again().read()
         aggregates.apply(table, [views.contribution], records, derivations=[views.derive_listing])
     assert (meter.write_units, meter.read_units) == (all_units, 1)
     assert find_drift([views.contribution], scan(table.client, table.name)) == {}
     with pytest.raises(TooLarge):
-        views.accept(table, ViewsBody(events=[*events, events[0]]), Caller(), "a browser", Settings(), now)
+        views.accept(table, ViewsBody(events=[*events, events[0]]), Caller(), "a browser", stage, now)
 
 
 # --- the commands of `python -m ops` ---
 
 NOW = datetime(2100, 1, 1, 12, tzinfo=UTC)
 OPERATOR = (views.contribution, scores.contribution, comments.contribution)
-KEPT = Settings(views_series=False, views_uniques=False)
+KEPT = Settings(views_series=False, views_uniques=False, views_sites=False)
 
 
 @pytest.fixture

@@ -6,6 +6,11 @@
   // Tracking parameters of campaigns and advertisers, never sent.
   const tracking = /^((utm|mtm|hsa)_.*|pk_(campaign|kwd)|_hsenc|_hsmi|_ga|_gl|[dg]clid|gclsrc|[gw]braid|(fb|tw|tt|y)clid|msclkid|igshid|li_fat_id|mc_[ce]id|mkt_tok|srsltid|irclickid|rdt_cid|sccid|epik)$/i;
   let left, since, timer;
+  // The first view names the other site and the campaign that led here.
+  let source = {
+    referrer: document.referrer.split("/", 3).join("/") || undefined,
+    campaign: new URLSearchParams(location.search).get("utm_campaign") || undefined,
+  };
 
   // A query may hold a secret such as a reset token, so it is sent only if the site says so.
   const address = () => {
@@ -20,8 +25,10 @@
     const body = JSON.stringify({
       url: address(),
       time: new Date().toISOString(),
+      ...source,
       clientId: options.client || Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(36)).join(""),
     });
+    source = {};
     // A retry of the same view counts once.
     const post = (tries) => fetch(target, { method: "POST", body, keepalive: true, credentials: "omit", headers: { "Content-Type": "text/plain" } })
       .then((answer) => { if (answer.status > 499) throw answer; })

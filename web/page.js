@@ -5,7 +5,7 @@ import * as chat from "./panels/chat.js";
 import * as comments from "./panels/comments.js";
 import * as leaderboard from "./panels/leaderboard.js";
 import * as views from "./panels/views.js";
-import { api, isLocal, refused } from "./lib/config.js";
+import { allowsGuests, api, refused } from "./lib/config.js";
 import * as demo from "./lib/demo.js";
 import { languageChoice, showSkipLink } from "./lib/header.js";
 import * as live from "./lib/live.js";
@@ -65,9 +65,13 @@ if (refused.length) {
 let problem = "";
 
 function showName() {
-  const name = session.userName() || words.signIn.button;
-  render(html`<button type="button" id="you" title=${words.signIn.button} @click=${open}>${name}</button>`, byId("who"));
-  render(isLocal ? nameForm() : tokenForm(), byId("identity-form"));
+  const name = session.userName();
+  render(html`<button type="button" id="you" title=${session.userId() || nothing} @click=${open}>${name || words.signIn.button}</button>`, byId("who"));
+  render(html`
+    <h2 id="identity-title">${name ? words.signIn.other : words.signIn.button}</h2>
+    ${problem ? html`<p class="notice" role="alert">${problem}</p>` : nothing}
+    ${allowsGuests ? html`${guestForm()}
+      <details><summary>${words.signIn.withToken}</summary>${tokenForm()}</details>` : tokenForm()}`, byId("identity-form"));
 }
 
 function open() {
@@ -76,34 +80,31 @@ function open() {
   byId("identity").showModal();
 }
 
-const nameForm = () => form(words.signIn.other, html`
-  <label>${words.signIn.name} <input name="given" .value=${session.userName()} pattern="[a-z0-9\\-]{1,64}"
-    title=${words.signIn.allowed} autocomplete="off" autocapitalize="none" spellcheck="false" required></label>
-  <p class="quiet">${words.signIn.local}</p>`);
+const guestForm = () => form("guest", html`
+  <label>${words.signIn.name} <input name="given" maxlength="60" autocomplete="off" required></label>
+  <p class="quiet">${words.signIn.guest}</p>`, async (given) => session.signInAsGuest(given.trim()));
 
-const tokenForm = () => form(words.signIn.button, html`
+const tokenForm = () => form("token", html`
   <label>${words.signIn.token} <textarea name="given" rows="4" autocomplete="off" spellcheck="false" required></textarea></label>
-  <p class="quiet">${words.signIn.how} <code>python -m ops token --stage … --sub you</code>. ${words.signIn.kept}</p>`);
+  <p class="quiet">${words.signIn.how} <code>python -m ops token --stage … --sub you</code>. ${words.signIn.kept}</p>`, (given) => {
+  if (!session.useToken(given)) throw new Error(words.signIn.invalid);
+});
 
-function form(title, content) {
-  return html`<form method="dialog" @submit=${signIn}>
-    <h2 id="identity-title">${title}</h2>${content}
-    ${problem ? html`<p class="notice" role="alert">${problem}</p>` : nothing}
+function form(name, content, signIn) {
+  const submit = async (event) => {
+    event.preventDefault();
+    try {
+      await signIn(new FormData(event.target).get("given"));
+      event.target.reset();
+      byId("identity").close();
+    } catch (error) {
+      problem = error.message;
+      showName();
+    }
+  };
+  return html`<form method="dialog" name=${name} @submit=${submit}>${content}
     <div class="row"><button class="primary">${words.signIn.button}</button>
       <button type="button" @click=${() => byId("identity").close()}>${words.cancel}</button></div></form>`;
-}
-
-async function signIn(event) {
-  event.preventDefault();
-  const given = new FormData(event.target).get("given");
-  try {
-    if (isLocal) await session.signIn(given.trim());
-    else if (!session.useToken(given)) throw new Error(words.signIn.invalid);
-    byId("identity").close();
-  } catch (error) {
-    problem = error.message;
-    showName();
-  }
 }
 
 // -- beginning -----------------------------------------------------------------------------------------

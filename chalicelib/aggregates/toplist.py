@@ -4,11 +4,18 @@ The index key of an aggregate is a step: at most its sum, and near it. So an ent
 crosses a step, about every fourth addition at first, and O(log n) times for a large sum. A list is exact
 nevertheless. Entries are read with their exact sums until no entry that was not read can have a larger sum
 than the last one of the list.
+
+A period has one list for each day, and an entry's sum is that of its days. The lists' steps bound the sum of
+each entry. A day on which it was read adds less than the next step. A day on which it was not read adds at
+most what an unread entry may have. Entries are read with their exact sums in the order of these bounds, until
+no other bound is above the last sum of the list. Source: R. Fagin, A. Lotem and M. Naor, "Optimal aggregation
+algorithms for middleware", 2001.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 
@@ -16,6 +23,9 @@ LEAST = 4  # between two steps
 SHARE = 8  # a step is an eighth above the one before, or LEAST where that is more
 CANDIDATES = 200  # entries that are read beside those of the list, at most
 MOST = 10**30
+FIRST = 35  # entries of each day's list that are read at first: 0.5 RCU
+DEEPER = 4_000  # entries that are read then, of all lists together, if the first ones do not prove the result
+DAYS = 6_000  # days of entries that are read for their sums; the last group of entries may double it
 
 
 class TopList(NamedTuple):
@@ -78,3 +88,87 @@ def read_largest(
         if len(found) >= limit + CANDIDATES:
             return TopList(listed, last >= unread)
         start = page.next
+
+
+# -- periods -------------------------------------------------------------------------------------------
+
+
+class Largest(NamedTuple):
+    """Partition keys with their sums, largest first. If not `complete`, another entry may be larger."""
+
+    items: list[tuple[str, int]]
+    complete: bool
+
+
+class _DayList(NamedTuple):
+    """The entries of a day's list that were read (partition key and step), and where the next ones begin."""
+
+    partition: str
+    steps: dict[str, int]
+    next: Item | None
+
+    @property
+    def unread(self) -> int:
+        """Return the largest sum that an entry may have that was not read."""
+        return next_step(min(self.steps.values(), default=MOST)) - 1 if self.next else 0
+
+
+def read_largest_of_days(
+    table: Table, partitions: Sequence[str], bounds: tuple[str, str], limit: int, attribute: str
+) -> Largest:
+    """Return the partition keys whose items have the largest sums of an attribute in a period.
+
+    `partitions` are the gsi1 partitions of the period's days. `bounds` are the first and the last sort key of
+    an entry's days. Every index key must be a step of the attribute, as for `read_largest`.
+
+    The result is exact, or says that it may not be. Work is bounded, so it may also be shorter than `limit`.
+
+    Cost: 0.5 RCU for each day, and 0.5 RCU for each entry and 4 KB of its days (about five). Usually a third
+    more entries are read than are returned, and at most 12,000 of their days. Where the first entries of the
+    lists do not prove the result, up to 60 RCU and another 0.5 RCU for each day.
+    """
+    lists = map_concurrently(lambda one: _read_list(table, _DayList(one, {}, {}), FIRST), partitions)
+    totals: dict[str, int] = {}
+
+    def add(pk: str) -> int:
+        page = table.query(pk, bounds, limit=len(partitions), attributes=("pk", attribute))
+        totals[pk] = sum(int(item.get(attribute, 0)) for item in page.items)
+        return totals[pk]
+
+    found = _rank(lists, totals, add, limit)
+    if not found.complete and (open_lists := [one for one in lists if one.next]):
+        size = DEEPER // len(open_lists)
+        deeper = map_concurrently(lambda one: _read_list(table, one, size) if one.next else one, lists)
+        found = _rank(deeper, totals, add, limit)
+    return found
+
+
+def _read_list(table: Table, seen: _DayList, size: int) -> _DayList:
+    page = table.query(seen.partition, index="gsi1", limit=size, start=seen.next or None, newest_first=True)
+    return _DayList(
+        seen.partition, seen.steps | {item["pk"]: int(item["gsi1sk"]) for item in page.items}, page.next
+    )
+
+
+def _rank(
+    lists: Sequence[_DayList], totals: dict[str, int], add: Callable[[str], int], limit: int
+) -> Largest:
+    """Read the sums of entries in the order of their upper bounds until the list is proven, or too long."""
+    ceiling = sum(one.unread for one in lists)  # the sum that an entry may have that no list has shown
+    above: dict[str, int] = {}
+    for one in lists:
+        for pk, step in one.steps.items():
+            above[pk] = above.get(pk, ceiling) + next_step(step) - 1 - one.unread
+    candidates = sorted(above, key=lambda pk: (-above[pk], pk))
+    most = max(1, DAYS // max(1, len(lists)))  # entries
+    place = 0
+    while True:
+        positive = [(pk, total) for pk, total in totals.items() if total > 0]
+        listed = sorted(positive, key=lambda one: (-one[1], one[0]))[:limit]
+        last = listed[-1][1] if len(listed) == limit else 0
+        following = above[candidates[place]] if place < len(candidates) else 0
+        if last >= following or len(totals) >= most:
+            return Largest(listed, last >= max(following, ceiling))
+        group = candidates[place : place + min(most, max(limit - place, 8))]
+        map_concurrently(add, [pk for pk in group if pk not in totals])
+        place += len(group)

@@ -60,6 +60,7 @@ SECURITY_HEADERS = {
 PART_OF = {
     "guests": "guests",
     "views": "views",
+    "sites": "views",
     "leaderboards": "leaderboards",
     "challenges": "challenges",
     "products": "comments",

@@ -112,13 +112,30 @@ class FilePath(Schema):
     ]
 
 
+class PageSignIn(Schema):
+    """The identity provider with which the admin page signs in."""
+
+    authorize: Annotated[str, Meta(description="The address of its authorization endpoint")]
+    token: Annotated[str, Meta(description="The address of its token endpoint")]
+    client: Annotated[str, Meta(description="The client id of the admin page")]
+
+
 class PageConfig(Schema):
     """The configuration of the page at this stage."""
 
-    EXAMPLES: ClassVar = {"a local run": {"stage": "local", "socket": "ws://127.0.0.1:8001"}}
+    EXAMPLES: ClassVar = {
+        "a local run": {
+            "stage": "local",
+            "socket": "ws://127.0.0.1:8001",
+            "guests": True,
+            "signIn": None,
+        }
+    }
 
     stage: Annotated[str, Meta(description="The name of the stage")]
     socket: Annotated[str, Meta(description="The WebSocket address of the stage; empty when it is unknown")]
+    guests: Annotated[bool, Meta(description="Whether visitors can sign in as guests")]
+    sign_in: Annotated[PageSignIn, Meta(description="Null: the admin page takes a pasted token")] | None
 
 
 FileName = Annotated[str, Meta(description="The file's name", examples=["page.css"], max_length=60)]

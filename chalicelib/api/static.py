@@ -51,7 +51,7 @@ def serve_file(stage: Settings, name: str, folder: str = "") -> Response[str]:
         raise NotFound(f"The page has no file {name[:40]!r}.")
     headers = {
         "Content-Type": CONTENT_TYPES[path.suffix],
-        "Content-Security-Policy": _page_policy(stage) if path.suffix == ".html" else POLICY,
+        "Content-Security-Policy": _page_policy(stage, name) if path.suffix == ".html" else POLICY,
         "Cross-Origin-Resource-Policy": "cross-origin",  # pages of other sites load the widgets
         "Cache-Control": _cache_control(stage, path),
     }
@@ -92,8 +92,12 @@ def _cache_control(stage: Settings, path: Path) -> str:
     return "no-cache" if stage.stage == "local" or path.suffix == ".html" else "public, max-age=300"
 
 
-def _page_policy(stage: Settings) -> str:
-    """Return the policy of a page: its own files, the API that serves it, and the stage's sockets."""
-    socket = urlsplit(stage.socket)
-    addresses = f"'self' {socket.scheme}://{socket.netloc}" if socket.netloc else "'self'"
-    return PAGE_POLICY.format(addresses=addresses)
+def _page_policy(stage: Settings, name: str) -> str:
+    """Return the policy of a page: its own files, the API that serves it, and the stage's sockets.
+
+    The admin page also calls the token endpoint of the identity provider.
+    """
+    token = stage.sign_in.token if stage.sign_in and name == "admin.html" else ""
+    urls = [urlsplit(url) for url in (stage.socket, token)]
+    others = [f"{url.scheme}://{url.netloc}" for url in urls if url.netloc]
+    return PAGE_POLICY.format(addresses=" ".join(["'self'", *others]))

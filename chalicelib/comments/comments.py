@@ -9,10 +9,13 @@
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
 | listed product | `PRODUCT#<product>` | `LISTED` | gsi1 = `PRODUCTS`, by the second of its first comment |
 
-The gsi1pk of a comment, hidden or not, is `COMMENTS#<shard>` of four shards, and its gsi1sk the first 108
-bits of its ULID. These keys never change, so an edit costs nothing there. The gsi2pk of a comment is
-`PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in gsi1, under `LEADERS` or
-`LEADERS#<language>`, sorted by the last step that the number of such ratings has reached (toplist.py).
+If the stage keeps a list of all comments (HUBBUB_COMMENTS_LIST), the gsi1pk of a comment, hidden or not, is
+`COMMENTS#<shard>` of four shards, and its gsi1sk the first 108 bits of its ULID. These keys never change, so
+an edit costs nothing there.
+
+The gsi2pk of a comment is `PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in
+gsi1, under `LEADERS` or `LEADERS#<language>`, sorted by the last step that the number of such ratings has
+reached (toplist.py).
 
 A product's comments are read newest first by reading their keys backwards. gsi2 has the same order within one
 language and rating. It holds whole items, so a page needs no second read.
@@ -115,16 +118,24 @@ def is_hidden(item: Item) -> bool:
 
 
 def post(
-    table: Table, product: str, body: CommentBody, caller: Caller, idempotency_key: str | None, now: datetime
+    table: Table,
+    product: str,
+    body: CommentBody,
+    caller: Caller,
+    idempotency_key: str | None,
+    now: datetime,
+    *,
+    is_listed: bool = True,
 ) -> Response[Comment]:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
-    Cost: 6 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
-    product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process.
+    Cost: 6 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2; 1 WCU less where the stage
+    keeps no list of all comments. The first comment on a product 2 WCU and 0.5 RCU more, and 0.5 RCU the
+    first one in a process.
     Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
     """
     for _ in range(TRIES):
-        item = build_item(product, ulids.new(now), caller.sub, body, caller.name)
+        item = build_item(product, ulids.new(now), caller.sub, body, caller.name, is_listed=is_listed)
         author = {**author_key(product, caller.sub)._asdict(), "id": id_of(item)}
         if idempotency_key:
             author["key"] = idempotency_key
@@ -174,6 +185,8 @@ def patch(
     caller: Caller,
     if_match: str | None,
     now: datetime,
+    *,
+    is_listed: bool = True,
 ) -> Response[Comment]:
     """Change a comment's rating, language or text as its author, or hide or show it as an admin.
 
@@ -205,6 +218,8 @@ def patch(
         if "counted" not in item and add_to_sums(table, item) is not None:
             continue  # it was older than the sums: read it again
         wanted = _apply_edits(item, edits, hides, now)
+        if wanted != item and is_listed and ULID.search(id):  # one of 0.1.0 is not listed yet
+            wanted = wanted | list_attributes(id)
         if wanted == item or _replace(table, item, wanted):
             return respond(wanted)
         table.back_off(number)
@@ -277,7 +292,9 @@ def add_to_sums(table: Table, item: Item) -> bool | None:
     return None
 
 
-def build_item(product: str, id: str, author: str, body: CommentBody, name: str | None = None) -> Item:
+def build_item(
+    product: str, id: str, author: str, body: CommentBody, name: str | None = None, *, is_listed: bool = True
+) -> Item:
     """Build the item of a comment. `name` is the author's display name, if there is one.
 
     Raises: BadRequest for a malformed language tag.
@@ -291,7 +308,7 @@ def build_item(product: str, id: str, author: str, body: CommentBody, name: str 
         "language": language,
         "text": normalize_text(body.text),
         "revision": 1,
-        **list_attributes(id),
+        **(list_attributes(id) if is_listed else {}),
         **counted_attributes(product, language, rating),
     }
 
@@ -334,7 +351,6 @@ def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) 
     after: Item = item | edits | {"revision": item.get("revision", 0) + 1}
     after |= comment_key(product, id_of(item), hidden=hides)._asdict()
     after |= counted_attributes(product, after["language"], after["rating"])
-    after |= list_attributes(id_of(item)) if ULID.search(id_of(item)) else {}
     if edits:
         after["edited"] = times.to_sort_key(now)
     if hides:

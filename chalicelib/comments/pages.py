@@ -51,7 +51,7 @@ from chalicelib.comments.schemas import (
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Page, Table
-from chalicelib.errors import Forbidden
+from chalicelib.errors import Forbidden, NotFound
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
@@ -141,6 +141,12 @@ def list_products(table: Table, query: listing.ListQuery, settings: Settings) ->
     return Products(items=items, cursor=page.cursor)
 
 
+def _require_list(settings: Settings) -> None:
+    """Raise NotFound if the stage keeps no list of all comments."""
+    if not settings.comments_list:
+        raise NotFound("This stage keeps no list of all comments (HUBBUB_COMMENTS_LIST is off).")
+
+
 def list_all(table: Table, query: listing.ListQuery, settings: Settings) -> AllComments:
     """Return a page of the comments on all products, newest first, hidden ones too.
 
@@ -148,8 +154,9 @@ def list_all(table: Table, query: listing.ListQuery, settings: Settings) -> AllC
     its entry and of its item is left out of this page.
 
     Cost: 2 RCU for the entries, and 0.5 RCU per 4 KB of each comment.
-    Raises: BadCursor.
+    Raises: NotFound where the stage keeps no such list; BadCursor.
     """
+    _require_list(settings)
     items, cursor = _read_newest(table, COMMENTS, query, settings)
     return AllComments(
         items=[
@@ -166,8 +173,9 @@ def list_all_replies(table: Table, query: listing.ListQuery, settings: Settings)
     A reply to a comment that is deleted is listed until the stream has removed it.
 
     Cost: 2 RCU for the entries, and 0.5 RCU per 4 KB of each reply.
-    Raises: BadCursor.
+    Raises: NotFound where the stage keeps no such list; BadCursor.
     """
+    _require_list(settings)
     items, cursor = _read_newest(table, REPLIES, query, settings)
     return AllReplies(
         items=[

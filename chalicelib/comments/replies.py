@@ -85,16 +85,20 @@ def post(
     caller: Caller,
     idempotency_key: str | None,
     now: datetime,
+    *,
+    is_listed: bool = True,
 ) -> Response[Reply]:
     """Reply to a comment. A repeated idempotency key returns the reply that it has written.
 
-    Cost: 1 RCU; 2 WCU per KB of the reply and 1 for gsi1; 2 WCU per KB of the comment and 1 per KB for gsi2.
-    2 WCU more with an idempotency key.
+    Cost: 1 RCU; 2 WCU per KB of the reply, and 1 for gsi1 if it is listed; 2 WCU per KB of the comment and 1
+    per KB for gsi2. 2 WCU more with an idempotency key.
     Raises: NotFound for an absent or hidden comment; BadRequest; Conflict; Busy.
     """
     for number in range(TRIES):
         comment = require_visible(table.get(comment_key(product, id), consistent=True), product, id, caller)
         item = _build_item(comment, product, id, body, caller, now)
+        if is_listed:
+            item |= list_attributes(path_of(item).reply, REPLIES)
         actions: list[Any] = [
             {"Put": {"Item": item, "ConditionExpression": ABSENT}},
             add_to_count(comment, "replies", 1),
@@ -120,7 +124,6 @@ def _build_item(comment: Item, product: str, id: str, body: ReplyBody, caller: C
         **({"name": caller.name} if caller.name else {}),
         "language": comment["language"] if body.language is UNSET else parse_language(body.language),
         "text": normalize_text(body.text),
-        **list_attributes(new, REPLIES),
     }
 
 

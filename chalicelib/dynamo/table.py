@@ -113,11 +113,12 @@ class Table:
         start: Item | None = None,
         newest_first: bool = False,
         consistent: bool = False,
+        attributes: Sequence[str] = (),
     ) -> Page:
         """Read one page of a partition in sort-key order; both bounds of `sk` are included.
 
         Follows DynamoDB's own 1 MB pages until `limit` items are read or the partition ends. The page begins
-        strictly after the key `start`.
+        strictly after the key `start`. With `attributes` it has only these attributes, which costs the same.
 
         Cost: 0.5 RCU per 4 KB of all items together; 1 RCU if strongly consistent.
         """
@@ -134,6 +135,9 @@ class Table:
         }
         if index:
             request["IndexName"] = index
+        if attributes:
+            request["ProjectionExpression"] = ", ".join(f"#a{i}" for i in range(len(attributes)))
+            request["ExpressionAttributeNames"] |= {f"#a{i}": name for i, name in enumerate(attributes)}
         items: list[Item] = []
         units = 0.0
         while True:

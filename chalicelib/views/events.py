@@ -4,7 +4,7 @@
 |---|---|---|---|
 | event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key makes it count once |
 | page | `URL#<url>` | `STATISTICS` | `gsi1sk` + `above`: views; `uniques`; gsi1pk = `SITE#<host>`; `ttl` |
-| day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and by hour `v00`…, `u00`…; `ttl`, `kept` |
+| day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and by hour `v00`…, `u00`…; gsi1pk, gsi1sk; `ttl` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
 A unique is one client on one UTC day. A page's uniques are the sum of its days' uniques. An hour's uniques
@@ -13,6 +13,9 @@ and it contributes the uniques. An event of version 0.1.0 has `uniques`, and the
 
 A page's entry among the top pages of its site moves in steps. New views are counted in `above`, and are added
 to the index key `gsi1sk` when they reach the next step (aggregates/toplist.py).
+
+Where a stage keeps sums of sites, an event has `site` and adds to those sums too (sites.py). The day of its
+page is then in the list of the site's pages of that day.
 
 Lifetimes. A day expires HUBBUB_PAGE_DAYS after the last view was added to it, and a page a week later. So a
 page never expires before its days, and a day never before its events. A page that is viewed again after it
@@ -42,7 +45,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Bot, HubbubError, InTheFuture, SiteNotAllowed, TooLarge, TooOld
 from chalicelib.settings import QUEUE_DAYS, Settings
 from chalicelib.telemetry import logs, metrics
-from chalicelib.views import queue
+from chalicelib.views import queue, sites
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.schemas import Accepted, QueuedViews, Reason, Rejection, ViewsBody
 
@@ -71,11 +74,13 @@ NOT_COUNTED: dict[Reason, tuple[type[HubbubError], str]] = {
 
 
 class View(NamedTuple):
-    """One valid view, with its url in normal form."""
+    """One valid view, with its url in normal form. `referrer` is a host; it and `campaign` may be empty."""
 
     url: str
     time: datetime
     client: str
+    referrer: str = ""
+    campaign: str = ""
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -126,7 +131,10 @@ def site_key(host: str) -> str:
 
 
 def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
-    """Return the view of an event, or the reason why it does not count."""
+    """Return the view of an event, or the reason why it does not count.
+
+    A malformed referrer or campaign is ignored, because the view is a view nevertheless.
+    """
     fields = event if isinstance(event, Mapping) else {}
     try:
         url = urls.canonical(_text(fields.get("url")))
@@ -143,7 +151,10 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
         return "site_not_allowed"
     if time < now - settings.views_window:
         return "too_old"
-    return "in_the_future" if time > now + settings.views_ahead else View(url, time, client)
+    if time > now + settings.views_ahead:
+        return "in_the_future"
+    referrer = sites.read_referrer(fields.get("referrer"), url)
+    return View(url, time, client, referrer, sites.read_campaign(fields.get("campaign")))
 
 
 def check_all(
@@ -156,11 +167,13 @@ def check_all(
         TooLarge: the list has more than `limit` events.
     """
     if body.events is UNSET:
-        checked = check({"url": body.url, "time": body.time, "clientId": body.client_id}, settings, now)
+        event = {"url": body.url, "time": body.time, "clientId": body.client_id}
+        checked = check(event | {"referrer": body.referrer, "campaign": body.campaign}, settings, now)
         if isinstance(checked, str) and checked in MALFORMED:
             raise BadRequest(MALFORMED[checked])
         return [checked]
-    if not (body.url is UNSET and body.time is UNSET and body.client_id is UNSET):
+    fields = (body.url, body.time, body.client_id, body.referrer, body.campaign)
+    if any(field is not UNSET for field in fields):
         raise BadRequest("events: send either one event or a list of events, not both")
     if len(body.events) > limit:
         more = "" if limit == MAX_EVENTS else f" without a user's token, and {MAX_EVENTS} with one"
@@ -184,8 +197,8 @@ def accept(
 
     The events of a list that do not count are returned with their index and reason.
 
-    Cost: 1 WCU per event and 1 per visitor, 2 where key and client are longer than 1 KB. With a queue, one
-    SQS request per 250 events.
+    Cost: 1 WCU per event, 1 per visitor of a page and 1 per visitor of a site, 2 where key and client are
+    longer than 1 KB. With a queue, one SQS request per 250 events.
 
     Raises:
         BadRequest: a single event is malformed.
@@ -205,13 +218,21 @@ def accept(
         Rejection(index=i, reason=result) for i, result in enumerate(checked) if isinstance(result, str)
     ]
     if settings.queue_url:
-        queue.send(
-            settings, [{"url": v.url, "time": times.to_iso(v.time), "clientId": v.client} for v in views]
-        )
+        queue.send(settings, [_to_message(view) for view in views])
     else:
         write(table, views, settings, now)
     metrics.count(ViewsAccepted=len(views), ViewsRejected=len(rejected))
     return Accepted(accepted=len(views), rejected=rejected)
+
+
+def _to_message(view: View) -> dict[str, str]:
+    """Return a view as an event of a queue message. Its referrer is an address again."""
+    message = {"url": view.url, "time": times.to_iso(view.time), "clientId": view.client}
+    if view.referrer:
+        message["referrer"] = (
+            f"http://[{view.referrer}]/" if ":" in view.referrer else f"http://{view.referrer}/"
+        )
+    return message | ({"campaign": view.campaign} if view.campaign else {})
 
 
 def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datetime) -> None:
@@ -220,7 +241,7 @@ def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datet
     Events that `accept` has sent count however long they waited, up to the grace period of their TTL. Events
     of other producers are checked as if they had just been posted.
 
-    Cost: 1 WCU per event and 1 per visitor.
+    Cost: that of `write`.
 
     Raises:
         BadRequest: the message has a malformed event. Its valid events are written.
@@ -253,16 +274,18 @@ def write(
     `expiry` returns the TTL of an imported view in epoch seconds. By default the TTL follows from the view's
     time.
 
-    Cost: 1 WCU per view, in batches of 25, and 1 WCU per visitor, concurrently.
+    Cost: 1 WCU per view, in batches of 25, and 1 WCU per visitor of a page and of a site, concurrently.
     """
-    items = {view: _item(view, settings, expiry) for view in views}
+    by_key = {event_key(view): view for view in views}  # one view may come with different referrers
+    items = {view: _item(view, settings, expiry) for view in by_key.values()}
     items = {view: item for view, item in items.items() if item["ttl"] > times.epoch(now + EXPIRY_MARGIN)}
     table.batch_put(items.values())
     if settings.views_uniques:
         visitors: dict[Key, Item] = {}
         for view, item in items.items():
-            new = {"hours": set(), "ttl": _visitor_ttl(view, item)}
-            visitors.setdefault(_visitor_key(view), new)["hours"].add(view.time.hour)
+            for key in _visitor_keys(view, settings):
+                new = {"hours": set(), "ttl": _visitor_ttl(view, item)}
+                visitors.setdefault(key, new)["hours"].add(view.time.hour)
         map_concurrently(lambda one: _write_visitor(table, *one, settings), visitors.items())
     return len(items)
 
@@ -276,6 +299,10 @@ def _item(view: View, settings: Settings, expiry: Callable[[View], int] | None =
         item |= {"ttl": ttl, "days": settings.page_days}
     if settings.views_series:
         item["series"] = True
+    if settings.views_sites:
+        item["site"] = True
+        item |= {"referrer": view.referrer} if view.referrer else {}
+        item |= {"campaign": view.campaign} if view.campaign else {}
     return item
 
 
@@ -291,8 +318,11 @@ def _write_visitor(table: Table, key: Key, visitor: Item, settings: Settings) ->
     )
 
 
-def _visitor_key(view: View) -> Key:
-    return visitor_key(view.url, view.time.date().isoformat(), view.client)
+def _visitor_keys(view: View, settings: Settings) -> list[Key]:
+    """Return the keys of a view's visitor of its page, and of its site if the stage keeps sums of sites."""
+    day = view.time.date().isoformat()
+    of_site = [sites.visitor_key(urls.host(view.url), day, view.client)] if settings.views_sites else []
+    return [visitor_key(view.url, day, view.client), *of_site]
 
 
 def _visitor_ttl(view: View, item: Item) -> int:
@@ -311,7 +341,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     """
     pk, sk = item["pk"], item["sk"]
     if not pk.startswith("URL#"):
-        return {}
+        return sites.contribution(item)
     url = pk.removeprefix("URL#")
     if sk.startswith("T#"):
         return _event_contribution(url, sk, item)
@@ -323,16 +353,23 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 
 def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
     view = parse_event_key(url, sk)
-    page, hour = page_key(url), view.time.hour
+    page, hour, host = page_key(url), view.time.hour, urls.host(url)
     day = view.time.date().isoformat()
     amounts: dict[tuple[Key, str], Amount] = {
         (page, "above"): 1,
-        (page, "gsi1pk"): Constant(site_key(urls.host(url))),
+        (page, "gsi1pk"): Constant(site_key(host)),
         **_lifetime(page, item, PAGE_EXTRA_LIFETIME),
     }
     if item.get("series"):
         amounts |= {(day_key(url, day), "views"): 1, (day_key(url, day), f"v{hour:02}"): 1}
         amounts |= _lifetime(day_key(url, day), item)
+    if item.get("site"):
+        of_site = sites.count_event(host, day, hour, item)
+        for key in {key for key, _ in of_site}:
+            of_site |= _lifetime(key, item, PAGE_EXTRA_LIFETIME if key == sites.total_key(host) else 0)
+        amounts |= of_site
+        if item.get("series"):
+            amounts[day_key(url, day), "gsi1pk"] = Constant(sites.list_key(host, sites.PAGES, day))
     if item.get("uniques"):  # written by version 0.1.0
         visitor = visitor_key(url, day, view.client)
         amounts[visitor, "hours"] = frozenset({hour})
@@ -373,9 +410,14 @@ def count_page_views(page: Mapping[str, Any]) -> int:
 
 
 def derive_listing(key: Key, page: Item) -> dict[str, Any] | None:
-    """Return the update that moves a page's entry among the top pages, or None if it is near enough."""
+    """Return the update that moves a page's entry among the top pages, or None if it is near enough.
+
+    The entries of other aggregates are those of sites.py.
+    """
     above, listed, total = page.get("above", 0), page.get("gsi1sk", 0), count_page_views(page)
-    if key.sk != "STATISTICS" or not key.pk.startswith("URL#") or total < 0:
+    if key.sk != "STATISTICS":
+        return sites.derive_listing(key, page)
+    if not key.pk.startswith("URL#") or total < 0:
         return None
     if not above or (total and abs(above) < toplist.next_step(listed) - listed):
         return None

@@ -1,4 +1,4 @@
-"""Reads of views: a page's totals, its series and events, a site's top pages, the value of a live topic.
+"""Reads of a page's views: its totals, its series and events, the value of its live topic.
 
 The items are those of `events.py`. Nothing here writes.
 """
@@ -6,16 +6,13 @@ The items are those of `events.py`. Nothing here writes.
 import json
 from datetime import UTC, datetime, timedelta
 
-from msgspec import UNSET
-
 from chalicelib import times, urls
-from chalicelib.aggregates import toplist
 from chalicelib.api import cursors
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
 from chalicelib.settings import Settings
-from chalicelib.views.events import count_page_views, day_key, page_key, parse_event_key, site_key
+from chalicelib.views.events import View, count_page_views, page_key, parse_event_key
 from chalicelib.views.schemas import (
     Bucket,
     EventsQuery,
@@ -23,12 +20,14 @@ from chalicelib.views.schemas import (
     PageViews,
     Series,
     SeriesQuery,
-    TopPage,
-    TopPages,
+    SiteSeriesQuery,
+    SourcesQuery,
     TopQuery,
     ViewEvent,
     ViewEvents,
 )
+
+RangeQuery = SeriesQuery | EventsQuery | SiteSeriesQuery | SourcesQuery | TopQuery
 
 
 def parse_url(url: str, field: str = "url") -> str:
@@ -81,20 +80,34 @@ def read_series(table: Table, query: SeriesQuery, now: datetime) -> Series:
     Cost: 0.5 RCU per 4 KB of days (about ten).
     """
     url = parse_url(query.url)
+    _, rows = read_intervals(table, f"URL#{url}", query, "uniques", now)
+    return Series(items=[Bucket(time=time, views=views, uniques=uniques) for time, views, uniques in rows])
+
+
+def read_intervals(
+    table: Table, pk: str, query: SeriesQuery | SiteSeriesQuery, visitors: str, now: datetime
+) -> tuple[list[Item], list[tuple[str, int, int]]]:
+    """Return the days of a partition in a query's range, and its hours or days: time, views, visitors.
+
+    `visitors` is the attribute with the visitors of a day.
+
+    Cost: 0.5 RCU per 4 KB of days.
+    """
     hourly = query.interval == "hour"
     interval, default, most = (times.HOUR, 1, 31) if hourly else (times.DAY, 30, 366)
-    start, end = _time_range(query, now, default * times.DAY, most * times.DAY)
+    start, end = read_range(query, now, default * times.DAY, most * times.DAY)
     start = times.floor(start, interval)
-    bounds = (day_key(url, start.date().isoformat()).sk, day_key(url, end.date().isoformat()).sk)
-    page = table.query(f"URL#{url}", bounds, limit=most + 2)
-    days = {item["sk"].removeprefix("DAY#"): item for item in page.items}
-    buckets = []
+    last = end - timedelta(microseconds=1)
+    bounds = (f"DAY#{start.date().isoformat()}", f"DAY#{last.date().isoformat()}")
+    found = table.query(pk, bounds, limit=most + 2).items
+    days = {item["sk"].removeprefix("DAY#"): item for item in found}
+    rows = []
     while start < end:
         day = days.get(start.date().isoformat(), {})
-        views, uniques = (f"v{start.hour:02}", f"u{start.hour:02}") if hourly else ("views", "uniques")
-        buckets.append(Bucket(time=times.to_iso(start), views=day.get(views, 0), uniques=day.get(uniques, 0)))
+        names = (f"v{start.hour:02}", f"u{start.hour:02}") if hourly else ("views", visitors)
+        rows.append((times.to_iso(start), int(day.get(names[0], 0)), int(day.get(names[1], 0))))
         start += interval
-    return Series(items=buckets)
+    return found, rows
 
 
 def list_events(table: Table, query: EventsQuery, settings: Settings, now: datetime) -> ViewEvents:
@@ -108,7 +121,7 @@ def list_events(table: Table, query: EventsQuery, settings: Settings, now: datet
     if position:  # the range of the first page holds for all: "up to now" must not move between two pages
         low, high, after = json.loads(position)
     else:
-        start, end = _time_range(query, now, settings.views_window, 100 * 366 * times.DAY)
+        start, end = read_range(query, now, settings.views_window, 100 * 366 * times.DAY)
         low, high, after = f"T#{times.to_sort_key(start)}", f"T#{times.to_sort_key(end)}", ""
     page = table.query(
         pk,
@@ -119,13 +132,18 @@ def list_events(table: Table, query: EventsQuery, settings: Settings, now: datet
     views = [parse_event_key(url, item["sk"]) for item in page.items]
     following = json.dumps((low, high, page.next["sk"])) if page.next else ""
     return ViewEvents(
-        items=[ViewEvent(url=v.url, time=times.to_iso(v.time), client_id=v.client) for v in views],
+        items=[_to_event(view, item) for view, item in zip(views, page.items, strict=True)],
         cursor=cursors.encode(settings, cursor_scope, following),
     )
 
 
-def _time_range(
-    query: SeriesQuery | EventsQuery, now: datetime, default: timedelta, longest: timedelta
+def _to_event(view: View, item: Item) -> ViewEvent:
+    sources = {name: item[name] for name in ("referrer", "campaign") if name in item}
+    return ViewEvent(url=view.url, time=times.to_iso(view.time), client_id=view.client, **sources)
+
+
+def read_range(
+    query: RangeQuery, now: datetime, default: timedelta, longest: timedelta
 ) -> tuple[datetime, datetime]:
     """Return `from` and `to` of a query. By default the range is `default` long and ends now.
 
@@ -146,22 +164,3 @@ def _time_range(
     if is_backwards or end - start > longest:
         raise BadRequest(f"from: must be before `to`, and at most {longest.days:,} days before it")
     return start, end
-
-
-# -- top pages -----------------------------------------------------------------------------------------
-
-
-def list_top_pages(table: Table, query: TopQuery) -> TopPages:
-    """Return a site's most viewed pages.
-
-    `complete` is false if more than 200 other pages may have as many views as the last one.
-
-    Cost: that of `toplist.read_largest`, about 0.8 RCU a page.
-    """
-    site = parse_url(f"http://{query.site}/", "site")
-    host = urls.host(site)
-    if site not in (f"http://{host}/", f"http://[{host}]/"):
-        raise BadRequest("site: must be a host alone, such as www.example.org")
-    found = toplist.read_largest(table, site_key(host), query.limit, count_page_views)
-    items = [TopPage(url=item["pk"].removeprefix("URL#"), views=views) for item, views in found.items]
-    return TopPages(items=items, complete=UNSET if found.complete else False)

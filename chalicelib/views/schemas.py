@@ -54,6 +54,35 @@ Uniques = Annotated[
     int, Meta(description="Number of clients, each counted once per UTC day", ge=0, examples=[211])
 ]
 
+Visitors = Annotated[
+    int, Meta(description="Number of clients, each counted once per UTC day", ge=0, examples=[211])
+]
+Referrer = Annotated[
+    str,
+    Meta(
+        description="The address of the page that led here. Its host is counted if it is not the site's own, "
+        "with or without `www.`. A malformed referrer is ignored. In a response it is the host",
+        examples=["https://news.example.com/"],
+    ),
+]
+Campaign = Annotated[
+    str,
+    Meta(
+        description="The name of the campaign that led here, of 1 to 100 printable characters. "
+        "Any other is ignored",
+        examples=["spring-sale"],
+    ),
+]
+Site = Annotated[
+    str,
+    Meta(
+        description="A host without a scheme, port or path",
+        examples=["www.example.org"],
+        min_length=1,
+        extra_json_schema={"format": "host"},  # our own format: `hostname` allows neither ü nor _
+    ),
+]
+
 EVENT = {"url": "https://example.org/a", "time": "2026-11-21T10:00:00Z", "clientId": "c-1"}
 
 
@@ -63,6 +92,8 @@ class ViewEvent(Schema):
     url: Address
     time: Instant
     client_id: Client
+    referrer: Referrer | UnsetType = UNSET
+    campaign: Campaign | UnsetType = UNSET
 
 
 class ViewBatch(Schema):
@@ -83,6 +114,7 @@ class ViewsBody(Schema):
     EXAMPLES: ClassVar = {
         "one view": EVENT,
         "without a scheme": EVENT | {"url": "myblog.com/article1"},
+        "with its source": EVENT | {"referrer": "https://news.example.com/", "campaign": "spring-sale"},
         "several": {"events": [EVENT, EVENT | {"time": "2026-11-21T11:00:30+01:00", "clientId": "c-2"}]},
     }
 
@@ -90,6 +122,8 @@ class ViewsBody(Schema):
     url: Any = UNSET
     time: Any = UNSET
     client_id: Any = UNSET
+    referrer: Any = UNSET
+    campaign: Any = UNSET
     events: list[Any] | UnsetType = UNSET
 
 
@@ -137,14 +171,17 @@ class PageViews(Schema):
     uniques: Uniques
 
 
+Interval = Annotated[
+    Literal["hour", "day"],
+    Meta(description="Length of an interval. At most 31 days by hour, or 366 days by day"),
+]
+
+
 class SeriesQuery(Schema):
     """A page's series. By default it covers the last 24 hours, or the last 30 days."""
 
     url: Address
-    interval: Annotated[
-        Literal["hour", "day"],
-        Meta(description="Length of an interval. At most 31 days by hour, or 366 days by day"),
-    ] = "day"
+    interval: Interval = "day"
     from_: Bound = field(default=None, name="from")
     to: Bound = None
 
@@ -191,18 +228,18 @@ class ViewEvents(Schema):
     cursor: Next
 
 
-class TopQuery(Schema):
-    """A site by its host."""
+Complete = Annotated[
+    bool | UnsetType,
+    Meta(description="false if an item that is not listed may have as many views; otherwise absent"),
+]
 
-    site: Annotated[
-        str,
-        Meta(
-            description="A host without a scheme, port or path",
-            examples=["www.example.org"],
-            min_length=1,
-            extra_json_schema={"format": "host"},  # our own format: `hostname` allows neither ü nor _
-        ),
-    ]
+
+class TopQuery(Schema):
+    """A site by its host, and a period of UTC days. Without `from` and `to` it is all time."""
+
+    site: Site
+    from_: Bound = field(default=None, name="from")
+    to: Bound = None
     limit: Annotated[int, Meta(description="Maximum number of pages", ge=1, le=100)] = 10
 
 
@@ -219,7 +256,97 @@ class TopPages(Schema):
     EXAMPLES: ClassVar = {"one page": {"items": [{"url": "https://example.org/a", "views": 1539}]}}
 
     items: list[TopPage]
-    complete: Annotated[
-        bool | UnsetType,
-        Meta(description="false if a page that is not listed may have as many views; otherwise absent"),
-    ] = UNSET
+    complete: Complete = UNSET
+
+
+class SiteSeriesQuery(Schema):
+    """A site's series. By default it covers the last 24 hours, or the last 30 days."""
+
+    site: Site
+    interval: Interval = "day"
+    from_: Bound = field(default=None, name="from")
+    to: Bound = None
+
+
+class SiteBucket(Schema):
+    """One hour or day of a site. `time` is its beginning."""
+
+    time: Instant
+    views: Views
+    visitors: Visitors
+
+
+class SiteSeries(Schema):
+    """A site's hours or days, with 0 for gaps, and their views. `visitors` are those of the days in whole."""
+
+    EXAMPLES: ClassVar = {
+        "two days": {
+            "views": 1539,
+            "visitors": 211,
+            "items": [
+                {"time": "2026-11-20T00:00:00Z", "views": 0, "visitors": 0},
+                {"time": "2026-11-21T00:00:00Z", "views": 1539, "visitors": 211},
+            ],
+        }
+    }
+
+    views: Views
+    visitors: Visitors
+    items: list[SiteBucket]
+
+
+class SourcesQuery(Schema):
+    """A site by its host, and a period of whole UTC days, by default the last 30 days."""
+
+    site: Site
+    from_: Bound = field(default=None, name="from")
+    to: Bound = None
+    limit: Annotated[int, Meta(description="Maximum number of items", ge=1, le=100)] = 10
+
+
+class ReferrerViews(Schema):
+    """A host that led to a site, and the views that came from it."""
+
+    referrer: Annotated[str, Meta(description="A host", examples=["news.example.com"])]
+    views: Views
+
+
+class Referrers(Schema):
+    """A site's referrers in a period, most views first."""
+
+    EXAMPLES: ClassVar = {"one": {"items": [{"referrer": "news.example.com", "views": 1539}]}}
+
+    items: list[ReferrerViews]
+    complete: Complete = UNSET
+
+
+class CampaignViews(Schema):
+    """A campaign, and the views that came from it."""
+
+    campaign: Annotated[str, Meta(description="The name of a campaign", examples=["spring-sale"])]
+    views: Views
+
+
+class Campaigns(Schema):
+    """A site's campaigns in a period, most views first."""
+
+    EXAMPLES: ClassVar = {"one": {"items": [{"campaign": "spring-sale", "views": 1539}]}}
+
+    items: list[CampaignViews]
+    complete: Complete = UNSET
+
+
+class ListedSite(Schema):
+    """A site and its views."""
+
+    site: Site
+    views: Views
+
+
+class Sites(Schema):
+    """A page of the sites that have views, largest first."""
+
+    EXAMPLES: ClassVar = {"one": {"items": [{"site": "www.example.org", "views": 1539}], "cursor": None}}
+
+    items: list[ListedSite]
+    cursor: Next

@@ -29,7 +29,8 @@ from ops.stage import ROOT
 SOURCE = ROOT / "vendor" / "web"  # a link to `web` in a checkout
 TIMEOUT = 120.0  # seconds
 PAGES = {"index.html": "page", "dashboard.html": "dashboard", "admin.html": "admin"}
-WIDGETS = ("widgets/comments.js", "widgets/leaderboard.js")  # other sites link to these names
+# Other sites link to these names.
+WIDGETS = ("widgets/challenge.js", "widgets/chat.js", "widgets/comments.js", "widgets/leaderboard.js")
 SCRIPTS = ("beacon.js",)
 SCRIPT = re.compile(r'<script type="module" src="([^"]+)"></script>')
 STYLE = re.compile(r' *<link rel="stylesheet" href="([^"]+)">\n')

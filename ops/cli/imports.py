@@ -249,7 +249,8 @@ def import_comments(
         raise click.UsageError(
             "exports of Disqus and WordPress need --rating and one language in --languages"
         )
-    store, counted = table.connect(load(stage)), None
+    settings, counted = load(stage), None
+    store = table.connect(settings)
     console = Console(stderr=True)
     progress = Progress(console=console, transient=True, disable=not console.is_terminal)
     try:
@@ -260,7 +261,7 @@ def import_comments(
             else:
                 reader = read_disqus if kind == "disqus" else read_wordpress
                 rows = reader(raw, Choice(rating or 0, languages[0]))
-            summary = write(store, rows, datetime.now(UTC))
+            summary = write(store, rows, datetime.now(UTC), is_listed=settings.comments_list)
             if waits:
                 task = progress.add_task("counting", total=len(summary.products))
                 counted = wait(store, sorted(summary.products), lambda: progress.advance(task))

@@ -13,9 +13,9 @@ lags less than the time between two passes. The metric `Lag` shows the lag.
 The votes and replies of a comment are counted in the comment itself, by the transaction that writes each of
 them (chalicelib/comments). They are recounted too. The comment may be hidden, and has then another key.
 
-Views expire, and their sums keep counting them. So a page's sum has drifted only if it is less than the
-recount. Sums that expire follow the same rule, because their events have expired before. An imported history
-never expires, so a sum of it without `kept` has drifted.
+Views expire, and their sums keep counting them. So a sum of a page or a site has drifted only if it is less
+than the recount. Sums that expire follow the same rule, because their events have expired before. An imported
+history never expires, so a sum of it without `kept` has drifted.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Constant, Contribu
 from chalicelib.comments import comments, replies, votes
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
+from chalicelib.views import sites
 from ops.maintenance.streams import StreamFollower
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 MAX_PASSES = 4  # a table without drift needs one
-EXPIRING = "URL#"  # aggregates of items that TTL deletes
-AGGREGATE = re.compile("STATISTICS|DAY#.*|VISITOR#.*|NODE|RANKED#.*|S|S#.*|COUNTED")
+EXPIRING = ("URL#", "SITE#")  # aggregates of items that TTL deletes
+AGGREGATE = re.compile("STATISTICS|TOTAL|DAY#.*|VISITOR#.*|NODE|RANKED#.*|S|S#.*|COUNTED")
 CONSTANTS = {"gsi1pk", "ttl", "series", "full", KEPT}  # these stay when the sums of their item become zero
 NO_SUMS = {"pk", "sk", "applied", "spilled", "spills"}  # of an aggregate: its key, and the engine's memory
 
@@ -71,20 +72,22 @@ def scan(client: DynamoDBClient, table_name: str) -> list[Item]:
 def read_sums(item: Item) -> dict[str, Any]:
     """Return the sums of an aggregate by attribute.
 
-    The index key of a page is a part of the page's views, and that of a product's leaders follows from a sum.
+    The index key of a page is a part of the page's views. Any other index key in steps follows from a sum.
     A visitor is an item of its own, and an aggregate only for events of version 0.1.0.
     """
     values = {name: value for name, value in item.items() if name not in NO_SUMS}
     if item["sk"] == "STATISTICS" and item["pk"].startswith("URL#"):
         values["above"] = values.pop("gsi1sk", 0) + values.get("above", 0)
-    elif _is_leader(Key(item["pk"], item["sk"])):
+    elif _listed_sum(Key(item["pk"], item["sk"])):
         values.pop("gsi1sk", None)
     return values
 
 
-def _is_leader(key: Key) -> bool:
-    """Return whether the index key of an aggregate follows from its sums."""
-    return key.pk.startswith("PRODUCT#") and (key.sk == "S" or key.sk.startswith("S#"))
+def _listed_sum(key: Key) -> str:
+    """Return the sum that the index key of an aggregate follows from; empty if there is none."""
+    if key.pk.startswith("PRODUCT#") and (key.sk == "S" or key.sk.startswith("S#")):
+        return "count_5"
+    return "views" if sites.is_listed(key) else ""
 
 
 def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> Drift:
@@ -144,11 +147,12 @@ def _agree(is_: Any, should: Any) -> bool:
 
 
 def _find_misplaced(key: Key, item: Item) -> Drift:
-    """Return the index key of leaders that is above their sum, or a step below it."""
-    fives, place = max(0, item.get("count_5", 0)), item.get("gsi1sk", 0)
-    if not _is_leader(key) or place <= fives < toplist.next_step(place):  # in 0.1.0 they are equal
-        return {}
-    return {(key, "gsi1sk"): (item.get("gsi1sk"), toplist.step_of(fives) or None)}
+    """Return the index key that is above the sum it follows from, or a step below it."""
+    total, place = max(0, item.get(_listed_sum(key), 0)), item.get("gsi1sk", 0)
+    is_listed = "gsi1sk" in item or "gsi1pk" in item  # the days of a page are in a list, or are not
+    if not _listed_sum(key) or not is_listed or place <= total < toplist.next_step(place):
+        return {}  # in 0.1.0 the index key of leaders is their sum
+    return {(key, "gsi1sk"): (item.get("gsi1sk"), toplist.step_of(total) or None)}
 
 
 # -- audit ----------------------------------------------------------------------------------------------
@@ -222,7 +226,7 @@ def repair(table: Table, found: AuditResult, derivations: Sequence[Derivation] =
         item = _read(table, key)
         key = Key(item["pk"], item["sk"])
         values = read_sums(item)
-        sums_alone = {n: pair for n, pair in pairs.items() if not (n == "gsi1sk" and _is_leader(key))}
+        sums_alone = {n: pair for n, pair in pairs.items() if not (n == "gsi1sk" and _listed_sum(key))}
         is_same = all(values.get(name) == pair[0] for name, pair in sums_alone.items())
         is_absent = key.sk.startswith(comments.COMMENT) and "author" not in item
         if is_absent or not is_same or (sums_alone and table.transact([_correction(key, sums_alone, item)])):

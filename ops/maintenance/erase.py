@@ -7,7 +7,7 @@
 | found paths, guesses | `CHALLENGE#…#PLAYER#<player>` | withdrawn, as by an admin |
 | comments | `PRODUCT#…`, by `author` | deleted, as by an admin, with the author's items, replies and votes |
 | replies, votes | `PRODUCT#…`, by `author` or key | removed from the comments of others |
-| views, visitors | `URL#…`, by client id | deleted |
+| views, visitors | `URL#…` and `SITE#…`, by client id | deleted |
 | images of these | `QUARANTINE#…` | kept and reported; a redrive cancels them once the items are deleted |
 
 The stream processes each deletion like any other change, so the aggregates follow. The chat stores no names.
@@ -99,6 +99,8 @@ def classify(item: Item, person: Person) -> str:
         return "views" if sk.partition("#CID#")[2] in person.clients else ""
     if feature == "URL" and sk.startswith("VISITOR#"):
         return "visitors" if sk.split("#", 2)[2] in person.clients else ""
+    if feature == "SITE" and sk.startswith("VISITOR#"):
+        return "visitors" if pk.partition("#CLIENT#")[2] in person.clients else ""
     return QUARANTINED if feature == "QUARANTINE" and _is_about(item, person) else ""
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from chalicelib.dynamo.items import Item
 
 FEATURES = {
-    "views": ("URL#",),
+    "views": ("URL#", "SITE#"),
     "leaderboards": ("BOARD#", "PLAYER#", "TREE#BOARD#", "RANK#BOARD#"),
     "challenges": ("CHALLENGE#", "TREE#CHALLENGE#", "RANK#CHALLENGE#"),
     "comments": ("PRODUCT#",),

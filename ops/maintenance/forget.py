@@ -15,6 +15,9 @@ Invariant: the result is exact, because of the order of the steps.
    The emptied items remain, because an engine version may store in them which records it has counted. TTL
    deletes them after three days, longer than a stream keeps its records.
 
+The sums of the page's site lose the views whose events are deleted. Expired views stay counted there, and
+so do the visitors, because they may have viewed other pages.
+
 The command ends with a round that finds nothing. It can be interrupted and run again, and two concurrent runs
 are safe. A view that arrives meanwhile is removed too. A view after the last round creates the page again.
 """

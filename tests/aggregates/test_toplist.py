@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from chalicelib.aggregates.toplist import CANDIDATES, next_step, read_largest, step_of
+from chalicelib.aggregates import toplist
+from chalicelib.aggregates.toplist import CANDIDATES, next_step, read_largest, read_largest_of_days, step_of
 from chalicelib.comments import comments
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
@@ -52,6 +53,66 @@ def test_a_list_whose_end_is_among_many_small_sums_says_that_it_is_not_complete(
 
 def _item(name: str, n: int) -> Item:
     return {"pk": name, "sk": "S", "gsi1pk": LIST, "gsi1sk": step_of(n), "n": n}
+
+
+# -- periods -------------------------------------------------------------------------------------------
+
+DAYS = [f"2026-11-{day:02}" for day in range(1, 8)]
+SIZES = (0, 5, 60)  # entries of a day
+LISTS = [f"{LIST}#{day}" for day in DAYS]
+PERIOD = (f"DAY#{DAYS[0]}", f"DAY#{DAYS[-1]}")
+
+
+def fill_days(table: Table, days: dict[str, dict[str, int]]) -> list[tuple[str, int]]:
+    """Write the sums of each day with index keys that are steps. Return those of all days, largest first."""
+    table.batch_put(
+        {"pk": name, "sk": f"DAY#{day}", "gsi1pk": f"{LIST}#{day}", "gsi1sk": step_of(n), "n": n}
+        for day, sums in days.items()
+        for name, n in sums.items()
+    )
+    names = {name for day in DAYS for name in days.get(day, {})}
+    right = [(name, sum(days.get(day, {}).get(name, 0) for day in DAYS)) for name in names]
+    return sorted(right, key=lambda one: (-one[1], one[0]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_complete_list_of_a_period_is_exact(engine: Engine, seed: int) -> None:
+    """Each day has other large entries, and days outside the period have larger ones."""
+    rng = random.Random(seed)
+    with store_on(engine) as (table, _):
+        days = {
+            day: {
+                f"{rng.randrange(90):03}": int(rng.paretovariate(0.5)) for _ in range(rng.choice((0, 5, 60)))
+            }
+            for day in ["2026-10-31", *DAYS, "2026-11-08"]
+        }
+        right = fill_days(table, days)
+        for limit in (1, 3, 10, 100):
+            found = read_largest_of_days(table, LISTS, PERIOD, limit, "n")
+            assert found.complete
+            assert [n for _, n in found.items] == [n for _, n in right[:limit]]
+            assert set(found.items) <= set(right)
+
+
+def test_an_entry_that_is_never_the_largest_of_a_day_leads_a_period(engine: Engine) -> None:
+    with store_on(engine) as (table, _):
+        days = {day: {f"day-{day}": 100, "steady": 90} | {f"x{i}": 3 for i in range(50)} for day in DAYS}
+        fill_days(table, days)
+        assert read_largest_of_days(table, LISTS, PERIOD, 1, "n") == ([("steady", 630)], True)
+
+
+def test_a_period_with_too_many_entries_to_prove_its_list_says_so(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store_on(engine) as (table, _):
+        fill_days(table, {day: {f"{i:03}": 4 for i in range(60)} for day in DAYS})
+        monkeypatch.setattr(toplist, "DEEPER", 7 * 10)
+        found = read_largest_of_days(table, LISTS, PERIOD, 5, "n")
+        assert (len(found.items), {n for _, n in found.items}) == (5, {28})
+        assert found.complete, "no other entry can have more than 4 a day"
+        fill_days(table, {DAYS[0]: {"001": 3}})
+        monkeypatch.setattr(toplist, "DAYS", 7)
+        assert not read_largest_of_days(table, LISTS, PERIOD, 50, "n").complete
 
 
 def test_a_step_is_at_most_the_sum_and_the_next_one_is_above_it() -> None:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from threading import Lock
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
@@ -34,6 +35,7 @@ from chalicelib.dynamo.table import TRANSACTION, Table, _packed, connect
 from chalicelib.errors import Busy, Rejected
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
+from chalicelib.views import sites
 from chalicelib.views.events import View, check
 from chalicelib.views.schemas import Reason
 from ops.aws import template
@@ -613,6 +615,9 @@ NOTATIONS: list[Callable[[datetime], str]] = [
 ]
 
 
+NO_DAY_SUMS = {*NO_SUMS, "ttl", "gsi1pk", "gsi1sk"}
+
+
 class Twin(RuleBasedStateMachine):
     """The aggregates of a table, and sets with the expected counts."""
 
@@ -633,8 +638,10 @@ class Twin(RuleBasedStateMachine):
     def write_view(self, url: str, minutes: int, client: str, notation: int) -> None:
         time = NOW - timedelta(minutes=minutes)
         event = {"url": URLS[url][notation // 3], "time": NOTATIONS[notation % 3](time), "clientId": client}
+        event |= {"referrer": f"https://{client[0]}.example/", "campaign": f"{minutes}"}
         seen = check(event, Settings(), NOW)
-        assert seen == View(url, time, client)
+        host = "" if url.startswith(event["referrer"]) else f"{client[0]}.example"
+        assert seen == View(url, time, client, host, f"{minutes}")
         assert isinstance(seen, View)
         if seen not in self.expired:  # an older event is rejected by its time
             for _ in range(100):  # a client repeats a request that failed
@@ -650,7 +657,8 @@ class Twin(RuleBasedStateMachine):
         if not events:
             return
         key = events[which % len(events)]
-        seen = views.parse_event_key(key.pk.removeprefix("URL#"), key.sk)
+        item, seen = self.table.items[key], views.parse_event_key(key.pk.removeprefix("URL#"), key.sk)
+        seen = seen._replace(referrer=item.get("referrer", ""), campaign=item.get("campaign", ""))
         if by_ttl:
             self.table.change(key, None, userIdentity={"principalId": "dynamodb.amazonaws.com"})
             self.expired.add(seen)
@@ -698,6 +706,7 @@ class Twin(RuleBasedStateMachine):
             days[views.day_key(url, date)]["uniques"] += 1
         for url, date, hour, _ in {(u, t.date().isoformat(), t.hour, c) for u, t, c in self.visited}:
             days[views.day_key(url, date)][f"u{hour:02}"] += 1
+        self._count_sites(days)
         for url in URLS:
             page = self.table.get(views.page_key(url)) or {}
             uniques = len([visitor for visitor in visitors if visitor[0] == url])
@@ -705,8 +714,23 @@ class Twin(RuleBasedStateMachine):
         kept = {key: item for key, item in self.table.items.items() if key.sk.startswith("DAY#")}
         assert set(kept) == set(days) | {key for key, item in kept.items() if not item.get("views")}
         for key, item in kept.items():
-            sums = {name: v for name, v in item.items() if name not in {*NO_SUMS, "ttl"} and v}
+            sums = {name: v for name, v in item.items() if name not in NO_DAY_SUMS and v}
             assert sums == dict(days.get(key, {}))
+
+    def _count_sites(self, days: dict[Key, dict[str, int]]) -> None:
+        """Add the days of sites, referrers and campaigns."""
+        for seen in self.counted:
+            host, date = urlsplit(seen.url).netloc, seen.time.date().isoformat()
+            days[sites.day_key(host, date)]["views"] += 1
+            days[sites.day_key(host, date)][f"v{seen.time.hour:02}"] += 1
+            if seen.referrer:
+                days[sites.referrer_key(host, seen.referrer, date)]["views"] += 1
+            days[sites.campaign_key(host, seen.campaign, date)]["views"] += 1
+        clients = {(urlsplit(url).netloc, time, client) for url, time, client in self.visited}
+        for host, date, _ in {(host, time.date().isoformat(), client) for host, time, client in clients}:
+            days[sites.day_key(host, date)]["visitors"] += 1
+        for host, date, hour, _ in {(h, t.date().isoformat(), t.hour, c) for h, t, c in clients}:
+            days[sites.day_key(host, date)][f"u{hour:02}"] += 1
 
 
 def test_the_aggregates_equal_a_naive_twins_whatever_happens_and_is_delivered(fuzz: Fuzz) -> None:

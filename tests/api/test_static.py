@@ -31,7 +31,12 @@ def test_the_app_serves_the_page_and_the_address_of_its_sockets() -> None:
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
         assert answer.body.decode() == (WEB / "index.html").read_text(encoding="utf-8")
         assert client.http.get("/web/vendor/lit.js").headers["Content-Type"].startswith("text/javascript")
-        assert client.http.get("/web/config.json").json_body == {"stage": "local", "socket": ""}
+        assert client.http.get("/web/config.json").json_body == {
+            "stage": "local",
+            "socket": "",
+            "guests": True,
+            "signIn": None,
+        }
 
 
 def asked_for(path: str, query: dict[str, list[str]] | None = None) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from local.engines.engine import Engine
 pytestmark = pytest.mark.long
 
 
-def test_a_comment_costs_exactly_this_to_write(engine: Engine) -> None:
-    posted, alone = bench.write_costs(engine, 1)
-    assert posted == 4 + 2  # comment and author's item in a transaction, and the comment's index entries
-    assert alone == posted + 2 <= bench.BOUNDS[1]  # two sums
-    posted, many = bench.write_costs(engine, 50)
-    assert posted == 6
-    assert many < bench.BOUNDS[100] + 0.3
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_comment_costs_exactly_this_to_write(engine: Engine, is_listed: bool) -> None:
+    price = bench.LIST * is_listed
+    posted, alone = bench.write_costs(engine, 1, is_listed)
+    assert posted == 4 + 1 + price  # comment and author's item in a transaction, and the index entries
+    assert alone == posted + 2 <= bench.BOUNDS[1] + price  # two sums
+    posted, many = bench.write_costs(engine, 100, is_listed)
+    assert posted == 5 + price
+    assert many <= bench.BOUNDS[100] + price
 
 
 def test_every_page_is_within_its_bound(engine: Engine) -> None:

@@ -19,9 +19,10 @@ from click.testing import CliRunner
 
 import app
 from chalicelib.aggregates import quarantine
+from chalicelib.dynamo import table
 from chalicelib.dynamo.items import Item, unpack
 from chalicelib.dynamo.table import Table
-from chalicelib.settings import Settings
+from chalicelib.settings import Settings, read
 from chalicelib.views import events, queue
 from chalicelib.views.events import View
 from local.engines.engine import Engine
@@ -43,8 +44,17 @@ NOW = datetime.now(UTC)
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
     """Restore the environment after each test. Do not wait for messages of a local queue."""
-    with mock.patch.dict(os.environ), mock.patch.object(replay, "WAIT", 0):
+    with (
+        mock.patch.dict(os.environ),
+        mock.patch.object(replay, "WAIT", 0),
+        mock.patch.object(app, "connect", connect_anew),
+    ):
         yield
+
+
+def connect_anew() -> Table:
+    """Connect to the table of the environment. The app keeps the one that it connected to first."""
+    return table.connect(read(os.environ))
 
 
 def lived(engine_table: EngineTable) -> Live:

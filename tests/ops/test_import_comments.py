@@ -154,7 +154,7 @@ def test_of_an_authors_rows_about_a_product_the_first_is_written(monkeypatch: py
     """However the writers overtake each other: the later rows are not sent beside it."""
     sent: list[import_comments.Row] = []
 
-    def post(_: Table, row: import_comments.Row, __: datetime) -> bool:
+    def post(_: Table, row: import_comments.Row, **__: Any) -> bool:
         sent.append(row)
         return True
 

@@ -65,6 +65,23 @@ def test_a_successful_request_for_a_page_is_a_view() -> None:
 
 
 @pytest.mark.parametrize(
+    ("referrer", "host"),
+    [
+        ("https://News.example/a?b", "news.example"),
+        (f"{SITE}/b", ""),
+        ("-", ""),
+        ("", ""),
+        ('https://a.example/\\"', "a.example"),
+        ("not an address", ""),
+    ],
+)
+def test_the_referrer_of_a_line_is_the_host_of_another_site(referrer: str, host: str) -> None:
+    found = parse(line(referrer=referrer), SITE)
+    assert isinstance(found, Request)
+    assert found.referrer == host
+
+
+@pytest.mark.parametrize(
     ("target", "path"),
     [
         ("/", "/"),

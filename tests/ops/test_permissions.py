@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
@@ -218,7 +218,8 @@ HUNT = {"title": "Hunt", "paths": ["Oak", "Elm", "Ash"], "limit": 3, "ranked": T
 
 
 def view(client: str) -> dict[str, str]:
-    return {"url": PAGE, "time": datetime.now(UTC).isoformat(), "clientId": client}
+    source = {"referrer": "https://news.example/", "campaign": "spring"}
+    return {"url": PAGE, "time": datetime.now(UTC).isoformat(), "clientId": client, **source}
 
 
 def count_views(stage: DevStage) -> None:
@@ -235,6 +236,12 @@ def count_views(stage: DevStage) -> None:
     rest = stage.call("GET", f"/views/events?url={PAGE}&limit=2&cursor={first['cursor']}", who="admin")
     assert len(first["items"] + rest["items"]) == 3
     assert b"svg" in stage.call("GET", f"/views/badge.svg?url={PAGE}")
+    assert stage.call("GET", "/views/site?site=example.org")["visitors"] == 3
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).date()
+    for path in ("top", "referrers", "campaigns"):
+        [one] = stage.call("GET", f"/views/{path}?site=example.org&from={yesterday}")["items"]
+        assert one["views"] == 3
+    assert stage.call("GET", "/sites", who="admin")["items"] == [{"site": "example.org", "views": 3}]
 
 
 def rank_scores(stage: DevStage) -> None:

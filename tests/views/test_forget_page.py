@@ -19,7 +19,7 @@ from chalicelib.aggregates import engine as aggregates
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.views import events
+from chalicelib.views import events, site_queries
 from chalicelib.views import queries as view_queries
 from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, SeriesQuery, TopQuery
@@ -98,13 +98,23 @@ def expire(stream: Stream, url: str, count: int) -> None:
     assert aggregates.apply(stream.table, app.CONTRIBUTIONS, expired).ignored == len(expired)
 
 
+def find_drift(table: Table) -> dict[Any, Any]:
+    """Return the sums that differ from a recount. A site's sums still count its expired views."""
+    found = drift(table, app.CONTRIBUTIONS)
+    return {
+        at: (is_, should)
+        for at, (is_, should) in found.items()
+        if not (at[0].pk.startswith("SITE#") and is_ > (should or 0))
+    }
+
+
 def page_items(stream: Stream) -> list[Item]:
     return [item for item in scan(stream.table) if item["pk"] == f"URL#{SPAM}"]
 
 
 def is_forgotten(stream: Stream) -> bool:
     """Return whether the page is invisible, and only empty items are left, which expire."""
-    top = view_queries.list_top_pages(stream.table, TopQuery(site="example.org")).items
+    top = site_queries.list_top_pages(stream.table, TopQuery(site="example.org"), STAGE, NOW).items
     series = view_queries.read_series(stream.table, SeriesQuery(url=SPAM), NOW).items
     assert stream.count(SPAM) == (0, 0)
     assert [one.url for one in top] == [GOOD]
@@ -129,7 +139,7 @@ def test_a_page_is_removed_with_all_its_sums_and_other_pages_keep_theirs(
     assert stream.count(GOOD) == before == (2, 2)
     stream.redeliver()
     assert is_forgotten(stream)
-    assert drift(stream.table, app.CONTRIBUTIONS) == {}
+    assert find_drift(stream.table) == {}
 
 
 def test_a_second_run_finds_nothing_and_a_new_view_begins_a_new_page(stream: Stream) -> None:
@@ -141,7 +151,7 @@ def test_a_second_run_finds_nothing_and_a_new_view_begins_a_new_page(stream: Str
     assert stream.count(SPAM) == (2, 2)
     page = stream.table.get(events.page_key(SPAM)) or {}
     assert page["ttl"] > (NOW + timedelta(days=400)).timestamp()  # it does not expire with the emptied item
-    assert drift(stream.table, app.CONTRIBUTIONS) == {}
+    assert find_drift(stream.table) == {}
 
 
 def test_removing_an_unknown_page_writes_nothing(stream: Stream) -> None:

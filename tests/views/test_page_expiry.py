@@ -14,7 +14,7 @@ from chalicelib.aggregates.sums import FOREVER
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.views import events
+from chalicelib.views import events, site_queries
 from chalicelib.views import queries as view_queries
 from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, TopQuery
@@ -47,7 +47,13 @@ class Aging:
 
     def apply(self) -> None:
         while records := self.new():
-            engine.apply(self.table, FEATURES, records, now=lambda: self.now.timestamp())
+            engine.apply(
+                self.table,
+                FEATURES,
+                records,
+                derivations=(events.derive_listing,),
+                now=lambda: self.now.timestamp(),
+            )
         assert find_drift(FEATURES, scan(self.table)) == {} or self.has_expired
 
     has_expired = False
@@ -62,7 +68,13 @@ class Aging:
         self.new()  # the records of these deletions have no userIdentity
         service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
         records = [record(item, None, userIdentity=service) for item in gone]
-        report = engine.apply(self.table, FEATURES, records, now=lambda: self.now.timestamp())
+        report = engine.apply(
+            self.table,
+            FEATURES,
+            records,
+            derivations=(events.derive_listing,),
+            now=lambda: self.now.timestamp(),
+        )
         assert report.ignored == len(records)
 
     def page(self) -> Item:
@@ -94,7 +106,9 @@ def test_a_page_without_views_expires_with_all_its_items_and_counts_from_0_after
     aging.later(7)
     assert aging.kinds() == set()
     assert aging.count() == (0, 0)
-    assert view_queries.list_top_pages(aging.table, TopQuery(site="example.org")).items == []
+    assert (
+        site_queries.list_top_pages(aging.table, TopQuery(site="example.org"), STAGE, aging.now).items == []
+    )
     aging.view("a")
     assert aging.count() == (1, 1)
 

@@ -26,6 +26,7 @@ STORY = Path(__file__).parent / "client"
 NODE = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
 NPM = pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
 TOLD = {
+    "fresh": True,
     "guest": "Ann",
     "again": [200, 12],
     "rank": 1,

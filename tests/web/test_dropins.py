@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -79,7 +79,7 @@ GROUND = "getComputedStyle(document.body.firstElementChild).backgroundColor"
 class Visit:
     """A page of the shop with the beacon. The test controls its clock."""
 
-    def __init__(self, page: Page, url: str) -> None:
+    def __init__(self, page: Page, url: str, referrer: str = "") -> None:
         self.page, self.url = page, url
         self._posts: list[Request] = []
         page.on("request", lambda request: self._posts.append(request) if request.method == "POST" else None)
@@ -87,7 +87,7 @@ class Visit:
         page.clock.install(time=now)
         page.clock.pause_at(now + timedelta(seconds=1))
         with page.expect_response("**/beacon.js"):
-            page.goto(url)
+            page.goto(url, referer=referrer or None)
         page.wait_for_load_state()
 
     def posts(self) -> list[Any]:
@@ -175,6 +175,30 @@ def test_a_restored_page_and_a_new_route_are_new_views(
         page.clock.run_for(3_100)
         assert [event["url"] for event in beacon.posts()] == [beacon.url, beacon.url, f"{shop.origin}/next"]
         assert len({event["clientId"] for event in beacon.posts()}) == 3
+
+
+def test_the_first_view_names_the_other_site_and_the_campaign(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    with open_page(browser, "about:blank") as page:
+        address = shop.publish(
+            "/led?utm_campaign=spring+sale&utm_source=mail", example(product, "beacon.html")
+        )
+        beacon = Visit(page, address, "http://news.example:8080/secret?token=1")
+        page.clock.run_for(3_100)
+        page.evaluate("dispatchEvent(new Event('hubbub:view'))")
+        page.clock.run_for(3_100)
+        first, second = beacon.posts()
+        assert (first["referrer"], first["campaign"]) == ("http://news.example:8080", "spring sale")
+        assert not {"referrer", "campaign"} & second.keys()
+        until(lambda: views(product, f"{shop.origin}/led") == (2, 2), "both views count")
+    site = urlsplit(shop.origin).hostname
+    for path, found in (
+        ("referrers", {"referrer": "news.example", "views": 1}),
+        ("campaigns", {"campaign": "spring sale", "views": 1}),
+    ):
+        listed = product.call("GET", f"/views/{path}?site={site}&limit=100")[1]["items"]
+        assert found in listed
 
 
 def test_its_attributes_set_the_duration_the_page_and_the_client(
@@ -268,7 +292,7 @@ def test_a_query_is_kept_on_request_without_tracking_parameters(
 def test_the_beacon_is_one_small_file(product: Run) -> None:
     status, text = product.call("GET", "/web/beacon.js")
     assert status == 200
-    assert len(text.encode()) < 2_700
+    assert len(text.encode()) < 3_000
 
 
 # -- the badge -----------------------------------------------------------------------------------------
@@ -532,20 +556,337 @@ def test_a_leaderboard_can_be_empty_or_missing(browser: Browser, product: Run, s
         page.get_by_text("You have no score yet.").wait_for()
         page.evaluate("document.querySelector('hubbub-leaderboard').setAttribute('board', 'none')")
         page.locator("hubbub-leaderboard[data-state=error] [part=state]:has-text('none')").wait_for()
+        assert visible(page, "hubbub-leaderboard") == ["state"], "it shows nothing of the leaderboard before"
+
+
+# -- the challenge -------------------------------------------------------------------------------------
+
+
+def hunt(product: Run, name: str, **said: object) -> None:
+    body = {"title": "Treasure hunt", "paths": ["oak/well", "oak/mill", "elm"], "limit": 3, "ranked": True}
+    admin = token(product, "admin-1", "admin")
+    assert product.call("PUT", f"/challenges/{name}", body | said, admin)[0] == 201
+
+
+def find(product: Run, name: str, player: str, *paths: str) -> None:
+    for path in paths:
+        made = product.call("POST", f"/challenges/{name}/paths", {"path": path}, token(product, player))
+        assert made[0] == 201, made
+
+
+def challenge(product: Run, name: str, **said: str) -> Any:
+    """Return the example with another challenge. `guest` is an attribute of it."""
+    attributes = "".join(f' {key}="{value}"' for key, value in said.items())
+    return example(
+        product,
+        "challenge.html",
+        lambda html: html.replace('challenge="hunt"', f'challenge="{name}"{attributes}'),
+    )
+
+
+def guess(page: Page, path: str) -> None:
+    page.get_by_label("Your answer").fill(path)
+    page.get_by_label("Your answer").press("Enter")
+
+
+def test_a_guest_plays_a_challenge_on_a_foreign_page(browser: Browser, product: Run, shop: OtherSite) -> None:
+    hunt(product, "hunt", title=EVIL)
+    find(product, "hunt", "R1", "elm")
+    with open_page(browser, shop.publish("/page", challenge(product, "hunt"))) as page:
+        page.get_by_text("1 player found 1 answer").wait_for()
+        assert page.get_by_role("heading").inner_text() == EVIL
+        assert page.evaluate("localStorage.length") == 0, "no guest before the first answer"
+        page.get_by_label("Your name").fill("Ann Lee")
+        guess(page, "nonsense")
+        page.get_by_text("nonsense is not a correct answer.").wait_for()
+        assert page.get_by_label("Your name").count() == 0
+        guess(page, " OAK/well ")
+        page.get_by_text("You have found 1 of 3.").wait_for()
+        guess(page, "oak/well")
+        page.get_by_text("You have already found this answer.").wait_for()
+        guess(page, "oak/mill")
+        page.get_by_text("You have found 2 of 3.").wait_for()
+        assert page.locator("[part=found] li").all_inner_texts() == ["OAK/well", "oak/mill"]
+        page.get_by_text("2 players found 3 answers").wait_for()
+        page.locator("[part~=mine]:has-text('Ann Lee (you)'):has-text('2')").wait_for()
+        statistics = page.locator("[part=statistics] li")
+        assert statistics.all_text_contents() == [
+            "At least 1 answer: 2 players",
+            "At least 2 answers: 1 player",
+            "At least 3 answers: 0 players",
+        ]
+        assert page.locator("[part=statistics] .mine").count() == 1
+        page.reload()
+        page.get_by_text("You have found 2 of 3.").wait_for()
+        guess(page, "elm")
+        page.get_by_text("You have found 3 of 3.").wait_for()
+        assert not page.get_by_label("Your answer").is_visible(), "the limit is reached"
+        assert page.title() == "A treasure hunt"
+
+
+def test_a_challenge_follows_other_players_over_the_socket(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    hunt(product, "followed")
+    html = challenge(product, "followed", socket=f"ws://127.0.0.1:{product.socket_port}")
+    with open_page(browser, shop.publish("/page", html)) as page:
+        page.get_by_text("No answers found yet.").wait_for()
+        product.wait_for_listener("challenge:followed")
+        find(product, "followed", "R1", "elm", "oak/mill")
+        page.get_by_text("1 player found 2 answers").wait_for()
+        page.locator("tbody tr:has-text('R1'):has-text('2')").wait_for()
+
+
+def test_a_challenge_needs_a_token_where_guests_are_not_wanted(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    hunt(product, "members", ranked=False)
+    html = challenge(product, "members").replace(" guest>", ">")
+    with open_page(browser, shop.publish("/page", html)) as page:
+        page.get_by_text("Sign in to play.").wait_for()
+        assert not page.get_by_label("Your answer").is_visible()
+        page.evaluate(
+            """old => {
+              const widget = document.querySelector("hubbub-challenge");
+              window.asked = new Promise((done) => widget.addEventListener("hubbub-unauthorized", done));
+              widget.token = old;
+            }""",
+            token(product, "me")[:-4] + "AAAA",
+        )
+        page.evaluate("window.asked.then(() => true)")
+        page.evaluate(
+            "now => { document.querySelector('hubbub-challenge').token = now }", token(product, "me")
+        )
+        guess(page, "elm")
+        page.get_by_text("elm is correct.").wait_for()
+        assert not page.get_by_role("table").is_visible(), "its players are not ranked"
+    assert product.call("GET", "/challenges/members/players/me", token=token(product, "me"))[1]["found"] == 1
+
+
+def test_too_many_guesses_are_refused_until_the_pause_is_over(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    hunt(product, "fast")
+    slow = {"Code": "SlowDown", "Message": "Too many guesses."}
+    headers = {"Retry-After": "60", "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "*"}
+    with open_page(browser, "about:blank") as page:
+        page.clock.install()
+        page.goto(shop.publish("/page", challenge(product, "fast")))
+        page.get_by_text("No answers found yet.").wait_for()
+        page.route("**/paths", lambda route: route.fulfill(status=429, json=slow, headers=headers))
+        guess(page, "elm")
+        page.get_by_text("Too many guesses.").wait_for()
+        assert page.get_by_role("button", name="Wait …").get_attribute("aria-disabled") == "true"
+        page.unroute("**/paths")
+        page.clock.run_for(61_000)
+        page.get_by_role("button", name="Submit").click()
+        page.get_by_text("elm is correct.").wait_for()
+
+
+def test_a_challenge_that_is_missing_or_closed_takes_no_answers(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    hunt(product, "open")
+    find(product, "open", "R1", "elm")
+    hunt(product, "over", closes="2020-01-01T00:00:00Z")
+    hunt(product, "later", opens="2100-01-01T00:00:00Z")
+    with open_page(browser, shop.publish("/page", challenge(product, "open"))) as page:
+        show = "name => document.querySelector('hubbub-challenge').setAttribute('challenge', name)"
+        page.get_by_role("cell", name="R1").wait_for()
+        page.evaluate(show, "none")
+        page.locator("hubbub-challenge[data-state=error] [part=state]:has-text('none')").wait_for()
+        assert visible(page, "hubbub-challenge") == ["state"], "it shows nothing of the challenge before"
+        for name, said in (("over", "Closed on January 1, 2020"), ("later", "Opens on January 1, 2100")):
+            page.evaluate(show, name)
+            page.get_by_text(said).wait_for()
+            assert not page.get_by_label("Your answer").is_visible()
+
+
+def visible(page: Page, widget: str) -> list[str]:
+    """Return the parts of a widget that show a text."""
+    found: list[str] = page.evaluate(
+        """name => [...document.querySelector(name).shadowRoot.querySelectorAll("[part]")]
+          .filter((one) => one.checkVisibility() && one.innerText.trim())
+          .map((one) => one.getAttribute("part"))""",
+        widget,
+    )
+    return found
+
+
+# -- the chat ------------------------------------------------------------------------------------------
+
+
+def chat(product: Run, lobby: str, **said: str) -> Any:
+    attributes = "".join(f' {key}="{value}"' for key, value in said.items())
+    return example(
+        product, "chat.html", lambda html: html.replace('lobby="main"', f'lobby="{lobby}"{attributes}')
+    )
+
+
+def start_chat(*pages: Page) -> None:
+    for page in pages:
+        page.get_by_role("button", name="Start chatting").click()
+    for page in pages:
+        page.get_by_text("You are chatting with a stranger").wait_for()
+
+
+def say(page: Page, text: str) -> None:
+    page.get_by_label("Message", exact=True).fill(text)
+    page.get_by_label("Message", exact=True).press("Enter")
+
+
+def test_two_visitors_of_a_foreign_page_chat(browser: Browser, product: Run, shop: OtherSite) -> None:
+    address = shop.publish("/page", chat(product, "two"))
+    sockets: list[str] = []
+    with open_page(browser, "about:blank") as one, open_page(browser, address) as other:
+        one.on("websocket", lambda socket: sockets.append(socket.url))
+        one.goto(address)
+        one.get_by_role("button", name="Start chatting").wait_for()
+        assert sockets == [], "nothing is sent before the visitor starts"
+        start_chat(one, other)
+        one.get_by_label("Message", exact=True).press_sequentially("h")
+        other.get_by_text("The stranger is typing …").wait_for()
+        say(one, EVIL)
+        other.locator("[part~=theirs]", has_text=EVIL).wait_for()
+        say(other, "hi")
+        one.locator("[part~=theirs]", has_text="hi").wait_for()
+        assert one.title() == "A chat with strangers"
+        one.get_by_role("button", name="Leave").click()
+        one.get_by_text("You have left the chat.").wait_for()
+        other.get_by_text("The stranger has left.").wait_for()
+        one.get_by_role("button", name="Next").click()
+        one.get_by_text("You are chatting with a stranger").wait_for()
+        assert one.locator("[part~=message]").count() == 0, "a new partner"
+
+
+def test_a_reload_keeps_the_partner_and_a_lost_connection_returns(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    address = shop.publish("/page", chat(product, "kept"))
+    with (
+        open_page(browser, address, script=KEEP_SOCKETS) as one,
+        open_page(browser, address) as other,
+    ):
+        start_chat(one, other)
+        one.reload()
+        one.get_by_text("You are connected with the same stranger again.").wait_for()
+        say(one, "back again")
+        other.locator("[part~=theirs]", has_text="back again").wait_for()
+        one.evaluate("window.sockets.at(-1).close(3000)")
+        one.locator("hubbub-chat[data-state=offline]").wait_for()
+        one.get_by_text("You are chatting with a stranger").wait_for()
+        other.get_by_text("You are chatting with a stranger").wait_for()
+        say(one, "still there?")
+        other.locator("[part~=theirs]", has_text="still there?").wait_for()
+
+
+def test_a_message_that_was_refused_can_be_sent_again_and_a_stranger_reported(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    address = shop.publish("/page", chat(product, "told"))
+    with open_page(browser, address) as one, open_page(browser, address) as other:
+        start_chat(one, other)
+        for number in range(31):  # one more than a connection may send in ten seconds
+            say(one, f"line {number}")
+        refused = one.locator("[part~=mine]:has(.problem)")
+        refused.first.wait_for()
+        assert "Not sent. You are sending too fast." in refused.first.inner_text()
+        settled = "() => !document.querySelector('hubbub-chat').shadowRoot.querySelector('.sending')"
+
+        def is_accepted() -> bool:
+            one.wait_for_function(settled)
+            before = refused.count()
+            refused.first.get_by_role("button", name="Send again").click()
+            one.wait_for_function(settled)
+            return refused.count() < before
+
+        one.wait_for_function(settled)
+        until(is_accepted, "room in the window of ten seconds")
+        other.get_by_role("button", name="Report").click()
+        other.get_by_label("Reason").select_option("Advertising")
+        other.get_by_role("button", name="Send report").click()
+        other.get_by_text("Your report was sent.").wait_for()
+        one.get_by_text("Waiting for a stranger").wait_for()
+    reports = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))[1]["items"]
+    assert [report["reason"] for report in reports if report["lobby"] == "told"] == ["Advertising"]
+
+
+def test_a_stage_without_sockets_has_no_chat(browser: Browser, product: Run, shop: OtherSite) -> None:
+    with open_page(browser, shop.publish("/page", chat(product, "none"))) as page:
+        config = {"stage": "dev", "socket": "", "guests": False}
+        allowed = {"Access-Control-Allow-Origin": "*"}
+        page.route("**/web/config.json", lambda route: route.fulfill(json=config, headers=allowed))
+        page.get_by_role("button", name="Start chatting").click()
+        page.locator("hubbub-chat[data-state=error]").get_by_text("This stage has no sockets.").wait_for()
+        page.unroute("**/web/config.json")
+        page.get_by_role("button", name="Start chatting").click()
+        page.get_by_text("Waiting for a stranger").wait_for()
 
 
 # -- all of them ---------------------------------------------------------------------------------------
+
+
+def test_widgets_on_one_page_share_their_guest(browser: Browser, product: Run, shop: OtherSite) -> None:
+    hunt(product, "shared")
+    widget = '<hubbub-comments product="shared" guest></hubbub-comments>'
+    script = f'<script type="module" src="{product.page}web/widgets/comments.js"></script>'
+    html = challenge(product, "shared").replace("</hubbub-challenge>", f"</hubbub-challenge>{script}{widget}")
+    with open_page(browser, shop.publish("/page", html)) as page:
+        comments = page.locator("hubbub-comments")
+        comments.get_by_label("Your name").fill("Bo Smith")
+        rate(page, 4, "Nice hunt.", "Comment")
+        comments.locator("[part~=mine] [part=author]:text-is('Bo Smith')").wait_for()
+        page.wait_for_function(
+            "!document.querySelector('hubbub-challenge').shadowRoot.querySelector('[name=guest]')"
+        )
+        guess(page, "elm")
+        page.locator("hubbub-challenge [part~=mine]:has-text('Bo Smith (you)')").wait_for()
+
+
+NO_STORAGE = """
+Object.defineProperty(window, "localStorage", {
+  get() { throw new DOMException("forbidden", "SecurityError"); },
+});
+"""
+
+
+def test_a_guest_lasts_as_long_as_the_page_where_storage_is_forbidden(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    hunt(product, "private")
+    with open_page(browser, shop.publish("/page", challenge(product, "private")), script=NO_STORAGE) as page:
+        for number, path in enumerate(("elm", "oak/mill"), 1):
+            guess(page, path)
+            page.get_by_text(f"You have found {number} of 3.").wait_for()
+
+
+def test_the_widgets_speak_the_language_of_the_page(browser: Browser, product: Run, shop: OtherSite) -> None:
+    board(product, "german", 2)
+    hunt(product, "german")
+    for html, said in (
+        (comments(product, "german"), "Noch keine Kommentare."),
+        (leaderboard(product, "german"), "2 Spieler"),
+        (challenge(product, "german"), "Noch keine Antwort gefunden."),
+        (chat(product, "german"), "Chat beginnen"),
+    ):
+        with open_page(browser, shop.publish("/page", html.replace('lang="en"', 'lang="de"'))) as page:
+            page.get_by_text(said).wait_for()
 
 
 def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: Run, shop: OtherSite) -> None:
     comment(product, "me", "shoe", 4, "w" * 300)
     comment(product, "other", "shoe", 1, "Too small.")
     board(product, "phone", 8)
+    hunt(product, "phone")
+    find(product, "phone", "me", "elm", "oak/well")
     both = '<meta name="color-scheme" content="light dark"><title>'
     for html, ready in (
         (comments(product, "shoe", "me"), "Too small."),
         (comments(product, "shoe", "newcomer"), "Too small."),
         (leaderboard(product, "phone", player="R7"), "R8"),
+        (challenge(product, "phone", token=token(product, "me")), "You have found 2 of 3."),
+        (challenge(product, "phone"), "Your name"),
+        (chat(product, "phone"), "Start chatting"),
     ):
         with open_page(browser, "about:blank", viewport={"width": 360, "height": 740}) as page:
             page.goto(shop.publish("/phone", html.replace("<title>", both)))
@@ -558,7 +899,14 @@ def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: R
 
 
 @pytest.mark.parametrize(
-    ("name", "files", "bytes_"), [("beacon", 1, 2_700), ("comments", 5, 42_000), ("leaderboard", 4, 32_000)]
+    ("name", "files", "bytes_"),
+    [
+        ("beacon", 1, 3_000),
+        ("challenge", 8, 48_000),
+        ("chat", 8, 48_000),
+        ("comments", 9, 53_000),
+        ("leaderboard", 8, 44_000),
+    ],
 )
 def test_an_example_loads_few_bytes(
     browser: Browser, product: Run, shop: OtherSite, name: str, files: int, bytes_: int

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from tests.support.pages import open_page
 from tests.support.running import ENVIRONMENT, Run, until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "client.md").read_text()
@@ -53,38 +54,60 @@ def define_board(run: Run) -> None:
     assert json.loads(done.stdout)["title"] == "Race", done
 
 
+def publish(site: OtherSite, run: Run, get_token: str = "null") -> str:
+    """Publish the page on another site, with the two settings that it has: the address, and the token."""
+    site.policy = ""
+    html = block("html").replace("http://127.0.0.1:8000", run.page.rstrip("/"))
+    assert "const getToken = null;" in html
+    return site.publish("/my-page", html.replace("const getToken = null;", f"const getToken = {get_token};"))
+
+
+def play(page: Page, run: Run, name: str) -> None:
+    """Use everything on the page: its counter, a score, the ranking, a comment, and the live value."""
+    page.wait_for_function("document.querySelector('#views').textContent === '1'")  # its own view
+    page.fill("#play input", "Ann Lee")
+    page.click("#play button")
+    standing = f"/^{name}: \\d+ points, place 1 of 1$/.test(document.querySelector('#rank').textContent)"
+    page.wait_for_function(standing)
+    page.wait_for_function(
+        "name => document.querySelector('#top').textContent.startsWith(`${name}: `)", arg=name
+    )
+    widget = page.locator("hubbub-comments")
+    widget.locator("textarea").fill("Good page.")
+    widget.locator("label:has(input[value='5'])").click()
+    widget.locator("form button").click()
+    widget.locator("[part~=comment]", has_text="Good page.").wait_for()
+    assert widget.locator("[part=author]").text_content() == name
+    run.post({"url": page.url, "time": datetime.now(UTC).isoformat(), "clientId": "another"})
+    page.wait_for_function("document.querySelector('#views').textContent === '2'")
+
+
 def test_the_page_has_at_most_forty_lines() -> None:
     assert len(block("html").splitlines()) <= 40
+
+
+def test_the_page_of_the_document_is_the_example() -> None:
+    assert block("html") == (ROOT / "web" / "examples" / "fifteen-minutes.html").read_text()
 
 
 def test_the_page_counts_ranks_names_comments_and_follows(browser: Browser, tmp_path: Path) -> None:
     with Run(tmp_path / "run", "--no-reload") as run, OtherSite() as site:
         define_board(run)
-        html = block("html").replace("http://127.0.0.1:8000", run.page.rstrip("/"))
-        site.policy = ""
-        with open_page(browser, site.publish("/my-page", html)) as page:
-            page.wait_for_function("document.querySelector('#views').textContent === '1'")  # its own view
-            page.fill("#play input", "Ann Lee")
-            page.click("#play button")
-            page.wait_for_function(
-                "/^Ann Lee: \\d+ points, place 1 of 1$/.test(document.querySelector('#rank').textContent)"
-            )
-            page.wait_for_function("document.querySelector('#top').textContent.length > 3")
-            widget = page.locator("hubbub-comments")
-            widget.locator("textarea").fill("Good page.")
-            widget.locator("label:has(input[value='5'])").click()
-            widget.locator("form button").click()
-            widget.locator("[part~=comment]", has_text="Good page.").wait_for()
-            assert widget.locator("[part=author]").text_content() == "Ann Lee"
-            view = {"url": page.url, "time": _now(), "clientId": "another"}
-            run.post(view)
-            page.wait_for_function("document.querySelector('#views').textContent === '2'")
+        with open_page(browser, publish(site, run)) as page:
+            play(page, run, "Ann Lee")
 
 
-def _now() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).isoformat()
+def test_the_same_page_works_with_a_token_of_cognito_and_settings_alone(
+    browser: Browser, issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (documented("cognito") | {"HUBBUB_JWKS_URL": issuer.url}).items():
+        monkeypatch.setitem(running.ENVIRONMENT, name, value)
+    token = sign(COGNITO_ID, typ=None)
+    with Run(tmp_path / "run", "--no-reload") as run, OtherSite() as site:
+        define_board(run)  # an operator's token beside the issuer
+        with open_page(browser, publish(site, run, f'async () => "{token}"')) as page:
+            play(page, run, "Jane Roe")
+            assert page.evaluate("localStorage.length") == 0, "no guest"
 
 
 def test_cognitos_tokens_work_with_settings_alone(

@@ -103,7 +103,7 @@ def test_paths_outside_the_stage_are_not_found(deployed: Run) -> None:
         status, answer = deployed.call("GET", path)
         assert (status, answer["Code"]) == (404, "NotFound")
     assert deployed.call("GET", "/api/health")[0] == 200
-    assert deployed.call("POST", "/local/token", {"sub": "me"})[0] == 404
+    assert deployed.call("POST", "/local/demo", {})[0] == 404
 
 
 def test_the_dashboard_opens_with_few_files(browser: Browser, deployed: Run) -> None:
@@ -132,7 +132,7 @@ def test_the_admin_page_works_with_few_files(browser: Browser, deployed: Run) ->
     assert len(found) <= MOST, sorted(found)
 
 
-@pytest.mark.parametrize("name", ["comments", "leaderboard", "beacon"])
+@pytest.mark.parametrize("name", ["challenge", "chat", "comments", "leaderboard", "beacon"])
 def test_a_drop_in_is_one_script(browser: Browser, deployed: Run, name: str) -> None:
     scripts: list[str] = []
     with open_page(browser, "about:blank") as page:

@@ -1,11 +1,11 @@
 // A leaderboard's page: its players, the distribution of their scores, removing a player, and ending the season.
 
+import { make } from "../lib/dom.js";
+import { histogram } from "../lib/histogram.js";
 import { count, points } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
-import { histogram } from "../lib/histogram.js";
 import { words } from "../lib/words.js";
-import { make } from "../widgets/element.js";
-import { call, encode } from "./api.js";
+import { call } from "./client.js";
 import { confirmed } from "./confirm.js";
 import { when } from "./list.js";
 
@@ -23,20 +23,19 @@ export async function showBoard(name, around = "") {
   shown = name;
   card.hidden = false;
   box.replaceChildren(make("p", { className: "quiet" }, words.state.loading));
-  const path = `leaderboards/${encode(name)}`;
   try {
     const [board, { items: buckets }, page] = await Promise.all([
-      call("GET", path),
-      call("GET", `${path}/distribution`),
-      call("GET", `${path}/entries`, { query: { limit: ENTRIES, around } }),
+      call("getBoard", { board: name }),
+      call("getDistribution", { board: name }),
+      call("getEntries", { board: name, limit: ENTRIES, around: around || undefined }),
     ]);
-    if (requested === turn) draw(path, board, buckets, page);
+    if (requested === turn) draw(name, board, buckets, page);
   } catch (error) {
     if (requested === turn) box.replaceChildren(make("p", { className: "problem", role: "alert" }, error.message));
   }
 }
 
-function draw(path, board, buckets, page) {
+function draw(name, board, buckets, page) {
   const problem = make("p", { className: "mark-bad", role: "alert" });
   const attempt = async (work) => {
     problem.textContent = "";
@@ -53,7 +52,7 @@ function draw(path, board, buckets, page) {
     showBoard(shown, players.value.trim());
   });
   const end = confirmed(text.endSeason(board.season), () => attempt(async () => {
-    await call("POST", `${path}/seasons`, { body: { season: board.season } });
+    await call("postSeason", { board: name, season: board.season });
     showBoard(shown);
   }));
   const facts = make("p", { className: "facts" }, text.boardFacts(board.players, board.season));
@@ -63,9 +62,9 @@ function draw(path, board, buckets, page) {
   const body = make("tbody"), rows = make("table", {}, head(), body);
   const more = make("button", { type: "button", className: "more" }, words.more);
   more.hidden = !page.cursor;
-  const add = (items) => body.append(...items.map((entry) => row(entry, path, attempt)));
+  const add = (items) => body.append(...items.map((entry) => row(entry, name, attempt)));
   more.addEventListener("click", () => attempt(async () => {
-    page = await call("GET", `${path}/entries`, { query: { limit: ENTRIES, cursor: page.cursor } });
+    page = await call("getEntries", { board: name, limit: ENTRIES, cursor: page.cursor });
     add(page.items);
     more.hidden = !page.cursor;
   }));
@@ -84,9 +83,9 @@ function head() {
     column(words.leaderboard.score, "number"), make("td")));
 }
 
-function row({ rank, player, name, score }, path, attempt) {
+function row({ rank, player, name, score }, board, attempt) {
   const drop = confirmed(text.remove, () => attempt(async () => {
-    await call("DELETE", `${path}/players/${encode(player)}`);
+    await call("deletePlayer", { board, player });
     line.remove();
   }), { className: "small", title: text.removePlayer(player) });
   const line = make("tr", {},

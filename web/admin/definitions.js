@@ -1,15 +1,16 @@
 // The forms that define leaderboards and challenges. The API validates their fields.
 
 import { words } from "../lib/words.js";
-import { call, encode } from "./api.js";
+import { call } from "./client.js";
 
 const byId = (id) => document.getElementById(id);
 
 /**
- * Connect a form to the API. `read` returns the body of its PUT, and `fill` writes a definition into its fields. An
+ * Connect a form to the API. `calls` names the call that stores a definition, the one that loads it, and the argument
+ * with its name. `read` returns the body of the first, and `fill` writes a definition into its fields. An
  * error message that begins with the name of a field marks that field. Returns a function that loads a definition.
  */
-function connectForm(form, kind, read, fill) {
+function connectForm(form, kind, [put, get, key], read, fill) {
   const name = form.elements[kind], problem = form.querySelector(".problem"), done = form.querySelector(".done");
 
   async function attempt(work) {
@@ -20,7 +21,7 @@ function connectForm(form, kind, read, fill) {
     for (const button of buttons) button.disabled = true;
     try {
       if (!name.value.trim()) throw new Error(`${kind}: ${words.admin.nameRequired}`);
-      done.textContent = await work(`${kind}s/${encode(name.value.trim())}`);
+      done.textContent = await work({ [key]: name.value.trim() });
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
@@ -35,15 +36,15 @@ function connectForm(form, kind, read, fill) {
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    attempt(async (path) => {
-      const saved = await call("PUT", path, { body: read(form.elements) });
+    attempt(async (named) => {
+      const saved = await call(put, { ...named, ...read(form.elements) });
       fill(form.elements, saved);
       dispatchEvent(new CustomEvent("hubbub-defined", { detail: { kind, name: name.value.trim() } }));
       return words.admin.savedAs(saved.title);
     });
   });
-  const load = () => attempt(async (path) => {
-    const found = await call("GET", path);
+  const load = () => attempt(async (named) => {
+    const found = await call(get, named);
     fill(form.elements, found);
     return words.admin.loadedAs(found.title);
   });
@@ -63,6 +64,7 @@ const toField = (text) => (text ? new Date(text).toISOString().slice(0, 19) : ""
 export const loadBoard = connectForm(
   byId("board"),
   "leaderboard",
+  ["putBoard", "getBoard", "board"],
   ({ title, unit, decimals, min, max, order, operator, resets, shards }) => ({
     title: title.value,
     unit: unit.value,
@@ -84,6 +86,7 @@ export const loadBoard = connectForm(
 export const loadChallenge = connectForm(
   byId("challenge"),
   "challenge",
+  ["putChallenge", "getChallenge", "challenge"],
   ({ title, paths, limit, ranked, opens, closes }) => ({
     title: title.value,
     paths: paths.value.split("\n").map((path) => path.trim()).filter(Boolean),

@@ -1,12 +1,12 @@
 // A paginated list of the admin page, newest first. An error is shown in place of the page that failed.
 
+import { make } from "../lib/dom.js";
 import { dates, localTime } from "../lib/language.js";
 import { words } from "../lib/words.js";
-import { make } from "../widgets/element.js";
-import { call } from "./api.js";
+import { call } from "./client.js";
 
 export class List {
-  #box; #draw; #empty; #path = ""; #turn = 0;
+  #box; #draw; #empty; #name = ""; #args = {}; #turn = 0;
 
   /** `draw` returns an article for an item. `empty` is the text of a list without items. */
   constructor(box, draw, empty) {
@@ -15,17 +15,17 @@ export class List {
     box.role = "region";
   }
 
-  /** Load the first page of a path. */
-  show(path) {
-    this.#path = path;
+  /** Load the first page of a call's list. */
+  show(name, args = {}) {
+    [this.#name, this.#args] = [name, args];
     this.#box.replaceChildren(make("p", { className: "quiet" }, words.state.loading));
-    return this.#load("");
+    return this.#load();
   }
 
   async #load(cursor) {
     const turn = ++this.#turn, last = this.#box.lastElementChild;
     try {
-      const page = await call("GET", this.#path, { query: { cursor } });
+      const page = await call(this.#name, { ...this.#args, cursor });
       if (turn !== this.#turn) return;
       last?.remove();
       const articles = page.items.map(this.#draw);

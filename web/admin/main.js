@@ -1,22 +1,24 @@
 // The admin page: it asks for a token and then shows its panels.
 
+import { readClaims } from "../lib/claims.js";
+import { make } from "../lib/dom.js";
 import { languageChoice, showSkipLink } from "../lib/header.js";
 import { localClock } from "../lib/language.js";
 import { words } from "../lib/words.js";
 import { render } from "../vendor/lit.js";
-import { make } from "../widgets/element.js";
-import { authorization, token } from "./api.js";
 import { showBoard } from "./board.js";
+import { authorization, getConfig, token } from "./client.js";
 import { loadBoard, loadChallenge } from "./definitions.js";
 import { showLists } from "./lists.js";
 import { showNewest, showProduct, showReports } from "./moderation.js";
+import * as provider from "./sign-in.js";
 import { showQuarantine, watch } from "./stream.js";
 
 const text = words.admin;
 const byId = (id) => document.getElementById(id);
 
 function signIn() {
-  const { sub, exp } = claims(token.get());
+  const { sub, exp } = readClaims(token.get());
   showState("live", sub ? text.signedInAs(sub, localClock(exp * 1000)) : text.signedIn);
   byId("state").append(make("button", { type: "button", id: "sign-out", onclick: () => signOut() }, text.signOut));
   byId("signed-out").hidden = true;
@@ -51,6 +53,7 @@ function signOut(reason = "") {
   byId("lists").replaceChildren();
   showState(reason ? "error" : "idle", text.signedOut);
   warn(reason);
+  offerProvider();
   byId("token").focus();
 }
 
@@ -62,15 +65,6 @@ function showState(name, text) {
 function warn(text) {
   byId("notice").textContent = text;
   byId("notice").hidden = !text;
-}
-
-/** Decode the claims of a token for display. Only the API verifies them. */
-function claims(text) {
-  try {
-    return JSON.parse(atob(text.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")));
-  } catch {
-    return {};
-  }
 }
 
 authorization.addEventListener("refused", ({ detail: { status, message } }) => {
@@ -85,6 +79,21 @@ byId("sign-in").addEventListener("submit", (event) => {
   if (token.get()) signIn();
 });
 
+/** Offer the identity provider of the stage, and sign in when it has returned. */
+async function offerProvider() {
+  const { signIn: found } = await getConfig().catch(() => ({}));
+  if (!found) return;
+  byId("provider").hidden = false;
+  byId("provider").onclick = () => provider.leave(found);
+  if (!provider.hasReturned()) return;
+  try {
+    token.set(await provider.finish(found));
+    signIn();
+  } catch (error) {
+    warn(`${text.providerRefused} ${error.message}`);
+  }
+}
+
 addEventListener("hashchange", open);
 addEventListener("hubbub-defined", ({ detail: { kind, name } }) => kind === "leaderboard" && showBoard(name));
 document.querySelector("#board .load").addEventListener("click", () => {
@@ -97,5 +106,8 @@ render(languageChoice(), byId("choices"));
 showSkipLink();
 document.title = `Hubbub: ${text.title}`;
 showState("idle", text.signedOut);
-if (token.get()) signIn();
-else byId("signed-out").hidden = false;
+if (token.get() && !provider.hasReturned()) signIn();
+else {
+  byId("signed-out").hidden = false;
+  offerProvider();
+}

@@ -1,9 +1,8 @@
 // Moderation: hide, show and delete comments, and read reports of chat partners.
 
+import { make, stars } from "../lib/dom.js";
 import { words } from "../lib/words.js";
-import { stars } from "../widgets/comment.js";
-import { make } from "../widgets/element.js";
-import { call, encode } from "./api.js";
+import { call } from "./client.js";
 import { confirmed } from "./confirm.js";
 import { article, facts, List, when } from "./list.js";
 
@@ -35,20 +34,19 @@ function showComments() {
   product = byId("product").value.trim();
   const { which } = byId("choose-product").elements;
   for (const choice of which) choice.disabled = !product; // the newest comments are visible and hidden ones
-  comments.show(product ? `products/${encode(product)}/${which.value}` : "comments");
+  comments.show(...(product ? [which.value, { product }] : ["getAllComments"]));
 }
 
 function drawComment(comment) {
-  const on = comment.product ?? product;
-  const path = `products/${encode(on)}/comments/${comment.id}`;
+  const on = comment.product ?? product, named = { product: on, id: comment.id };
   const problem = make("p", { className: "mark-bad", role: "alert" });
   const mark = make("strong", { hidden: !comment.hidden }, `${text.hidden} `);
   const hide = make("button", { type: "button", onclick: () => attempt(toggleHidden) }, comment.hidden ? text.showAgain : text.hide);
   const drop = confirmed(text.delete, () => attempt(remove));
   const shown = article(
-    make("p", { className: "row" }, stars(comment.rating), make("strong", { title: comment.author }, comment.name ?? comment.author), mark),
+    make("p", { className: "row" }, stars(comment.rating, words.comments.stars(comment.rating)), make("strong", { title: comment.author }, comment.name ?? comment.author), mark),
     make("p", { className: "words", dir: "auto", lang: comment.language }, comment.text),
-    facts(...(product ? [] : [make("a", { href: `#product/${encode(on)}` }, on), " · "]), when(comment.created), ` · ${comment.language}`, comment.edited ? ` · ${words.comments.edited}` : ""),
+    facts(...(product ? [] : [make("a", { href: `#product/${encodeURIComponent(on)}` }, on), " · "]), when(comment.created), ` · ${comment.language}`, comment.edited ? ` · ${words.comments.edited}` : ""),
     make("div", { className: "row" }, hide, drop),
     problem,
   );
@@ -64,7 +62,7 @@ function drawComment(comment) {
   }
 
   async function toggleHidden() {
-    const now = await call("PATCH", path, { body: { hidden: !comment.hidden } });
+    const now = await call("patchComment", { ...named, hidden: !comment.hidden });
     comment.hidden = now.hidden;
     mark.hidden = !now.hidden;
     shown.classList.toggle("off", now.hidden);
@@ -72,7 +70,7 @@ function drawComment(comment) {
   }
 
   async function remove() {
-    await call("DELETE", path);
+    await call("deleteComment", named);
     const next = shown.nextElementSibling ?? shown.previousElementSibling ?? byId("product");
     shown.remove();
     next.focus();
@@ -84,7 +82,7 @@ function drawComment(comment) {
 // -- reports -------------------------------------------------------------------------------------------
 
 const reports = new List(document.querySelector("#reports .list"), drawReport, text.noReports);
-export const showReports = () => reports.show("chat/reports");
+export const showReports = () => reports.show("getChatReports");
 document.querySelector("#reports .refresh").addEventListener("click", showReports);
 
 function drawReport(report) {
@@ -96,7 +94,7 @@ function drawReport(report) {
   const act = async (body) => {
     problem.textContent = "";
     try {
-      await call("POST", `chat/reports/${encode(report.id)}`, { body });
+      await call("postChatReport", { id: report.id, ...body });
       shown.remove();
     } catch (error) {
       problem.textContent = error.message;

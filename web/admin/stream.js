@@ -1,10 +1,10 @@
 // The lag between a write and its aggregates, and the quarantine of item images that could not be aggregated.
 
+import { make } from "../lib/dom.js";
 import { dates, localClock } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
 import { words } from "../lib/words.js";
-import { make } from "../widgets/element.js";
-import { call, ApiError } from "./api.js";
+import { call } from "./client.js";
 import { article, facts, List, when } from "./list.js";
 
 const INTERVAL = 10_000; // ms between two measurements; each costs some write units
@@ -14,7 +14,7 @@ const text = words.admin;
 const byId = (id) => document.getElementById(id);
 
 const entries = new List(document.querySelector("#stream .list"), drawImage, text.quarantineEmpty);
-export const showQuarantine = () => entries.show("quarantine");
+export const showQuarantine = () => entries.show("getQuarantine");
 document.querySelector("#stream .refresh").addEventListener("click", showQuarantine);
 
 let timer = 0, watching = false, measured = [];
@@ -30,7 +30,7 @@ export function watch(on = true) {
 async function measure() {
   const problem = byId("lag-problem");
   try {
-    const { seconds, counted } = await call("GET", "lag");
+    const { seconds, counted } = await call("getLag");
     byId("behind").textContent = counted ? duration(seconds) : text.orMore(duration(seconds));
     byId("lag-text").textContent = counted ? text.lagCounted : text.lagPending;
     byId("lag").classList.toggle("late", seconds > LATE || !counted);
@@ -41,7 +41,7 @@ async function measure() {
     problem.textContent = error.message;
     problem.hidden = false;
     byId("behind").textContent = "–";
-    if (error instanceof ApiError && error.status < 500) return;
+    if (error.status && error.status < 500) return;
   }
   clearTimeout(timer);
   if (watching && !document.hidden) timer = setTimeout(measure, INTERVAL);

@@ -23,24 +23,28 @@ export function change(value, earlier) {
   return `${share > 0 ? "+" : share < 0 ? "−" : "±"}${percent(Math.abs(share))}`;
 }
 
-/** Return the pages with their views in the period before (`earlier`) and the difference (`by`). */
+/**
+ * Return the pages with their views in the period before (`earlier`) and the difference (`by`). Both are null for a page
+ * that is not in the list of the period before, if that list does not have every page.
+ */
 export function growth(pages, before) {
   const views = new Map(before.items.map((page) => [page.url, page.views]));
   return pages.items.map((page) => {
-    const earlier = views.get(page.url) ?? 0;
-    return { ...page, earlier, by: page.views - earlier };
+    const earlier = views.get(page.url) ?? (before.isWhole === false ? null : 0);
+    return { ...page, earlier, by: earlier === null ? null : page.views - earlier };
   });
 }
 
-/** Say in words what happened: how the views changed, and which page grew most. */
-export function summary({ series, before, pages }, { page }) {
+/** Say in words what happened: how the views changed, which page grew most, and where visitors came from. */
+export function summary({ series, before, pages, referrers }, { page }) {
   const said = [];
   if (series && before?.series?.views) said.push(text.changed(series.views, before.series.views));
   else if (series) said.push(series.visitors === null ? text.totalViews(series.views) : text.total(series.views, series.visitors));
   if (!page) {
-    const grown = before?.pages?.items.length ? growth(pages, before.pages).sort((one, other) => other.by - one.by)[0] : null;
+    const grown = before?.pages?.items.length ? growth(pages, before.pages).sort((one, other) => (other.by ?? 0) - (one.by ?? 0))[0] : null;
     if (grown?.by > 0) said.push(text.grewMost(pathOf(grown.url), grown.by));
     else if (pages.items.length) said.push(text.mostViewed(pathOf(pages.items[0].url), pages.items[0].views));
+    if (referrers?.length) said.push(text.cameFrom(referrers[0].referrer, referrers[0].views));
   }
   return said.length ? html`<p class="summary" id="summary">${said.join(" ")}</p>` : nothing;
 }

@@ -1,4 +1,4 @@
-// The list of pages of the dashboard, with a search and their growth.
+// The lists of the dashboard: pages, with a search and their growth, referrers and campaigns.
 
 import { download } from "../lib/csv.js";
 import { count } from "../lib/language.js";
@@ -12,15 +12,15 @@ const text = words.dashboard;
 let sought = "", order = "most", isLong = false;
 
 /** Render the pages of the period. A page that is pressed filters the view. */
-export function pagesCard({ pages, before, period }, view, show, draw) {
+export function pagesCard({ pages, before, period, summed }, view, show, draw) {
   const isGrowth = order === "grown" && before?.pages;
   const all = (before?.pages ? growth(pages, before.pages) : pages.items.map((page) => ({ ...page, by: null })))
-    .sort((one, other) => (isGrowth ? other.by - one.by : 0) || other.views - one.views);
+    .sort((one, other) => (isGrowth ? (other.by ?? 0) - (one.by ?? 0) : 0) || other.views - one.views);
   const found = all.filter(({ url }) => url.toLowerCase().includes(sought.toLowerCase()));
   const rows = isLong ? found : found.slice(0, SHOWN);
   const most = Math.max(1, ...all.map(({ views }) => views));
   const save = () => download(`${view.site}-pages-${period.from}.csv`, ["url", "views", ...(before?.pages ? ["views before"] : [])],
-    found.map(({ url, views, earlier }) => [url, views, ...(before?.pages ? [earlier] : [])]));
+    found.map(({ url, views, earlier }) => [url, views, ...(before?.pages ? [earlier ?? ""] : [])]));
   const set = (values) => {
     ({ sought = sought, order = order, isLong = isLong } = values);
     draw();
@@ -39,7 +39,8 @@ export function pagesCard({ pages, before, period }, view, show, draw) {
     </div>
     ${rows.length ? table(rows, most, view, show, before) : html`<p class="quiet">${sought ? text.noMatch : text.noPages}</p>`}
     ${found.length > SHOWN ? html`<button type="button" class="quiet-button" @click=${() => set({ isLong: !isLong })}>${
-      isLong ? text.fewer : text.allOf(found.length)}</button>` : nothing}
+      isLong ? text.fewer : pages.isWhole === false ? text.mostOf(found.length) : text.allOf(found.length)}</button>` : nothing}
+    ${pages.complete === false ? html`<p class="quiet">${text.incomplete}</p>` : nothing}
   </section>`;
 }
 
@@ -53,7 +54,28 @@ function table(rows, most, view, show, before) {
         @click=${() => show({ page: url === view.page ? "" : url })}>${oneOrigin ? pathOf(url) : url}</button>
         <span class="bar" .style=${`--share: ${views / most}`}></span></td>
       <td class="number">${count.format(views)}</td>
-      ${before?.pages ? html`<td class="number change ${direction(by, 0)}" title=${text.before(words.viewsOf(earlier))}>${
-        by ? `${by > 0 ? "+" : "−"}${count.format(Math.abs(by))}` : "±0"}<span class="hidden"> ${change(views, earlier)}</span></td>` : nothing}
+      ${!before?.pages ? nothing : by === null ? html`<td></td>`
+        : html`<td class="number change ${direction(by, 0)}" title=${text.before(words.viewsOf(earlier))}>${
+        by ? `${by > 0 ? "+" : "−"}${count.format(Math.abs(by))}` : "±0"}<span class="hidden"> ${change(views, earlier)}</span></td>`}
     </tr>`)}</tbody></table>`;
+}
+
+/** Render where visitors came from: the other sites (`kind` is "referrer"), or the campaigns. */
+export function sourcesCard(kind, { [`${kind}s`]: items, period }, { site, page }) {
+  // Few sites have campaigns, so an empty list of them is left out.
+  if (!items || (kind === "campaign" && !items.length)) return nothing;
+  const id = `${kind}s`, title = text[id], most = Math.max(1, ...items.map(({ views }) => views));
+  const save = () => download(`${site}-${id}-${period.from}.csv`, [kind, "views"], items.map((item) => [item[kind], item.views]));
+  return html`<section class="card" id=${id} aria-labelledby="${id}-title">
+    <div class="card-head"><h2 id="${id}-title">${title}</h2>
+      <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(title)}>CSV</button></div>
+    ${page ? html`<p class="quiet">${text.ofWholeSite}</p>` : nothing}
+    ${items.length ? html`<table class="ranked"><thead><tr><th scope="col">${text[kind]}</th>
+      <th scope="col" class="number">${text.viewsColumn}</th></tr></thead>
+      <tbody>${repeat(items.slice(0, SHOWN), (item) => item[kind], (item) => html`<tr>
+        <td><span class="choice" title=${item[kind]}>${item[kind]}</span>
+          <span class="bar" .style=${`--share: ${item.views / most}`}></span></td>
+        <td class="number">${count.format(item.views)}</td></tr>`)}</tbody></table>`
+      : html`<p class="quiet">${text.noReferrers}</p>`}
+  </section>`;
 }

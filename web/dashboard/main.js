@@ -1,4 +1,4 @@
-// The dashboard of a site: its views and pages in one period, compared with the period before.
+// The dashboard of a site: its visitors, views, pages and referrers in one period, compared with the period before.
 
 import { createClient, explain, isTransient } from "../lib/client.js";
 import { api as address, isLocal } from "../lib/config.js";
@@ -8,7 +8,7 @@ import * as live from "../lib/live.js";
 import { words } from "../lib/words.js";
 import { change, direction, ratio, summary } from "./compare.js";
 import { findViews, load, nameDays } from "./data.js";
-import { pagesCard } from "./lists.js";
+import { pagesCard, sourcesCard } from "./lists.js";
 import { drawChart, plot } from "./plot.js";
 import { PERIODS } from "./periods.js";
 import { host, knownSites, link, read, rememberSite } from "./state.js";
@@ -177,7 +177,13 @@ function content() {
     ${series ? html`<p class="quiet days">${nameDays(period)}${before?.series
       ? `, ${text.comparedWith} ${nameDays(period.before)}` : ""}. ${text.utc}
       ${data.summed && !view.page ? text.summedUp(data.summed) : nothing}</p>` : nothing}
-    ${pagesCard(data, view, show, draw)}`;
+    <div class="lists">
+      ${pagesCard(data, view, show, draw)}
+      <div class="sources">
+        ${sourcesCard("referrer", data, view)}
+        ${sourcesCard("campaign", data, view)}
+      </div>
+    </div>`;
 }
 
 function figure(id, label, value, earlier, title) {

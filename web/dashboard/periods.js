@@ -8,6 +8,7 @@ const LENGTHS = { today: 1, "7d": 7, "30d": 30 };
 const MOST_HOURS = 3; // days that are shown by the hour
 const MOST_DAYS = 92; // days that are shown by the day
 export const LONGEST = 366; // days that the API returns at once
+const LISTED = 400; // days of a list of pages, referrers or campaigns
 
 const start = (date) => Date.parse(`${date}T00:00:00Z`);
 const days = (from, to) => Math.round((start(to) - start(from)) / DAY) + 1;
@@ -41,6 +42,12 @@ function compare({ from, to }, earlier) {
   const length = days(from, to);
   const interval = length <= MOST_HOURS ? "hour" : length <= MOST_DAYS ? "day" : "month";
   return { from, to, length, interval, before: earlier && { ...earlier, length: days(earlier.from, earlier.to) } };
+}
+
+/** Return the days of a period of which the API returns a list: its last ones. `isCut` says whether some are left out. */
+export function listed({ from, to }) {
+  const first = back(to, LISTED - 1);
+  return first > from ? { from: first, to, isCut: true } : { from, to, isCut: false };
 }
 
 /** Split days into ranges that the API returns at once. */

@@ -45,4 +45,5 @@ if (found.socket) allowed.add(normalize(found.socket));
 
 export const api = base;
 export const socket = choose("socket") || own.socket || found.socket || "";
+export const allowsGuests = found.guests === true;
 export const isLocal = found.stage === "local" && new URL(base).origin === location.origin;

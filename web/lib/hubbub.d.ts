@@ -83,7 +83,10 @@ export interface Chat extends EventTarget {
 export class Hubbub {
   constructor(api: string | URL, options?: Options);
   set token(token: Token);
-  signInAsGuest(name?: string): Promise<Guest>;
+  /** The guest that this browser keeps for the stage. */
+  readonly guest: Guest | null;
+  /** Sign in as the guest that this browser keeps, or as a new one with another name or with `fresh`. */
+  signInAsGuest(name?: string, options?: { fresh?: boolean }): Promise<Guest>;
   live<Topic extends string>(topic: Topic, onValue: (value: Value<Topic>) => void, options?: LiveOptions<Value<Topic>>): () => void;
   chat(lobby?: string, options?: { interests?: string[]; resume?: string }): Chat;
   /** Send a call by its name, and return its status, headers and body. */
@@ -98,8 +101,16 @@ export class Hubbub {
   getViewsSeries(args: { url: string; interval?: "day" | "hour"; from?: string; to?: string; }, options?: CallOptions): Promise<Series>;
   /** List a page's view events in a time frame. `GET /views/events` */
   getViewsEvents(args: { url: string; from?: string; to?: string; limit?: number; cursor?: string; }, options?: CallOptions): Pages<ViewEvents>;
-  /** List a site's most viewed pages. `GET /views/top` */
-  getViewsTop(args: { site: string; limit?: number; }, options?: CallOptions): Promise<TopPages>;
+  /** List a site's most viewed pages, of all time or of a period of UTC days. `GET /views/top` */
+  getViewsTop(args: { site: string; from?: string; to?: string; limit?: number; }, options?: CallOptions): Promise<TopPages>;
+  /** Return a site's views and visitors by hour or by day. `GET /views/site` */
+  getViewsSite(args: { site: string; interval?: "day" | "hour"; from?: string; to?: string; }, options?: CallOptions): Promise<SiteSeries>;
+  /** List the hosts that led to a site in a period of UTC days. `GET /views/referrers` */
+  getViewsReferrers(args: { site: string; from?: string; to?: string; limit?: number; }, options?: CallOptions): Promise<Referrers>;
+  /** List the campaigns that led to a site in a period of UTC days. `GET /views/campaigns` */
+  getViewsCampaigns(args: { site: string; from?: string; to?: string; limit?: number; }, options?: CallOptions): Promise<Campaigns>;
+  /** List the sites that have views, largest first. `GET /sites` */
+  getSites(args?: { limit?: number; cursor?: string; }, options?: CallOptions): Pages<Sites>;
   /** Create a leaderboard, or change its title, unit or reset date. `PUT /leaderboards/{board}` */
   putBoard(args: { board: string; } & BoardBody, options?: CallOptions): Promise<BoardDetails>;
   /** Return a leaderboard and the number of ranked players. `GET /leaderboards/{board}` */
@@ -186,7 +197,7 @@ export class Hubbub {
   getPageConfig(args?: Record<string, never>, options?: CallOptions): Promise<PageConfig>;
 }
 
-type CallName = Exclude<keyof Hubbub, "token" | "signInAsGuest" | "live" | "chat" | "request">;
+type CallName = Exclude<keyof Hubbub, "token" | "guest" | "signInAsGuest" | "live" | "chat" | "request">;
 
 /** A stable code, and a message that names the field or the resource. */
 export interface Error {
@@ -311,6 +322,21 @@ export interface Bucket {
   views: number;
   /** Number of clients, each counted once per UTC day */
   uniques: number;
+}
+
+/** A campaign, and the views that came from it. */
+export interface CampaignViews {
+  /** The name of a campaign */
+  campaign: string;
+  /** Number of views */
+  views: number;
+}
+
+/** A site's campaigns in a period, most views first. */
+export interface Campaigns {
+  items: Array<CampaignViews>;
+  /** false if an item that is not listed may have as many views; otherwise absent */
+  complete?: boolean;
 }
 
 /** A challenge without its valid paths. */
@@ -532,6 +558,14 @@ export interface ListedProduct {
   created: string;
 }
 
+/** A site and its views. */
+export interface ListedSite {
+  /** A host without a scheme, port or path */
+  site: string;
+  /** Number of views */
+  views: number;
+}
+
 /** The rules by which two notations of a path are equal. They are fixed when the challenge is created. */
 export interface Normalization {
   /** `fold` ignores case. `keep` distinguishes it. Default: "fold" */
@@ -548,6 +582,19 @@ export interface PageConfig {
   stage: string;
   /** The WebSocket address of the stage; empty when it is unknown */
   socket: string;
+  /** Whether visitors can sign in as guests */
+  guests: boolean;
+  signIn: PageSignIn | null;
+}
+
+/** The identity provider with which the admin page signs in. */
+export interface PageSignIn {
+  /** The address of its authorization endpoint */
+  authorize: string;
+  /** The address of its token endpoint */
+  token: string;
+  /** The client id of the admin page */
+  client: string;
 }
 
 /** A page's views, and its unique clients per day, summed over all days. */
@@ -704,6 +751,21 @@ export interface Ratings {
   "5": number;
 }
 
+/** A host that led to a site, and the views that came from it. */
+export interface ReferrerViews {
+  /** A host */
+  referrer: string;
+  /** Number of views */
+  views: number;
+}
+
+/** A site's referrers in a period, most views first. */
+export interface Referrers {
+  items: Array<ReferrerViews>;
+  /** false if an item that is not listed may have as many views; otherwise absent */
+  complete?: boolean;
+}
+
 /** An event that does not count, with its index and the reason. */
 export interface Rejection {
   /** Its index in `events`, from 0 */
@@ -831,6 +893,31 @@ export interface Series {
   items: Array<Bucket>;
 }
 
+/** One hour or day of a site. `time` is its beginning. */
+export interface SiteBucket {
+  /** An ISO 8601 instant with an offset; responses are in UTC */
+  time: string;
+  /** Number of views */
+  views: number;
+  /** Number of clients, each counted once per UTC day */
+  visitors: number;
+}
+
+/** A site's hours or days, with 0 for gaps, and their views. `visitors` are those of the days in whole. */
+export interface SiteSeries {
+  /** Number of views */
+  views: number;
+  /** Number of clients, each counted once per UTC day */
+  visitors: number;
+  items: Array<SiteBucket>;
+}
+
+/** A page of the sites that have views, largest first. */
+export interface Sites {
+  items: Array<ListedSite>;
+  cursor: string | null;
+}
+
 /** A player's score and rank, for example "211th of 1539". */
 export interface Standing {
   /** The player's name */
@@ -869,7 +956,7 @@ export interface TopPage {
 /** A site's pages, most viewed first. */
 export interface TopPages {
   items: Array<TopPage>;
-  /** false if a page that is not listed may have as many views; otherwise absent */
+  /** false if an item that is not listed may have as many views; otherwise absent */
   complete?: boolean;
 }
 
@@ -887,6 +974,10 @@ export interface ViewEvent {
   time: string;
   /** 1 to 128 printable ASCII characters without a space */
   clientId: string;
+  /** The address of the page that led here. Its host is counted if it is not the site's own, with or without `www.`. A malformed referrer is ignored. In a response it is the host */
+  referrer?: string;
+  /** The name of the campaign that led here, of 1 to 100 printable characters. Any other is ignored */
+  campaign?: string;
 }
 
 /** A page of view events, oldest first. */

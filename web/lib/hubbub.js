@@ -9,6 +9,10 @@ const CALLS = {
   getViewsSeries: "GET views/series",
   getViewsEvents: "GET! views/events",
   getViewsTop: "GET views/top",
+  getViewsSite: "GET views/site",
+  getViewsReferrers: "GET views/referrers",
+  getViewsCampaigns: "GET views/campaigns",
+  getSites: "GET! sites",
   putBoard: "PUT! leaderboards/{board}",
   getBoard: "GET leaderboards/{board}",
   getBoards: "GET! leaderboards",
@@ -69,7 +73,7 @@ export class HubbubError extends Error {
 }
 
 export class Hubbub {
-  #api; #options; #token = ""; #socket; #listeners = [];
+  #api; #options; #token = ""; #socket; #guest = null; #listeners = [];
 
   /**
    * `api` is the address of a stage. Options: `token`, a text or a function that returns one. The function is called
@@ -131,23 +135,29 @@ export class Hubbub {
     this.#token = "";
   }
 
+  /** The guest that this browser keeps for the stage, or null. */
+  get guest() {
+    let guest = this.#guest;
+    try {
+      guest = JSON.parse(localStorage.getItem(`hubbub.guest ${this.#api}`)) ?? guest;
+    } catch { /* there is no storage, or something else in it */ }
+    return Date.parse(guest?.expires) > Date.now() + HOUR ? guest : null;
+  }
+
   /**
    * Sign in as a guest, where the stage allows guests, and return `{token, sub, name, expires}`. A browser keeps the
-   * guest in localStorage, and returns the same one until its token expires.
+   * guest in localStorage, and returns the same one until its token expires. Another name or `fresh` makes a new one.
    */
-  async signInAsGuest(name) {
-    const key = `hubbub.guest ${this.#api}`;
-    let guest = null;
-    try {
-      guest = JSON.parse(localStorage.getItem(key));
-    } catch { /* there is no storage, or something else in it */ }
-    if (!(Date.parse(guest?.expires) > Date.now() + HOUR) || (name && guest.name !== name)) {
-      guest = await this.postGuest(name ? { name } : {});
+  async signInAsGuest(name, { fresh = false } = {}) {
+    let guest = fresh ? null : this.guest;
+    if (!guest || (name && guest.name !== name)) {
+      this.#guest = guest = await this.postGuest(name ? { name } : {});
       try {
-        localStorage.setItem(key, JSON.stringify(guest));
+        localStorage.setItem(`hubbub.guest ${this.#api}`, JSON.stringify(guest));
       } catch { /* the guest lasts until the page is closed */ }
     }
-    this.token = guest.token;
+    // A stage whose secret has changed refuses the tokens of its guests.
+    this.token = async (isRefused) => (isRefused ? await this.signInAsGuest(name, { fresh: true }) : guest).token;
     return guest;
   }
 
@@ -194,7 +204,7 @@ export class Hubbub {
   }
 
   async #findSocket() {
-    this.#socket ??= (await this.getPageConfig()).socket;
+    this.#socket ??= (await this.getPageConfig()).socket || undefined;
     if (!this.#socket) throw new HubbubError("NotFound", "This stage has no sockets.");
     return this.#socket;
   }

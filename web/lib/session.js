@@ -1,69 +1,70 @@
-// The visitor's bearer token. It is stored for as long as the tab is open, and only for the API it was entered for.
+// The signed-in visitor: a guest, or whoever a pasted token names. A pasted token is stored for as long as the tab is
+// open, and only for the API it was entered for. The client keeps the guest.
 
-import { api, isLocal } from "./config.js";
+import { readClaims } from "./claims.js";
+import { api, allowsGuests, isLocal } from "./config.js";
+import { Hubbub } from "./hubbub.js";
+import { words } from "./words.js";
 
 const KEY = `hubbub.token ${api}`;
 const MARGIN = 60; // seconds before its expiry a token counts as expired
 
 export const changes = new EventTarget();
+const client = new Hubbub(api);
 let current = "";
 
-/** Return the name of the signed-in visitor, or "". */
-export function userName() {
-  const { sub = "", exp = 0 } = claims(current);
+/** Return the identifier of the signed-in visitor, or "". */
+export function userId() {
+  const { sub = "", exp = 0 } = readClaims(current);
   return exp - MARGIN > Date.now() / 1000 ? sub : "";
 }
 
-/** Return the bearer token of the signed-in visitor, or "". */
-export const token = () => (userName() ? current : "");
+/** Return the display name of the signed-in visitor, or "". */
+export const userName = () => userId() && (readClaims(current).name || userId());
+
+/** Return the bearer token of the signed-in visitor, or "". The guest of a stage whose secret has changed is replaced. */
+export async function token(isRefused = false) {
+  if (isRefused && client.guest?.token === current) await signInAsGuest(userName());
+  return userId() ? current : "";
+}
 
 /** Sign in with a token. Return false when it is invalid or expired. */
 export function useToken(text) {
-  const before = current;
-  current = text.trim().replace(/^Bearer\s+/i, "");
-  if (!userName()) {
-    current = before;
-    return false;
-  }
+  if (!use(text.trim().replace(/^Bearer\s+/i, ""))) return false;
   stored(current);
-  changes.dispatchEvent(new Event("change"));
   return true;
 }
 
-/** Sign in under a name with a token of the local server. Throws when it issues none. */
-export async function signIn(name) {
-  const options = {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ sub: name }),
-  };
-  const response = await fetch(`${api}local/token`, options);
-  const body = await response.json();
-  if (!response.ok) throw new Error(body.Message);
-  useToken(body.token);
+/** Sign in as a new guest. Throws HubbubError. */
+export async function signInAsGuest(name) {
+  const guest = await client.signInAsGuest(name, { fresh: true });
+  stored("");
+  use(guest.token);
 }
 
-/** Restore the token of this tab, or sign in under a new name in a local run. */
+/** Restore the token of this tab or the guest of this browser. A local run signs in a new guest. */
 export async function restore() {
-  if (useToken(stored() ?? "") || !isLocal) return;
+  if (use(stored() ?? "") || use(client.guest?.token ?? "") || !isLocal || !allowsGuests) return;
   const digits = Array.from(crypto.getRandomValues(new Uint8Array(2)), (byte) => byte.toString(16).padStart(2, "0"));
-  await signIn(`visitor-${digits.join("")}`).catch(() => {}); // then the page is read-only
+  await signInAsGuest(words.signIn.visitor(digits.join(""))).catch(() => {}); // then the page is read-only
 }
 
-function claims(text) {
-  try {
-    const base64 = text.split(".")[1].replace(/-/g, "+").replace(/_/g, "/");
-    return JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))));
-  } catch {
-    return {};
+function use(text) {
+  const before = current;
+  current = text;
+  if (!userId()) {
+    current = before;
+    return false;
   }
+  changes.dispatchEvent(new Event("change"));
+  return true;
 }
 
 // Where the browser forbids storage, the token lasts until the page is closed.
 function stored(text) {
   try {
     if (text === undefined) return sessionStorage.getItem(KEY);
-    sessionStorage.setItem(KEY, text);
+    text ? sessionStorage.setItem(KEY, text) : sessionStorage.removeItem(KEY);
   } catch { /* the browser forbids storage */ }
   return null;
 }

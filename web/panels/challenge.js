@@ -3,7 +3,7 @@
 import { api } from "../lib/config.js";
 import { count } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
-import { userName } from "../lib/session.js";
+import { userId } from "../lib/session.js";
 import { words } from "../lib/words.js";
 import { chooser, fields, emptyState, Panel, remember } from "./panel.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
@@ -53,8 +53,8 @@ async function load() {
 }
 
 async function loadProgress() {
-  if (!userName()) return { found: 0, paths: [] };
-  return panel.api.getChallengePlayer({ challenge: name, player: userName() });
+  if (!userId()) return { found: 0, paths: [] };
+  return panel.api.getChallengePlayer({ challenge: name, player: userId() });
 }
 
 function submit(event) {
@@ -97,11 +97,11 @@ function filled() {
           <progress max=${challenge.limit} value=${mine.found} aria-label=${text.progress}></progress></p>
         <form class="row" @submit=${submit}>
           <label class="grow">${text.answer}
-            <input name="path" maxlength="200" autocomplete="off" required ?disabled=${!userName() || isOver}>
+            <input name="path" maxlength="200" autocomplete="off" required ?disabled=${!userId() || isOver}>
           </label>
-          <button class="primary" ?disabled=${!userName() || isOver || isWaiting}>${isWaiting ? text.wait : text.submit}</button>
+          <button class="primary" ?disabled=${!userId() || isOver || isWaiting}>${isWaiting ? text.wait : text.submit}</button>
         </form>
-        ${userName() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
+        ${userId() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
         <ul class="found" aria-label=${text.foundByYou}>
           ${repeat(mine.paths, (one) => one, (one) => html`<li>${one}</li>`)}</ul>
       </div>

@@ -1,5 +1,6 @@
 // The chat panel: talk with a stranger. The client keeps the connection, reconnects, and confirms what is sent.
 
+import { suspend, takeSuspended } from "../lib/chat-resume.js";
 import { CallLog, createClient } from "../lib/client.js";
 import { api, socket } from "../lib/config.js";
 import { dates, localClock } from "../lib/language.js";
@@ -9,7 +10,6 @@ import { html, nothing, render, repeat } from "../vendor/lit.js";
 
 const TYPING_SHOWN = 2500; // ms for which "is typing" is shown
 const TYPING_INTERVAL = 1500; // ms between two "typing" frames
-const RESUMABLE = 60_000; // ms for which the server keeps a lost connection's place
 const KEY = "hubbub.chat"; // in sessionStorage: what resumes the chat after a reload
 const text = words.chat;
 
@@ -31,7 +31,7 @@ await chat.sendMessage("Hello");`,
 });
 
 export function start() {
-  addEventListener("pagehide", suspend);
+  addEventListener("pagehide", () => suspend(KEY, chat, chosen));
   resume();
   draw();
 }
@@ -58,22 +58,9 @@ function connect(token = "") {
 
 // -- a reload ------------------------------------------------------------------------------------------
 
-/** Keep what resumes the chat. The tab's storage is empty in another tab and after the tab is closed. */
-function suspend() {
-  try {
-    if (chat?.resumeToken && chat.state !== "idle") sessionStorage.setItem(KEY, JSON.stringify({ ...chosen, token: chat.resumeToken, at: Date.now() }));
-    else sessionStorage.removeItem(KEY);
-  } catch { /* the browser forbids storage: a reload ends the chat */ }
-  chat?.suspend();
-}
-
 function resume() {
-  let stored = null;
-  try {
-    stored = JSON.parse(sessionStorage.getItem(KEY));
-    sessionStorage.removeItem(KEY);
-  } catch { /* nothing to resume */ }
-  if (!stored || !socket || Date.now() - stored.at > RESUMABLE) return;
+  const stored = socket && takeSuspended(KEY);
+  if (!stored) return;
   chosen = { lobby: stored.lobby, interests: stored.interests };
   connect(stored.token);
 }

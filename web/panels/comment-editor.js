@@ -1,7 +1,7 @@
 // The form that creates or edits the visitor's own comment. An edit sends If-Match, so it never overwrites a newer version.
 
 import { language as pageLanguage } from "../lib/language.js";
-import { userName } from "../lib/session.js";
+import { userId } from "../lib/session.js";
 import { words } from "../lib/words.js";
 import { fields } from "./panel.js";
 import { html, live, nothing } from "../vendor/lit.js";
@@ -13,7 +13,7 @@ let edited = null; // the comment that is being edited: its product and id, and 
 let chosen = { ...EMPTY }; // what the form shows; the page may be drawn again while the visitor fills it in
 const written = new Map(); // the ids of the comments written here, by author and product; "" if it is unknown
 
-const owner = (product) => `${userName()} ${product}`;
+const owner = (product) => `${userId()} ${product}`;
 
 /** Load the current version of a comment into the form. */
 export async function open(panel, product, id) {
@@ -66,10 +66,10 @@ export function template({ panel, product, done, mine }) {
       </div>
       <label>${text.yours} <textarea name="text" rows="3" maxlength="5000" required .value=${live(said)}></textarea></label>
       <div class="row">
-        <button class="primary" ?disabled=${!userName()}>${edited ? text.save : text.post}</button>
+        <button class="primary" ?disabled=${!userId()}>${edited ? text.save : text.post}</button>
         ${edited ? html`<button type="button" @click=${cancel}>${words.cancel}</button>
           <button type="button" @click=${drop}>${text.delete}</button>` : nothing}
-        ${userName() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
+        ${userId() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
       </div>
     </form>`;
 }

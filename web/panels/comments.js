@@ -2,7 +2,7 @@
 
 import { api } from "../lib/config.js";
 import { ago, count, dates, decimal, language as pageLanguage } from "../lib/language.js";
-import { userName } from "../lib/session.js";
+import { userId } from "../lib/session.js";
 import { words } from "../lib/words.js";
 import * as editor from "./comment-editor.js";
 import { chooser, emptyState, Panel, remember } from "./panel.js";
@@ -133,7 +133,7 @@ function ownComment() {
     panel.refresh();
     return message;
   };
-  const mine = items.find(({ author }) => author === userName());
+  const mine = items.find(({ author }) => author === userId());
   return editor.template({ panel, product, done, mine: mine?.id });
 }
 
@@ -182,7 +182,7 @@ function one(comment) {
         <span class="quiet"><span>${LANGUAGES[language] ?? language}</span>,
           <time datetime=${created} title="${dates.second(created)} UTC">${ago(created) ?? words.justNow}</time>${
           edited ? `, ${text.edited}` : ""}</span>
-        ${author === userName() ? html`<button type="button" class="plain" @click=${() => edit(id)}>${text.edit}</button>`
+        ${author === userId() ? html`<button type="button" class="plain" @click=${() => edit(id)}>${text.edit}</button>`
           : nothing}
       </p>
       <p class="text" lang=${language} dir="auto">${said}</p>

@@ -4,7 +4,7 @@ import { api } from "../lib/config.js";
 import { histogram } from "../lib/histogram.js";
 import { count, points } from "../lib/language.js";
 import { Bars } from "../lib/plots.js";
-import { userName } from "../lib/session.js";
+import { userId } from "../lib/session.js";
 import { words } from "../lib/words.js";
 import { chooser, fields, emptyState, Panel, remember } from "./panel.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
@@ -24,7 +24,7 @@ const panel = new Panel("leaderboard", {
   lines: () => `<script type="module"
   src="${api}web/widgets/leaderboard.js"></script>
 <hubbub-leaderboard board="${name}"
-  player="${userName() || "ana"}" limit="5">
+  player="${userId() || "ana"}" limit="5">
 </hubbub-leaderboard>`,
   tools: () => chooser(text.title, name, show),
   about: { script: "panels/leaderboard.js", module: "chalicelib/leaderboards", documented: "leaderboards" },
@@ -55,9 +55,9 @@ async function load() {
 }
 
 async function loadStanding() {
-  if (!userName()) return null;
+  if (!userId()) return null;
   try {
-    return await panel.api.getPlayer({ board: name, player: userName() });
+    return await panel.api.getPlayer({ board: name, player: userId() });
   } catch (error) {
     if (error.status === 404) return null;
     throw error;
@@ -65,7 +65,7 @@ async function loadStanding() {
 }
 
 // A cursor is valid only for the query that returned it.
-const query = () => (from.way === "around" ? { around: userName() } : { place: from.place });
+const query = () => (from.way === "around" ? { around: userId() } : { place: from.place });
 
 async function loadEntries() {
   const [requested, length] = [from, shown];
@@ -123,11 +123,11 @@ function filled() {
           <label class="grow">${board.operator === "increment" ? text.pointsToAdd : text.yourScore}
             ${board.unit ? `(${board.unit})` : ""}
             <input name="value" type="number" min=${board.min} max=${board.max} step=${10 ** -board.decimals}
-              inputmode="decimal" required ?disabled=${!userName()}>
+              inputmode="decimal" required ?disabled=${!userId()}>
           </label>
-          <button class="primary" ?disabled=${!userName()}>${text.submit}</button>
+          <button class="primary" ?disabled=${!userId()}>${text.submit}</button>
         </form>
-        ${userName() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
+        ${userId() ? nothing : html`<p class="quiet">${text.signIn}</p>`}
         <figure ?hidden=${!buckets.length}>
           <div class="plot low" id="distribution"></div>
           <figcaption><span class="key">${text.perRange}</span>
@@ -165,7 +165,7 @@ function table() {
     <thead class="hidden"><tr><th scope="col">${text.rank}</th><th scope="col">${text.player}</th>
       <th scope="col">${text.score}</th></tr></thead>
     <tbody>${repeat(entries, ({ player }) => player, ({ rank, player, name: shownName, score }) => html`
-      <tr aria-current=${player === userName() ? "true" : nothing}>
+      <tr aria-current=${player === userId() ? "true" : nothing}>
         <td class="rank">${count.format(rank)}</td><td class="player" title=${player}>${shownName ?? player}</td>
         <td class="number">${points(score)}</td></tr>`)}</tbody></table>`;
 }

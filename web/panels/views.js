@@ -73,7 +73,7 @@ function changed(value) {
   const row = pages.find((one) => one.url === page);
   if (row) row.views = value.views;
   pages.sort((one, other) => other.views - one.views);
-  const isNew = figures?.views !== value.views;
+  const isNew = figures?.views !== value.views || figures.uniques !== value.uniques; // visitors may come a moment later
   figures = value;
   panel.draw();
   if (!isNew) return;

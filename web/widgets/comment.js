@@ -1,27 +1,23 @@
 // One comment, and the form that creates or edits a comment.
 
-import { make } from "./element.js";
+import { make, stars } from "../lib/dom.js";
+import { nameField } from "./element.js";
 
 const LONGEST = 5000; // characters of a text
 
-/** Create a rating that screen readers can read. */
-export function stars(rating) {
-  return make("span", { className: "stars", role: "img", ariaLabel: `${rating} of 5 stars` }, "★".repeat(rating) + "☆".repeat(5 - rating));
-}
-
 /** Create a delete button. It deletes when it is pressed again within four seconds. */
-export function deleteButton(remove, properties = {}) {
-  const button = make("button", { type: "button", ...properties, onclick: press }, "Delete");
+function deleteButton(remove, text) {
+  const button = make("button", { type: "button", className: "link", onclick: press }, text.delete);
   function press() {
     if (button.dataset.confirming) {
       remove();
       return;
     }
     button.dataset.confirming = "yes";
-    button.textContent = "Really delete?";
+    button.textContent = text.reallyDelete;
     setTimeout(() => {
       delete button.dataset.confirming;
-      button.textContent = "Delete";
+      button.textContent = text.delete;
     }, 4000);
   }
   return button;
@@ -31,21 +27,22 @@ export function deleteButton(remove, properties = {}) {
  * Create the element of a comment. Its author can edit and delete it: `read` returns its current version, `edit` and
  * `remove` change it, and their errors are shown.
  */
-export function entry(comment, { language, isMine, read, edit, remove }) {
-  const { author, name, rating, text, created, edited } = comment;
+export function entry(comment, { language, words, isMine, read, edit, remove }) {
+  const text = words.comments;
+  const { author, name, rating, created, edited } = comment;
   const time = make(
     "time",
     { dateTime: created, title: new Date(created).toLocaleString(language) },
     new Intl.DateTimeFormat(language, { dateStyle: "medium" }).format(new Date(created)),
   );
-  const head = make("p", { part: "head", className: "row" }, stars(rating), make("strong", { part: "author" }, name ?? author));
-  const when = make("span", { className: "quiet" }, time, edited ? ", edited" : "");
+  const head = make("p", { part: "head", className: "row" }, stars(rating, text.starsOf5(rating)), make("strong", { part: "author" }, name ?? author));
+  const when = make("span", { className: "quiet" }, time, edited ? `, ${text.edited}` : "");
   head.append(when);
-  const words = make("p", { part: "text" }, text);
-  words.lang = comment.language;
-  words.dir = "auto";
+  const said = make("p", { part: "text" }, comment.text);
+  said.lang = comment.language;
+  said.dir = "auto";
   const problem = make("p", { className: "problem", role: "alert" });
-  const shown = make("li", { part: isMine ? "comment mine" : "comment", tabIndex: -1 }, head, words, problem);
+  const shown = make("li", { part: isMine ? "comment mine" : "comment", tabIndex: -1 }, head, said, problem);
   Object.assign(shown.dataset, { id: comment.id, author });
   if (!isMine) return shown;
 
@@ -54,27 +51,28 @@ export function entry(comment, { language, isMine, read, edit, remove }) {
     try {
       await work();
     } catch (error) {
-      problem.textContent = errorText(error);
+      problem.textContent = errorText(error, words);
     }
   };
-  const change = make("button", { type: "button", className: "link", onclick: () => attempt(startEditing) }, "Edit");
-  const drop = deleteButton(() => attempt(remove), { className: "link" });
+  const change = make("button", { type: "button", className: "link", onclick: () => attempt(startEditing) }, text.edit);
+  const drop = deleteButton(() => attempt(remove), text);
   const tools = make("span", { part: "tools" }, change, drop);
   head.append(tools);
 
   async function startEditing() {
     const now = await read();
     const fields = form({
-      button: "Save",
+      words,
+      button: text.save,
       comment: now,
       send: (values) => edit(values, now.etag),
       cancel: () => {
-        fields.replaceWith(words);
+        fields.replaceWith(said);
         tools.hidden = false;
         change.focus();
       },
     });
-    words.replaceWith(fields);
+    said.replaceWith(fields);
     tools.hidden = true;
     fields.querySelector(":checked").focus();
   }
@@ -82,25 +80,30 @@ export function entry(comment, { language, isMine, read, edit, remove }) {
   return shown;
 }
 
-/** Create the form for a new comment, or for one that is edited. It shows the errors of `send`. */
-export function form({ button, comment, send, cancel }) {
+/**
+ * Create the form for a new comment, or for one that is edited. It shows the errors of `send`. `asksName` adds a field
+ * for the name of a guest.
+ */
+export function form({ words, button, comment, asksName, send, cancel }) {
+  const text = words.comments;
   const problem = make("p", { className: "problem", role: "alert" });
   const choices = [1, 2, 3, 4, 5].map((rating) => {
     const choice = make("input", {
-      type: "radio", name: "rating", value: String(rating), required: true, ariaLabel: `${rating} ${rating === 1 ? "star" : "stars"}`,
+      type: "radio", name: "rating", value: String(rating), required: true, ariaLabel: text.stars(rating),
     });
     choice.defaultChecked = comment?.rating === rating;
     return make("label", {}, choice, make("span", { ariaHidden: "true" }, "★"));
   });
-  const words = make("textarea", { name: "text", maxLength: LONGEST, rows: 3 });
-  words.defaultValue = comment?.text ?? "";
+  const said = make("textarea", { name: "text", maxLength: LONGEST, rows: 3 });
+  said.defaultValue = comment?.text ?? "";
   const submit = make("button", { className: "primary" }, button);
   const made = make(
     "form",
     { part: "form" },
-    make("fieldset", {}, make("legend", {}, "Your rating"), make("div", { className: "choose" }, ...choices)),
-    make("label", {}, "Your comment", words),
-    make("div", { className: "row" }, submit, ...(cancel ? [make("button", { type: "button", onclick: cancel }, "Cancel")] : [])),
+    make("fieldset", {}, make("legend", {}, text.rating), make("div", { className: "choose" }, ...choices)),
+    make("label", {}, text.text, said),
+    ...(asksName ? [nameField(words)] : []),
+    make("div", { className: "row" }, submit, ...(cancel ? [make("button", { type: "button", onclick: cancel }, text.cancel)] : [])),
     problem,
   );
   made.addEventListener("submit", async (event) => {
@@ -108,18 +111,17 @@ export function form({ button, comment, send, cancel }) {
     problem.textContent = "";
     submit.disabled = true;
     try {
-      const { rating, text } = Object.fromEntries(new FormData(made));
-      await send({ rating: Number(rating), text });
+      const { rating, ...rest } = Object.fromEntries(new FormData(made));
+      await send({ rating: Number(rating), ...rest });
     } catch (error) {
-      problem.textContent = errorText(error);
+      problem.textContent = errorText(error, words);
     }
     submit.disabled = false;
   });
   return made;
 }
 
-function errorText(error) {
-  if (error.status === 412) return "This comment was changed elsewhere in the meantime. Cancel, then edit it again.";
-  if (error.status) return error.message;
-  return "No response from the server. Please retry.";
+function errorText(error, words) {
+  if (error.status === 412) return words.comments.changedElsewhere;
+  return error.status ? error.message : words.noResponse;
 }

@@ -1,8 +1,9 @@
 // <hubbub-comments product="garment-767">: the comments on a product, to read, filter, write, edit and delete.
 
-import { entry, form, stars } from "./comment.js";
+import { make, stars } from "../lib/dom.js";
 import { HubbubError } from "../lib/hubbub.js";
-import { make, Widget } from "./element.js";
+import { entry, form } from "./comment.js";
+import { Widget } from "./element.js";
 import { follow } from "./live.js";
 
 const POLL_INTERVAL = 15_000; // ms between two loads of the statistics without a socket
@@ -11,17 +12,17 @@ const ULID = /[0-9A-HJKMNP-TV-Z]{26}/;
 const RATINGS = [5, 4, 3, 2, 1];
 
 class Comments extends Widget {
-  static observedAttributes = ["api", "socket", "product", "language", "limit", "token", "lang"];
+  static observedAttributes = ["api", "socket", "product", "language", "limit", "token", "guest", "lang"];
   #turn = 0; #stop; #me = ""; #cursor = null; #key = ""; #total = null; #ratings = new Set(); #again = 0;
-  #title = make("h3", { part: "title", tabIndex: -1 }, "Comments");
+  #title = make("h3", { part: "title", tabIndex: -1 });
   #facts = make("p", { part: "facts", className: "quiet" });
-  #filters = make("div", { part: "filters", className: "row", role: "group", ariaLabel: "Filter comments" });
+  #filters = make("div", { part: "filters", className: "row", role: "group" });
   #buttons = new Map(RATINGS.map((rating) => [rating, this.#button(rating)]));
-  #only = make("select", { ariaLabel: "Language", onchange: () => this.#reload() });
+  #only = make("select", { onchange: () => this.#reload() });
   #write = make("div", { part: "write" });
   #list = make("ol", { part: "list" });
-  #news = make("button", { type: "button", part: "news", hidden: true, onclick: () => this.#reload() }, "Show new comments");
-  #more = make("button", { type: "button", part: "more", hidden: true, onclick: () => this.#load() }, "Show more");
+  #news = make("button", { type: "button", part: "news", hidden: true, onclick: () => this.#reload() });
+  #more = make("button", { type: "button", part: "more", hidden: true, onclick: () => this.#load() });
   #announcement = make("p", { className: "hidden", role: "status" });
   #sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#load());
 
@@ -37,9 +38,15 @@ class Comments extends Widget {
   get #product() { return this.getAttribute("product") ?? ""; }
   get #language() { return this.getAttribute("language") ?? ""; }
 
+  get #text() { return this.words.comments; }
+
   begin() {
-    const name = this.#language && (new Intl.DisplayNames(["en"], { type: "language" }).of(this.#language) ?? this.#language);
-    this.#only.replaceChildren(make("option", { value: "" }, "All languages"), make("option", { value: this.#language }, name));
+    const text = this.#text;
+    [this.#title.textContent, this.#news.textContent, this.#more.textContent] = [text.title, text.news, text.more];
+    [this.#filters.ariaLabel, this.#only.ariaLabel] = [text.filter, text.language];
+    for (const [rating, button] of this.#buttons) button.querySelector(".hidden").textContent = text.starsBefore(rating);
+    const name = this.#language && (new Intl.DisplayNames([this.pageLanguage ?? "en"], { type: "language" }).of(this.#language) ?? this.#language);
+    this.#only.replaceChildren(make("option", { value: "" }, text.allLanguages), make("option", { value: this.#language }, name));
     this.#only.hidden = !this.#language;
     this.#total = null;
     this.#reload();
@@ -82,7 +89,7 @@ class Comments extends Widget {
     if (this.#loading || this.#cursor === null) return;
     const turn = this.#turn;
     this.#loading = true;
-    this.setState("loading", this.#list.childElementCount ? "" : "Loading …");
+    this.setState("loading", this.#list.childElementCount ? "" : this.words.loading);
     const query = {
       product: this.#product,
       limit: this.getAttribute("limit") || 10,
@@ -109,9 +116,9 @@ class Comments extends Widget {
     const there = new Set([...this.#list.children].map((one) => one.dataset.id));
     this.#list.append(...items.filter((one) => !there.has(one.id)).map((one) => this.#entry(one)));
     const count = this.#list.childElementCount;
-    const none = this.#ratings.size || this.#only.value ? "No comments match this filter." : "No comments yet.";
+    const none = this.#ratings.size || this.#only.value ? this.#text.noMatch : this.#text.none;
     this.setState(count ? "ready" : "empty", count || this.#cursor !== null ? "" : none);
-    this.#announcement.textContent = count ? `${count} shown` : "";
+    this.#announcement.textContent = count ? this.#text.shown(count) : "";
     this.#showForm();
   }
 
@@ -127,7 +134,7 @@ class Comments extends Widget {
 
   #count({ total, average, ratings }) {
     this.#facts.replaceChildren(
-      ...(total ? [stars(Math.round(average)), ` ${average.toFixed(1)} of 5, ${total} ${total === 1 ? "comment" : "comments"}`] : ["No ratings yet"]),
+      ...(total ? [stars(Math.round(average), this.#text.starsOf5(Math.round(average))), this.#text.facts(average, total)] : [this.#text.noRatings]),
     );
     for (const [rating, button] of this.#buttons) button.querySelector("span").textContent = ratings[rating];
     if (this.#total !== null && total > this.#total && !this.#only.value) this.#news.hidden = false;
@@ -149,7 +156,7 @@ class Comments extends Widget {
       },
       `${rating} `,
       make("b", { ariaHidden: "true" }, "★"),
-      make("i", { className: "hidden" }, rating === 1 ? "star, comments:" : "stars, comments:"),
+      make("i", { className: "hidden" }),
       " ",
       make("span", { className: "quiet" }, "–"),
     );
@@ -157,29 +164,36 @@ class Comments extends Widget {
 
   // -- write -------------------------------------------------------------------------------------------
 
-  /** Show the form to visitors who are signed in and whose own comment is not in the list. */
+  /** Show the form to visitors who are signed in, or may be guests, and whose own comment is not in the list. */
   #showForm() {
-    if (!this.#me) {
-      this.#write.replaceChildren(make("slot", { name: "sign-in" }, make("p", { className: "quiet" }, "Sign in to comment.")));
+    if (!this.#me && !this.isGuest) {
+      this.#write.replaceChildren(make("slot", { name: "sign-in" }, make("p", { className: "quiet" }, this.#text.signIn)));
     } else if ([...this.#list.children].some((one) => one.dataset.author === this.#me)) {
       this.#write.replaceChildren();
     } else if (!this.#write.querySelector("form")) {
       this.#key = crypto.getRandomValues(new Uint32Array(4)).join("-"); // the same for each retry of this comment
-      this.#write.replaceChildren(form({ button: "Comment", send: (values) => this.#post(values) }));
+      this.#write.replaceChildren(form({
+        words: this.words,
+        button: this.#text.post,
+        asksName: !this.#me,
+        send: (values) => this.#post(values),
+      }));
     }
   }
 
-  async #post(values) {
+  async #post({ guest = "", ...values }) {
+    this.guestName = guest;
     const language = this.#language || this.closest("[lang]")?.lang || "en";
     try {
       const body = { product: this.#product, ...values, language };
       const made = await this.call("postComment", body, { idempotencyKey: this.#key, signed: true });
+      this.#me = made.author;
       this.#showWritten("posted", made, 1);
     } catch (error) {
       const [other] = (error.code === "Conflict" && error.message.match(ULID)) || [];
       if (!other) throw this.#checkToken(error);
       this.#showWritten("found", await this.call("getComment", { product: this.#product, id: other }, { signed: true }), 0);
-      this.setState("ready", "You have already commented. This is your comment.");
+      this.setState("ready", this.#text.already);
     }
   }
 
@@ -207,7 +221,8 @@ class Comments extends Widget {
   #entry(comment) {
     const one = { product: this.#product, id: comment.id };
     const shown = entry(comment, {
-      language: this.closest("[lang]")?.lang || undefined,
+      language: this.pageLanguage,
+      words: this.words,
       isMine: Boolean(this.#me) && comment.author === this.#me,
       read: () => this.call("getComment", one, { signed: true }),
       edit: async (values, etag) => {

@@ -1,34 +1,27 @@
-// What the widgets share: elements created without HTML strings, calls to the API, and their error messages.
+// What the widgets share: signing in, calls to the API, and error messages.
 
+import { readClaims } from "../lib/claims.js";
+import { make } from "../lib/dom.js";
 import { Hubbub, HubbubError } from "../lib/hubbub.js";
+import { wordsFor } from "./words.js";
 
 const TIMEOUT = 10_000; // ms
 
-/** Create an element. A string among its children becomes text and never HTML. */
-export function make(name, properties = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(properties)) {
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (key in element && key !== "part") element[key] = value;
-    else element.setAttribute(key, value);
-  }
-  element.append(...children);
-  return element;
-}
-
-/** Format a rank in English: 1st, 2nd, 211th. */
-export function ordinal(number) {
-  const ends = { one: "st", two: "nd", few: "rd", other: "th" };
-  return new Intl.NumberFormat("en").format(number) + ends[new Intl.PluralRules("en", { type: "ordinal" }).select(number)];
+/** Create the field for the name of a guest. */
+export function nameField(words) {
+  return make("label", { className: "grow" }, words.name, make("input", { name: "guest", maxLength: 60, autocomplete: "nickname" }));
 }
 
 /**
  * A widget. `api` is the address of the API, by default the one that served this file. `token` is a bearer token of
- * the visitor, and `getToken` a function that returns one or a promise of one.
+ * the visitor, and `getToken` a function that returns one or a promise of one. With the attribute `guest`, a visitor
+ * without a token is signed in as a guest by the first call that needs one.
  */
 export class Widget extends HTMLElement {
-  getToken = null;
-  #state; #hub; #on = false;
+  static socket = ""; // without the attribute `socket`, no socket is opened
+  guestName = ""; // of a guest who is not signed in yet
+  #state; #hub; #on = false; #getToken = null;
+  #onGuest = ({ target }) => target !== this && this.isGuest && this.#restart();
 
   constructor(style) {
     super();
@@ -41,22 +34,28 @@ export class Widget extends HTMLElement {
   connectedCallback() {
     // A property that was set before the element was defined hides the accessor of the class.
     for (const name of ["token", "getToken"]) {
-      if (!Object.hasOwn(this, name) || (name === "getToken" && this.getToken === null)) continue;
+      if (!Object.hasOwn(this, name)) continue;
       const value = this[name];
       delete this[name];
       this[name] = value;
     }
     this.#on = true;
+    document.addEventListener("hubbub-guest", this.#onGuest); // another widget has signed the guest in
     this.begin();
   }
 
   disconnectedCallback() {
     this.#on = false;
+    document.removeEventListener("hubbub-guest", this.#onGuest);
     this.end();
   }
 
   attributeChangedCallback(name, before, after) {
-    if (!this.#on || before === after) return; // the initial attributes arrive before it is connected
+    if (before !== after) this.#restart();
+  }
+
+  #restart() {
+    if (!this.#on) return; // the initial attributes arrive before it is connected
     this.end();
     this.begin();
   }
@@ -64,6 +63,19 @@ export class Widget extends HTMLElement {
   get api() { return (this.getAttribute("api") ?? new URL("../..", import.meta.url).href).replace(/\/*$/, "/"); }
   get token() { return this.getAttribute("token") ?? ""; }
   set token(value) { value ? this.setAttribute("token", value) : this.removeAttribute("token"); }
+
+  get getToken() { return this.#getToken; }
+  set getToken(value) {
+    if (value === this.#getToken) return;
+    this.#getToken = value;
+    this.#restart();
+  }
+
+  /** The words in the language of the page. */
+  get words() { return wordsFor(this); }
+
+  /** The language of the page for numbers and dates. */
+  get pageLanguage() { return this.closest("[lang]")?.lang || undefined; }
 
   /** The line that shows the state. It takes no space while it is empty. */
   get stateLine() { return this.#state; }
@@ -75,43 +87,50 @@ export class Widget extends HTMLElement {
 
   /** Show an error. A bug in this code is also logged to the console. */
   showError(error) {
-    if (error.code === "Offline" || error.name === "TimeoutError") this.setState("offline", "No response from the server. Retrying …");
+    if (error.code === "Offline" || error.name === "TimeoutError") this.setState("offline", this.words.offline);
     else if (error instanceof HubbubError) this.setState("error", error.message);
     else {
-      this.setState("error", "Something went wrong.");
+      this.setState("error", this.words.failed);
       console.error(error);
     }
   }
 
   emit(kind, detail) { this.dispatchEvent(new CustomEvent(`hubbub-${kind}`, { detail, bubbles: true, composed: true })); }
 
-  /** The client of the API. Without the attribute `socket`, the widget opens no socket. */
+  /** The client of the API. */
   get hub() {
-    const [api, socket] = [this.api, this.getAttribute("socket") ?? ""];
+    const [api, socket] = [this.api, this.getAttribute("socket") ?? this.constructor.socket];
     if (this.#hub?.api !== api || this.#hub.socket !== socket) this.#hub = { api, socket, client: new Hubbub(api, { socket }) };
     return this.#hub.client;
   }
 
-  /** Send a call and return its body, with the ETag of the response as `etag`. Throws HubbubError. */
+  /** Send a call and return its body, with the `status` and `etag` of the response. Throws HubbubError. */
   async call(name, args, { signed = false, ...options } = {}) {
-    const hub = this.hub;
-    if (signed) hub.token = await this.identity();
-    const { body, etag } = await hub.request(name, args, { signal: AbortSignal.timeout(TIMEOUT), auth: signed, ...options });
-    return body && Object.defineProperty(body, "etag", { value: etag });
+    if (signed) await this.#signIn();
+    const { status, body, etag } = await this.hub.request(name, args, { signal: AbortSignal.timeout(TIMEOUT), auth: signed, ...options });
+    return body && Object.defineProperties(body, { status: { value: status }, etag: { value: etag } });
   }
 
-  /** Return the visitor's token, or "". */
-  async identity() { return this.getToken ? await this.getToken() : this.token; }
+  /** Whether the visitor is a guest, or would be one. */
+  get isGuest() { return !this.getToken && !this.token && this.hasAttribute("guest"); }
 
-  /** Return the visitor's name from the token, or "". Only the API verifies it. */
-  async visitor() {
-    try {
-      const [, claims] = (await this.identity()).split(".");
-      const bytes = Uint8Array.from(atob(claims.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
-      return JSON.parse(new TextDecoder().decode(bytes)).sub ?? "";
-    } catch {
-      return "";
+  /** Return the visitor's token, or "". */
+  async identity() {
+    if (this.getToken) return this.getToken();
+    return this.isGuest ? (this.hub.guest?.token ?? "") : this.token;
+  }
+
+  /** Return the visitor's `sub` from the token, or "". */
+  async visitor() { return readClaims(await this.identity()).sub ?? ""; }
+
+  async #signIn() {
+    if (!this.isGuest) {
+      this.hub.token = await this.identity();
+      return;
     }
+    const isNew = !this.hub.guest;
+    const guest = await this.hub.signInAsGuest(isNew ? this.guestName : "");
+    if (isNew) this.emit("guest", guest);
   }
 }
 
@@ -135,12 +154,14 @@ h3 { font-size: 16px; line-height: 1.3; }
 .row { display: flex; flex-wrap: wrap; align-items: center; gap: 8px; }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 :focus-visible { outline: 2px solid var(--h-accent); outline-offset: 2px; }
-button, textarea, select { font: inherit; color: inherit; background: var(--h-card); border: 1px solid var(--h-edge); border-radius: 8px; }
+button, input, textarea, select { font: inherit; color: inherit; background: var(--h-card); border: 1px solid var(--h-edge); border-radius: 8px; }
+input { min-height: 34px; min-width: 0; padding: 4px 10px; }
+.grow { flex: 1 1 12rem; }
 button { min-height: 34px; padding: 4px 12px; cursor: pointer; }
 button:hover { background: var(--h-tint); }
 button.primary { border-color: var(--h-accent); background: var(--h-accent); color: var(--h-accent-ink); font-weight: 600; }
 button.link { min-height: 24px; padding: 0 4px; border: 0; background: none; text-decoration: underline; font-size: 13px; }
-button:disabled { opacity: .55; cursor: default; }
+button:disabled, button[aria-disabled=true] { opacity: .55; cursor: default; }
 [part=state]:empty { display: none; }
 [part=state] { padding: 8px 12px; border-radius: 8px; color: var(--h-quiet); }
 :host([data-state=error]) [part=state], :host([data-state=offline]) [part=state] { background: var(--h-warn-ground); color: var(--h-warn); }

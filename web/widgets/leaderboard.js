@@ -1,6 +1,7 @@
 // <hubbub-leaderboard board="race" player="R1301">: the top of a leaderboard, and the rank of a player.
 
-import { make, ordinal, Widget } from "./element.js";
+import { make } from "../lib/dom.js";
+import { Widget } from "./element.js";
 import { follow } from "./live.js";
 
 const POLL_INTERVAL = 5000; // ms between two loads without a socket
@@ -15,12 +16,14 @@ class Leaderboard extends Widget {
   #facts = make("p", { part: "facts", className: "quiet" });
   #standing = make("p", { part: "standing", ariaLive: "polite" });
   #body = make("tbody");
-  #score = make("th", { scope: "col", className: "number" }, "Score");
+  #rank = make("th", { scope: "col", className: "number" });
+  #playerTitle = make("th", { scope: "col" });
+  #score = make("th", { scope: "col", className: "number" });
   #table;
 
   constructor() {
     super(STYLE);
-    const head = make("tr", {}, make("th", { scope: "col", className: "number" }, "Rank"), make("th", { scope: "col" }, "Player"), this.#score);
+    const head = make("tr", {}, this.#rank, this.#playerTitle, this.#score);
     this.#table = make("table", { part: "table", hidden: true }, make("thead", {}, head), this.#body);
     this.shadowRoot.append(this.#title, this.#facts, this.#standing, this.stateLine, this.#table);
   }
@@ -30,8 +33,8 @@ class Leaderboard extends Widget {
   get #limit() { return Math.min(100, Math.max(1, Number(this.getAttribute("limit")) || 10)); }
 
   begin() {
-    this.setState("loading", "Loading …");
-    this.#board = null;
+    this.#clear();
+    this.setState("loading", this.words.loading);
     this.#load();
     this.#stop = follow({
       hub: this.hub,
@@ -46,6 +49,13 @@ class Leaderboard extends Widget {
     clearTimeout(this.#again);
     this.#turn += 1;
     [this.#isLoading, this.#isRequested] = [false, false];
+  }
+
+  /** Remove what was shown of another leaderboard, or of one that no longer exists. */
+  #clear() {
+    this.#board = null;
+    for (const part of [this.#title, this.#facts, this.#standing, this.#body]) part.replaceChildren();
+    this.#table.hidden = true;
   }
 
   /** Show the first ten entries of a push if that is all the widget shows. Otherwise load again. */
@@ -87,6 +97,7 @@ class Leaderboard extends Widget {
       this.#show(entries.items, standing, near?.items ?? []);
     } catch (error) {
       if (turn !== this.#turn) return;
+      if (error.status === 404) this.#clear();
       this.showError(error);
       this.#failures += 1;
       this.#again = setTimeout(() => this.#load(), Math.min(1000 * 2 ** this.#failures, LONGEST_PAUSE));
@@ -97,20 +108,20 @@ class Leaderboard extends Widget {
 
   #show(items, standing, near) {
     const { title, unit, decimals, players } = this.#board;
-    const language = this.closest("[lang]")?.lang || undefined;
+    const { pageLanguage: language, words } = this, text = words.leaderboard;
     const count = new Intl.NumberFormat(language);
     const exact = new Intl.NumberFormat(language, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
     this.#title.textContent = title;
-    this.#facts.textContent = `${count.format(players)} ${players === 1 ? "player" : "players"}`;
-    this.#score.textContent = unit || "Score";
+    this.#facts.textContent = words.players(players);
+    [this.#rank.textContent, this.#playerTitle.textContent, this.#score.textContent] = [words.rank, words.player, unit || text.score];
     this.#standing.hidden = !this.#player;
-    if (this.#player) write(this.#standing, standingText(standing, exact, unit, count));
+    if (this.#player) write(this.#standing, standingText(standing, exact, unit, text));
     const shown = new Set(items.map((entry) => entry.player));
     const rows = [...items, ...(near.length ? [null] : []), ...near.filter((entry) => !shown.has(entry.player))];
     const before = new Map([...this.#body.rows].map((row) => [row.dataset.player, row.textContent]));
     this.#body.replaceChildren(...rows.map((entry) => (entry ? this.#row(entry, count, exact, before) : gap())));
     this.#table.hidden = !items.length;
-    this.setState(items.length ? "ready" : "empty", items.length ? "" : "No scores yet.");
+    this.setState(items.length ? "ready" : "empty", items.length ? "" : text.none);
     this.emit("update", { players, items });
   }
 
@@ -120,7 +131,7 @@ class Leaderboard extends Widget {
       "tr",
       { part: isMine ? "row mine" : "row", className: isMine ? "mine" : "" },
       make("td", { className: "number" }, count.format(entry.rank)),
-      make("td", {}, entry.name ?? entry.player, ...(isMine ? [make("span", { className: "quiet" }, " (you)")] : [])),
+      make("td", {}, entry.name ?? entry.player, ...(isMine ? [make("span", { className: "quiet" }, ` (${this.words.you})`)] : [])),
       make("td", { className: "number" }, exact.format(entry.score)),
     );
     row.dataset.player = entry.player;
@@ -143,10 +154,10 @@ function nullIfNotFound(error) {
   throw error;
 }
 
-function standingText(standing, exact, unit, count) {
-  if (!standing) return "You have no score yet.";
-  const next = standing.toNext === null ? "" : `, ${exact.format(standing.toNext)}${unit ? ` ${unit}` : ""} to the next place`;
-  return `You are ${ordinal(standing.rank)} of ${count.format(standing.of)}${next}.`;
+function standingText(standing, exact, unit, text) {
+  if (!standing) return text.noScore;
+  const next = standing.toNext === null ? "" : text.toNext(`${exact.format(standing.toNext)}${unit ? ` ${unit}` : ""}`);
+  return `${text.standing(standing.rank, standing.of)}${next}.`;
 }
 
 const STYLE = `

@@ -16,6 +16,8 @@ export async function run({ Hubbub }, api, admin) {
 
   // A signed-in guest with a score, a name and a rank.
   await chief.putBoard({ board: "race/1", title: "Race", operator: "best" });
+  const first = await site.signInAsGuest("Bo"), second = await site.signInAsGuest("Bo", { fresh: true });
+  told.fresh = first.sub !== second.sub;
   const guest = await site.signInAsGuest("Ann");
   told.guest = guest.name;
   await site.postScore({ board: "race/1", id: "1", value: 12 });

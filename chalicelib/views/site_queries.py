@@ -1,0 +1,181 @@
+"""Reads of whole sites: top pages, totals over time, referrers and campaigns, the list of sites.
+
+The items are those of `sites.py` and `events.py`. Nothing here writes. A stage without sums of sites returns
+404, except for the top pages of all time.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from chalicelib import times, urls
+from chalicelib.aggregates import toplist
+from chalicelib.aggregates.toplist import Largest
+from chalicelib.api import listing
+from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.table import Table
+from chalicelib.errors import BadRequest, NotFound
+from chalicelib.settings import Settings
+from chalicelib.views import sites
+from chalicelib.views.events import count_page_views, site_key
+from chalicelib.views.queries import parse_url, read_intervals, read_range
+from chalicelib.views.schemas import (
+    Campaigns,
+    CampaignViews,
+    ListedSite,
+    Referrers,
+    ReferrerViews,
+    SiteBucket,
+    Sites,
+    SiteSeries,
+    SiteSeriesQuery,
+    SourcesQuery,
+    TopPage,
+    TopPages,
+    TopQuery,
+)
+
+LONGEST = 400 * times.DAY  # a period of a list
+DEFAULT = 30 * times.DAY
+
+
+def parse_site(site: str) -> str:
+    """Return a host in normal form. Raises BadRequest."""
+    address = parse_url(f"http://{site}/", "site")
+    host = urls.host(address)
+    if address not in (f"http://{host}/", f"http://[{host}]/"):
+        raise BadRequest("site: must be a host alone, such as www.example.org")
+    return host
+
+
+def require_sites(settings: Settings) -> None:
+    """Raise NotFound if the stage keeps no sums of sites."""
+    if not settings.views_sites:
+        raise NotFound("This stage keeps no sums of sites (HUBBUB_VIEWS_SITES is off).")
+
+
+# -- over time -----------------------------------------------------------------------------------------
+
+
+def read_site(table: Table, query: SiteSeriesQuery, settings: Settings, now: datetime) -> SiteSeries:
+    """Return a site's hours or days that begin before `to`, with 0 for gaps, and their totals.
+
+    The series begins with the hour or day that `from` lies in. It has at most 31 days of hours, or 366 days.
+    The visitors of hours do not add up, because a client is a visitor of each hour in which it views the
+    site. So the total of visitors is that of the days in which the series has an hour.
+
+    Cost: 0.5 RCU per 4 KB of days (about four).
+    Raises: BadRequest; NotFound if the stage keeps no sums of sites.
+    """
+    require_sites(settings)
+    pk = sites.day_key(parse_site(query.site), "").pk
+    days, rows = read_intervals(table, pk, query, "visitors", now)
+    return SiteSeries(
+        views=sum(views for _, views, _ in rows),
+        visitors=sum(int(day.get("visitors", 0)) for day in days),
+        items=[SiteBucket(time=time, views=views, visitors=visitors) for time, views, visitors in rows],
+    )
+
+
+# -- lists ---------------------------------------------------------------------------------------------
+
+
+class Period(NamedTuple):
+    """The UTC days of a list, written as 2026-11-21."""
+
+    days: tuple[str, ...]
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """Return the sort keys of the first and the last day."""
+        return f"DAY#{self.days[0]}", f"DAY#{self.days[-1]}"
+
+
+def read_period(query: TopQuery | SourcesQuery, now: datetime) -> Period:
+    """Return the UTC days of a query, each in whole. Raises BadRequest for more than 400 days."""
+    start, end = read_range(query, now, DEFAULT, LONGEST)
+    last = (end - timedelta(microseconds=1)).date()
+    first = start.date() if query.from_ else last - DEFAULT + times.DAY
+    count = max(0, (last - first).days) + 1
+    return Period(tuple((first + i * times.DAY).isoformat() for i in range(count)))
+
+
+def list_top_pages(table: Table, query: TopQuery, settings: Settings, now: datetime) -> TopPages:
+    """Return a site's most viewed pages, of all time or of a period of UTC days.
+
+    `complete` is false if more than 200 other pages may have as many views as the last one, or if a period
+    has too many pages to prove the list.
+
+    Cost: that of `toplist.read_largest`, about 0.8 RCU a page. Of a period, that of `read_largest_of_days`.
+    Raises: BadRequest; NotFound for a period if the stage keeps no sums of sites, or no days of pages.
+    """
+    host = parse_site(query.site)
+    if query.from_ or query.to:
+        require_sites(settings)
+        if not settings.views_series:
+            raise NotFound("This stage keeps no days of pages (HUBBUB_VIEWS_SERIES is off).")
+        found = _read_largest(table, host, sites.PAGES, query, now)
+        pages = [TopPage(url=pk.removeprefix("URL#"), views=views) for pk, views in found.items]
+        return TopPages(items=pages, complete=_complete(found.complete))
+    top = toplist.read_largest(table, site_key(host), query.limit, count_page_views)
+    items = [TopPage(url=item["pk"].removeprefix("URL#"), views=views) for item, views in top.items]
+    return TopPages(items=items, complete=_complete(top.complete))
+
+
+def list_referrers(table: Table, query: SourcesQuery, settings: Settings, now: datetime) -> Referrers:
+    """Return the hosts that led to a site in a period of UTC days, most views first.
+
+    Cost: that of `toplist.read_largest_of_days`.
+    Raises: BadRequest; NotFound if the stage keeps no sums of sites.
+    """
+    require_sites(settings)
+    host = parse_site(query.site)
+    found = _read_largest(table, host, sites.REFERRERS, query, now)
+    prefix = sites.referrer_key(host, "", "").pk
+    items = [ReferrerViews(referrer=pk.removeprefix(prefix), views=views) for pk, views in found.items]
+    return Referrers(items=items, complete=_complete(found.complete))
+
+
+def list_campaigns(table: Table, query: SourcesQuery, settings: Settings, now: datetime) -> Campaigns:
+    """Return the campaigns that led to a site in a period of UTC days, most views first.
+
+    Cost: that of `toplist.read_largest_of_days`.
+    Raises: BadRequest; NotFound if the stage keeps no sums of sites.
+    """
+    require_sites(settings)
+    host = parse_site(query.site)
+    found = _read_largest(table, host, sites.CAMPAIGNS, query, now)
+    prefix = sites.campaign_key(host, "", "").pk
+    items = [CampaignViews(campaign=pk.removeprefix(prefix), views=views) for pk, views in found.items]
+    return Campaigns(items=items, complete=_complete(found.complete))
+
+
+def list_sites(table: Table, query: listing.ListQuery, settings: Settings) -> Sites:
+    """Return a page of the sites that have views, largest first.
+
+    A site's place follows from the last step that its views have reached, so it may be an eighth behind.
+    The sites of a page are sorted by their exact views. A site that moves between two pages may be in both or
+    in none.
+
+    Cost: 0.5 RCU per 4 KB of index (about 40 sites), and 0.5 RCU a site.
+    Raises: BadCursor; NotFound if the stage keeps no sums of sites.
+    """
+    require_sites(settings)
+    page = listing.read_entries(table, sites.SITES, query, settings)
+    found = table.get_many(Key(one["pk"], one["sk"]) for one in page.items)
+    views = {key.pk.removeprefix("SITE#"): int(item.get("views", 0)) for key, item in found.items()}
+    items = [ListedSite(site=site, views=count) for site, count in views.items()]
+    return Sites(items=sorted(items, key=lambda one: (-one.views, one.site)), cursor=page.cursor)
+
+
+def _read_largest(
+    table: Table, host: str, kind: str, query: TopQuery | SourcesQuery, now: datetime
+) -> Largest:
+    period = read_period(query, now)
+    partitions = [sites.list_key(host, kind, day) for day in period.days]
+    return toplist.read_largest_of_days(table, partitions, period.bounds, query.limit, "views")
+
+
+def _complete(is_complete: bool) -> Any:
+    return UNSET if is_complete else False

@@ -1,0 +1,154 @@
+"""Sums of whole sites: views and visitors over time, and lists of a day's pages, referrers and campaigns.
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| site | `SITE#<host>` | `TOTAL` | `views`; gsi1pk = `SITES`, gsi1sk; `ttl`, `kept` |
+| site's day | `SITE#<host>` | `DAY#<date>` | `views`, `visitors`, and by hour `v00`…, `u00`…; `ttl`, `kept` |
+| site's visitor | `SITE#<host>#CLIENT#<client>` | `VISITOR#<date>` | `hours` of its views; `ttl` |
+| referrer's day | `SITE#<host>#REFERRER#<referrer>` | `DAY#<date>` | `views`; gsi1pk, gsi1sk; `ttl`, `kept` |
+| campaign's day | `SITE#<host>#CAMPAIGN#<campaign>` | `DAY#<date>` | `views`; gsi1pk, gsi1sk; `ttl`, `kept` |
+
+A list of a day is a partition of gsi1: `SITE#<host>#PAGES#<date>` has the days of pages (events.py), and
+`SITE#<host>#REFERRERS#<date>` and `SITE#<host>#CAMPAIGNS#<date>` have those above. The index key `gsi1sk` is
+the last step that `views` has reached (aggregates/toplist.py), and a second update moves it.
+
+A stage keeps these sums if HUBBUB_VIEWS_SITES is on. Events and the visitors of sites then add to them. An
+event stores `site`, its `referrer` and its `campaign`, so its amounts follow from the event alone. A visitor
+is one client on one UTC day. It is written after the events by a union of sets, as that of a page is.
+
+Cost: 1 WCU for each view's visitor of its site, and for each batch of the stream 1 WCU for each site, each
+day of a site, each referrer's day and each campaign's day. An entry of a list costs 2 WCU when it is new and
+3 when it moves, which is every fourth view at first, and every hundredth of 800 views.
+
+Invariant: a site's views are the number of its events with `site` that were written since it came into being.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from chalicelib import urls
+from chalicelib.aggregates import toplist
+from chalicelib.aggregates.sums import Amount, Constant
+from chalicelib.dynamo.items import Item, Key
+
+SITES = "SITES"  # the list of all sites
+PAGES, REFERRERS, CAMPAIGNS = "PAGES", "REFERRERS", "CAMPAIGNS"  # the lists of a site's day
+MAX_CAMPAIGN = 100  # characters
+
+
+# -- keys ----------------------------------------------------------------------------------------------
+
+
+def total_key(host: str) -> Key:
+    """Return the key of a site's total."""
+    return Key(f"SITE#{host}", "TOTAL")
+
+
+def day_key(host: str, day: str) -> Key:
+    """Return the key of a site's day. The day is written as 2026-11-21."""
+    return Key(f"SITE#{host}", f"DAY#{day}")
+
+
+def visitor_key(host: str, day: str, client: str) -> Key:
+    """Return the key of one client's visits of a site on one day."""
+    return Key(f"SITE#{host}#CLIENT#{client}", f"VISITOR#{day}")
+
+
+def referrer_key(host: str, referrer: str, day: str) -> Key:
+    """Return the key of a referrer's day on a site."""
+    return Key(f"SITE#{host}#REFERRER#{referrer}", f"DAY#{day}")
+
+
+def campaign_key(host: str, campaign: str, day: str) -> Key:
+    """Return the key of a campaign's day on a site."""
+    return Key(f"SITE#{host}#CAMPAIGN#{campaign}", f"DAY#{day}")
+
+
+def list_key(host: str, kind: str, day: str) -> str:
+    """Return the gsi1 partition key of a list of a site's day: its pages, referrers or campaigns."""
+    return f"SITE#{host}#{kind}#{day}"
+
+
+# -- sources of a view ---------------------------------------------------------------------------------
+
+
+def read_referrer(value: Any, url: str) -> str:
+    """Return the host of a referrer's address; empty if it is missing, malformed, or the site's own host.
+
+    A site's host with and without `www.` is the same site.
+    """
+    if not value or not isinstance(value, str):
+        return ""
+    try:
+        host = urls.host(urls.canonical(value))
+    except ValueError:
+        return ""
+    return "" if host.removeprefix("www.") == urls.host(url).removeprefix("www.") else host
+
+
+def read_campaign(value: Any) -> str:
+    """Return a campaign's name without surrounding white space; empty if it is missing or malformed.
+
+    A name has at most 100 printable characters.
+    """
+    name = value.strip() if isinstance(value, str) and len(value) <= 2 * MAX_CAMPAIGN else ""
+    return name if len(name) <= MAX_CAMPAIGN and name.isprintable() else ""
+
+
+# -- contribution --------------------------------------------------------------------------------------
+
+
+def count_event(host: str, day: str, hour: int, event: Mapping[str, Any]) -> dict[tuple[Key, str], Amount]:
+    """Return the amounts that an event adds to the sums of its site, without their lifetimes."""
+    total, of_day = total_key(host), day_key(host, day)
+    amounts: dict[tuple[Key, str], Amount] = {
+        (total, "views"): 1,
+        (total, "gsi1pk"): Constant(SITES),
+        (of_day, "views"): 1,
+        (of_day, f"v{hour:02}"): 1,
+    }
+    for name, kind, build_key in (
+        ("referrer", REFERRERS, referrer_key),
+        ("campaign", CAMPAIGNS, campaign_key),
+    ):
+        if source := event.get(name):
+            key = build_key(host, source, day)
+            amounts |= {(key, "views"): 1, (key, "gsi1pk"): Constant(list_key(host, kind, day))}
+    return amounts
+
+
+def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
+    """Return the amounts that the visitor of a site adds to the site's day."""
+    pk, sk = item["pk"], item["sk"]
+    if not pk.startswith("SITE#") or not sk.startswith("VISITOR#") or not item.get("hours"):
+        return {}
+    day = day_key(pk.removeprefix("SITE#").partition("#CLIENT#")[0], sk.removeprefix("VISITOR#"))
+    amounts: dict[tuple[Key, str], Amount] = {(day, "visitors"): 1}
+    return amounts | {(day, f"u{hour:02}"): 1 for hour in item["hours"]}
+
+
+# -- lists ---------------------------------------------------------------------------------------------
+
+
+def is_listed(key: Key) -> bool:
+    """Return whether the aggregate with this key may have an index key that follows from its `views`."""
+    if key.pk.startswith("URL#"):
+        return key.sk.startswith("DAY#")
+    is_source = "#REFERRER#" in key.pk or "#CAMPAIGN#" in key.pk
+    return key.pk.startswith("SITE#") and (key.sk == "TOTAL" or (is_source and key.sk.startswith("DAY#")))
+
+
+def derive_listing(key: Key, item: Item) -> dict[str, Any] | None:
+    """Return the update that moves an aggregate in its list, or None if it is on the right step."""
+    if "gsi1pk" not in item or not is_listed(key):
+        return None
+    views = item.get("views", 0)
+    step = toplist.step_of(max(0, views))
+    if step == item.get("gsi1sk", 0):
+        return None
+    return {
+        "expression": "SET gsi1sk = :step" if step else "REMOVE gsi1sk",
+        "condition": "#views = :views",
+        "names": {"#views": "views"},
+        "values": {":views": views, **({":step": step} if step else {})},
+    }

@@ -1,0 +1,398 @@
+"""Sums of whole sites over REST: views and visitors over time, and the lists of a period."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import app
+from chalicelib.aggregates import engine
+from chalicelib.settings import Settings, read
+from chalicelib.views import events, queue, sites
+from chalicelib.views.events import View, check
+from tests.support.records import drift, scan
+from tests.support.site import Site
+
+HOST = "example.org"
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+NOON = TODAY - timedelta(hours=12)  # of yesterday
+
+
+def event(time: datetime = NOON, *, path: str = "a", client: str = "c-1", **more: Any) -> dict[str, Any]:
+    return {"url": f"https://{HOST}/{path}", "time": time.isoformat(), "clientId": client, **more}
+
+
+def day(days_ago: int) -> str:
+    return (TODAY - timedelta(days=days_ago)).date().isoformat()
+
+
+def switch_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "stage", app.stage._replace(views_sites=False))
+
+
+# -- over time -----------------------------------------------------------------------------------------
+
+
+def test_a_visitor_of_several_pages_is_one_visitor_of_the_site(site: Site) -> None:
+    site.post(event(path="a"))
+    site.post(event(path="b", client="c-1"))
+    site.post(event(NOON + timedelta(hours=2), path="b", client="c-2"))
+    site.post(event(NOON - timedelta(days=1), path="a"))
+    site.settle()
+    found = site.get(f"/views/site?site={HOST}&from={day(2)}&to={day(1)}")
+    assert (found["views"], found["visitors"]) == (4, 3)
+    assert [(one["views"], one["visitors"]) for one in found["items"]] == [(1, 1), (3, 2)]
+    hours = site.get(f"/views/site?site={HOST}&interval=hour&from={day(1)}&to={day(1)}")
+    assert (hours["views"], hours["visitors"], len(hours["items"])) == (3, 2, 24)
+    assert {one["time"][11:13]: one["visitors"] for one in hours["items"] if one["views"]} == {
+        "12": 1,
+        "14": 1,
+    }
+
+
+def test_a_site_without_views_has_zeros(site: Site) -> None:
+    found = site.get(f"/views/site?site=quiet.example&from={day(1)}&to={day(1)}")
+    assert found == {
+        "views": 0,
+        "visitors": 0,
+        "items": [{"time": f"{day(1)}T00:00:00Z", "views": 0, "visitors": 0}],
+    }
+
+
+def test_a_view_that_is_sent_and_delivered_again_counts_once_for_its_site(site: Site) -> None:
+    for _ in range(2):
+        site.post(event(referrer="https://news.example/", campaign="spring"))
+    records = site.stream.read()
+    for some in (records, records, records[::-1]):
+        app.apply({"Records": some}, None)
+    assert drift(site.table, app.CONTRIBUTIONS) == {}
+    site.settle()
+    assert site.get(f"/views/site?site={HOST}")["views"] == 1
+    assert site.get(f"/views/referrers?site={HOST}")["items"] == [{"referrer": "news.example", "views": 1}]
+    assert site.get(f"/views/campaigns?site={HOST}")["items"] == [{"campaign": "spring", "views": 1}]
+
+
+def test_a_view_that_comes_again_with_another_source_counts_for_the_last_one(site: Site) -> None:
+    site.post(event(referrer="https://one.example/"))
+    site.settle()
+    site.post({"events": [event(), event(referrer="https://two.example/")]})
+    site.settle()
+    assert site.get(f"/views/referrers?site={HOST}")["items"] == [{"referrer": "two.example", "views": 1}]
+    assert site.get(f"/views/site?site={HOST}")["views"] == 1
+
+
+def test_a_request_that_failed_before_its_visitors_were_written_is_complete_when_it_is_repeated(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the function ended")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(events, "_write_visitor", fail)
+        assert site.post(event())[0] == 500
+    site.settle()
+    assert site.get(f"/views/site?site={HOST}")["visitors"] == 0
+    assert site.post(event())[0] == 202
+    site.settle()
+    found = site.get(f"/views/site?site={HOST}")
+    assert (found["views"], found["visitors"]) == (1, 1)
+
+
+# -- sources -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("referrer", "host"),
+    [
+        ("https://News.Example:8443/a?q=secret#x", "news.example"),
+        ("bücher.example", "xn--bcher-kva.example"),
+        ("http://[::1]/", "::1"),
+        (f"https://{HOST}/b", ""),
+        (f"https://www.{HOST}/b", ""),
+        ("android-app://com.example/", ""),
+        ("about:client", ""),
+        ("", ""),
+        ("x" * 2_000, ""),
+        (None, ""),
+        (7, ""),
+        (["https://a.example/"], ""),
+        ("https://user:secret@a.example/", ""),
+    ],
+)
+def test_only_the_host_of_another_sites_address_is_a_referrer(referrer: Any, host: str) -> None:
+    found = check(event(referrer=referrer), Settings(), NOON)
+    assert isinstance(found, View)
+    assert found.referrer == host
+
+
+@pytest.mark.parametrize(
+    ("campaign", "name"),
+    [
+        (" spring sale ", "spring sale"),
+        ("Frühling#1", "Frühling#1"),
+        ("x" * 100, "x" * 100),
+        ("x" * 101, ""),
+        ("two\nlines", ""),
+        ("\ud800", ""),
+        ("", ""),
+        (None, ""),
+        ({}, ""),
+    ],
+)
+def test_a_campaign_is_a_short_printable_name(campaign: Any, name: str) -> None:
+    found = check(event(campaign=campaign), Settings(), NOON)
+    assert isinstance(found, View)
+    assert found.campaign == name
+
+
+def test_an_event_shows_its_source_to_admins(site: Site) -> None:
+    site.post(event(referrer="https://news.example/a?b", campaign="spring"))
+    [seen] = site.get(f"/views/events?url=https://{HOST}/a", Authorization=site.admin())["items"]
+    assert (seen["referrer"], seen["campaign"]) == ("news.example", "spring")
+
+
+def test_the_queue_carries_the_source(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+    monkeypatch.setattr(queue, "send", lambda _, events: sent.extend(events))
+    monkeypatch.setattr(app, "stage", app.stage._replace(queue_url="https://queue.example/"))
+    site.post(event(referrer="http://[::1]:80/a", campaign="spring"))
+    site.post(event(path="b", referrer="http://intranet/"))
+    for one in sent:
+        found = check(one, Settings(), NOON)
+        assert isinstance(found, View)
+        assert found.referrer == ("::1" if found.campaign else "intranet")
+    assert [one.get("campaign", "") for one in sent] == ["spring", ""]
+
+
+def test_a_source_beside_a_list_of_events_is_refused(site: Site) -> None:
+    assert site.post({"events": [event()], "referrer": "https://a.example/"})[0] == 400
+
+
+# -- lists of a period ---------------------------------------------------------------------------------
+
+
+def test_the_lists_of_a_period_are_those_of_a_naive_twin(site: Site) -> None:
+    """Views of six days, posted in batches that overlap and applied in any order and again."""
+    rng = random.Random(7)
+    sent = [
+        event(
+            TODAY - timedelta(days=rng.randint(1, 6), seconds=-i),
+            path=f"{int(rng.paretovariate(0.7)) % 40}",
+            client=f"c-{rng.randrange(9)}",
+            referrer=f"https://r{int(rng.paretovariate(1)) % 12}.example/",
+            campaign=rng.choice(("spring", "summer", "")),
+        )
+        for i in range(400)
+    ]
+    for i in range(0, len(sent), 20):
+        assert site.post({"events": sent[i : i + 25]})[1]["rejected"] == []
+    records = site.stream.read()
+    for _ in range(2):
+        rng.shuffle(records)
+        for i in range(0, len(records), 100):
+            engine.apply(site.table, app.CONTRIBUTIONS, records[i : i + 100], derivations=app.DERIVATIONS)
+    assert drift(site.table, app.CONTRIBUTIONS) == {}
+    for start, end in ((6, 1), (4, 2), (1, 1)):
+        days = {day(n) for n in range(end, start + 1)}
+        some = [one for one in sent if one["time"][:10] in days]
+        query = f"site={HOST}&from={day(start)}&to={day(end)}"
+        for path, name, values in (
+            ("top", "url", Counter(one["url"] for one in some)),
+            ("referrers", "referrer", Counter(one["referrer"][8:-1] for one in some)),
+            ("campaigns", "campaign", Counter(one["campaign"] for one in some if one["campaign"])),
+        ):
+            right = sorted(values.items(), key=lambda one: (-one[1], one[0]))
+            found = site.get(f"/views/{path}?{query}&limit=100")
+            assert [(one[name], one["views"]) for one in found["items"]] == right
+            assert "complete" not in found
+            few = site.get(f"/views/{path}?{query}&limit=3")
+            assert [one["views"] for one in few["items"]] == [views for _, views in right[:3]]
+        whole = site.get(f"/views/site?{query}")
+        visitors = {(one["time"][:10], one["clientId"]) for one in some}
+        assert (whole["views"], whole["visitors"]) == (len(some), len(visitors))
+
+
+def test_a_period_is_of_whole_days_and_by_default_of_thirty(site: Site) -> None:
+    for ago in (0, 3, 6):
+        site.post(event(TODAY - timedelta(days=ago) + timedelta(seconds=1), referrer="https://a.example/"))
+    site.settle()
+
+    def count(query: str) -> int:
+        return sum(one["views"] for one in site.get(f"/views/referrers?site={HOST}{query}")["items"])
+
+    assert count("") == count(f"&from={day(29)}") == 3
+    assert count(f"&from={day(3)}T23:00:00Z&to={day(3)}T23:00:01Z") == 1
+    assert count(f"&to={day(1)}") == 2
+    assert count(f"&from={day(6)}&to={day(4)}") == 1
+
+
+@pytest.mark.parametrize(
+    "query", ["from=2020-01-01&to=2021-06-01", "from=2026-02-02&to=2026-02-01", "from=x", "to=9999-12-31"]
+)
+@pytest.mark.parametrize("path", ["top", "referrers", "campaigns", "site"])
+def test_a_period_that_is_too_long_or_malformed_is_refused(site: Site, path: str, query: str) -> None:
+    status, reply = site.call("GET", f"/views/{path}?site={HOST}&{query}")
+    assert (status, reply["Code"]) == (400, "BadRequest")
+
+
+def test_the_longest_period_is_read(site: Site) -> None:
+    site.post(event(referrer="https://a.example/"))
+    site.settle()
+    found = site.get(f"/views/referrers?site={HOST}&from={day(399)}&to={day(0)}")
+    assert found["items"] == [{"referrer": "a.example", "views": 1}]
+
+
+def test_each_list_is_served_as_csv(site: Site) -> None:
+    site.post(event(referrer="https://a.example/", campaign="=cmd"))
+    site.settle()
+    period = f"site={HOST}&from={day(1)}&to={day(1)}"
+    for path, text in (
+        ("views/site", f"time,views,visitors\r\n{day(1)}T00:00:00Z,1,1\r\n"),
+        ("views/top", f"url,views\r\nhttps://{HOST}/a,1\r\n"),
+        ("views/referrers", "referrer,views\r\na.example,1\r\n"),
+        ("views/campaigns", "campaign,views\r\n'=cmd,1\r\n"),
+    ):
+        assert site.get(f"/{path}?{period}", Accept="text/csv") == text
+    assert site.get("/sites", Accept="text/csv", Authorization=site.admin()) == f"site,views\r\n{HOST},1\r\n"
+
+
+# -- the list of sites ---------------------------------------------------------------------------------
+
+
+def test_admins_list_the_sites_largest_first_page_by_page(site: Site) -> None:
+    for i, host in enumerate(("small.example", "large.example", "middle.example")):
+        count = (1, 40, 9)[i]
+        site.post(
+            {"events": [event(client=f"c-{n}") | {"url": f"https://{host}/"} for n in range(count)]},
+            Authorization=site.admin(),
+        )
+    site.settle()
+    assert site.call("GET", "/sites")[0] == 401
+    assert site.call("GET", "/sites", Authorization=site.token("ann"))[0] == 403
+    found, cursor = [], ""
+    while cursor is not None:
+        page = site.get(f"/sites?limit=1&cursor={cursor}", Authorization=site.admin())
+        found += [(one["site"], one["views"]) for one in page["items"]]
+        cursor = page["cursor"]
+    assert found == [("large.example", 40), ("middle.example", 9), ("small.example", 1)]
+
+
+# -- the switch ----------------------------------------------------------------------------------------
+
+
+def test_the_switch_is_a_setting() -> None:
+    assert read({}).views_sites
+    assert not read({"HUBBUB_VIEWS_SITES": "off"}).views_sites
+
+
+def test_a_stage_without_sums_of_sites_writes_none_and_says_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switch_off(monkeypatch)
+    assert site.post(event(referrer="https://a.example/", campaign="spring"))[0] == 202
+    site.settle()
+    items = scan(site.table)
+    assert not [item for item in items if item["pk"].startswith("SITE")]
+    [stored] = [item for item in items if item["sk"].startswith("T#")]
+    assert not {"site", "referrer", "campaign"} & stored.keys()
+    [of_day] = [item for item in items if item["sk"].startswith("DAY#")]
+    assert "gsi1pk" not in of_day
+    for path in ("site", "referrers", "campaigns", "top"):
+        status, reply = site.call("GET", f"/views/{path}?site={HOST}&from={day(1)}")
+        assert (status, reply["Code"]) == (404, "NotFound")
+        assert "HUBBUB_VIEWS_SITES" in reply["Message"]
+    assert site.call("GET", "/sites", Authorization=site.admin())[0] == 404
+    assert site.get(f"/views/top?site={HOST}")["items"] == [{"url": f"https://{HOST}/a", "views": 1}]
+
+
+def test_views_from_before_the_switch_stay_uncounted_for_the_site(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as off:
+        switch_off(off)
+        site.post(event())
+    site.post(event(client="c-2"))
+    site.settle()
+    assert site.get(f"/views/site?site={HOST}")["views"] == 1
+    top = site.get(f"/views/top?site={HOST}&from={day(1)}")["items"]
+    assert top == [{"url": f"https://{HOST}/a", "views": 2}], "the day of a page has all its views"
+
+
+def test_the_top_pages_of_a_period_need_the_days_of_pages(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "stage", app.stage._replace(views_series=False))
+    status, reply = site.call("GET", f"/views/top?site={HOST}&from={day(1)}")
+    assert status == 404
+    assert "HUBBUB_VIEWS_SERIES" in reply["Message"]
+
+
+# -- the entry of a list -------------------------------------------------------------------------------
+
+
+def test_an_entry_that_was_not_moved_before_a_crash_is_moved_by_the_redelivery(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.post(event(referrer="https://a.example/"))
+    records = site.stream.read()
+    with monkeypatch.context() as crashing:
+        crashing.setattr(engine, "_derive", lambda *_: None)
+        app.apply({"Records": records}, None)
+    query = f"/views/referrers?site={HOST}"
+    assert site.get(query)["items"] == []
+    app.apply({"Records": records}, None)
+    assert site.get(query)["items"] == [{"referrer": "a.example", "views": 1}]
+
+
+def test_an_entry_leaves_its_list_when_its_views_are_deleted(site: Site) -> None:
+    for n in range(7):
+        site.post(event(NOON + timedelta(seconds=n), referrer="https://a.example/"))
+    site.settle()
+    for n in range(7):
+        site.table.delete(events.event_key(View(f"https://{HOST}/a", NOON + timedelta(seconds=n), "c-1")))
+    site.settle()
+    assert site.get(f"/views/referrers?site={HOST}")["items"] == []
+    assert site.get(f"/views/top?site={HOST}&from={day(1)}")["items"] == []
+    assert site.get("/sites", Authorization=site.admin())["items"] == []
+    assert not [item for item in scan(site.table) if "gsi1sk" in item]
+
+
+def test_an_entry_is_on_the_last_step_of_its_views_and_moves_rarely() -> None:
+    key = sites.referrer_key(HOST, "a.example", day(1))
+    item: dict[str, Any] = {"gsi1pk": sites.list_key(HOST, sites.REFERRERS, day(1))}
+    moves = 0
+    for views in [*range(1, 1001), *range(999, -1, -1)]:
+        item["views"] = views
+        if update := events.derive_listing(key, item):
+            moves += 1
+            item["gsi1sk"] = update["values"].get(":step", 0)
+        assert events.derive_listing(key, item) is None
+    assert moves < 100
+    assert events.derive_listing(key, {"views": 9}) is None, "an aggregate that is in no list"
+    assert events.derive_listing(sites.day_key(HOST, day(1)), {"views": 9, "gsi1pk": "x"}) is None
+
+
+def test_an_audit_finds_and_repairs_every_sum_of_a_site(site: Site) -> None:
+    site.post(event(referrer="https://a.example/", campaign="spring"))
+    site.settle()
+    keys = {
+        "TOTAL": sites.total_key(HOST),
+        "day": sites.day_key(HOST, day(1)),
+        "referrer": sites.referrer_key(HOST, "a.example", day(1)),
+        "campaign": sites.campaign_key(HOST, "spring", day(1)),
+    }
+    damaged: dict[str, set[str]] = defaultdict(set)
+    for name, key in keys.items():
+        site.table.update(key, "ADD #v :one", names={"#v": "views"}, values={":one": -1})
+        damaged[name] = {attribute for at, attribute in drift(site.table, app.CONTRIBUTIONS) if at == key}
+        site.table.update(key, "ADD #v :one", names={"#v": "views"}, values={":one": 1})
+    assert all("views" in names for names in damaged.values()), damaged
+    for name in ("TOTAL", "referrer", "campaign"):
+        site.table.update(keys[name], "SET gsi1sk = :step", values={":step": 5})
+        assert (keys[name], "gsi1sk") in drift(site.table, app.CONTRIBUTIONS)
+        site.table.update(keys[name], "SET gsi1sk = :step", values={":step": 1})
+    assert drift(site.table, app.CONTRIBUTIONS) == {}

@@ -1,0 +1,43 @@
+// The client of the admin page. It calls only the API that served the page, so no link can redirect the token.
+
+import { Hubbub, HubbubError } from "../lib/hubbub.js";
+import { words } from "../lib/words.js";
+
+const TIMEOUT = 10_000; // ms
+const KEY = "hubbub.admin";
+
+/** Dispatches "refused" for each call whose token is refused. */
+export const authorization = new EventTarget();
+
+/** The token, in the storage of this tab. Where the browser forbids storage, it lasts until the page is closed. */
+let current = "";
+export const token = {
+  get() {
+    try { current = sessionStorage.getItem(KEY) ?? current; } catch { /* forbidden */ }
+    return current;
+  },
+  set(value) {
+    current = value;
+    try { value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY); } catch { /* forbidden */ }
+  },
+};
+
+const hub = new Hubbub(new URL("..", location.href), {
+  fetch: (url, options) => fetch(url, { ...options, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) }),
+});
+
+/** Return the configuration of the page at this stage. */
+export const getConfig = () => hub.getPageConfig();
+
+/** Send a call of the client with the token, and return its body. Throws HubbubError with a text for the admin. */
+export async function call(name, args) {
+  hub.token = token.get();
+  try {
+    return await hub[name](args, { auth: true });
+  } catch (error) {
+    if ([401, 403].includes(error.status)) authorization.dispatchEvent(new CustomEvent("refused", { detail: error }));
+    if (error.code === "Offline") throw new HubbubError(error.code, words.admin.notResponding);
+    if (error.code === "BadResponse") throw new HubbubError(error.code, words.status(error.status), error);
+    throw error;
+  }
+}

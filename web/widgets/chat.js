@@ -1,0 +1,238 @@
+// <hubbub-chat lobby="main">: talk with a stranger. Nothing is sent before the visitor starts.
+
+import { suspend, takeSuspended } from "../lib/chat-resume.js";
+import { make } from "../lib/dom.js";
+import { Widget } from "./element.js";
+
+const TYPING_SHOWN = 2500; // ms for which "is typing" is shown
+const TYPING_INTERVAL = 1500; // ms between two "typing" frames
+const LONGEST = 2000; // characters of a message
+
+class Chat extends Widget {
+  static observedAttributes = ["api", "socket", "lobby", "interests", "lang"];
+  static socket = undefined; // the stage names its own
+  #chat = null; #typingSent = 0; #typingTimer = 0;
+  #before = ""; // the last state before the connection was lost
+  #parting = null; // what is shown when the visitor leaves the partner; null if the partner leaves
+  #title = make("h3", { part: "title" });
+  #status = make("p", { part: "status", role: "status" });
+  #log = make("div", { part: "messages", role: "log", tabIndex: 0, hidden: true });
+  #note = make("p", { part: "note", className: "quiet", ariaLive: "polite" });
+  #label = make("span");
+  #message = make("input", { name: "text", maxLength: LONGEST, autocomplete: "off", required: true, oninput: () => this.#sendTyping() });
+  #send = make("button", { className: "primary" });
+  #form = make("form", { part: "form", className: "row", hidden: true, onsubmit: (event) => this.#submit(event) },
+    make("label", { className: "grow" }, this.#label, this.#message), this.#send);
+  #next = make("button", { type: "button", onclick: () => this.#goOn() });
+  #leave = make("button", { type: "button", onclick: () => this.#part("leave") });
+  #report = make("button", { type: "button", ariaExpanded: "false", onclick: () => this.#toggleReport() });
+  #reasonLabel = make("span");
+  #reason = make("select", { name: "reason" });
+  #sendReport = make("button");
+  #reportForm = make("form", { part: "report", className: "row", hidden: true, onsubmit: (event) => this.#submitReport(event) },
+    make("label", {}, this.#reasonLabel, " ", this.#reason), this.#sendReport);
+  #suspend = () => suspend(this.#key, this.#chat);
+  #restore = (event) => event.persisted && this.#resume();
+
+  constructor() {
+    super(STYLE);
+    const tools = make("div", { part: "tools", className: "row" }, this.#next, this.#leave, this.#report);
+    this.shadowRoot.append(this.#title, this.#status, this.stateLine, this.#log, this.#note, this.#form, tools, this.#reportForm);
+  }
+
+  get #lobby() { return this.getAttribute("lobby") || "main"; }
+  get #interests() { return (this.getAttribute("interests") ?? "").split(",").map((one) => one.trim()).filter(Boolean); }
+  get #key() { return `hubbub.chat ${this.api} ${this.#lobby}`; }
+  get #text() { return this.words.chat; }
+
+  begin() {
+    const text = this.#text;
+    [this.#title.textContent, this.#label.textContent, this.#send.textContent] = [text.title, text.message, text.send];
+    [this.#leave.textContent, this.#report.textContent, this.#sendReport.textContent] = [text.leave, text.report, text.sendReport];
+    [this.#log.ariaLabel, this.#reasonLabel.textContent] = [text.messages, text.reason];
+    this.#reason.replaceChildren(...text.reasons.map((reason) => make("option", {}, reason)));
+    this.#log.replaceChildren();
+    addEventListener("pagehide", this.#suspend);
+    addEventListener("pageshow", this.#restore);
+    this.#resume();
+  }
+
+  end() {
+    removeEventListener("pagehide", this.#suspend);
+    removeEventListener("pageshow", this.#restore);
+    clearTimeout(this.#typingTimer);
+    const chat = this.#chat;
+    this.#chat = null;
+    chat?.close();
+  }
+
+  // -- the connection ----------------------------------------------------------------------------------
+
+  /** Take the place that a reload has suspended. Otherwise wait until the visitor starts. */
+  #resume() {
+    const stored = takeSuspended(this.#key);
+    this.#chat = null;
+    this.setState("ready");
+    if (stored) this.#connect(stored.token);
+    else this.#draw();
+  }
+
+  #connect(token = "") {
+    const chat = this.hub.chat(this.#lobby, { interests: this.#interests, resume: token });
+    const on = (type, act) => chat.addEventListener(type, ({ detail }) => chat === this.#chat && act(detail));
+    this.#chat = chat;
+    this.#before = token ? "matched" : "";
+    on("state", (state) => this.#showState(state));
+    on("message", ({ text, time }) => {
+      this.#showTyping(false);
+      this.#add("theirs", text, time);
+    });
+    on("typing", () => this.#showTyping(true));
+    on("error", (error) => this.#tell(error));
+    on("failed", (error) => {
+      this.#chat = null;
+      this.#draw();
+      this.showError(error);
+    });
+    this.setState("loading");
+    this.#draw();
+  }
+
+  #showState(state) {
+    const text = this.#text, before = this.#before;
+    if (state === "matched" && before !== "matched") this.#log.replaceChildren(); // a new partner
+    else if (state === "matched") this.#addEvent(text.back);
+    else if (before === "matched" && state !== "offline" && this.#parting !== "") this.#addEvent(this.#parting ?? text.strangerLeft);
+    if (state !== "offline") [this.#before, this.#parting] = [state, null];
+    if (state !== "matched") {
+      this.#reportForm.hidden = true;
+      this.#report.ariaExpanded = "false";
+    }
+    this.setState(state === "offline" ? "offline" : "ready");
+    this.#showTyping(false);
+    this.#draw();
+    this.emit("state", { state });
+  }
+
+  // -- what the visitor does ---------------------------------------------------------------------------
+
+  #goOn() {
+    if (!this.#chat) this.#connect();
+    else this.#part(this.#chat.state === "idle" ? "find" : "next");
+  }
+
+  #part(action) {
+    this.#parting = this.#text.youLeft;
+    this.#chat[action]().catch((error) => this.#tell(error));
+  }
+
+  #submit(event) {
+    event.preventDefault();
+    const said = this.#message.value;
+    if (this.#chat?.state !== "matched" || !said.trim()) return;
+    this.#message.value = this.#note.textContent = "";
+    this.#deliver(said);
+  }
+
+  /** Show a message and send it. One that was refused is marked, and can be sent again. */
+  async #deliver(said) {
+    const text = this.#text, line = this.#add("mine", said, new Date());
+    line.classList.add("sending");
+    try {
+      await this.#chat.sendMessage(said);
+    } catch (error) {
+      const again = make("button", { type: "button", className: "link", onclick: () => {
+        if (this.#chat?.state !== "matched") return;
+        line.remove();
+        this.#deliver(said);
+        this.#message.focus();
+      } }, text.sendAgain);
+      line.append(make("span", { className: "problem" }, `${text.notSent} ${text.errors[error.code] ?? error.message} `, again));
+    }
+    line.classList.remove("sending");
+  }
+
+  #sendTyping() {
+    if (this.#chat?.state !== "matched" || Date.now() - this.#typingSent < TYPING_INTERVAL) return;
+    this.#typingSent = Date.now();
+    this.#chat.sendTyping();
+  }
+
+  #toggleReport() {
+    this.#reportForm.hidden = !this.#reportForm.hidden;
+    this.#report.ariaExpanded = String(!this.#reportForm.hidden);
+    if (!this.#reportForm.hidden) this.#reason.focus();
+  }
+
+  async #submitReport(event) {
+    event.preventDefault();
+    this.#parting = "";
+    try {
+      await this.#chat.report(this.#reason.value);
+      this.#addEvent(this.#text.reported);
+    } catch (error) {
+      this.#tell(error);
+    }
+    this.#next.focus();
+  }
+
+  // -- show --------------------------------------------------------------------------------------------
+
+  #draw() {
+    const text = this.#text, state = this.#chat?.state ?? "out";
+    if (this.#status.textContent !== text.states[state]) this.#status.textContent = text.states[state];
+    this.#status.dataset.state = state;
+    this.#next.textContent = state === "out" ? text.start : text.next;
+    this.#next.className = state === "out" ? "primary" : "";
+    this.#next.disabled = state === "offline";
+    this.#leave.hidden = this.#report.hidden = state === "out";
+    this.#leave.disabled = !["waiting", "matched"].includes(state);
+    this.#report.disabled = this.#send.disabled = state !== "matched";
+    this.#message.readOnly = state !== "matched";
+    this.#form.hidden = this.#log.hidden = state === "out";
+  }
+
+  #add(kind, said, time) {
+    const at = new Date(time), text = this.#text;
+    const clock = new Intl.DateTimeFormat(this.pageLanguage, { hour: "2-digit", minute: "2-digit" });
+    const line = make("p", { part: `message ${kind}`, className: kind },
+      make("span", { className: "hidden" }, `${kind === "mine" ? text.you : text.stranger}: `), said, " ",
+      make("time", { dateTime: at.toISOString(), title: at.toLocaleString(this.pageLanguage), className: "quiet" }, clock.format(at)));
+    return this.#append(line);
+  }
+
+  #addEvent(said) { this.#append(make("p", { part: "event", className: "event quiet" }, said)); }
+
+  #append(line) {
+    this.#log.append(line);
+    this.#log.scrollTop = this.#log.scrollHeight;
+    return line;
+  }
+
+  #showTyping(isTyping) {
+    clearTimeout(this.#typingTimer);
+    this.#note.textContent = isTyping ? this.#text.typing : "";
+    if (isTyping) this.#typingTimer = setTimeout(() => this.#showTyping(false), TYPING_SHOWN);
+  }
+
+  #tell({ code, message }) { this.#note.textContent = this.#text.errors[code] ?? message ?? code; }
+}
+
+const STYLE = `
+:host { display: grid; gap: 10px; }
+:host > * { min-width: 0; }
+[part=note] { min-height: 1.45em; }
+[part=messages] { display: grid; gap: 6px; align-content: start; height: 14rem; padding: 10px; overflow-y: auto; border: 1px solid var(--h-line); border-radius: 8px; }
+.mine, .theirs { max-width: 85%; padding: 6px 10px; border-radius: 10px; white-space: pre-line; }
+.mine { justify-self: end; background: var(--h-tint); }
+.theirs { justify-self: start; border: 1px solid var(--h-line); }
+.event { justify-self: center; }
+.sending { opacity: .6; }
+.problem { display: block; color: var(--h-warn); font-size: 13px; }
+form { align-items: end; }
+label { color: var(--h-quiet); font-size: 13px; }
+.grow { display: grid; gap: 2px; }
+[part=status][data-state=matched] { color: var(--h-accent); font-weight: 600; }
+`;
+
+customElements.define("hubbub-chat", Chat);
