@@ -84,6 +84,9 @@ LONGEST: dict[str, Any] = {
     "shard": 32,
     "url": URL,
     "host": "a" * 253,
+    "referrer": "a" * 253,
+    "campaign": "😀" * sites.MAX_CAMPAIGN,
+    "kind": "CAMPAIGN",
     "day": "9999-12-31",
     "client": "c" * 128,
     "view": View(URL, NOW, "c" * 128),
@@ -92,7 +95,10 @@ LONGEST: dict[str, Any] = {
     "topic": f"views:{URL}",
     "key": Key("x" * PARTITION, "x" * SORT),
     "score": scores.score_key(STORED_NAME, scores.MAX_SEASONS, STORED_NAME),
-    "network": "f" * 24,
+    "digest": "f" * 24,
+    "comment": "7" + "Z" * 25,
+    "reader": STORED_NAME,
+    "idempotency_key": "k" * 128,
     "period": "D",
     "number": 10**8 - 1,
     "hidden": True,
@@ -107,6 +113,9 @@ LONGEST: dict[str, Any] = {
 IDS: dict[str, Any] = {
     "leaderboards.scores.activity_key": NEW,
     "comments.comments.comment_key": "7" + "Z" * 25,
+    "comments.comments.cleanup_key": "7" + "Z" * 25,
+    "comments.replies.reply_key": "7" + "Z" * 25,
+    "comments.votes.vote_key": "7" + "Z" * 25,
     "chat.connections.key": CONNECTION,
     "chat.subscriptions.listener_key": CONNECTION,
 }
@@ -282,6 +291,7 @@ PARAMETERS = {
     "challenge": NEW,
     "product": NEW,
     "id": "7" + "Z" * 25,
+    "reply": "7" + "Z" * 25,
     "path": "oak/bridge",  # a found path may be longer: then the call is 414
 }
 
