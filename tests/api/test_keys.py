@@ -40,7 +40,7 @@ from chalicelib.leaderboards.schemas import BoardBody
 from chalicelib.ranking.ranking import Ranking, index_key
 from chalicelib.ranking.tree import MOST
 from chalicelib.settings import Settings
-from chalicelib.views import events
+from chalicelib.views import events, sites
 from chalicelib.views.events import View
 from tests.support.site import Site
 
@@ -86,7 +86,7 @@ LONGEST: dict[str, Any] = {
     "host": "a" * 253,
     "referrer": "a" * 253,
     "campaign": "😀" * sites.MAX_CAMPAIGN,
-    "kind": "CAMPAIGN",
+    "kind": max((sites.PAGES, sites.REFERRERS, sites.CAMPAIGNS), key=len),
     "day": "9999-12-31",
     "client": "c" * 128,
     "view": View(URL, NOW, "c" * 128),
@@ -175,7 +175,9 @@ def test_every_key_is_built_by_one_of_the_tested_functions() -> None:
         "ranking.older.contribution",  # nodes and entries of version 0.1.0, whose names were shorter
         "leaderboards.boards.Board.ranking",  # the name of a ranking, which `ranking` makes keys of
         "views.queries.list_events",  # bounds of sort keys, shorter than an event's
+        "views.queries.read_intervals",
         "views.queries.read_series",
+        "views.site_queries.Period.bounds",
     }
     found = set()
     for module, path in modules():

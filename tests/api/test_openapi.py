@@ -53,7 +53,10 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /products/{product}/statistics
         GET /views
         GET /views/badge.svg
+        GET /views/campaigns
+        GET /views/referrers
         GET /views/series
+        GET /views/site
         GET /views/top
         GET /web/config.json
         GET /web/{name}
@@ -88,6 +91,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /products/{product}/hidden
         GET /quarantine
         GET /replies
+        GET /sites
         GET /views/events
         POST /chat/reports/{id}
         POST /leaderboards/{board}/seasons
