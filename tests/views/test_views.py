@@ -343,9 +343,9 @@ def test_a_malformed_series_query_is_400(site: Site, query: str) -> None:
     assert (status, reply["Code"]) == (400, "BadRequest")
 
 
-def test_series_and_uniques_can_be_switched_off(moto_table: template.Table) -> None:
+def test_series_uniques_and_sites_can_be_switched_off(moto_table: template.Table) -> None:
     table = Table(moto_table.name, boto3.client("dynamodb"))
-    stage, now = Settings(views_series=False, views_uniques=False), datetime.now(UTC)
+    stage, now = Settings(views_series=False, views_uniques=False, views_sites=False), datetime.now(UTC)
     views.write(table, [View(PAGE, now, "c")], stage, now)
     stream = Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn)
     engine.apply(table, app.CONTRIBUTIONS, stream.read(), derivations=app.DERIVATIONS)
