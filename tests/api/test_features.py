@@ -31,7 +31,7 @@ print(json.dumps({
 }))
 """
 ROOTS = {
-    "views": {"views"},
+    "views": {"views", "sites"},
     "leaderboards": {"leaderboards"},
     "challenges": {"challenges"},
     "comments": {"products", "comments", "replies"},

@@ -196,7 +196,7 @@ def state(items: Iterable[Item]) -> dict[Key, Item]:
 
     0 is as good as nothing: what cancels within a batch is not written. Of several TTLs the last one is kept.
     """
-    clock = {"QUARANTINE": {"quarantined"}, "URL": {"ttl"}}
+    clock = {"QUARANTINE": {"quarantined"}, "URL": {"ttl"}, "SITE": {"ttl"}}
     found = {}
     for item in items:
         if item["pk"].startswith("GUARD"):

@@ -215,7 +215,8 @@ def test_an_author_edits_a_reply_and_others_may_not(shop: Shop) -> None:
     assert shop.get(f"{P}/comments/{one['id']}/replies")["items"] == [changed]
     for odd in ({}, {"text": "a", "hidden": True}, {"text": 5}, {"language": "en_US"}, {"rating": 5}):
         assert shop.call("PATCH", path, odd, "shop")[0] == 400
-    assert shop.call("PATCH", path[:-1] + "0", {"text": "a"}, "shop")[0] == 404
+    absent = path[:-1] + ("1" if path.endswith("0") else "0")
+    assert shop.call("PATCH", absent, {"text": "a"}, "shop")[0] == 404
 
 
 def test_only_its_author_and_admins_see_a_hidden_reply_and_it_is_not_counted(shop: Shop) -> None:

@@ -204,6 +204,7 @@ def test_a_player_lists_their_own_submissions(site: Site) -> None:
 # -- ranks ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_rank_among_1539_players_is_exact(site: Site) -> None:
     """The example of the README, "211th of 1539", with similar scores."""
     create_board(site, "points", **POINTS)

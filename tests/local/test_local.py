@@ -315,6 +315,7 @@ def kill(run: Run, *, engine_first: bool) -> None:
     run.process.wait()
 
 
+@pytest.mark.long
 @needs_proc
 @pytest.mark.parametrize("engine_first", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_acknowledged_views_survive_a_kill_of_every_process(engine_first: bool, tmp_path: Path) -> None:

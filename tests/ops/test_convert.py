@@ -159,7 +159,9 @@ def test_a_conversion_under_live_traffic_keeps_ranks_and_answers(older: Older) -
     assert drift(older.table, app.CONTRIBUTIONS) == {}
 
 
-@pytest.mark.parametrize("writes", [0, 3, 8, 10, 14, 22])
+@pytest.mark.parametrize(
+    "writes", [0, 8, *(pytest.param(n, marks=pytest.mark.long) for n in (3, 10, 14, 22))]
+)
 def test_a_conversion_that_is_killed_is_completed_by_the_next_run(older: Older, writes: int) -> None:
     ready: list[Any] = [None] * writes
     own = Table(older.table.name, older.engine.client("dynamodb"))  # the stream has another client

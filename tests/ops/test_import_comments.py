@@ -71,6 +71,7 @@ def imported(engine: Engine) -> Iterator[tuple[Table, dict[str, Any], dict[str, 
 Imported = tuple[Table, dict[str, Any], dict[str, Any]]
 
 
+@pytest.mark.long
 def test_every_review_is_imported_once(imported: Imported) -> None:
     table, first, again = imported
     none = {reason.value: 0 for reason in Skip}

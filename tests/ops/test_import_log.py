@@ -603,6 +603,7 @@ def readable(pages: dict[str, Any]) -> Counter[str]:
     return decoded
 
 
+@pytest.mark.long
 def test_a_real_log_is_counted_as_it_is_by_hand(table: Table) -> None:
     by_hand = counted_by_hand()
     distinct = set(by_hand)

@@ -413,6 +413,7 @@ def test_a_sum_that_is_still_being_made_is_no_drift(live: Live) -> None:
     assert (total, "count_total") in found.unsettled
 
 
+@pytest.mark.long
 def test_a_repair_under_live_traffic_corrects_only_unchanged_aggregates(live: Live) -> None:
     wrong = plant(live)
     busy = {at for at in wrong if at[0].pk == "PRODUCT#a"}

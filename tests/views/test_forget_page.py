@@ -192,9 +192,10 @@ def test_sums_are_left_alone_when_the_stream_does_not_catch_up_in_time(stream: S
 @pytest.mark.parametrize(
     ("operation", "calls"),
     [
-        *(("DeleteItem", calls) for calls in (0, 5, 8, 9)),
-        *(("UpdateItem", calls) for calls in (0, 1, 2)),
-        *(("PutItem", calls) for calls in (0, 1, 2, 3)),
+        *(("DeleteItem", 5), ("UpdateItem", 1), ("PutItem", 2)),
+        *(pytest.param("DeleteItem", calls, marks=pytest.mark.long) for calls in (0, 8, 9)),
+        *(pytest.param("UpdateItem", calls, marks=pytest.mark.long) for calls in (0, 2)),
+        *(pytest.param("PutItem", calls, marks=pytest.mark.long) for calls in (0, 1, 3)),
     ],
 )
 def test_a_run_that_is_killed_at_any_call_can_be_repeated(stream: Stream, operation: str, calls: int) -> None:
@@ -244,6 +245,7 @@ def test_a_view_during_the_removal_is_removed_or_counted_but_never_in_part(strea
     assert is_forgotten(stream)
 
 
+@pytest.mark.long
 def test_a_page_that_is_viewed_all_the_time_is_not_removed_and_its_sums_stay_exact(stream: Stream) -> None:
     sent = 0
 

@@ -164,6 +164,7 @@ def test_a_report_ends_the_chat_and_reaches_the_admin(two: list[Page], product: 
     ]
 
 
+@pytest.mark.long
 def test_pages_reconnect_and_chat_again_after_a_restart_of_the_gateway(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BELOW = "http://hubbub.example/api/"  # where a stage of API Gateway has it: below a path
 
 
-@pytest.fixture(params=["at the root", "below a path"])
+@pytest.fixture(params=["at the root", pytest.param("below a path", marks=pytest.mark.long)])
 def page(browser: Browser, product: Run, request: pytest.FixtureRequest) -> Iterator[Page]:
     """The opened page. It must not log errors, and must load only files of its own folder."""
     base = product.page if request.param == "at the root" else BELOW

@@ -82,6 +82,7 @@ def test_the_page_opens_below_a_stage_with_few_files(browser: Browser, deployed:
             assert page.request.get(str(link.evaluate("a => a.href"))).ok
 
 
+@pytest.mark.long
 def test_its_panels_work(browser: Browser, deployed: Run) -> None:
     with open_page(browser, f"{below(deployed)}/") as page:
         wait_until_live(page)

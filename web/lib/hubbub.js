@@ -194,8 +194,8 @@ export class Hubbub {
   }
 
   /**
-   * Enter a lobby of the chat. Options: `interests`, a list, and `resume`, the token of a place that was suspended. The
-   * bearer token is sent if there is one, so that a ban of its subject counts.
+   * Enter a lobby of the chat. Options: `interests`, a list, and `resume`, the token of a suspended place. The bearer
+   * token is sent, because its subject may be banned.
    */
   chat(lobby = "main", { interests = [], resume = "" } = {}) {
     const query = { lobby, ...(interests.length && { interests: interests.join(",") }) };
@@ -265,13 +265,12 @@ class Connection extends EventTarget {
     });
   }
 
-  /** Stop without giving up the place, before a page is unloaded. */
+  /** Stop and keep the place, before a page is unloaded. */
   suspend() {
     this.#isClosed = true;
     this.#end();
   }
 
-  /** Close for good. */
   close() {
     this.#socket?.close(1000);
     this.suspend();

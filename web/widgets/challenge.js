@@ -141,24 +141,26 @@ class Challenge extends Widget {
     this.#isSending = true;
     this.#message.textContent = "";
     this.#show();
-    let pause = 0;
+    let pause = 0, said;
     try {
       const made = await this.call("postChallengePath", { challenge: this.#id, path }, { signed: true });
       this.#answer.value = "";
-      this.#message.textContent = made.status === 201 ? this.#text.correct(made.path) : this.#text.again;
+      said = made.status === 201 ? this.#text.correct(made.path) : this.#text.again;
       this.#mine = await this.#loadProgress(await this.visitor());
       this.emit("found", made);
     } catch (error) {
       if (error.status === 401) this.emit("unauthorized", { message: error.message });
       if (error.code === "SlowDown") pause = 1000 * (error.retryAfter || 6);
-      this.#message.textContent = error.code === "InvalidPath" ? this.#text.wrong(path) : error.status ? error.message : this.words.noResponse;
+      said = error.code === "InvalidPath" ? this.#text.wrong(path) : error.status ? error.message : this.words.noResponse;
     }
     this.#me = await this.visitor(); // a guest is signed in by the first answer
-    setTimeout(() => {
+    this.#message.textContent = said;
+    const resume = () => {
       this.#isSending = false;
       if (this.#challenge) this.#show();
-    }, pause);
-    if (this.#challenge) this.#show();
+    };
+    if (pause) setTimeout(resume, pause);
+    else resume();
   }
 
   // -- show --------------------------------------------------------------------------------------------
