@@ -257,9 +257,9 @@ LONGEST = "/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00"))
 @pytest.mark.parametrize(
     ("path", "client", "sites", "request_units", "all_units"),
     [
-        ("/", "c", False, 50, 150),
-        (LONGEST, "c" * 128, False, 100, 300),
-        ("/", "c", True, 75, 379),
+        pytest.param("/", "c", False, 50, 150, marks=pytest.mark.long),
+        pytest.param(LONGEST, "c" * 128, False, 100, 300, marks=pytest.mark.long),
+        pytest.param("/", "c", True, 75, 379, marks=pytest.mark.long),
         (LONGEST, "c" * 128, True, 150, 604),
     ],
     ids=["ordinary addresses", "the longest addresses", "with sites", "the longest, with sites"],

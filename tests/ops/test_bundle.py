@@ -155,6 +155,7 @@ def test_a_package_of_another_lock_is_made_again(made: Made) -> None:
         assert zipped.namelist() == made.names
 
 
+@pytest.mark.long
 def test_a_stage_with_an_issuer_has_the_library_for_its_keys(made: Made, tmp_path: Path) -> None:
     """Nothing else has to be done than to set the address. Without it the library is left out again."""
     root = tmp_path / "hubbub"

@@ -178,6 +178,7 @@ def test_the_rest_api_is_regional(resources: dict[str, Any]) -> None:
     assert api["Properties"]["EndpointConfiguration"] == {"Types": ["REGIONAL"]}
 
 
+@pytest.mark.long
 def test_a_stage_follows_a_change_of_its_origins(
     tmp_path: Path, package: Path, resources: dict[str, Any]
 ) -> None:

@@ -186,7 +186,7 @@ def test_the_lists_of_a_period_are_those_of_a_naive_twin(site: Site) -> None:
             referrer=f"https://r{int(rng.paretovariate(1)) % 12}.example/",
             campaign=rng.choice(("spring", "summer", "")),
         )
-        for i in range(200)
+        for i in range(120)
     ]
     for i in range(0, len(sent), 20):
         assert site.post({"events": sent[i : i + 25]})[1]["rejected"] == []
@@ -230,13 +230,14 @@ def test_a_period_is_of_whole_days_and_by_default_of_thirty(site: Site) -> None:
     assert count(f"&from={day(6)}&to={day(4)}") == 1
 
 
-@pytest.mark.parametrize(
-    "query", ["from=2020-01-01&to=2021-06-01", "from=2026-02-02&to=2026-02-01", "from=x", "to=9999-12-31"]
-)
-@pytest.mark.parametrize("path", ["top", "referrers", "campaigns", "site"])
-def test_a_period_that_is_too_long_or_malformed_is_refused(site: Site, path: str, query: str) -> None:
-    status, reply = site.call("GET", f"/views/{path}?site={HOST}&{query}")
-    assert (status, reply["Code"]) == (400, "BadRequest")
+def test_a_period_that_is_too_long_or_malformed_is_refused(site: Site) -> None:
+    for path in ("top", "referrers", "campaigns", "site"):
+        for query in (
+            *("from=2020-01-01&to=2021-06-01", "from=2026-02-02&to=2026-02-01"),
+            *("from=x", "to=9999-12-31"),
+        ):
+            status, reply = site.call("GET", f"/views/{path}?site={HOST}&{query}")
+            assert (status, reply["Code"]) == (400, "BadRequest"), (path, query)
 
 
 def test_the_longest_period_is_read(site: Site) -> None:
