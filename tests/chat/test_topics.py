@@ -494,8 +494,9 @@ INVALID = (
 @pytest.mark.parametrize("action", ["subscribe", "unsubscribe"])
 def test_an_invalid_topic_is_refused_and_writes_nothing(site: Site, action: str) -> None:
     for number, topic in enumerate(INVALID):
-        id = f"c{number}"
-        site.chat.enter(id)
+        id = f"c{number // 9}"  # ten refused frames in a row close a connection
+        if number % 9 == 0:
+            site.chat.enter(id)
         assert site.chat.send(id, action, topic=topic) == [{"type": "error", "code": "bad_request"}], topic
         assert "listens" not in site.chat.item(id), topic
     assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []

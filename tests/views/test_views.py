@@ -103,7 +103,8 @@ def test_a_batch_returns_a_reason_for_each_event_that_does_not_count(site: Site)
 
 
 def test_an_event_of_any_shape_gets_a_reason(site: Site) -> None:
-    for odd in (None, 1, "text", [], {}, {"url": 1}, {"url": PAGE}, {"url": {"a": 1}}):
+    shapes: list[Any] = [None, 1, "text", [], {}, {"url": 1}, {"url": PAGE}, {"url": {"a": 1}}]
+    for odd in shapes:
         status, reply = site.post({"events": [odd, event()]})
         assert (status, reply["accepted"]) == (202, 1), odd
         assert reply["rejected"][0]["reason"] in ("bad_url", "bad_time"), odd
