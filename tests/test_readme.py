@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.running import ENVIRONMENT, Run
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +35,7 @@ def steps(block: str) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.long
 def test_every_console_block_prints_the_documented_output(tmp_path: Path) -> None:
     """One shell runs all commands, so a variable of one is set for the next."""
     commands = [step for block in blocks() for step in steps(block)]

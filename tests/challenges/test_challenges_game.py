@@ -328,6 +328,7 @@ def build_records(players: int, limit: int, rng: random.Random) -> tuple[list[An
     return records, Counter(found.values())
 
 
+@pytest.mark.long
 def test_five_thousand_players_are_counted_exactly_with_any_delivery_of_their_records(
     hunt: Hunt,
 ) -> None:

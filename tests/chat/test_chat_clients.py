@@ -169,6 +169,7 @@ async def all_but_one(clients: list[Client]) -> None:
                 await one.send("ping")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [20, *(pytest.param(many, marks=pytest.mark.long) for many in (60, 500))])
 def test_a_crowd_of_clients_joins_talks_leaves_and_dies(run: Run, count: int) -> None:
     """Every message comes once, in order, and only to the partner."""

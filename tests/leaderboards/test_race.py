@@ -177,6 +177,7 @@ def build_score(board: Board, one: Submission) -> Item:
     return key | fields | {"depth": board.scale.score_levels(path)}
 
 
+@pytest.mark.long
 def test_every_rank_in_the_tree_of_the_whole_race_is_accounted_for() -> None:
     """The product's own contribution and rank functions are used, without an engine."""
     fields = {name: getattr(RACE, name) for name in RACE.__struct_fields__}

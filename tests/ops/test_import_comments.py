@@ -80,6 +80,7 @@ def test_every_review_is_imported_once(imported: Imported) -> None:
     assert drift(table, [comments.contribution]) == {}
 
 
+@pytest.mark.long
 def test_totals_distribution_and_leaders_are_those_of_the_file(imported: Imported) -> None:
     table, rows = imported[0], reviews()
     for language in ("", *LANGUAGES):

@@ -174,6 +174,7 @@ def test_a_malformed_body_is_400(site: Site, body: bytes) -> None:
     assert (status, reply["Code"]) == (400, "BadRequest")
 
 
+@pytest.mark.long
 def test_a_batch_with_a_token_has_at_most_500_events(site: Site) -> None:
     batch = [event(i, client=f"c{i}") for i in range(500)]
     token = site.token("somebody")

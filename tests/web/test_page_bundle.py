@@ -15,6 +15,8 @@ from ops.aws import page_bundle
 from tests.support.pages import choose, open_page, token, wait_until_live
 from tests.support.running import Run, until
 
+pytestmark = pytest.mark.long  # the page's tests again, on the bundle of a package
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Response
 
@@ -82,7 +84,6 @@ def test_the_page_opens_below_a_stage_with_few_files(browser: Browser, deployed:
             assert page.request.get(str(link.evaluate("a => a.href"))).ok
 
 
-@pytest.mark.long
 def test_its_panels_work(browser: Browser, deployed: Run) -> None:
     with open_page(browser, f"{below(deployed)}/") as page:
         wait_until_live(page)
