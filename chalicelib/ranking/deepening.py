@@ -2,18 +2,20 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| deepening | `TREE#<ranking>#<digits>` | `DEEPEN` | the ranking; `below`: where the next step begins; `ttl` |
+| deepening | `TREE#<ranking>#<digits>` | `DEEPEN` | the ranking; `below`: where the next step begins; |
+| | | | `last`: it is the second pass; `ttl` |
 
 When the stream has counted a player in a bucket that is crowded, it puts a deepening. The stream delivers
 that too. Each step re-stamps `depth` on up to STEP players of the bucket, best first, and moves `below`,
 until the bucket has been passed. What the new depths add to the counters comes through the stream as any
-other change.
+other change. A second pass finds the players who came during the first one. Who comes after its beginning is
+re-stamped at once.
 
 Invariants: a re-stamp does not change a number, so no rank changes. A node is marked `full` when its counter
 above has no shallow player. A player who comes to a node that exists, and is not counted there, is re-stamped
 by the stream at once. So a full node lacks a player no longer than the stream lags.
 
-Cost: 1 WCU for each player of the bucket, once per level, and 1 for each step.
+Cost: 1 WCU for each player of the bucket, once per level, and 1 for each step. 1 RCU for each player.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -96,15 +98,21 @@ def _settle(table: Table, ranking: Ranking, players: Mapping[Key, Ranked], now: 
             )
         elif prefix in nodes or prefix in crowded:
             pending |= {prefix} if not nodes.get(prefix, Node()).is_full else set()
-    if pending:
-        _begin(table, ranking, pending, now)
+    passed = _begin(table, ranking, pending, now) if pending else set()
+    for key, ranked in players.items():
+        if ranked.bucket in crowded & passed:
+            _stamp(table, key, ranked.number, ranked.depth, ranked.depth + 1)
 
 
-def _begin(table: Table, ranking: Ranking, prefixes: Iterable[str], now: datetime) -> None:
-    """Put a deepening of each prefix, unless one has begun within the last minute."""
+def _begin(table: Table, ranking: Ranking, prefixes: Iterable[str], now: datetime) -> set[str]:
+    """Put a deepening of each prefix, unless one has begun within the last minute.
+
+    Return the prefixes of those that are in their second pass, which may have passed a player who comes now.
+    """
     ago = times.epoch(now - PAUSE)
     keys = {key_of(ranking, prefix): prefix for prefix in prefixes}
-    begun = {key for key, item in table.get_many(keys).items() if item["began"] >= ago}
+    found = table.get_many(keys, consistent=True)
+    begun = {key: item for key, item in found.items() if item["began"] >= ago}
     for key, prefix in keys.items():
         if key in begun:
             continue
@@ -118,10 +126,11 @@ def _begin(table: Table, ranking: Ranking, prefixes: Iterable[str], now: datetim
             "ttl": times.epoch(now + LIFETIME),
         }
         table.put(item, condition="attribute_not_exists(pk) OR began < :ago", values={":ago": ago})
+    return {keys[key] for key, item in begun.items() if "last" in item}
 
 
 def _step(table: Table, item: Item) -> None:
-    """Re-stamp the next players of a bucket, and move `below`.
+    """Re-stamp the next players of a bucket, and move `below`, after the first pass to the top again.
 
     Cost: 0.5 RCU for each player, 0.5 per 30 for the index, and 1 WCU for each player and for the step.
     """
@@ -142,6 +151,16 @@ def _step(table: Table, item: Item) -> None:
             "SET below = :next",
             condition="below = :below",
             values={":next": entries[-1].number, ":below": below},
+            idempotent=True,
+        )
+    elif "last" not in item:
+        top = ranking.scale.numbers(prefix)[1] + 1
+        table.update(
+            Key(item["pk"], item["sk"]),
+            "SET below = :top, #last = :yes",
+            condition="below = :below AND attribute_not_exists(#last)",
+            names={"#last": "last"},
+            values={":top": top, ":yes": 1, ":below": below},
             idempotent=True,
         )
 

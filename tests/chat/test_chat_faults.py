@@ -216,6 +216,7 @@ async def _answered(one: Client) -> None:
             assert not one.reader.done(), "an open connection was closed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [

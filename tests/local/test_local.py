@@ -265,6 +265,7 @@ def copied(tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.long
 def test_the_app_starts_again_when_its_source_changes(tmp_path: Path) -> None:
     copy = copied(tmp_path)
     with Run(tmp_path / "data", root=copy) as run:

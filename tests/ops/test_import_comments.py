@@ -104,6 +104,7 @@ def test_totals_distribution_and_leaders_are_those_of_the_file(imported: Importe
             assert [(one.product, one.five_star) for one in leaders] == right[:limit]
 
 
+@pytest.mark.long
 def test_the_reviews_of_a_product_are_listed_newest_last_row_first(imported: Imported) -> None:
     table, rows = imported[0], [row for row in reviews() if row["product"] == "garment-1078"]
     assert len(rows) > 30

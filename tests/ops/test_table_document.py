@@ -34,7 +34,8 @@ def test_every_module_with_an_item_table_is_in_the_document() -> None:
         if path.name != "table.py" and table.HEADER in path.read_text().splitlines()
     }
     assert len(owners) > 10
-    assert owners == {owner for owner in owners if f"### [{owner}](../{owner})\n" in table.text()}
+    text = table.text()
+    assert owners == {owner for owner in owners if f"### [{owner}](../{owner})\n" in text}
 
 
 def test_items_and_costs_come_from_the_docstrings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def is_forgotten(stream: Stream) -> bool:
     return all(set(item) - NO_SUMS - {"seen"} == {"ttl"} for item in page_items(stream))
 
 
-@pytest.mark.parametrize("expired", [0, 2, 5])
+@pytest.mark.parametrize("expired", [2, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 5))])
 def test_a_page_is_removed_with_all_its_sums_and_other_pages_keep_theirs(
     stream: Stream, expired: int
 ) -> None:
@@ -213,7 +213,10 @@ def test_a_run_that_is_killed_at_any_call_can_be_repeated(stream: Stream, operat
     assert stream.count(GOOD) == (2, 2)
 
 
-@pytest.mark.parametrize("operation", ["DeleteItem", "UpdateItem", "PutItem"])
+@pytest.mark.parametrize(
+    "operation",
+    ["DeleteItem", *(pytest.param(name, marks=pytest.mark.long) for name in ("UpdateItem", "PutItem"))],
+)
 def test_a_lost_reply_does_no_harm(stream: Stream, operation: str) -> None:
     expire(stream, SPAM, 2)
     try:

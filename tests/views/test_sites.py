@@ -186,7 +186,7 @@ def test_the_lists_of_a_period_are_those_of_a_naive_twin(site: Site) -> None:
             referrer=f"https://r{int(rng.paretovariate(1)) % 12}.example/",
             campaign=rng.choice(("spring", "summer", "")),
         )
-        for i in range(120)
+        for i in range(80)
     ]
     for i in range(0, len(sent), 20):
         assert site.post({"events": sent[i : i + 25]})[1]["rejected"] == []

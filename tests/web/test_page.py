@@ -192,7 +192,7 @@ def test_comments_are_filtered_with_counts_and_load_on_scrolling(page: Page) -> 
 def test_a_comment_is_written_and_edited_and_never_overwrites_another_edit(page: Page, product: Run) -> None:
     assert page.locator("#write [name=rating]:checked").count() == 0
     page.fill("#write textarea", EVIL)
-    page.check("#write [name=rating][value='4']", force=True)
+    page.click("#write label:has([name=rating][value='4'])")
     page.click("#write .primary")
     page.wait_for_selector("#comments .said:text-is('Your comment was posted.')")
     mine = page.locator("#comments .comments li", has_text=page.inner_text("#you"))
@@ -298,7 +298,7 @@ def test_a_guest_whom_the_stage_no_longer_knows_is_replaced(page: Page) -> None:
     page.reload()
     choose(page, "comments", "replaced")
     page.fill("#write textarea", "Still here.")
-    page.check("#write [name=rating][value='4']", force=True)
+    page.click("#write label:has([name=rating][value='4'])")
     page.click("#write .primary")
     page.wait_for_selector("#comments .said:text-is('Your comment was posted.')")
     assert page.get_attribute("#you", "title") != before
