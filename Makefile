@@ -49,7 +49,7 @@ types: setup  ## Check types, strictly
 	@$(VENV)/bin/mypy
 
 test: setup lint types  ## Check style and types, and run all tests but the long ones
-	@$(VENV)/bin/python -m pytest -n 4 --dist loadfile $(ARGS)
+	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 test-all: setup lint types  ## Check style and types, and run all tests, the long ones too
 	@$(VENV)/bin/python -m pytest -m '' $(ARGS)

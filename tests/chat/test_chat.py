@@ -1017,6 +1017,7 @@ def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
     }
 
 
+@pytest.mark.long
 def test_the_most_expensive_frames_cost_what_the_documentation_says(pair: Chat) -> None:
     """The most that one anonymous frame of each kind can cost, in WCU and RCU."""
     pair.sources = app.TOPICS

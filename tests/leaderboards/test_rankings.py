@@ -506,6 +506,7 @@ def test_a_board_that_grows_is_exact_and_its_buckets_are_small(
     assert board.largest_bucket() <= 4
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_buckets")
 @pytest.mark.parametrize("growth", GROWTHS)
 def test_an_import_of_many_at_once_is_deepened_once_for_each_level(

@@ -35,6 +35,9 @@ from tests.support.live import Live
 from tests.support.records import Reader, RestartingReader, drift, record, scan
 from tests.support.tables import table_on
 
+pytestmark = pytest.mark.long
+
+
 SPAM, GOOD = "https://example.org/spam", "https://example.org/good"
 NOW = datetime.now(UTC)
 STAGE = Settings()

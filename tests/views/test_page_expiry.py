@@ -25,6 +25,9 @@ from ops.maintenance.audit import find_drift
 from ops.maintenance.streams import follow_stream
 from tests.support.records import Reader, RestartingReader, record, scan
 
+pytestmark = pytest.mark.long
+
+
 PAGE = "https://example.org/a"
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)
 STAGE = Settings()

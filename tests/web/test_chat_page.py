@@ -16,6 +16,9 @@ from tests.support.running import Run, until
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.long
+
+
 TALKING = "#chat [data-state=matched]"
 
 

@@ -17,6 +17,8 @@ from tests.support.running import Run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
+pytestmark = pytest.mark.long
+
 BELOW = "http://hubbub.example/api/"  # where a stage of API Gateway has it: below a path
 
 

@@ -25,6 +25,9 @@ from tests.support.running import Run, until
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request
 
+pytestmark = pytest.mark.long
+
+
 EVIL = '<img src=x onerror="document.title=1"><script>document.title=1</script>'
 
 

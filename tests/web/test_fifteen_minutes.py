@@ -24,6 +24,9 @@ from tests.support.running import ENVIRONMENT, Run, until
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.long
+
+
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "client.md").read_text()
 

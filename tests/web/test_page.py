@@ -114,6 +114,7 @@ def test_an_invalid_site_is_an_error_until_another_is_shown(page: Page) -> None:
 # -- leaderboard, challenge ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("demo")
 def test_the_leaderboard_shows_your_rank_and_any_position(page: Page, product: Run) -> None:
     page.wait_for_selector("#leaderboard .entries tr:nth-child(10)")

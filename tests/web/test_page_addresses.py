@@ -23,6 +23,8 @@ from tests.support.running import Run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.long
+
 
 class Foreign:
     """A foreign server that records the first bytes of each connection."""

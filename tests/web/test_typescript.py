@@ -15,6 +15,9 @@ import app
 from chalicelib.api.openapi import describe
 from ops import client
 
+pytestmark = pytest.mark.long
+
+
 PACKAGES = ("typescript@5.9.3", "openapi-typescript@7.10.1")
 DESCRIPTION = describe(app.router.routes, app.VERSION)
 
