@@ -22,6 +22,7 @@ from chalicelib.chat.gateway import ConnectionGateway, Session
 from chalicelib.comments import cleanup, comments, pages, replies, statistics, votes
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo import retries
+from chalicelib.dynamo.items import read_images
 from chalicelib.dynamo.table import connect
 from chalicelib.errors import (
     BadCursor,
@@ -616,11 +617,11 @@ def apply_records(records: list[Any]) -> None:
 
 def complete(records: list[Any]) -> None:
     """Complete what the records of a batch have begun: submissions, index keys, depths, deleted comments."""
-    table, now = connect(), datetime.now(UTC)
-    scores.follow(table, records, now)
-    progress.follow(table, records)
-    cleanup.follow(table, records)
-    deepening.follow(table, (scores.rank, progress.rank), records, now)
+    table, now, changes = connect(), datetime.now(UTC), read_images(records)
+    scores.follow(table, changes, now)
+    progress.follow(table, changes)
+    cleanup.follow(table, changes)
+    deepening.follow(table, (scores.rank, progress.rank), changes, now)
 
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers

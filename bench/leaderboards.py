@@ -21,7 +21,7 @@ from bench.tables import Drifted, check, drain, fresh_table
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo import capacity
-from chalicelib.dynamo.items import pack, unpack
+from chalicelib.dynamo.items import pack, read_images, unpack
 from chalicelib.dynamo.table import BATCH_WRITE, Table, connect
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import scores as leaderboards
@@ -323,8 +323,9 @@ def change_costs(
 def deliver(table: Table, records: Sequence[Any]) -> None:
     """Deliver records to the aggregator, as app.py does."""
     aggregates.apply(table, CONTRIBUTIONS, records)
-    leaderboards.follow(table, records, NOW)
-    deepening.follow(table, [leaderboards.rank], records, NOW)
+    changes = read_images(records)
+    leaderboards.follow(table, changes, NOW)
+    deepening.follow(table, [leaderboards.rank], changes, NOW)
 
 
 def _split(meter: Meter, changes: int) -> Cost:

@@ -27,7 +27,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions
 from chalicelib.challenges import ranking as challenge_ranking
 from chalicelib.challenges.schemas import MAX_FOUND, FoundPathParams, PlayerParams, Progress
-from chalicelib.dynamo.items import Item, Key, read_images
+from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Forbidden, NotFound
 from chalicelib.ranking import ranking
@@ -197,14 +197,14 @@ def _number(of: Ranking, player: str, item: Item) -> int:
     return of.number(of.scale.merit(challenge_ranking.encode_score(item["found"], item["latest"])), player)
 
 
-def follow(table: Table, records: Iterable[Any]) -> None:
+def follow(table: Table, changes: Iterable[Images]) -> None:
     """Put the index key into the progress of a batch's ranked players, and remove it from the others.
 
     Idempotent.
 
     Cost: 1 WCU and 1 or 2 for the index, 0.5 RCU for the definition, and what `choose_depth` reads.
     """
-    images = {key: new for key, _, new in read_images(records) if key.sk == "PROGRESS"}
+    images = {key: new for key, _, new in changes if key.sk == "PROGRESS"}
     for key, item in images.items():
         challenge, separator, player = key.pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
         if not separator or not is_count(item.get("found")) or not isinstance(item.get("latest"), int):

@@ -13,27 +13,26 @@ after the last step there are none.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from chalicelib.comments.comments import CLEANUP
 from chalicelib.comments.replies import REPLY
 from chalicelib.comments.votes import VOTE
 from chalicelib.concurrency import map_concurrently
-from chalicelib.dynamo.items import Item, Key, read_images
+from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
 
 STEP = 100  # items that one step deletes
 
 
-def follow(table: Table, records: Iterable[Any]) -> None:
-    """Take the next step of each cleanup in a batch of stream records.
+def follow(table: Table, changes: Iterable[Images]) -> None:
+    """Take the next step of each cleanup in a batch of the stream.
 
-    Idempotent: the same records may come again.
+    Idempotent: the same changes may come again.
 
     Cost: nothing without a cleanup. See `step`.
     """
     cleanups: dict[Key, Item] = {}
-    for key, _, new in read_images(records):
+    for key, _, new in changes:
         if key.pk.startswith("PRODUCT#") and key.sk.startswith(CLEANUP) and new:
             cleanups[key] = new
     for key, item in cleanups.items():
@@ -41,7 +40,7 @@ def follow(table: Table, records: Iterable[Any]) -> None:
 
 
 def step(table: Table, key: Key, steps: int) -> None:
-    """Delete the next replies and votes of a deleted comment, after so many steps.
+    """Delete the next replies and votes of a deleted comment. `steps` have been taken before.
 
     Cost: 1 RCU per 4 KB; 1 WCU per KB for each item, 1 for gsi1 for each reply, and 1 WCU for the step.
     """

@@ -56,13 +56,17 @@ def unpack(typed: Mapping[str, Any]) -> Item:
     return {name: _deserializer.deserialize(value) for name, value in typed.items()}
 
 
-def read_images(records: Iterable[Any]) -> list[tuple[Key, Item, Item]]:
+Images = tuple[Key, Item, Item]
+"""A key, and the old and new image of a change of its item. A missing image is empty."""
+
+
+def read_images(records: Iterable[Any]) -> list[Images]:
     """Return the key and the old and new image of each stream record. A malformed record is left out.
 
     >>> read_images([{"dynamodb": {"Keys": {"pk": {"S": "a"}, "sk": {"S": "b"}}}}, {}])
     [(Key(pk='a', sk='b'), {}, {})]
     """
-    found: list[tuple[Key, Item, Item]] = []
+    found: list[Images] = []
     for record in records:
         with contextlib.suppress(
             Exception

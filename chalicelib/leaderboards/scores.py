@@ -31,7 +31,7 @@ from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
-from chalicelib.dynamo.items import Item, Key, read_images
+from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Forbidden, NotFound, Unprocessable
 from chalicelib.leaderboards import boards
@@ -380,8 +380,8 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     return ranking.contribution(ranked) if ranked else {}
 
 
-def follow(table: Table, records: Iterable[Any], now: datetime) -> None:
-    """Apply the activities of a batch of stream records to scores that lack them, and clear `before`.
+def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
+    """Apply the activities of a batch of the stream to scores that lack them, and clear `before`.
 
     Idempotent. An activity whose score is in the same batch costs nothing but the board's definition.
 
@@ -389,7 +389,7 @@ def follow(table: Table, records: Iterable[Any], now: datetime) -> None:
     """
     activities: list[Item] = []
     images: dict[Key, Item] = {}
-    for key, _, new in read_images(records):
+    for key, _, new in changes:
         if key.pk.startswith("PLAYER#") and key.sk.startswith("BOARD#") and new:
             images[key] = new
         elif key.pk.startswith("PLAYER#") and key.sk.startswith("ACTIVITY#") and new:

@@ -20,11 +20,10 @@ Cost: 1 WCU for each player of the bucket, once per level, and 1 for each step. 
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from chalicelib import times
 from chalicelib.concurrency import map_concurrently
-from chalicelib.dynamo.items import Item, Key, read_images
+from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.ranking import tree
 from chalicelib.ranking.entries import list_below
@@ -46,16 +45,16 @@ def key_of(ranking: Ranking, prefix: str) -> Key:
     return Key(node_key(ranking, prefix).pk, "DEEPEN")
 
 
-def follow(table: Table, ranks: Iterable[Rank], records: Iterable[Any], now: datetime) -> None:
-    """Complete what a batch of stream records, which the aggregates have counted, makes necessary.
+def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: datetime) -> None:
+    """Complete what a batch of the stream, which the aggregates have counted, makes necessary.
 
-    Idempotent: the same records may come again.
+    Idempotent: the same changes may come again.
 
     Cost: nothing for changes inside a bucket. Else 1 RCU for each node of the path and the one below it.
     """
     ranks = tuple(ranks)
     arrived: dict[Key, Ranked] = {}
-    for key, *images in read_images(records):
+    for key, *images in changes:
         if key.sk == "DEEPEN" and images[1]:
             _step(table, images[1])
         old, new = (_ranked(ranks, image) for image in images)

@@ -27,7 +27,7 @@ from chalicelib.challenges.schemas import (
     FoundPathParams,
     PlayerParams,
 )
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, read_images
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, NotFound
 from chalicelib.ranking import deepening
@@ -46,8 +46,9 @@ MAX_ATTEMPTS = 20  # attempts of a client, or of an event source, after Busy
 def apply(table: Table, records: Sequence[Any]) -> None:
     """Apply a batch as the app does."""
     aggregates.apply(table, CONTRIBUTIONS, records)
-    progress.follow(table, records)
-    deepening.follow(table, [progress.rank], records, datetime.now(UTC))
+    changes = read_images(records)
+    progress.follow(table, changes)
+    deepening.follow(table, [progress.rank], changes, datetime.now(UTC))
 
 
 class Hunt:

@@ -12,6 +12,7 @@ import pytest
 import app
 from chalicelib import times
 from chalicelib.api.auth import Caller
+from chalicelib.dynamo.items import read_images
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
@@ -394,7 +395,7 @@ def test_an_activity_that_comes_again_later_does_not_count_again(site: Site) -> 
     assert score is not None
     assert (score["score"], score["pages"]) == (2 * scores.MAX_TAGS + 5, 2)
     for first in range(0, len(records), 7):
-        scores.follow(site.table, records[first : first + 7][:1], datetime.now(UTC))
+        scores.follow(site.table, read_images(records[first : first + 7][:1]), datetime.now(UTC))
     assert submit(site, "points", "ann", "game-3", 1)[1]["score"] == 2 * scores.MAX_TAGS + 5
     assert site.table.get(scores.score_key("points", 1, "ann")) == score
 

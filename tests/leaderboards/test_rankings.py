@@ -22,6 +22,7 @@ from chalicelib import settings
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import THREADS
+from chalicelib.dynamo.items import read_images
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Conflict, NotFound, Unprocessable
 from chalicelib.leaderboards import boards, scores
@@ -59,8 +60,9 @@ BODIES = [
 def apply(table: Table, batch: list[Any]) -> None:
     """Deliver a batch, as app.py does."""
     aggregates.apply(table, CONTRIBUTIONS, batch, now=NOW.timestamp)
-    scores.follow(table, batch, datetime.now(UTC))
-    deepening.follow(table, [scores.rank], batch, NOW)
+    changes = read_images(batch)
+    scores.follow(table, changes, datetime.now(UTC))
+    deepening.follow(table, [scores.rank], changes, NOW)
 
 
 class Submission(NamedTuple):
@@ -555,7 +557,7 @@ def test_a_rank_is_exact_at_every_moment_of_a_deepening(store: tuple[Table, Read
     records = board.reader.read()
     aggregates.apply(board.table, CONTRIBUTIONS, records, now=NOW.timestamp)  # counted, and not followed
     ordered = sorted(values.values(), reverse=True)
-    deepening.follow(board.table, [scores.rank], records, NOW)
+    deepening.follow(board.table, [scores.rank], read_images(records), NOW)
     moments = 0
     while records := board.reader.read():
         for record in records:
