@@ -84,7 +84,7 @@ def read_sums(item: Item) -> dict[str, Any]:
 
 
 def _listed_sum(key: Key) -> str:
-    """Return the sum that the index key of an aggregate follows from; empty if there is none."""
+    """Return the sum that the index key of an aggregate follows from, or an empty text."""
     if key.pk.startswith("PRODUCT#") and (key.sk == "S" or key.sk.startswith("S#")):
         return "count_5"
     return "views" if sites.is_listed(key) else ""

@@ -19,7 +19,7 @@ export function nameField(words) {
  */
 export class Widget extends HTMLElement {
   static socket = ""; // without the attribute `socket`, no socket is opened
-  guestName = ""; // of a guest who is not signed in yet
+  guestName = ""; // the name of a guest who is not signed in yet
   #state; #hub; #on = false; #getToken = null;
   #onGuest = ({ target }) => target !== this && this.isGuest && this.#restart();
 
