@@ -13,7 +13,7 @@ algorithms for middleware", 2001.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key
@@ -50,6 +50,20 @@ def step_of(total: int) -> int:
     while (following := next_step(step)) <= total:
         step = following
     return step
+
+
+def derive_step(item: Item, attribute: str) -> dict[str, Any] | None:
+    """Return the update that moves an index key to the step of a sum, or None if it is there."""
+    total = item.get(attribute, 0)
+    step = step_of(total)
+    if step == item.get("gsi1sk", 0):
+        return None
+    return {
+        "expression": "SET gsi1sk = :step" if step else "REMOVE gsi1sk",
+        "condition": "#sum = :sum",
+        "names": {"#sum": attribute},
+        "values": {":sum": total, **({":step": step} if step else {})},
+    }
 
 
 def read_largest(

@@ -448,15 +448,7 @@ def derive_rank(key: Key, item: Item) -> dict[str, Any] | None:
     """Return the update that moves a product among the leaders, or None if it is on the right step."""
     if not key.pk.startswith("PRODUCT#") or not (key.sk == "S" or key.sk.startswith("S#")):
         return None
-    fives = item.get("count_5", 0)
-    step = toplist.step_of(fives)
-    if step == item.get("gsi1sk", 0):
-        return None
-    return {
-        "expression": "SET gsi1sk = :step" if step else "REMOVE gsi1sk",
-        "condition": "count_5 = :fives",
-        "values": {":fives": fives, **({":step": step} if step else {})},
-    }
+    return toplist.derive_step(item, "count_5")
 
 
 # -- read ----------------------------------------------------------------------------------------------

@@ -142,13 +142,4 @@ def derive_listing(key: Key, item: Item) -> dict[str, Any] | None:
     """Return the update that moves an aggregate in its list, or None if it is on the right step."""
     if "gsi1pk" not in item or not is_listed(key):
         return None
-    views = item.get("views", 0)
-    step = toplist.step_of(max(0, views))
-    if step == item.get("gsi1sk", 0):
-        return None
-    return {
-        "expression": "SET gsi1sk = :step" if step else "REMOVE gsi1sk",
-        "condition": "#views = :views",
-        "names": {"#views": "views"},
-        "values": {":views": views, **({":step": step} if step else {})},
-    }
+    return toplist.derive_step(item, "views")
