@@ -36,8 +36,12 @@ def open_page(browser: Browser, url: str, *, script: str = "", **options: Any) -
     page.on("pageerror", lambda error: errors.append(str(error)))
     if script:
         page.add_init_script(script)
-    page.goto(url)
-    yield page
+    try:
+        page.goto(url)
+        yield page
+    except Exception as error:
+        error.add_note(f"The page shows:\n{page.inner_text('body')}\nIts console: {errors}")
+        raise
     context.close()
     # The browser itself logs calls that failed. The page shows those errors to its visitor.
     known = ("Failed to load resource", "WebSocket connection to")

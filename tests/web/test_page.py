@@ -83,6 +83,14 @@ def test_views_are_counted_live_and_shown_in_the_plot(page: Page) -> None:
     until(is_last_bar_current, "the plot follows the visitors")
 
 
+def test_a_call_keeps_what_a_visitor_is_typing(page: Page) -> None:
+    choose(page, "views", "typing.example.org")
+    page.fill("#views .choose input", "half-a-na")
+    page.click("text=Send a view")
+    page.wait_for_selector("#views .said:has-text('1 view counted, visible')")
+    assert page.input_value("#views .choose input") == "half-a-na"
+
+
 def test_a_view_of_another_visitor_is_pushed(page: Page, product: Run) -> None:
     choose(page, "views", "pushed.example.org")
     page.click("text=Send a view")

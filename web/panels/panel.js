@@ -6,7 +6,7 @@ import { follow } from "../lib/live.js";
 import { words } from "../lib/words.js";
 import { callLog } from "./call-log.js";
 import { snippet } from "./snippet.js";
-import { html, live, nothing, render } from "../vendor/lit.js";
+import { html, nothing, render } from "../vendor/lit.js";
 
 const LONGEST_PAUSE = 15_000; // ms
 const REFRESH_DELAY = 1000; // ms
@@ -160,7 +160,7 @@ export function skeleton() {
 /** Render the form that chooses what a panel shows. */
 export function chooser(label, value, show) {
   return html`<form class="choose row" @submit=${(event) => show(fields(event).name)}>
-    <label class="grow">${label} <input name="name" .value=${live(value)} autocomplete="off" autocapitalize="none"
+    <label class="grow">${label} <input name="name" .value=${value} autocomplete="off" autocapitalize="none"
       spellcheck="false" required></label>
     <button>${words.panel.show}</button></form>`;
 }
