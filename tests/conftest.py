@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Iterator
@@ -31,20 +32,21 @@ os.environ.update(
 )
 
 import boto3  # noqa: E402
+import botocore.session  # noqa: E402
 import pytest  # noqa: E402
 from chalice.test import Client  # noqa: E402
-from moto import mock_aws  # noqa: E402
 
 import app  # noqa: E402
-from chalicelib import concurrency  # noqa: E402
+from chalicelib import settings  # noqa: E402
+from chalicelib.dynamo.table import connect  # noqa: E402
 from local.engines.engine import Engine, default_kind, start  # noqa: E402
 from ops.aws.provision import Clients  # noqa: E402
-from ops.aws.template import Table, create_table  # noqa: E402
-from tests.support import moto_tables, permissions  # noqa: E402
+from ops.aws.template import Table  # noqa: E402
+from tests.support import permissions  # noqa: E402
 from tests.support.running import Run  # noqa: E402
 from tests.support.tables import table_on  # noqa: E402
 
-moto_tables.install()
+botocore.session.create_loader = functools.cache(botocore.session.create_loader)  # each session reads 1 MB
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -122,41 +124,27 @@ def engine_table(engine: Engine) -> Iterator[EngineTable]:
 
 
 @pytest.fixture
-def moto_table() -> Iterator[Table]:
-    """A table of the dev stage on moto, which replaces AWS during the test.
-
-    moto fails under threads, so parallel calls run in sequence here.
-    """
-    with mock_aws(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(concurrency, "submit", moto_tables.run_now)
-        yield create_table(boto3.client("dynamodb"), "dev")
-
-
-@pytest.fixture
-def site(moto_table: Table) -> Iterator[Site]:
-    """The app on moto, as its clients see it."""
-    from chalicelib.dynamo.table import connect
-    from tests.support.records import Reader
-    from tests.support.site import Site
-
-    connect.cache_clear()
-    with Client(app.app) as client:
-        yield Site(connect(), Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn), client.http)
+def dev_table(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+    """A separate table on the engine, which is the dev stage's during the test. boto3's clients reach it."""
+    with table_on(engine) as made:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", engine.endpoint)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", engine.endpoint)
+        monkeypatch.setenv("HUBBUB_TABLE", made.name)
+        settings.current.cache_clear()
+        connect.cache_clear()
+        yield made
+    settings.current.cache_clear()
     connect.cache_clear()
 
 
 @pytest.fixture
-def live_site(engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """The app on a real engine, as its clients see it."""
-    from chalicelib.dynamo.table import Table as Store
+def site(dev_table: Table) -> Iterator[Site]:
+    """The app, as its clients see it."""
     from tests.support.records import Reader
     from tests.support.site import Site
 
-    engine, name, stream_arn = engine_table
-    table = Store(name, engine.client("dynamodb"))
-    monkeypatch.setattr(app, "connect", lambda: table)
     with Client(app.app) as client:
-        yield Site(table, Reader(engine.client("dynamodbstreams"), stream_arn), client.http)
+        yield Site(connect(), Reader(boto3.client("dynamodbstreams"), dev_table.stream_arn), client.http)
 
 
 CHROMIUM_FLAGS = (

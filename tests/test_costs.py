@@ -265,14 +265,14 @@ LONGEST = "/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00"))
     ids=["ordinary addresses", "the longest addresses", "with sites", "the longest, with sites"],
 )
 def test_the_most_expensive_anonymous_request_has_a_bounded_cost(
-    moto_table: template.Table, path: str, client: str, sites: bool, request_units: float, all_units: float
+    dev_table: template.Table, path: str, client: str, sites: bool, request_units: float, all_units: float
 ) -> None:
     """25 views of 25 new pages by new visitors, with all writes of the stream: WCU, once.
 
     With sums of sites, each view also has a referrer and a campaign of its own.
     """
-    table = Table(moto_table.name, boto3.client("dynamodb"))
-    stream = Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn)
+    table = Table(dev_table.name, boto3.client("dynamodb"))
+    stream = Reader(boto3.client("dynamodbstreams"), dev_table.stream_arn)
     now = datetime.now(UTC)
     events: list[Any] = [
         {

@@ -279,10 +279,10 @@ def test_an_error_message_is_short_for_a_long_body() -> None:
     ids=lambda raw: raw[:12].decode(),
 )
 def test_any_megabyte_is_decoded_or_rejected_within_seconds(raw: bytes) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     refusal = refused(raw, Score)
     assert refusal is None or len(refusal) < 300
-    assert time.perf_counter() - begun < 3
+    assert time.process_time() - begun < 3
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from moto import mock_aws
 import app
 from chalicelib.aggregates import engine, legacy, quarantine
 from chalicelib.dynamo.items import Item, Key, pack, unpack
-from chalicelib.dynamo.table import TRANSACTION, Table, _packed, connect
+from chalicelib.dynamo.table import TRANSACTION, Table, _packed
 from chalicelib.errors import Busy, Rejected
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
@@ -577,10 +577,9 @@ class Sent:
 
 
 def test_a_frame_of_any_content_gets_one_reply_with_a_known_code(
-    fuzz: Fuzz, moto_table: template.Table
+    fuzz: Fuzz, dev_table: template.Table
 ) -> None:
     """The connection is unknown, so a valid frame closes it, and any other frame gets an error."""
-    connect.cache_clear()
     sent = Sent()
     context = {"apiId": "a", "stage": "api", "domainName": "d.example", "connectionId": "c"}
     with pytest.MonkeyPatch.context() as patch:
@@ -597,8 +596,6 @@ def test_a_frame_of_any_content_gets_one_reply_with_a_known_code(
             sent.closed = 0
             assert app.socket_message({"requestContext": context, "body": body}, None) == {"statusCode": 200}
             assert (sent.frames, sent.closed) == ([], 1)
-
-    connect.cache_clear()
 
 
 # -- a twin --------------------------------------------------------------------------------------------

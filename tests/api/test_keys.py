@@ -60,11 +60,6 @@ BODY = BoardBody(title="t", min=Decimal(-MOST), max=Decimal(MOST), shards=32)
 BOARD = boards.Board(name=STORED_NAME, season=scores.MAX_SEASONS, started="", **msgspec.structs.asdict(BODY))
 
 
-@pytest.fixture
-def site(live_site: Site) -> Site:
-    return live_site
-
-
 # -- keys ----------------------------------------------------------------------------------------------
 
 # The longest value of every argument of a function that makes a key. A board, a challenge, a player or a

@@ -19,7 +19,6 @@ from chalice.test import Client
 import app
 from chalicelib import settings
 from chalicelib.api import auth
-from chalicelib.dynamo.table import connect
 from local.engines.engine import ROOT
 from ops.aws import template
 
@@ -73,9 +72,8 @@ def test_every_operation_has_a_function(output: str) -> None:
         assert callable(module(f"api.{one['tags'][0]}.{one['operationId']}").sync_detailed)
 
 
-def test_calls_of_the_client_work_with_the_app(output: str, moto_table: template.Table) -> None:
+def test_calls_of_the_client_work_with_the_app(output: str, dev_table: template.Table) -> None:
     models = module("models")
-    connect.cache_clear()
     with Client(app.app) as http:
         options = {"base_url": "http://app", "httpx_args": {"transport": ToTheApp(http.http)}}
         client = module("client").AuthenticatedClient(token=auth.mint(settings.current(), "me"), **options)
@@ -88,4 +86,3 @@ def test_calls_of_the_client_work_with_the_app(output: str, moto_table: template
         error = module("api.products.post_comment").sync("garment-767", client=client, body=body)
         assert isinstance(error, models.Error)
         assert error.code == "Conflict"
-    connect.cache_clear()

@@ -86,8 +86,8 @@ Call = Callable[["DynamoDBClient"], Any]
 
 
 @pytest.fixture
-def hubbub(moto_table: Table) -> str:
-    return moto_table.name
+def hubbub(dev_table: Table) -> str:
+    return dev_table.name
 
 
 @pytest.fixture

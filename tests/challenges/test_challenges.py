@@ -1,7 +1,4 @@
-"""The REST contract of challenges, from the request to the statistics.
-
-The tests run on real engines. The stream of moto has two INSERTs of an item that an update creates.
-"""
+"""The REST contract of challenges, from the request to the statistics."""
 
 from __future__ import annotations
 

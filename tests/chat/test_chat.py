@@ -46,10 +46,8 @@ def admin(chat: Chat) -> Iterator[Callable[[str], Any]]:
 
 
 @pytest.fixture
-def chat(moto_table: template.Table) -> Iterator[Chat]:
-    connect.cache_clear()
-    yield Chat(connect())
-    connect.cache_clear()
+def chat(dev_table: template.Table) -> Chat:
+    return Chat(connect())
 
 
 # -- matched at once -----------------------------------------------------------------------------------
@@ -796,7 +794,7 @@ def test_reports_do_not_block_more_than_a_hundred_visitors(chat: Chat) -> None:
 OTHER = SETTINGS._replace(secret="x" * 32)
 
 
-def test_without_a_secret_messages_arrive_with_random_digests(moto_table: template.Table, chat: Chat) -> None:
+def test_without_a_secret_messages_arrive_with_random_digests(dev_table: template.Table, chat: Chat) -> None:
     chat.settings = SETTINGS._replace(secret="")
     for id in "ab":
         chat.enter(id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -27,13 +26,13 @@ from ops.aws import template
 from proof.world import BEGIN
 from tests.support.chatting import Chat, is_subscribed
 from tests.support.records import Reader, record, scan
-from tests.support.site import Site as Clients
+from tests.support.site import Site
 
 PAGE = "https://example.org/a"
 TOPIC = f"views:{PAGE}"
 
 
-class Site:
+class Pages:
     """A chat whose clients subscribe to views, on a stream that the test delivers."""
 
     def __init__(self, stream_arn: str) -> None:
@@ -63,113 +62,111 @@ class Site:
 
 
 @pytest.fixture
-def site(moto_table: template.Table) -> Iterator[Site]:
-    connect.cache_clear()
-    yield Site(moto_table.stream_arn)
-    connect.cache_clear()
+def pages(dev_table: template.Table) -> Pages:
+    return Pages(dev_table.stream_arn)
 
 
-def test_a_push_has_the_value_that_the_rest_call_returns(site: Site) -> None:
-    site.chat.enter("a")
-    assert is_subscribed(site.chat.send("a", "subscribe", topic=TOPIC))
-    site.view()
-    site.settle()
+def test_a_push_has_the_value_that_the_rest_call_returns(pages: Pages) -> None:
+    pages.chat.enter("a")
+    assert is_subscribed(pages.chat.send("a", "subscribe", topic=TOPIC))
+    pages.view()
+    pages.settle()
     update = {"type": "update", "topic": TOPIC, "value": {"url": PAGE, "views": 1, "uniques": 1}}
-    assert site.chat.wire.read("a")[-1] == update
+    assert pages.chat.wire.read("a")[-1] == update
 
 
-def test_a_topic_in_another_notation_is_the_same_and_pushed_in_the_clients_notation(site: Site) -> None:
-    site.chat.enter("a")
-    site.chat.send("a", "subscribe", topic="views:HTTPS://EXAMPLE.org:443/x/../a#top")
-    site.view()
-    site.settle()
-    update = site.chat.wire.read("a")[-1]
+def test_a_topic_in_another_notation_is_the_same_and_pushed_in_the_clients_notation(pages: Pages) -> None:
+    pages.chat.enter("a")
+    pages.chat.send("a", "subscribe", topic="views:HTTPS://EXAMPLE.org:443/x/../a#top")
+    pages.view()
+    pages.settle()
+    update = pages.chat.wire.read("a")[-1]
     assert update["topic"] == "views:HTTPS://EXAMPLE.org:443/x/../a#top"
     assert update["value"]["url"] == PAGE
 
 
-def test_many_changes_at_once_are_few_pushes_with_the_last_value(site: Site) -> None:
-    site.chat.enter("a")
-    site.chat.send("a", "subscribe", topic=TOPIC)
+def test_many_changes_at_once_are_few_pushes_with_the_last_value(pages: Pages) -> None:
+    pages.chat.enter("a")
+    pages.chat.send("a", "subscribe", topic=TOPIC)
     for _ in range(12):
-        site.view()
-        site.deliver()
-    heard = site.heard("a")
+        pages.view()
+        pages.deliver()
+    heard = pages.heard("a")
     assert len(heard) == 1  # no time has passed
-    site.settle()
-    heard += site.heard("a")
+    pages.settle()
+    heard += pages.heard("a")
     assert len(heard) <= 4
     assert heard[-1] == 12
     assert heard == sorted(heard)
 
 
-def test_redelivered_records_are_harmless(site: Site) -> None:
-    site.chat.enter("a")
-    site.chat.send("a", "subscribe", topic=TOPIC)
-    site.view()
-    site.deliver()
-    records = site.stream.read()
+def test_redelivered_records_are_harmless(pages: Pages) -> None:
+    pages.chat.enter("a")
+    pages.chat.send("a", "subscribe", topic=TOPIC)
+    pages.view()
+    pages.deliver()
+    records = pages.stream.read()
     for _ in range(2):
-        subscriptions.push(site.chat.table, site.chat.gateway, app.TOPICS, records, site.chat.now)
-        site.chat.wait(1)
-    assert site.heard("a") == [1, 1]
+        subscriptions.push(pages.chat.table, pages.chat.gateway, app.TOPICS, records, pages.chat.now)
+        pages.chat.wait(1)
+    assert pages.heard("a") == [1, 1]
 
 
-def test_a_change_is_pushed_only_to_subscribers_of_its_page(site: Site) -> None:
+def test_a_change_is_pushed_only_to_subscribers_of_its_page(pages: Pages) -> None:
     for id in "ab":
-        site.chat.enter(id)
-    site.chat.send("a", "subscribe", topic=TOPIC)
-    site.chat.send("a", "subscribe", topic=TOPIC)
-    site.view("https://example.org/b")
-    site.settle()
-    assert (site.heard("a"), site.heard("b")) == ([], [])
+        pages.chat.enter(id)
+    pages.chat.send("a", "subscribe", topic=TOPIC)
+    pages.chat.send("a", "subscribe", topic=TOPIC)
+    pages.view("https://example.org/b")
+    pages.settle()
+    assert (pages.heard("a"), pages.heard("b")) == ([], [])
 
 
-def test_unsubscribe_ends_the_pushes(site: Site) -> None:
-    site.chat.enter("a")
-    site.chat.send("a", "subscribe", topic=TOPIC)
-    site.chat.send("a", "unsubscribe", topic=TOPIC)
-    site.view()
-    site.settle()
-    assert site.heard("a") == []
-    assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []
+def test_unsubscribe_ends_the_pushes(pages: Pages) -> None:
+    pages.chat.enter("a")
+    pages.chat.send("a", "subscribe", topic=TOPIC)
+    pages.chat.send("a", "unsubscribe", topic=TOPIC)
+    pages.view()
+    pages.settle()
+    assert pages.heard("a") == []
+    assert [item for item in scan(pages.chat.table) if item["pk"].startswith("TOPIC#")] == []
 
 
-def test_a_disconnect_removes_the_subscriptions(site: Site) -> None:
-    site.chat.enter("a")
-    site.chat.send("a", "subscribe", topic=TOPIC)
-    site.chat.disconnect("a")
-    site.view()
-    site.settle()
-    assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []
+def test_a_disconnect_removes_the_subscriptions(pages: Pages) -> None:
+    pages.chat.enter("a")
+    pages.chat.send("a", "subscribe", topic=TOPIC)
+    pages.chat.disconnect("a")
+    pages.view()
+    pages.settle()
+    assert [item for item in scan(pages.chat.table) if item["pk"].startswith("TOPIC#")] == []
 
 
-def test_a_dead_listener_is_removed_and_delays_no_other(site: Site) -> None:
+def test_a_dead_listener_is_removed_and_delays_no_other(pages: Pages) -> None:
     for id in "ab":
-        site.chat.enter(id)
-        site.chat.send(id, "subscribe", topic=TOPIC)
-    site.chat.die("a")
-    site.view()
-    site.settle()
-    assert site.heard("b")[-1] == 1
-    left = [item["sk"] for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")]
+        pages.chat.enter(id)
+        pages.chat.send(id, "subscribe", topic=TOPIC)
+    pages.chat.die("a")
+    pages.view()
+    pages.settle()
+    assert pages.heard("b")[-1] == 1
+    left = [item["sk"] for item in scan(pages.chat.table) if item["pk"].startswith("TOPIC#")]
     assert sorted(left) == ["CONN#b", "HEAD"]
 
 
-def test_a_connection_subscribes_to_at_most_ten_topics(site: Site) -> None:
-    site.chat.enter("a")
+def test_a_connection_subscribes_to_at_most_ten_topics(pages: Pages) -> None:
+    pages.chat.enter("a")
     for number in range(10):
-        assert is_subscribed(site.chat.send("a", "subscribe", topic=f"{TOPIC}/{number}"))
-    assert is_subscribed(site.chat.send("a", "subscribe", topic=f"{TOPIC}/0"))
-    assert site.chat.send("a", "subscribe", topic=TOPIC) == [{"type": "error", "code": "bad_request"}]
+        assert is_subscribed(pages.chat.send("a", "subscribe", topic=f"{TOPIC}/{number}"))
+    assert is_subscribed(pages.chat.send("a", "subscribe", topic=f"{TOPIC}/0"))
+    assert pages.chat.send("a", "subscribe", topic=TOPIC) == [{"type": "error", "code": "bad_request"}]
 
 
-def test_a_change_without_subscribers_costs_one_read(site: Site) -> None:
-    site.view()
-    site.deliver()
-    records = site.stream.read()
-    with Meter(site.chat.table.client) as meter:
-        subscriptions.push(site.chat.table, site.chat.gateway, app.TOPICS, records, site.chat.now)
+def test_a_change_without_subscribers_costs_one_read(pages: Pages) -> None:
+    pages.view()
+    pages.deliver()
+    records = pages.stream.read()
+    with Meter(pages.chat.table.client) as meter:
+        subscriptions.push(pages.chat.table, pages.chat.gateway, app.TOPICS, records, pages.chat.now)
     assert (meter.write_units, meter.read_units) == (0, 1)
 
 
@@ -180,17 +177,17 @@ def test_a_malformed_record_changes_no_topic() -> None:
     )
 
 
-def test_a_failing_source_does_not_stop_counting(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    site.chat.enter("a")
-    site.chat.send("a", "subscribe", topic=TOPIC)
-    site.view()
+def test_a_failing_source_does_not_stop_counting(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages.chat.enter("a")
+    pages.chat.send("a", "subscribe", topic=TOPIC)
+    pages.view()
 
     def fail(*_: Any) -> None:
         raise LookupError("a planted failure")
 
     monkeypatch.setitem(app.TOPICS, "views", app.TOPICS["views"]._replace(value=fail))
-    site.settle()
-    assert queries.topic_value(site.chat.table, PAGE).views == 1
+    pages.settle()
+    assert queries.topic_value(pages.chat.table, PAGE).views == 1
 
 
 # -- pushes are not counting -----------------------------------------------------------------------------
@@ -219,182 +216,182 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 class Clock:
     """A clock that advances by `each` seconds with each post."""
 
-    def __init__(self, site: Site, each: float) -> None:
+    def __init__(self, pages: Pages, each: float) -> None:
         self.now = 0.0
 
         def post(id: str) -> None:
             self.now += each
 
-        site.chat.wire.before_post = post
+        pages.chat.wire.before_post = post
 
     def __call__(self) -> float:
         return self.now
 
 
-def push(site: Site, records: list[Any], **options: Any) -> None:
-    subscriptions.push(site.chat.table, site.chat.gateway, app.TOPICS, records, site.chat.now, **options)
+def push(pages: Pages, records: list[Any], **options: Any) -> None:
+    subscriptions.push(pages.chat.table, pages.chat.gateway, app.TOPICS, records, pages.chat.now, **options)
 
 
 PAGE_CHANGED = record(None, {"pk": f"URL#{PAGE}", "sk": "STATISTICS", "gsi1sk": 1})
 
 
-def listeners(site: Site, count: int, name: str = "c") -> list[str]:
+def listeners(pages: Pages, count: int, name: str = "c") -> list[str]:
     ids = [f"{name}{number}" for number in range(count)]
     for id in ids:
-        site.chat.enter(id)
-        site.chat.send(id, "leave")
-        assert is_subscribed(site.chat.send(id, "subscribe", topic=TOPIC))
+        pages.chat.enter(id)
+        pages.chat.send(id, "leave")
+        assert is_subscribed(pages.chat.send(id, "subscribe", topic=TOPIC))
     return ids
 
 
-def changed(site: Site, url: str = PAGE) -> list[Any]:
+def changed(pages: Pages, url: str = PAGE) -> list[Any]:
     """Count a view of a page, and return the records of the change."""
-    site.view(url)
-    engine.apply(site.chat.table, app.CONTRIBUTIONS, site.stream.read(), derivations=app.DERIVATIONS)
-    return [one for one in site.stream.read() if passes(one, "push")]
+    pages.view(url)
+    engine.apply(pages.chat.table, app.CONTRIBUTIONS, pages.stream.read(), derivations=app.DERIVATIONS)
+    return [one for one in pages.stream.read() if passes(one, "push")]
 
 
-def test_counting_reads_no_topics_and_posts_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    listeners(site, 3)
-    site.stream.read()
-    site.view()
+def test_counting_reads_no_topics_and_posts_nothing(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    listeners(pages, 3)
+    pages.stream.read()
+    pages.view()
     keys: list[str] = []
 
     def see(params: Any, **_: Any) -> None:
         keys.append(repr(params))
 
-    monkeypatch.setattr(app, "connect", lambda: site.chat.table)
-    monkeypatch.setattr(app.app.websocket_api, "session", site.chat.wire)
-    posts = site.chat.wire.posts
-    site.chat.table.client.meta.events.register("before-parameter-build.dynamodb", see)
-    while records := site.stream.read():
+    monkeypatch.setattr(app, "connect", lambda: pages.chat.table)
+    monkeypatch.setattr(app.app.websocket_api, "session", pages.chat.wire)
+    posts = pages.chat.wire.posts
+    pages.chat.table.client.meta.events.register("before-parameter-build.dynamodb", see)
+    while records := pages.stream.read():
         app.apply({"Records": records}, None)
-    assert queries.topic_value(site.chat.table, PAGE).views == 1
+    assert queries.topic_value(pages.chat.table, PAGE).views == 1
     assert keys
     assert [one for one in keys if "TOPIC#" in one or "CONN#" in one] == []
-    assert site.chat.wire.posts == posts
+    assert pages.chat.wire.posts == posts
 
 
 def test_after_a_gateway_failure_the_next_change_brings_the_value(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [id] = listeners(site, 1)
-    records = changed(site)
+    [id] = listeners(pages, 1)
+    records = changed(pages)
 
     def fail(_: str) -> None:
         raise EndpointConnectionError(endpoint_url="https://gateway.invalid")
 
-    site.chat.wire.before_post = fail
-    push(site, records)
-    assert queries.topic_value(site.chat.table, PAGE).views == 1
-    site.chat.wire.before_post = lambda _: None
-    site.chat.wait(1)
-    push(site, changed(site))
-    assert site.heard(id) == [2]
+    pages.chat.wire.before_post = fail
+    push(pages, records)
+    assert queries.topic_value(pages.chat.table, PAGE).views == 1
+    pages.chat.wire.before_post = lambda _: None
+    pages.chat.wait(1)
+    push(pages, changed(pages))
+    assert pages.heard(id) == [2]
 
 
 def test_listeners_beyond_the_time_budget_get_the_value_of_the_next_change(
-    site: Site, counted: Counter[str]
+    pages: Pages, counted: Counter[str]
 ) -> None:
-    ids = listeners(site, 5)
-    records, clock = changed(site), Clock(site, each=1)
-    push(site, records, seconds=2, clock=clock)
-    assert sorted(site.heard(id) for id in ids) == [[], [], [], [1], [1]]
+    ids = listeners(pages, 5)
+    records, clock = changed(pages), Clock(pages, each=1)
+    push(pages, records, seconds=2, clock=clock)
+    assert sorted(pages.heard(id) for id in ids) == [[], [], [], [1], [1]]
     assert counted == {"PushesDropped": 3}
-    site.chat.wait(1)
-    push(site, changed(site), clock=Clock(site, each=0))
-    assert [site.heard(id) for id in ids] == [[2]] * 5
+    pages.chat.wait(1)
+    push(pages, changed(pages), clock=Clock(pages, each=0))
+    assert [pages.heard(id) for id in ids] == [[2]] * 5
 
 
 def test_a_topic_beyond_the_time_budget_comes_again_through_the_stream(
-    site: Site, counted: Counter[str]
+    pages: Pages, counted: Counter[str]
 ) -> None:
     other = "https://example.org/b"
-    [id] = listeners(site, 1)
-    site.chat.send(id, "subscribe", topic=f"views:{other}")
-    records = changed(site) + changed(site, other)
-    push(site, records, seconds=1, clock=Clock(site, each=1))
-    assert len(site.chat.wire.read(id)) == 1
+    [id] = listeners(pages, 1)
+    pages.chat.send(id, "subscribe", topic=f"views:{other}")
+    records = changed(pages) + changed(pages, other)
+    push(pages, records, seconds=1, clock=Clock(pages, each=1))
+    assert len(pages.chat.wire.read(id)) == 1
     assert counted == {"PushesDeferred": 1}
-    again = [one for one in site.stream.read() if passes(one, "push")]
-    push(site, again, clock=Clock(site, each=0))
-    assert [frame["topic"] for frame in site.chat.wire.read(id)] == [f"views:{other}"]
+    again = [one for one in pages.stream.read() if passes(one, "push")]
+    push(pages, again, clock=Clock(pages, each=0))
+    assert [frame["topic"] for frame in pages.chat.wire.read(id)] == [f"views:{other}"]
 
 
-def test_a_full_topic_accepts_a_listener_after_another_has_left(site: Site) -> None:
-    site.chat.settings = site.chat.settings._replace(topic_listeners=3)
-    ids = listeners(site, 3)
-    site.chat.enter("late")
+def test_a_full_topic_accepts_a_listener_after_another_has_left(pages: Pages) -> None:
+    pages.chat.settings = pages.chat.settings._replace(topic_listeners=3)
+    ids = listeners(pages, 3)
+    pages.chat.enter("late")
     full = [{"type": "error", "code": "slow_down"}]
 
     def tries() -> Any:
-        frames = site.chat.send("late", "subscribe", topic=TOPIC)
+        frames = pages.chat.send("late", "subscribe", topic=TOPIC)
         return [one for one in frames if one["type"] == "error"]
 
     assert tries() == full
-    assert is_subscribed(site.chat.send(ids[0], "subscribe", topic=TOPIC))  # a repeated subscription
+    assert is_subscribed(pages.chat.send(ids[0], "subscribe", topic=TOPIC))  # a repeated subscription
 
     def dies() -> None:
-        site.chat.die(ids[2])
-        push(site, [PAGE_CHANGED])  # which removes the dead listener
+        pages.chat.die(ids[2])
+        push(pages, [PAGE_CHANGED])  # which removes the dead listener
 
     for leave in (
-        lambda: site.chat.send(ids[0], "unsubscribe", topic=TOPIC),
-        lambda: site.chat.disconnect(ids[1]),
+        lambda: pages.chat.send(ids[0], "unsubscribe", topic=TOPIC),
+        lambda: pages.chat.disconnect(ids[1]),
         dies,
     ):
         assert tries() == full
         leave()
         assert tries() == []
-        assert site.chat.send("late", "unsubscribe", topic=TOPIC) == []
-        listeners(site, 1, name=f"after-{leave.__code__.co_firstlineno}")
+        assert pages.chat.send("late", "unsubscribe", topic=TOPIC) == []
+        listeners(pages, 1, name=f"after-{leave.__code__.co_firstlineno}")
 
 
-def test_a_push_corrects_a_wrong_number_of_listeners(site: Site) -> None:
-    listeners(site, 2)
-    key, table = subscriptions.head_key(TOPIC), site.chat.table
+def test_a_push_corrects_a_wrong_number_of_listeners(pages: Pages) -> None:
+    listeners(pages, 2)
+    key, table = subscriptions.head_key(TOPIC), pages.chat.table
     table.update(key, "SET listeners = :many", values={":many": 99})
-    push(site, changed(site))
+    push(pages, changed(pages))
     assert (table.get(key) or {})["listeners"] == 2
 
 
-def test_a_topic_with_many_listeners_is_pushed_less_often(site: Site) -> None:
+def test_a_topic_with_many_listeners_is_pushed_less_often(pages: Pages) -> None:
     assert doctest.testmod(subscriptions).failed == 0
-    [id] = listeners(site, 1)
-    key, table = subscriptions.head_key(TOPIC), site.chat.table
-    push(site, changed(site))
+    [id] = listeners(pages, 1)
+    key, table = subscriptions.head_key(TOPIC), pages.chat.table
+    push(pages, changed(pages))
     table.update(key, "SET listeners = :many", values={":many": 1_000})
-    site.chat.wait(3.9)
-    push(site, changed(site))
-    assert site.heard(id) == [1]
-    site.chat.wait(0.1)
-    push(site, changed(site))
-    assert site.heard(id) == [3]
+    pages.chat.wait(3.9)
+    push(pages, changed(pages))
+    assert pages.heard(id) == [1]
+    pages.chat.wait(0.1)
+    push(pages, changed(pages))
+    assert pages.heard(id) == [3]
 
 
-def test_ten_topics_with_the_longest_names_keep_a_connections_item_small(site: Site) -> None:
-    site.chat.enter("a")
+def test_ten_topics_with_the_longest_names_keep_a_connections_item_small(pages: Pages) -> None:
+    pages.chat.enter("a")
     for number in range(10):
         url = f"https://example.org/{number}{'x' * 1479}"
-        assert is_subscribed(site.chat.send("a", "subscribe", topic=f"views:{url}"))
+        assert is_subscribed(pages.chat.send("a", "subscribe", topic=f"views:{url}"))
     for _ in range(19):
-        site.chat.send("a", "ping")
-    assert item_size(pack(site.chat.item("a"))) < 1024
-    site.view(url)
-    site.settle()
-    assert {frame["topic"] for frame in site.chat.wire.read("a")} == {f"views:{url}"}
-    site.chat.disconnect("a")
-    left = [item["sk"] for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")]
+        pages.chat.send("a", "ping")
+    assert item_size(pack(pages.chat.item("a"))) < 1024
+    pages.view(url)
+    pages.settle()
+    assert {frame["topic"] for frame in pages.chat.wire.read("a")} == {f"views:{url}"}
+    pages.chat.disconnect("a")
+    left = [item["sk"] for item in scan(pages.chat.table) if item["pk"].startswith("TOPIC#")]
     assert set(left) == {"HEAD"}
 
 
-# -- the other features' topics, on real engines ---------------------------------------------------------
+# -- the other features' topics ---------------------------------------------------------------------------
 
 
 class Listener:
     """A subscriber to a topic of the app, whose own handler applies the stream."""
 
-    def __init__(self, site: Clients, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, site: Site, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chat, self.topic = Chat(site.table, sources=app.TOPICS), topic
         monkeypatch.setattr(app.app.websocket_api, "session", self.chat.wire)
         self.chat.enter("a")
@@ -410,9 +407,9 @@ class Listener:
 
 
 def test_a_score_pushes_the_first_ten_entries_and_the_number_of_players(
-    live_site: Clients, monkeypatch: pytest.MonkeyPatch
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site, admin = live_site, live_site.admin()
+    admin = site.admin()
     for board in ("points", "others"):
         assert site.call("PUT", f"/leaderboards/{board}", {"title": "Points"}, Authorization=admin)[0] == 201
     listener = Listener(site, "leaderboard:points", monkeypatch)
@@ -435,7 +432,7 @@ def test_a_score_pushes_the_first_ten_entries_and_the_number_of_players(
     assert listener.last() == _board(site, players=11)
 
 
-def _board(site: Clients, players: int) -> dict[str, Any]:
+def _board(site: Site, players: int) -> dict[str, Any]:
     """Return the responses of the board's GET calls in the form of a push."""
     board, entries = (site.get(f"/leaderboards/points{path}") for path in ("", "/entries?limit=10"))
     assert board["players"] == players
@@ -443,10 +440,7 @@ def _board(site: Clients, players: int) -> dict[str, Any]:
     return {"board": "points", "season": board["season"], "players": players, "items": entries["items"]}
 
 
-def test_a_path_pushes_the_statistics_of_its_challenge(
-    live_site: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = live_site
+def test_a_path_pushes_the_statistics_of_its_challenge(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("hunt", "other"):
         body = {"title": "Treasure hunt", "paths": ["Oak", "Elm", "Ash"]}
         assert site.call("PUT", f"/challenges/{name}", body, Authorization=site.admin())[0] == 201
@@ -465,10 +459,7 @@ def test_a_path_pushes_the_statistics_of_its_challenge(
     assert listener.chat.wire.read("a") == []
 
 
-def test_a_comment_pushes_the_statistics_of_its_product(
-    live_site: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = live_site
+def test_a_comment_pushes_the_statistics_of_its_product(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener(site, "product:coat", monkeypatch)
     for count, rating in enumerate((5, 2, 4), start=1):
         body = {"rating": rating, "language": "en", "text": "Fits."}
@@ -492,11 +483,11 @@ INVALID = (
 
 
 @pytest.mark.parametrize("action", ["subscribe", "unsubscribe"])
-def test_an_invalid_topic_is_refused_and_writes_nothing(site: Site, action: str) -> None:
+def test_an_invalid_topic_is_refused_and_writes_nothing(pages: Pages, action: str) -> None:
     for number, topic in enumerate(INVALID):
         id = f"c{number // 9}"  # ten refused frames in a row close a connection
         if number % 9 == 0:
-            site.chat.enter(id)
-        assert site.chat.send(id, action, topic=topic) == [{"type": "error", "code": "bad_request"}], topic
-        assert "listens" not in site.chat.item(id), topic
-    assert [item for item in scan(site.chat.table) if item["pk"].startswith("TOPIC#")] == []
+            pages.chat.enter(id)
+        assert pages.chat.send(id, action, topic=topic) == [{"type": "error", "code": "bad_request"}], topic
+        assert "listens" not in pages.chat.item(id), topic
+    assert [item for item in scan(pages.chat.table) if item["pk"].startswith("TOPIC#")] == []

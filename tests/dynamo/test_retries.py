@@ -53,11 +53,12 @@ class Clock:
 
 
 class Trouble:
-    """Replaces the network: each call takes `seconds` and fails."""
+    """Replaces the network: each call takes `seconds` and fails. A fault may depend on the table's name."""
 
     def __init__(self, clock: Clock, table: Table, fault: Any, seconds: float) -> None:
         self.calls = 0
-        self._clock, self._fault, self._seconds = clock, fault, seconds
+        self._clock, self._seconds = clock, seconds
+        self._fault = fault(table.name) if callable(fault) else fault
         table.client.meta.events.register("before-call.dynamodb", self._answer)
 
     def _answer(self, **_: Any) -> Any:
@@ -81,16 +82,11 @@ FAULTS = {
     "lost answers": (timed_out(), CONNECT_TIMEOUT + READ_TIMEOUT),
     "server errors": (refused("InternalServerError"), 0.2),
     "unprocessed writes": (
-        done({"UnprocessedItems": {"hubbub-dev": [{"PutRequest": {"Item": pack(HERE._asdict())}}]}}),
+        lambda name: done({"UnprocessedItems": {name: [{"PutRequest": {"Item": pack(HERE._asdict())}}]}}),
         0.01,
     ),
     "unprocessed reads": (
-        done(
-            {
-                "Responses": {},
-                "UnprocessedKeys": {"hubbub-dev": {"Keys": [pack(HERE._asdict())]}},
-            }
-        ),
+        lambda name: done({"Responses": {}, "UnprocessedKeys": {name: {"Keys": [pack(HERE._asdict())]}}}),
         0.01,
     ),
 }
@@ -110,8 +106,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def table(moto_table: template.Table, clock: Clock) -> Table:
-    return Table(moto_table.name, boto3.client("dynamodb"), pause=clock.pause, clock=clock)
+def table(dev_table: template.Table, clock: Clock) -> Table:
+    return Table(dev_table.name, boto3.client("dynamodb"), pause=clock.pause, clock=clock)
 
 
 @pytest.mark.parametrize("name", FAULTS)

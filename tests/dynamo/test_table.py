@@ -18,8 +18,8 @@ from tests.support.faults import cancelled, done, instead, refused, timed_out
 
 
 @pytest.fixture
-def table(moto_table: template.Table) -> Table:
-    return Table(moto_table.name, boto3.client("dynamodb"), pause=lambda _: None)
+def table(dev_table: template.Table) -> Table:
+    return Table(dev_table.name, boto3.client("dynamodb"), pause=lambda _: None)
 
 
 def item(place: int, **more: Any) -> dict[str, Any]:
@@ -114,9 +114,9 @@ def test_a_conflict_is_retried(table: Table) -> None:
     assert len(calls) == 2
 
 
-def test_the_pauses_grow_with_jitter_and_end(moto_table: template.Table) -> None:
+def test_the_pauses_grow_with_jitter_and_end(dev_table: template.Table) -> None:
     pauses: list[float] = []
-    table = Table(moto_table.name, boto3.client("dynamodb"), pause=pauses.append)
+    table = Table(dev_table.name, boto3.client("dynamodb"), pause=pauses.append)
     with instead(table, "TransactWriteItems", *[cancelled("TransactionConflict")] * 99), pytest.raises(Busy):
         table.transact([{"Put": {"Item": item(1)}}])
     assert 5 < len(pauses) < 98

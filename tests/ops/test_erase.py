@@ -26,7 +26,7 @@ from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody, CommentPatch
 from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Table, connect
+from chalicelib.dynamo.table import Table
 from chalicelib.errors import InvalidPath
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody
@@ -234,14 +234,12 @@ def test_the_command_asks_first_and_reports_the_items_left(
 
 
 def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
-    moto_table: template.Table, monkeypatch: pytest.MonkeyPatch
+    dev_table: template.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that was pasted from a file system or a mail is often not in NFC; the table always is."""
-    table = Table(moto_table.name, boto3.client("dynamodb"))
-    monkeypatch.setenv("HUBBUB_TABLE", moto_table.name)
+    table = Table(dev_table.name, boto3.client("dynamodb"))
     for name in [one for one in os.environ if one.startswith("HUBBUB_") and one != "HUBBUB_TABLE"]:
         monkeypatch.delenv(name)
-    connect.cache_clear()
     composed, decomposed = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))
     assert composed != decomposed
 
@@ -266,7 +264,6 @@ def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
     assert run(composed, "--yes").exit_code == 1  # there is nothing left
     refused = run("e" + "\u0301" * 40, "--yes")
     assert (refused.exit_code, "combining marks" in refused.stderr) == (2, True)
-    connect.cache_clear()
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ from crawleruseragents import CRAWLER_USER_AGENTS_DATA
 
 from chalicelib.aggregates import engine, sums
 from chalicelib.dynamo.items import Item, Key, pack
-from chalicelib.dynamo.table import Table, connect
+from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.events import CLIENT_ID, View
@@ -257,15 +257,13 @@ def test_the_modules_examples_hold() -> None:
 
 
 @pytest.fixture
-def table(moto_table: template.Table) -> Iterator[Table]:
+def table(dev_table: template.Table) -> Iterator[Table]:
     """The dev stage's table, which the command finds too, and which takes views of every site."""
     with mock.patch.dict(os.environ):
-        for name in [name for name in os.environ if name.startswith("HUBBUB_")]:
+        for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
             del os.environ[name]
         os.environ.update(HUBBUB_SITES="*", HUBBUB_SECRET="s" * 32)
-        connect.cache_clear()
-        yield Table(moto_table.name, boto3.client("dynamodb"))
-        connect.cache_clear()
+        yield Table(dev_table.name, boto3.client("dynamodb"))
 
 
 def run(*words: str, stage: str = "dev", stdin: bytes | None = None) -> Result:

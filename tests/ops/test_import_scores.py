@@ -22,7 +22,7 @@ from click.testing import CliRunner, Result
 
 import app
 from chalicelib.api.auth import Caller
-from chalicelib.dynamo.table import Table, connect
+from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
@@ -170,7 +170,7 @@ def test_a_file_as_spreadsheets_write_it_is_read(board: Board) -> None:
 
 @pytest.fixture
 def table(engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch) -> Table:
-    """A table of its own, on each engine in turn: moto has no real transactions under threads."""
+    """A table of its own, without the settings of a stage."""
     engine, name, _ = engine_table
     table = Table(name, engine.client("dynamodb"))
     monkeypatch.setattr(app, "connect", lambda: table)
@@ -374,16 +374,13 @@ def test_waiting_ends_when_all_is_ranked_or_nothing_moves(
 
 
 @pytest.fixture
-def stage(moto_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
-    """The dev stage's table, which the command finds too; one thread, for moto has no transactions."""
-    monkeypatch.setattr(import_scores, "THREADS", 1)
+def stage(dev_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+    """The dev stage's table, which the command finds too."""
     with mock.patch.dict(os.environ):
-        for name in [name for name in os.environ if name.startswith("HUBBUB_")]:
+        for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
             del os.environ[name]
         os.environ.update(HUBBUB_SECRET="s" * 32)
-        connect.cache_clear()
-        yield Table(moto_table.name, boto3.client("dynamodb"))
-        connect.cache_clear()
+        yield Table(dev_table.name, boto3.client("dynamodb"))
 
 
 WORDS = ["--player", "player", "--value", "points", "--id", "game", "--time", "time"]

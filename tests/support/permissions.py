@@ -8,6 +8,7 @@ signed by a user with only this function's policy.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -145,6 +146,7 @@ def files() -> dict[str, Path]:
     return {name: CONFIGURATION / function["iam_policy_file"] for name, function in functions.items()}
 
 
+@functools.cache
 def allowed(function: str) -> list[Permission]:
     """Read the permissions of a function's policy, one for each action and resource."""
     return parse(json.loads(files()[function].read_text()))

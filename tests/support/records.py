@@ -72,23 +72,6 @@ class Reader:
         return [one for one in found if one["dynamodb"]["Keys"] != start]
 
 
-class RestartingReader:
-    """A reader that reads the whole stream each time and returns only new records.
-
-    moto needs it: its shard iterators lose their position at the end of the stream.
-    """
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._count = 0
-
-    def read(self) -> list[dict[str, Any]]:
-        """Return the records that are new since the last call."""
-        records = self._reader.again().read()
-        self._count, new = len(records), records[self._count :]
-        return new
-
-
 def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
     """Assert that no contribution and no topic needs a record that Lambda's filters leave out."""
     import app

@@ -81,9 +81,9 @@ def test_accepted_and_applied_views_are_counted(site: Site, capsys: pytest.Captu
 
 
 def test_a_failed_attempt_is_counted_by_its_cause(
-    live_site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = live_site.table
+    table = site.table
     monkeypatch.setattr(table, "_pause", lambda _: None)
     conflict = ClientError({"Error": {"Code": "TransactionConflictException"}}, "UpdateItem")
     throttle = ClientError({"Error": {"Code": "ThrottlingException"}}, "T")

@@ -32,7 +32,7 @@ from ops.maintenance.forget import Forgotten
 from proof.world import Killed
 from tests.support.faults import after, instead
 from tests.support.live import Live
-from tests.support.records import Reader, RestartingReader, drift, record, scan
+from tests.support.records import Reader, drift, record, scan
 from tests.support.tables import table_on
 
 pytestmark = pytest.mark.long
@@ -47,7 +47,7 @@ class Stream:
     """A table and its stream, which is applied when a test asks for it, with duplicates."""
 
     def __init__(self, table: Table, reader: Reader) -> None:
-        self.table, self.new = table, RestartingReader(reader).read
+        self.table, self.new = table, reader.read
         self.delivered: list[Any] = []
 
     def apply(self, *_: float) -> None:
@@ -80,9 +80,9 @@ class Stream:
 
 
 @pytest.fixture
-def stream(moto_table: template.Table) -> Stream:
-    table = Table(moto_table.name, boto3.client("dynamodb"))
-    made = Stream(table, Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn))
+def stream(dev_table: template.Table) -> Stream:
+    table = Table(dev_table.name, boto3.client("dynamodb"))
+    made = Stream(table, Reader(boto3.client("dynamodbstreams"), dev_table.stream_arn))
     made.view(SPAM, 3)
     made.view(SPAM, 2, days=2)
     made.view(GOOD, 2)

@@ -23,7 +23,7 @@ from ops.aws import template
 from ops.maintenance import audit
 from ops.maintenance.audit import find_drift
 from ops.maintenance.streams import follow_stream
-from tests.support.records import Reader, RestartingReader, record, scan
+from tests.support.records import Reader, record, scan
 
 pytestmark = pytest.mark.long
 
@@ -39,7 +39,7 @@ class Aging:
     """A table with a clock that a test sets. Expired items are removed as TTL removes them."""
 
     def __init__(self, table: Table, stream: Reader) -> None:
-        self.table, self.new = table, RestartingReader(stream).read
+        self.table, self.new = table, stream.read
         self.now = START
 
     def view(self, client: str, *, ago: float = 0, stage: Settings = STAGE, imported: bool = False) -> None:
@@ -92,9 +92,9 @@ class Aging:
 
 
 @pytest.fixture
-def aging(moto_table: template.Table) -> Aging:
-    table = Table(moto_table.name, boto3.client("dynamodb"))
-    return Aging(table, Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn))
+def aging(dev_table: template.Table) -> Aging:
+    table = Table(dev_table.name, boto3.client("dynamodb"))
+    return Aging(table, Reader(boto3.client("dynamodbstreams"), dev_table.stream_arn))
 
 
 def test_a_page_without_views_expires_with_all_its_items_and_counts_from_0_afterwards(aging: Aging) -> None:

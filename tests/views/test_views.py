@@ -1,4 +1,4 @@
-"""Views over REST, from the request to the aggregate, on moto."""
+"""Views over REST, from the request to the aggregate."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import boto3
 import pytest
+from moto import mock_aws
 
 import app
 from chalicelib import settings
@@ -337,11 +338,11 @@ def test_a_malformed_series_query_is_400(site: Site, query: str) -> None:
     assert (status, reply["Code"]) == (400, "BadRequest")
 
 
-def test_series_uniques_and_sites_can_be_switched_off(moto_table: template.Table) -> None:
-    table = Table(moto_table.name, boto3.client("dynamodb"))
+def test_series_uniques_and_sites_can_be_switched_off(dev_table: template.Table) -> None:
+    table = Table(dev_table.name, boto3.client("dynamodb"))
     stage, now = Settings(views_series=False, views_uniques=False, views_sites=False), datetime.now(UTC)
     views.write(table, [View(PAGE, now, "c")], stage, now)
-    stream = Reader(boto3.client("dynamodbstreams"), moto_table.stream_arn)
+    stream = Reader(boto3.client("dynamodbstreams"), dev_table.stream_arn)
     engine.apply(table, app.CONTRIBUTIONS, stream.read(), derivations=app.DERIVATIONS)
     kinds = {item["sk"].split("#")[0] for item in scan(table)}
     assert kinds == {"T", "STATISTICS"}
@@ -492,6 +493,7 @@ def test_queued_views_count_once_and_failed_messages_are_reported_one_by_one(sit
     assert site.get(f"/views?url={PAGE}")["views"] == 5
 
 
+@mock_aws  # the queue alone: the calls of the table reach its engine
 def test_a_stage_with_a_queue_sends_events_to_it_and_writes_nothing(site: Site) -> None:
     queue = template.create_queue(boto3.client("sqs"), "dev")
     stage = settings.current()._replace(queue_url=queue.url)
