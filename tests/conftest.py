@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from unittest import mock
 
 # Before boto3 or app.py is imported: remove the developer's credentials, profiles and endpoints.
 for _name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -30,6 +31,8 @@ os.environ.update(
     POWERTOOLS_METRICS_DISABLED="true",
     POWERTOOLS_LOG_LEVEL="CRITICAL",
 )
+
+ENVIRONMENT = dict(os.environ)
 
 import boto3  # noqa: E402
 import botocore.session  # noqa: E402
@@ -123,6 +126,14 @@ def engine_table(engine: Engine) -> Iterator[EngineTable]:
         yield engine, made.name, made.stream_arn
 
 
+def _read_settings(**changes: str) -> None:
+    """Read the app's settings again, from the environment of the tests and not from that of one test."""
+    settings.current.cache_clear()
+    connect.cache_clear()
+    with mock.patch.dict(os.environ, ENVIRONMENT | changes, clear=True):
+        settings.current()
+
+
 @pytest.fixture
 def dev_table(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
     """A separate table on the engine, which is the dev stage's during the test. boto3's clients reach it."""
@@ -130,11 +141,9 @@ def dev_table(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", engine.endpoint)
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", engine.endpoint)
         monkeypatch.setenv("HUBBUB_TABLE", made.name)
-        settings.current.cache_clear()
-        connect.cache_clear()
+        _read_settings(HUBBUB_TABLE=made.name)
         yield made
-    settings.current.cache_clear()
-    connect.cache_clear()
+    _read_settings()
 
 
 @pytest.fixture
