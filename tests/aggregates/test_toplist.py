@@ -94,6 +94,17 @@ def test_a_complete_list_of_a_period_is_exact(engine: Engine, seed: int) -> None
             assert set(found.items) <= set(right)
 
 
+def test_the_list_of_one_day_is_exact_and_takes_few_calls(engine: Engine) -> None:
+    with store_on(engine) as (table, _):
+        days = {day: {f"{i:03}": i * number for i in range(1, 151)} for number, day in enumerate(DAYS, 1)}
+        fill_days(table, days)
+        day, calls = DAYS[2], list[str]()
+        table.client.meta.events.register("before-call.dynamodb", lambda model, **_: calls.append(model.name))
+        found = read_largest_of_days(table, [f"{LIST}#{day}"], (f"DAY#{day}", f"DAY#{day}"), 100, "n")
+        assert found == ([(f"{i:03}", 3 * i) for i in range(150, 50, -1)], True)
+        assert len(calls) <= 8, calls
+
+
 def test_an_entry_that_is_never_the_largest_of_a_day_leads_a_period(engine: Engine) -> None:
     with store_on(engine) as (table, _):
         days = {day: {f"day-{day}": 100, "steady": 90} | {f"x{i}": 3 for i in range(50)} for day in DAYS}

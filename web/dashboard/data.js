@@ -8,6 +8,8 @@ const SUMMED = 40; // pages that are added up where the stage does not offer tot
 const SOURCES = 50; // referrers, and campaigns
 const MOST_YEARS = 15; // that are searched for the first views of a site
 
+let offersTotals = true; // whether the stage offers totals of sites, as far as is known
+
 /**
  * Load a view. Returns its `period`, `now` (the current hour), `series`, `pages`, `referrers`, `campaigns`, and `before`:
  * the series and the pages of the period before. A part that the stage does not offer is null. Where it offers no totals of
@@ -18,13 +20,15 @@ export async function load(api, view, first) {
   const earlier = view.compare && period.before;
   // A part of today is compared with the same part of yesterday.
   const until = period.from === isoDate(now) ? now - DAY : Infinity;
-  const hour = await offered(api, "getViewsSite", { site: view.site, interval: "hour", from: isoDate(now) });
   const days = listed(period), sources = { site: view.site, from: days.from, to: days.to, limit: SOURCES };
-  const [of, referrers, campaigns] = await Promise.all([
-    (hour ? loadTotals : loadSums)(api, view, period, earlier, until),
-    offered(api, "getViewsReferrers", sources),
-    offered(api, "getViewsCampaigns", sources),
+  const [hour, totals, referrers, campaigns] = await Promise.all([
+    offered(api.getViewsSite({ site: view.site, interval: "hour", from: isoDate(now) })),
+    offersTotals ? offered(loadTotals(api, view, period, earlier, until)) : null,
+    offered(api.getViewsReferrers(sources)),
+    offered(api.getViewsCampaigns(sources)),
   ]);
+  offersTotals = hour !== null;
+  const of = hour && totals ? totals : await loadSums(api, view, period, earlier, until);
   const { series, pages, beforeSeries, beforePages, summed = 0 } = of;
   // Without views there is nothing to compare with. A list of pages is of whole days.
   const isComparable = beforeSeries?.views || beforePages?.items.length;
@@ -43,7 +47,7 @@ async function loadTotals(api, view, period, earlier, until) {
   const top = async (range) => {
     const { from, to, isCut } = view.period === "all" ? {} : listed(range);
     // A stage without days of pages does not offer the pages of a period.
-    const pages = await offered(api, "getViewsTop", { site, limit: PAGES, from, to }) ?? { items: [], complete: false };
+    const pages = await offered(api.getViewsTop({ site, limit: PAGES, from, to })) ?? { items: [], complete: false };
     const complete = isCut ? false : pages.complete;
     return { ...pages, complete, isWhole: pages.items.length < PAGES && complete !== false };
   };
@@ -114,9 +118,9 @@ async function read(api, { site, page }, { from, to }, step) {
 }
 
 /** Return what a call returns, or null if the stage does not offer it. */
-async function offered(api, name, args) {
+async function offered(call) {
   try {
-    return api[name] ? await api[name](args) : null;
+    return await call;
   } catch (error) {
     if (error.status === 404) return null;
     throw error;
@@ -129,7 +133,7 @@ async function offered(api, name, args) {
  * most viewed page stands for its site.
  */
 export async function findViews(api, { site, page }) {
-  const hasTotals = await offered(api, "getViewsSite", { site, interval: "hour", from: isoDate(Date.now()) });
+  const hasTotals = await offered(api.getViewsSite({ site, interval: "hour", from: isoDate(Date.now()) }));
   const subject = page || hasTotals ? page : (await api.getViewsTop({ site, limit: 1 })).items[0]?.url;
   if (!subject && !hasTotals) return null;
   let first = "", last = "", to = Date.now();
