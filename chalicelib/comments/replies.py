@@ -35,12 +35,13 @@ from chalicelib.comments.comments import (
     list_attributes,
     normalize_text,
     parse_language,
+    read_edits,
     require_visible,
 )
 from chalicelib.comments.schemas import Replies, RepliesQuery, Reply, ReplyBody, ReplyPatch, ReplyPath
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Busy, Conflict, Forbidden, NotFound
+from chalicelib.errors import Busy, Conflict, Forbidden, NotFound
 from chalicelib.settings import Settings
 
 REPLY = "REPLY#"
@@ -181,16 +182,9 @@ def patch(table: Table, path: ReplyPath, body: ReplyPatch, caller: Caller, now: 
     comment, and 1 per KB for gsi2.
     Raises: BadRequest, Forbidden, NotFound, Busy.
     """
-    fields = {"language": body.language, "text": body.text}
-    edits = {name: value for name, value in fields.items() if value is not UNSET}
-    if bool(edits) == (body.hidden is not UNSET):
-        raise BadRequest("body: send language or text, or hidden alone")
+    edits = read_edits(body, "language", "text")
     if body.hidden is not UNSET:
         return Response(to_reply(_set_hidden(table, path, caller, hides=body.hidden)))
-    if "language" in edits:
-        edits["language"] = parse_language(str(edits["language"]))
-    if "text" in edits:
-        edits["text"] = normalize_text(str(edits["text"]))
     item = _find(table, path, caller)
     if caller.sub != item["author"]:
         raise Forbidden("Only the author may edit a reply, and only an admin may hide or show it.")
