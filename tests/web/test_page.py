@@ -53,6 +53,13 @@ def demo(browser: Browser, product: Run) -> None:
     until(lambda: product.call("GET", "/leaderboards/demo")[1]["players"] == 110, "the demo’s players", 120)
 
 
+@pytest.mark.usefixtures("demo")
+@pytest.mark.parametrize("source", ["referrers", "campaigns"])
+def test_the_demo_has_referrers_and_campaigns(product: Run, source: str) -> None:
+    address = f"/views/{source}?site=demo.example.org"
+    until(lambda: len(product.call("GET", address)[1]["items"]) >= 2, f"the demo’s {source}", 60)
+
+
 # -- views ---------------------------------------------------------------------------------------------
 
 
