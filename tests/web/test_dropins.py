@@ -970,6 +970,9 @@ def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: R
         with open_page(browser, "about:blank", viewport={"width": 360, "height": 740}) as page:
             page.goto(shop.publish("/phone", html.replace("<title>", both)))
             page.get_by_text(ready).wait_for()
+            for opens in page.locator("[part=reactions] [aria-expanded]").all():
+                opens.click()
+                page.locator("[part=thread] textarea").last.wait_for()
             assert find_accessibility_violations(page) == []
             assert page.evaluate(GROUND) == "rgb(23, 29, 26)"  # dark, as axe saw it last
             page.emulate_media(color_scheme="light")

@@ -448,6 +448,8 @@ def test_axe_finds_no_violation(browser: Browser, product: Run, scheme: str) -> 
     with open_page(browser, product.page, color_scheme=scheme, reduced_motion="reduce") as page:
         wait_until_live(page)
         page.wait_for_selector("#comments .comments li:nth-child(10)")
+        page.locator("#comments [aria-expanded]").first.click()
+        page.wait_for_selector("#comments .thread textarea")
         found = Axe().run(page).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
 
