@@ -7,6 +7,7 @@ A ULID has 48 bits of milliseconds and 80 random bits in Crockford's base 32. So
 datetime.datetime(2026, 11, 21, 10, 0, tzinfo=datetime.timezone.utc)
 """
 
+import hashlib
 import re
 import secrets
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,21 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def new(now: datetime) -> str:
     """Return a new ULID. The order of two ULIDs of the same millisecond is random."""
-    number = ((now - EPOCH) // timedelta(milliseconds=1) << 80) | secrets.randbits(80)
+    return _encode(now, secrets.randbits(80))
+
+
+def derive(created: datetime, source: str) -> str:
+    """Return the ULID of a record of another system, which is the same each time.
+
+    >>> from datetime import UTC, datetime
+    >>> derive(datetime(2014, 3, 1, tzinfo=UTC), "disqus 1")
+    '018HXF1E00HTZYNMQ3H4C98251'
+    """
+    return _encode(created, int.from_bytes(hashlib.blake2b(source.encode(), digest_size=10).digest()))
+
+
+def _encode(created: datetime, bits: int) -> str:
+    number = ((created - EPOCH) // timedelta(milliseconds=1) << 80) | bits
     return "".join(DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
 
 

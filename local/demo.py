@@ -22,6 +22,16 @@ from urllib.parse import urlsplit
 LOGGER = logging.getLogger("hubbub.local")
 SITE = "https://demo.example.org"
 PAGES = {"/": 30, "/pricing": 18, "/docs/start": 14, "/blog/hello": 9, "/about": 5, "/contact": 2}
+# Where views come from, with the share of each. Most name neither.
+REFERRERS = {
+    "": 60,
+    "https://www.google.com/": 14,
+    "https://news.ycombinator.com/": 8,
+    "https://github.com/": 6,
+    "https://www.reddit.com/": 4,
+    "https://duckduckgo.com/": 3,
+}
+CAMPAIGNS = {"": 9, "spring-newsletter": 2, "launch": 1}
 NAME = "demo"  # of the leaderboard, the challenge and the product
 VIEWS, DAYS = 1_500, 5
 VISITORS = 400
@@ -188,9 +198,14 @@ class Demo:
 
 
 def _view(rng: random.Random, time: datetime) -> dict[str, str]:
-    [path] = rng.choices(list(PAGES), list(PAGES.values()))
+    path, referrer, campaign = (_draw(rng, weights) for weights in (PAGES, REFERRERS, CAMPAIGNS))
     client = f"visitor-{rng.randrange(VISITORS)}"
-    return {"url": SITE + path, "time": time.isoformat(), "clientId": client}
+    found = {"url": SITE + path, "time": time.isoformat(), "clientId": client}
+    return found | {"referrer": referrer, "campaign": campaign}
+
+
+def _draw(rng: random.Random, weights: dict[str, int]) -> str:
+    return rng.choices(list(weights), list(weights.values()))[0]
 
 
 def _score(rng: random.Random) -> int:

@@ -24,7 +24,7 @@ from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
 from chalicelib.chat.handlers import ACTIONS
 from chalicelib.comments import comments
-from chalicelib.comments.schemas import CommentBody
+from chalicelib.comments.schemas import CommentBody, ReplyBody
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import TooLarge
@@ -354,6 +354,18 @@ def test_an_imported_comment_costs_six_write_units(applied: tuple[Table, Callabl
     # Threads may find the product unlisted at the same time. One of them lists it, and the others pay too.
     assert 20 <= writes <= 22
     assert reads <= 1.5
+
+
+def test_an_imported_reply_costs_six_write_units(applied: tuple[Table, Callable[[], None]]) -> None:
+    table, _ = applied
+    body = CommentBody(rating=5, language="en", text="It shines.")
+    comment = import_comments.Row("torch", "author", body, created=NOW)
+    parent = import_comments.Parent("torch", "author", NOW)
+    text = ReplyBody(text="It does.", language="en")
+    rows = [import_comments.ReplyRow(parent, f"reader-{n}", text, None, NOW, f"blog {n}") for n in range(3)]
+    import_comments.write(table, [comment], NOW)
+    assert units(table, lambda: import_comments.write(table, rows, NOW)) == (3 * 6, 3 * 3)
+    assert units(table, lambda: import_comments.write(table, rows, NOW)) == (0, 3 * 2)
 
 
 def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(

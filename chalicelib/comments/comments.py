@@ -42,7 +42,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
 from chalicelib.api.schemas import STORED
 from chalicelib.comments import languages
-from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch
+from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, Forbidden, NotFound, PreconditionFailed
@@ -197,14 +197,7 @@ def patch(
     changes, else 1. To hide or to show: 4 WCU per KB, and 3 for the indexes.
     Raises: PreconditionFailed when If-Match names an older version; BadRequest, Forbidden, NotFound, Busy.
     """
-    fields = {"rating": body.rating, "language": body.language, "text": body.text}
-    edits = {name: value for name, value in fields.items() if value is not UNSET}
-    if bool(edits) == (body.hidden is not UNSET):
-        raise BadRequest("body: send rating, language or text, or hidden alone")
-    if "language" in edits:
-        edits["language"] = parse_language(str(edits["language"]))
-    if "text" in edits:
-        edits["text"] = normalize_text(str(edits["text"]))
+    edits = read_edits(body, "rating", "language", "text")
     wanted: Item | None = None
     for number in range(TRIES):
         item = require_visible(find_stored(table, product, id), product, id, caller)
@@ -325,6 +318,21 @@ def list_attributes(id: str, name: str = COMMENTS) -> Item:
     """
     number = ulids.to_number(id)
     return {"gsi1pk": f"{name}#{number % SHARDS}", "gsi1sk": number >> 20}
+
+
+def read_edits(body: CommentPatch | ReplyPatch, *names: str) -> dict[str, Any]:
+    """Return the fields with these names that an author's change sets, normalized.
+
+    Raises: BadRequest for a change that sets neither or both, and for a malformed language.
+    """
+    edits = {name: value for name in names if (value := getattr(body, name)) is not UNSET}
+    if bool(edits) == (body.hidden is not UNSET):
+        raise BadRequest(f"body: send {', '.join(names[:-1])} or {names[-1]}, or hidden alone")
+    if "language" in edits:
+        edits["language"] = parse_language(edits["language"])
+    if "text" in edits:
+        edits["text"] = normalize_text(edits["text"])
+    return edits
 
 
 def parse_language(language: str) -> str:

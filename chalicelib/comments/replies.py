@@ -35,12 +35,13 @@ from chalicelib.comments.comments import (
     list_attributes,
     normalize_text,
     parse_language,
+    read_edits,
     require_visible,
 )
 from chalicelib.comments.schemas import Replies, RepliesQuery, Reply, ReplyBody, ReplyPatch, ReplyPath
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Busy, Conflict, Forbidden, NotFound
+from chalicelib.errors import Busy, Conflict, Forbidden, NotFound
 from chalicelib.settings import Settings
 
 REPLY = "REPLY#"
@@ -96,13 +97,8 @@ def post(
     """
     for number in range(TRIES):
         comment = require_visible(table.get(comment_key(product, id), consistent=True), product, id, caller)
-        item = _build_item(comment, product, id, body, caller, now)
-        if is_listed:
-            item |= list_attributes(path_of(item).reply, REPLIES)
-        actions: list[Any] = [
-            {"Put": {"Item": item, "ConditionExpression": ABSENT}},
-            add_to_count(comment, "replies", 1),
-        ]
+        item = _build_item(ReplyPath(product, id, ulids.new(now)), comment, body, caller, is_listed)
+        actions = _add(item, comment)
         if idempotency_key:
             retry = retry_key(product, id, caller.sub, idempotency_key)
             actions.append(_put_retry_key(retry, path_of(item).reply, now))
@@ -115,15 +111,39 @@ def post(
     raise Busy(CONFLICTS)
 
 
-def _build_item(comment: Item, product: str, id: str, body: ReplyBody, caller: Caller, now: datetime) -> Item:
+def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller, *, is_listed: bool = True) -> bool:
+    """Write a reply whose id its importer has derived. Return False when it has been written before.
+
+    The comment may be hidden. Idempotent: the reply and the number change together or not at all.
+
+    Cost: 1 RCU. For a new reply also that of `find_stored`, and the WCU of `post`.
+    Raises: NotFound for an absent comment; BadRequest; Busy.
+    """
+    for number in range(TRIES):
+        if table.get(reply_key(path.product, path.id, path.reply), consistent=True):
+            return False
+        if (comment := find_stored(table, path.product, path.id)) is None:
+            raise NotFound(f"id: there is no comment {path.id} on {path.product}")
+        if not table.transact(_add(_build_item(path, comment, body, author, is_listed), comment)):
+            return True
+        table.back_off(number)
+    raise Busy(CONFLICTS)
+
+
+def _add(item: Item, comment: Item) -> list[Any]:
+    """Build the actions that write a reply and count it."""
+    return [{"Put": {"Item": item, "ConditionExpression": ABSENT}}, add_to_count(comment, "replies", 1)]
+
+
+def _build_item(path: ReplyPath, comment: Item, body: ReplyBody, caller: Caller, is_listed: bool) -> Item:
     """Build the item of a reply. Its language is that of the comment, unless the body has another."""
-    new = ulids.new(now)
     return {
-        **reply_key(product, id, new)._asdict(),
+        **reply_key(path.product, path.id, path.reply)._asdict(),
         "author": caller.sub,
         **({"name": caller.name} if caller.name else {}),
         "language": comment["language"] if body.language is UNSET else parse_language(body.language),
         "text": normalize_text(body.text),
+        **(list_attributes(path.reply, REPLIES) if is_listed else {}),
     }
 
 
@@ -162,16 +182,9 @@ def patch(table: Table, path: ReplyPath, body: ReplyPatch, caller: Caller, now: 
     comment, and 1 per KB for gsi2.
     Raises: BadRequest, Forbidden, NotFound, Busy.
     """
-    fields = {"language": body.language, "text": body.text}
-    edits = {name: value for name, value in fields.items() if value is not UNSET}
-    if bool(edits) == (body.hidden is not UNSET):
-        raise BadRequest("body: send language or text, or hidden alone")
+    edits = read_edits(body, "language", "text")
     if body.hidden is not UNSET:
         return Response(to_reply(_set_hidden(table, path, caller, hides=body.hidden)))
-    if "language" in edits:
-        edits["language"] = parse_language(str(edits["language"]))
-    if "text" in edits:
-        edits["text"] = normalize_text(str(edits["text"]))
     item = _find(table, path, caller)
     if caller.sub != item["author"]:
         raise Forbidden("Only the author may edit a reply, and only an admin may hide or show it.")

@@ -4,6 +4,7 @@ The items are those of `sites.py` and `events.py`. Nothing here writes. A stage 
 404, except for the top pages of all time.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -129,11 +130,8 @@ def list_referrers(table: Table, query: SourcesQuery, settings: Settings, now: d
     Cost: that of `toplist.read_largest_of_days`.
     Raises: BadRequest; NotFound if the stage keeps no sums of sites.
     """
-    require_sites(settings)
-    host = parse_site(query.site)
-    found = _read_largest(table, host, sites.REFERRERS, query, now)
-    prefix = sites.referrer_key(host, "", "").pk
-    items = [ReferrerViews(referrer=pk.removeprefix(prefix), views=views) for pk, views in found.items]
+    found = _read_sources(table, query, settings, now, sites.REFERRERS, sites.referrer_key)
+    items = [ReferrerViews(referrer=name, views=views) for name, views in found.items]
     return Referrers(items=items, complete=_complete(found.complete))
 
 
@@ -143,11 +141,8 @@ def list_campaigns(table: Table, query: SourcesQuery, settings: Settings, now: d
     Cost: that of `toplist.read_largest_of_days`.
     Raises: BadRequest; NotFound if the stage keeps no sums of sites.
     """
-    require_sites(settings)
-    host = parse_site(query.site)
-    found = _read_largest(table, host, sites.CAMPAIGNS, query, now)
-    prefix = sites.campaign_key(host, "", "").pk
-    items = [CampaignViews(campaign=pk.removeprefix(prefix), views=views) for pk, views in found.items]
+    found = _read_sources(table, query, settings, now, sites.CAMPAIGNS, sites.campaign_key)
+    items = [CampaignViews(campaign=name, views=views) for name, views in found.items]
     return Campaigns(items=items, complete=_complete(found.complete))
 
 
@@ -167,6 +162,17 @@ def list_sites(table: Table, query: listing.ListQuery, settings: Settings) -> Si
     views = {key.pk.removeprefix("SITE#"): int(item.get("views", 0)) for key, item in found.items()}
     items = [ListedSite(site=site, views=count) for site, count in views.items()]
     return Sites(items=sorted(items, key=lambda one: (-one.views, one.site)), cursor=page.cursor)
+
+
+def _read_sources(
+    table: Table, query: SourcesQuery, settings: Settings, now: datetime, kind: str, key: Callable[..., Key]
+) -> Largest:
+    """Read the sources of one kind that led to a site, by their names."""
+    require_sites(settings)
+    host = parse_site(query.site)
+    found = _read_largest(table, host, kind, query, now)
+    prefix = key(host, "", "").pk
+    return found._replace(items=[(pk.removeprefix(prefix), views) for pk, views in found.items])
 
 
 def _read_largest(

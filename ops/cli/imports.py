@@ -234,8 +234,9 @@ def import_comments(
 
     FILE may be compressed with gzip; - is stdin. A CSV file has the columns product, author, rating, language
     and text. The other formats need --rating and one language in --languages, and keep the time of each
-    comment and the name of its author. A row is skipped when its author has already commented on the product,
-    so importing a file again writes nothing. Needs read and write access to the stage's table.
+    comment and the name of its author. Their replies become replies of one level. A row is skipped when its
+    author has already commented on the product, and a reply when it was imported before. So importing a file
+    again writes nothing. Needs read and write access to the stage's table.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -269,7 +270,8 @@ def import_comments(
         raise click.ClickException(f"{file}: {error}; the rows before it were written") from None
     if counted is False:
         click.echo("all comments are written; the stream has not counted all of them yet", err=True)
-    fields = {"rows": summary.rows, "written": summary.written, "products": len(summary.products)}
+    fields = {"rows": summary.rows, "written": summary.written, "replies": summary.replies}
+    fields["products"] = len(summary.products)
     _show(fields, {reason.value: summary.skipped[reason] for reason in Skip}, counted, as_json)
 
 

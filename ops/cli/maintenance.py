@@ -272,11 +272,19 @@ def replay(source: str, stage: str, discard: bool, as_json: bool) -> None:
 
 
 def _queue_url(sqs: SQSClient, name: str) -> str:
-    """Return a queue's URL. Raises ClickException when it does not exist."""
+    """Return a queue's URL. Raises ClickException when it does not exist, and on an engine without queues."""
+    from botocore.exceptions import ClientError
+
+    from chalicelib.dynamo.retries import error_code
+
     try:
         return sqs.get_queue_url(QueueName=name)["QueueUrl"]
     except sqs.exceptions.QueueDoesNotExist:
         raise click.ClickException(f"no queue named {name}") from None
+    except ClientError as error:
+        if error_code(error) != "UnknownOperationException":
+            raise
+        raise click.ClickException("this engine has no queues, so there is nothing to replay") from None
 
 
 def _show_redriven(summary: Redriven, dry_run: bool, as_json: bool) -> None:

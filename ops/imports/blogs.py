@@ -3,9 +3,10 @@
 These files have no ratings and no languages, so the importer names both. A thread or post becomes a product,
 a commenter an author with a display name. The time of a comment is kept. E-mail addresses are not read.
 
-Left out, each with its reason: deleted, spam and unapproved comments, pingbacks, and replies, because a
-product has one comment of each author. Document type definitions are refused, and entities with them, so no
-file can expand without end or read another file (CWE-776, CWE-611).
+A reply to a reply becomes a reply to the comment above both, because replies have one level. Left out, each
+with its reason: deleted, spam and unapproved comments, pingbacks, and replies whose comment is left out.
+Document type definitions are refused, and entities with them, so no file can expand without end or
+read another file (CWE-776, CWE-611).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any, NamedTuple
 from xml.parsers import expat
 
 from chalicelib.api import names
-from ops.imports.comments import NotComments, Row, Skip, parse
+from chalicelib.comments.schemas import ReplyBody
+from ops.imports.comments import NotComments, Parent, ReplyRow, Row, Skip, parse
 
 DISQUS, INTERNALS = "http://disqus.com", "http://disqus.com/disqus-internals"
 WORDPRESS = re.compile(r"http://wordpress\.org/export/[\d.]+/")
@@ -102,46 +104,101 @@ def read_elements(chunks: Iterable[bytes], wanted: frozenset[str], depth: int) -
     yield from done
 
 
-def read_disqus(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Skip]:
-    """Yield a comment or a skip reason for each post of a Disqus export.
+class Threads:
+    """The comments of a file by their ids, so that its replies find them.
+
+    Memory: about 300 bytes for each comment and reply, and the replies that precede their parent in the file.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._parents: dict[str, Parent | None] = {}  # None: the comment is left out
+        self._authors: set[tuple[str, str]] = set()
+        self._waiting: dict[str, list[tuple[str, Row | Skip]]] = {}
+
+    def place(self, id: str, parent: str, found: Row | Skip) -> Iterator[Row | ReplyRow | Skip]:
+        """Yield a comment or a reply, with the replies that have waited for it."""
+        ready = [(id, parent, found)]
+        while ready:
+            id, parent, found = ready.pop()
+            if parent and parent not in self._parents:
+                self._waiting.setdefault(parent, []).append((id, found))
+                continue
+            self._parents[id] = self._parents[parent] if parent else self._to_parent(found)
+            yield self._to_reply(id, found) if parent else found
+            ready += [(reply, id, row) for reply, row in self._waiting.pop(id, [])]
+
+    def close(self) -> Iterator[Skip]:
+        """Yield a skip reason for each reply whose parent is not in the file."""
+        for rows in self._waiting.values():
+            for _, found in rows:
+                yield found if isinstance(found, Skip) else Skip.NO_COMMENT
+
+    def _to_parent(self, found: Row | Skip) -> Parent | None:
+        """Return the comment that replies belong to, or None if it is left out.
+
+        The first one of an author on a product is imported.
+        """
+        if isinstance(found, Skip) or not found.created or found[:2] in self._authors:
+            return None
+        self._authors.add(found[:2])
+        return Parent(found.product, found.author, found.created)
+
+    def _to_reply(self, id: str, found: Row | Skip) -> ReplyRow | Skip:
+        if isinstance(found, Skip):
+            return found
+        parent, created = self._parents[id], found.created
+        if parent is None or created is None:
+            return Skip.NO_COMMENT
+        body = ReplyBody(text=found.body.text, language=found.body.language)
+        return ReplyRow(
+            parent, found.author, body, found.name, created, f"{self._source} {parent.product} {id}"
+        )
+
+
+def read_disqus(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | ReplyRow | Skip]:
+    """Yield a comment, a reply or a skip reason for each post of a Disqus export.
 
     Raises: NotComments.
     """
     products: dict[str, str] = {}
+    threads = Threads("disqus")
     for one in read_elements(chunks, frozenset({"thread", "post"}), 1):
         if one.space != DISQUS:
             raise NotComments("not an export of Disqus")
         if one.name == "thread":
             products[_id(one)] = _identifier(one.text("id")) or _identifier(one.text("link"))
-        elif one.text("isDeleted") == "true" or one.text("isSpam") == "true":
-            yield Skip.NOT_PUBLISHED
-        elif one.find("parent"):
-            yield Skip.REPLY
-        else:
+            continue
+        found: Row | Skip = Skip.NOT_PUBLISHED
+        if one.text("isDeleted") != "true" and one.text("isSpam") != "true":
             thread, name = one.find("thread"), one.text("author", "name")
             product = products.get(_id(thread), "") if thread else ""
             author = one.text("author", "username") or name
-            yield _row(product, author, name, one.text("message"), one.text("createdAt"), choice)
+            found = _row(product, author, name, one.text("message"), one.text("createdAt"), choice)
+        parent = one.find("parent")
+        yield from threads.place(_id(one), _id(parent) if parent else "", found)
+    yield from threads.close()
 
 
-def read_wordpress(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Skip]:
-    """Yield a comment or a skip reason for each comment of a WordPress export.
+def read_wordpress(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | ReplyRow | Skip]:
+    """Yield a comment, a reply or a skip reason for each comment of a WordPress export.
 
     Raises: NotComments.
     """
+    threads = Threads("wordpress")
     for item in read_elements(chunks, frozenset({"item"}), 2):
         comments = [one for one in item.children if one.name == "comment" and WORDPRESS.match(one.space)]
         product = item.text("post_name") or item.text("post_id")
         for one in comments:
-            if one.text("comment_approved") != "1" or one.text("comment_type") not in ("", "comment"):
-                yield Skip.NOT_PUBLISHED
-            elif one.text("comment_parent") not in ("", "0"):
-                yield Skip.REPLY
-            else:
+            found: Row | Skip = Skip.NOT_PUBLISHED
+            if one.text("comment_approved") == "1" and one.text("comment_type") in ("", "comment"):
                 name, user = one.text("comment_author"), one.text("comment_user_id")
                 author = f"wordpress-{user}" if user not in ("", "0") else name
                 text, time = one.text("comment_content"), one.text("comment_date_gmt")
-                yield _row(product, author, name, text, time, choice)
+                found = _row(product, author, name, text, time, choice)
+            parent = one.text("comment_parent").lstrip("0")
+            yield from threads.place(one.text("comment_id"), parent, found)
+    yield from threads.close()
 
 
 def _row(product: str, author: str, name: str, html: str, time: str, choice: Choice) -> Row | Skip:

@@ -5,6 +5,9 @@ blogs.py reads other formats.
 Invariant: an author has at most one comment per product. A row is validated and written like a comment posted
 through the API. A row whose author has already commented on the product is skipped, so importing a file again
 writes nothing. A later row becomes a newer comment.
+
+The id of a reply is derived from its source, and it is written in one transaction with the number of replies.
+So it is written once, also when the import was interrupted.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from chalicelib import ulids
 from chalicelib.api import codec
 from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import IDENTIFIER
-from chalicelib.comments import comments
-from chalicelib.comments.schemas import CommentBody
+from chalicelib.comments import comments, replies
+from chalicelib.comments.schemas import CommentBody, ReplyBody, ReplyPath
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Conflict
+from chalicelib.errors import BadRequest, Conflict, NotFound
 from ops.maintenance.audit import find_drift
 from ops.waiting import TIMEOUT, wait_until_counted
 
@@ -48,8 +52,9 @@ class Skip(StrEnum):
     BAD_TEXT = "bad_text"
     BAD_TIME = "bad_time"
     NOT_PUBLISHED = "not_published"
-    REPLY = "reply"
+    NO_COMMENT = "no_comment"  # a reply whose comment is not that of the file, or was not imported
     COMMENTED_ALREADY = "commented_already"
+    REPLIED_ALREADY = "replied_already"  # the reply was imported before
 
 
 class Row(NamedTuple):
@@ -62,16 +67,36 @@ class Row(NamedTuple):
     created: datetime | None = None
 
 
+class Parent(NamedTuple):
+    """The comment that a reply belongs to: its author has one on the product, and it has this time."""
+
+    product: str
+    author: str
+    created: datetime
+
+
+class ReplyRow(NamedTuple):
+    """A valid reply. `source` identifies it in its system."""
+
+    parent: Parent
+    author: str
+    body: ReplyBody
+    name: str | None
+    created: datetime
+    source: str
+
+
 class NotComments(Exception):
     """The file does not have the format, or a column is missing."""
 
 
 @dataclass
 class Summary:
-    """Counts of a file's rows, and the products of the comments."""
+    """Counts of a file's rows, and the products of the comments. `replies` of them were written."""
 
     rows: int = 0
     written: int = 0
+    replies: int = 0
     products: set[str] = field(default_factory=set)
     skipped: Counter[Skip] = field(default_factory=Counter)
 
@@ -79,7 +104,7 @@ class Summary:
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | Skip]:
+def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | ReplyRow | Skip]:
     """Yield a comment or a skip reason for each row of a file.
 
     With `languages`, rows get these languages in rotation instead of the file's.
@@ -119,22 +144,27 @@ def parse(fields: dict[str, str]) -> Row | Skip:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def write(table: Table, found: Iterable[Row | Skip], now: datetime, *, is_listed: bool = True) -> Summary:
-    """Write the comments, 8 in parallel, and return the counts.
+def write(
+    table: Table, found: Iterable[Row | ReplyRow | Skip], now: datetime, *, is_listed: bool = True
+) -> Summary:
+    """Write the comments and the replies, 8 in parallel, and return the counts.
 
-    Of several rows with the same author and product the first is written.
+    Of several rows with the same author and product the first is written. A reply comes after its comment.
 
-    Cost: 6 WCU per comment of 1 KB, 5 if it is not listed.
+    Cost: 6 WCU per comment of 1 KB, 5 if it is not listed. That of `write_reply` per reply.
     """
     summary = Summary()
     rest = iter(found)
     with ThreadPoolExecutor(WRITERS) as pool:
         while group := list(islice(rest, GROUP)):
             firsts: dict[tuple[str, str], tuple[Row, datetime]] = {}
+            threads: dict[Parent, list[ReplyRow]] = {}
             for i, row in enumerate(group):
                 if isinstance(row, Row):
                     time = row.created or now + timedelta(milliseconds=summary.rows + i)
                     firsts.setdefault((row.product, row.author), (row, time))
+                elif isinstance(row, ReplyRow):
+                    threads.setdefault(row.parent, []).append(row)
             summary.products |= {product for product, _ in firsts}
             written = sum(
                 pool.map(
@@ -145,6 +175,13 @@ def write(table: Table, found: Iterable[Row | Skip], now: datetime, *, is_listed
             summary.skipped[Skip.COMMENTED_ALREADY] += sum(isinstance(row, Row) for row in group) - written
             summary.rows += len(group)
             summary.skipped.update(row for row in group if isinstance(row, Skip))
+            # The replies to one comment change the same number, so they are written one after the other.
+            for results in pool.map(
+                lambda rows: [write_reply(table, one, is_listed=is_listed) for one in rows],
+                threads.values(),
+            ):
+                summary.replies += results.count(None)
+                summary.skipped.update(one for one in results if one)
     return summary
 
 
@@ -155,6 +192,29 @@ def _post(table: Table, row: Row, time: datetime, is_listed: bool) -> bool:
     except Conflict:
         return False
     return True
+
+
+def write_reply(table: Table, row: ReplyRow, *, is_listed: bool = True) -> Skip | None:
+    """Write a reply to the imported comment of its row. Return why it is not written, or None.
+
+    Cost: 3 RCU, and for a reply and a comment of 1 KB 6 WCU, 5 if it is not listed. 2 RCU for one that was
+    written before.
+    """
+    parent = row.parent
+    found = table.get(comments.author_key(parent.product, parent.author), consistent=True)
+    if found is None or ulids.created_at(found["id"]) != _to_millisecond(parent.created):
+        return Skip.NO_COMMENT
+    path = ReplyPath(parent.product, found["id"], ulids.derive(row.created, row.source))
+    author = Caller(row.author, name=row.name)
+    try:
+        is_new = replies.add(table, path, row.body, author, is_listed=is_listed)
+    except NotFound:
+        return Skip.NO_COMMENT
+    return None if is_new else Skip.REPLIED_ALREADY
+
+
+def _to_millisecond(time: datetime) -> datetime:
+    return time.replace(microsecond=time.microsecond // 1000 * 1000)
 
 
 # -- wait ----------------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chalicelib import times, urls
+from chalicelib import times, ulids, urls
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
-    for module in (times, urls):
+    for module in (times, ulids, urls):
         assert doctest.testmod(module).failed == 0
 
 

@@ -212,6 +212,15 @@ def test_dead_letters_of_views_are_written_in_the_end_and_count_once(
     assert (missing.exit_code, missing.stderr) == (1, "Error: no queue named no-such-queue-dead\n")
 
 
+@pytest.mark.parametrize("source", ["views", "stream"])
+def test_a_replay_says_that_an_engine_has_no_queues(live: Live, source: str) -> None:
+    if live.engine.has_queues:
+        pytest.skip("the engine of this machine has queues")
+    done = run("replay", source)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "Error: this engine has no queues, so there is nothing to replay\n"
+
+
 def given_up(live: Live, engine_table: EngineTable, size: int = 7) -> list[str]:
     """Fail every batch of the stream and return what Lambda sends to its failure destination."""
     _, _, stream_arn = engine_table

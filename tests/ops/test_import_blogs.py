@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,12 +12,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from chalicelib.comments import comments
+from chalicelib.api.auth import Caller
+from chalicelib.comments import comments, replies
+from chalicelib.comments.schemas import CommentBody, RepliesQuery
+from chalicelib.dynamo.table import Table
+from chalicelib.settings import Settings
 from ops.cli.main import main
 from ops.imports.blogs import Choice, read_disqus, read_wordpress, to_text
-from ops.imports.comments import NotComments, Row, Skip
+from ops.imports.comments import NotComments, ReplyRow, Row, Skip, write
 from tests.conftest import EngineTable
 from tests.support.live import Live
+from tests.support.records import scan
 
 CHOICE = Choice(5, "en")
 # The elements of Disqus' "Custom XML Import Format" and of its exports.
@@ -73,11 +79,11 @@ def chunks(text: str) -> Iterator[bytes]:
     return (data[start : start + 7] for start in range(0, len(data), 7))
 
 
-def disqus(*posts: str) -> list[Row | Skip]:
+def disqus(*posts: str) -> list[Row | ReplyRow | Skip]:
     return list(read_disqus(chunks(DISQUS.format(posts="".join(posts))), CHOICE))
 
 
-def wordpress(*found: str) -> list[Row | Skip]:
+def wordpress(*found: str) -> list[Row | ReplyRow | Skip]:
     return list(read_wordpress(chunks(WORDPRESS.format(comments="".join(found))), CHOICE))
 
 
@@ -100,7 +106,7 @@ def test_what_disqus_did_not_show_is_left_out_with_a_reason() -> None:
     assert disqus(post(1, deleted="true"), post(2, spam="true"), post(3, parent=parent)) == [
         Skip.NOT_PUBLISHED,
         Skip.NOT_PUBLISHED,
-        Skip.REPLY,
+        Skip.NO_COMMENT,
     ]
     assert disqus(post(1, thread="99")) == [Skip.BAD_PRODUCT]
     assert disqus(post(1, time="yesterday")) == [Skip.BAD_TIME]
@@ -124,7 +130,65 @@ def test_a_comment_of_wordpress_is_a_comment_and_its_address_is_not_read() -> No
 
 def test_what_wordpress_did_not_show_is_left_out_with_a_reason() -> None:
     hidden = [comment(1, approved="0"), comment(2, approved="spam"), comment(3, kind="pingback")]
-    assert wordpress(*hidden, comment(4, parent="1")) == [*[Skip.NOT_PUBLISHED] * 3, Skip.REPLY]
+    assert wordpress(*hidden, comment(4, parent="1")) == [*[Skip.NOT_PUBLISHED] * 3, Skip.NO_COMMENT]
+
+
+def below(number: int) -> str:
+    return f'<parent dsq:id="{number}" />'
+
+
+def shape(found: list[Row | ReplyRow | Skip]) -> list[str]:
+    """Name the rows: a comment by its author, a reply by its comment's author and its own."""
+    return [
+        one.author
+        if isinstance(one, Row)
+        else f"{one.parent.author} < {one.author}"
+        if isinstance(one, ReplyRow)
+        else str(one)
+        for one in found
+    ]
+
+
+def by(name: str) -> dict[str, str]:
+    return {"name": name, "username": ""}
+
+
+def test_a_reply_to_a_reply_belongs_to_the_comment_above_both() -> None:
+    posts = [
+        post(1, **by("a")),
+        post(2, **by("b"), parent=below(1)),
+        post(3, parent=below(2), spam="true"),
+        post(4, **by("d"), parent=below(3), time="2014-03-02T10:00:00Z"),
+    ]
+    found = disqus(*posts)
+    assert shape(found) == ["a", "a < b", "not_published", "a < d"]
+    assert isinstance(found[3], ReplyRow)
+    assert (found[3].name, found[3].created) == ("d", datetime(2014, 3, 2, 10, tzinfo=UTC))
+    assert shape(wordpress(comment(1), comment(20, name="Ben", parent="1"), comment(3, parent="20"))) == [
+        "Ann-Lee",
+        "Ann-Lee < Ben",
+        "Ann-Lee < Ann-Lee",
+    ]
+
+
+def test_replies_may_precede_their_comment_in_the_file() -> None:
+    posts = [post(number, **by(f"p{number}"), parent=below(number + 1)) for number in range(1, 3_000)]
+    found = shape(disqus(*posts, post(3_000, **by("top"))))
+    assert sorted(found) == sorted(["top", *(f"top < p{number}" for number in range(1, 3_000))])
+
+
+def test_a_reply_whose_comment_is_not_imported_has_a_reason_of_its_own() -> None:
+    second = post(2, **by("a"), time="2014-03-03T10:00:00Z")
+    found = disqus(
+        post(1, **by("a")),
+        second,  # the author has a comment by then, so this one is not imported
+        post(3, **by("b"), parent=below(2)),
+        post(4, **by("c"), text="x" * 5_001),
+        post(5, **by("d"), parent=below(4)),
+        post(6, **by("e"), parent=below(99)),
+        post(7, **by("f"), parent=below(7)),
+    )
+    assert shape(found) == ["a", "a", "no_comment", "bad_text", *["no_comment"] * 3]
 
 
 @pytest.mark.parametrize(
@@ -186,3 +250,77 @@ def test_the_command_writes_the_comments_once(engine_table: EngineTable, tmp_pat
     assert sorted(one["author"] for one in stored) == ["annlee", "ben"]
     assert {comments.to_comment(one).created for one in stored} == {"2014-03-01T10:00:00Z"}
     assert {one["name"] for one in stored} == {"Ann Lee"}
+
+
+REPLIES = [(2, "b", 1), (3, "c", 2), (4, "a", 1), (6, "b", 5), (7, "c", 6), (8, "d", 99)]
+
+
+def on(day: int) -> str:
+    return f"2014-03-0{day}T10:00:00Z"
+
+
+def written(table: Table) -> dict[str, tuple[int, list[tuple[str, str, str]]]]:
+    """Return the replies of each comment by its author, as a reader gets them, and their number."""
+    found = {}
+    for item in scan(table):
+        if item["sk"].startswith(comments.COMMENT):
+            id, query = comments.id_of(item), RepliesQuery(limit=100)
+            page = replies.list_replies(table, "first-post", id, query, Settings(secret="s" * 32), Caller())
+            shown = [(one.author, one.text, one.created) for one in page.items]
+            found[item["author"]] = (comments.to_comment(item).replies, shown)
+    return found
+
+
+@pytest.mark.parametrize("killed", [1, 3, 5, 6])
+def test_replies_are_written_once_also_after_an_interruption(
+    engine_table: EngineTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: int
+) -> None:
+    engine, name, _ = engine_table
+    file, live = tmp_path / "export.xml", Live(engine_table, [])
+    tops = [post(1, **by("a")), post(5, **by("e"))]
+    some = [
+        post(
+            number, **by(author), parent=below(parent), text=f"r{number}", time=f"2014-03-0{number}T10:00:00Z"
+        )
+        for number, author, parent in REPLIES
+    ]
+    file.write_text(DISQUS.format(posts="".join([*tops, *some])))
+    environment = {"HUBBUB_ENDPOINT": engine.endpoint, "HUBBUB_TABLE": name, "HUBBUB_SECRET": "s" * 32}
+
+    def run() -> Any:
+        chosen = ("--format", "disqus", "--rating", "4", "--languages", "en", "--no-wait", "--json")
+        return CliRunner().invoke(main, ["import-comments", str(file), *chosen], env=environment)
+
+    count, transact = itertools.count(1), Table.transact
+
+    def die(self: Table, actions: Any) -> tuple[int, ...]:
+        if next(count) >= killed:
+            raise KeyboardInterrupt
+        return transact(self, actions)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "transact", die)
+        assert run().exit_code == 130
+    before = written(live.table)
+    assert all(number == len(shown) for number, shown in before.values())
+    found = json.loads(run().stdout)
+    assert found["replies"] == 5 - sum(number for number, _ in before.values())
+    assert (found["skipped"]["no_comment"], found["rows"]) == (1, 8)
+    again = json.loads(run().stdout)
+    assert (again["written"], again["replies"]) == (0, 0)
+    assert (again["skipped"]["commented_already"], again["skipped"]["replied_already"]) == (2, 5)
+    tree = {"a": [2, 3, 4], "e": [6, 7]}
+    authors = {number: author for number, author, _ in REPLIES}
+    assert written(live.table) == {
+        top: (len(numbers), [(authors[n], f"r{n}", on(n)) for n in numbers]) for top, numbers in tree.items()
+    }
+
+
+def test_a_reply_goes_to_no_other_comment_of_the_same_author(engine_table: EngineTable) -> None:
+    table, now = Live(engine_table, []).table, datetime(2020, 1, 1, tzinfo=UTC)
+    body = CommentBody(rating=1, language="en", text="Mine, written on the page.")
+    comments.post(table, "first-post", body, Caller("annlee"), None, now)
+    rows = disqus(post(1), post(2, **by("b"), parent=below(1)))
+    summary = write(table, rows, now)
+    assert summary.skipped == {Skip.COMMENTED_ALREADY: 1, Skip.NO_COMMENT: 1}
+    assert {number for number, _ in written(table).values()} == {0}

@@ -411,6 +411,82 @@ def test_a_visitor_who_has_already_commented_sees_that_comment(
         assert page.locator("form").count() == 0
 
 
+def test_a_visitor_finds_a_comment_helpful_and_replies_on_a_foreign_page(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    from playwright.sync_api import expect
+
+    one = f"/products/boot/comments/{comment(product, 'other', 'boot')['id']}"
+    for number in range(11):
+        body = {"text": f"reply {number} {EVIL}"}
+        assert product.call("POST", f"{one}/replies", body, token(product, "replier"))[0] == 201
+    with open_page(browser, shop.publish("/page", comments(product, "boot", "me"))) as page:
+        helpful = page.get_by_role("button", name="Helpful")
+        expect(helpful).to_have_attribute("aria-pressed", "false")
+        before = helpful.bounding_box()
+        helpful.press("Enter")
+        expect(helpful).to_have_attribute("aria-pressed", "true")
+        expect(helpful).to_have_text("Helpful 1")
+        assert helpful.bounding_box() == before, "nothing has moved"
+        page.reload()
+        expect(helpful).to_have_attribute("aria-pressed", "true")
+        helpful.press("Enter")
+        expect(helpful).to_have_text("Helpful 0")
+        assert product.call("GET", one)[1]["votes"] == 0
+        replies = page.locator("[part=reply]")
+        opens = page.get_by_role("button", name="11 replies")
+        opens.press("Enter")
+        expect(replies).to_have_count(10)
+        page.get_by_role("button", name="Show more replies").press("Enter")
+        expect(replies).to_have_count(11)
+        expect(replies.nth(10)).to_be_focused()
+        assert page.locator("[part=reply] button").count() == 0
+        page.get_by_label("Your reply").fill(EVIL)
+        page.get_by_role("button", name="Post reply").press("Enter")
+        expect(replies).to_have_count(12)
+        expect(replies.nth(11).locator("[part=text]")).to_have_text(EVIL)
+        replies.nth(11).get_by_role("button", name="Delete").press("Enter")
+        replies.nth(11).get_by_role("button", name="Really delete?").press("Enter")
+        expect(replies).to_have_count(11)
+        expect(opens).to_be_focused()
+        assert product.call("GET", one)[1]["replies"] == 11
+        opens.press("Enter")
+        expect(replies).to_have_count(0)
+
+
+def test_a_guest_votes_and_replies_under_one_name(browser: Browser, product: Run, shop: OtherSite) -> None:
+    from playwright.sync_api import expect
+
+    comment(product, "other", "mitten")
+    with open_page(browser, shop.publish("/page", comments(product, "mitten", guest=""))) as page:
+        page.get_by_label("Your name").fill("Bo Smith")
+        page.get_by_role("button", name="Helpful").click()
+        expect(page.get_by_role("button", name="Helpful")).to_have_attribute("aria-pressed", "true")
+        expect(page.get_by_label("Your name")).to_have_count(0)
+        page.get_by_role("button", name="Reply", exact=True).click()
+        page.get_by_label("Your reply").fill("Thank you.")
+        page.get_by_role("button", name="Post reply").click()
+        expect(page.locator("[part=reply] [part=author]")).to_have_text("Bo Smith")
+
+
+def test_a_visitor_without_a_token_sees_votes_and_replies_without_buttons_that_fail(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    from playwright.sync_api import expect
+
+    one = f"/products/belt/comments/{comment(product, 'other', 'belt')['id']}"
+    assert product.call("PUT", f"{one}/vote", {}, token(product, "reader"))[0] == 201
+    assert product.call("POST", f"{one}/replies", {"text": "Yes."}, token(product, "reader"))[0] == 201
+    comment(product, "another", "belt")
+    with open_page(browser, shop.publish("/page", comments(product, "belt"))) as page:
+        expect(page.get_by_text("1 person found this helpful")).to_be_visible()
+        assert page.locator("[part=vote]").count() == 0
+        assert page.get_by_role("button", name="Reply", exact=True).count() == 0
+        page.get_by_role("button", name="1 reply").click()
+        expect(page.locator("[part=reply] [part=text]")).to_have_text("Yes.")
+        expect(page.get_by_text("Sign in to reply.")).to_be_visible()
+
+
 def test_a_widget_shows_that_it_is_empty_refused_or_offline(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
@@ -894,6 +970,9 @@ def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: R
         with open_page(browser, "about:blank", viewport={"width": 360, "height": 740}) as page:
             page.goto(shop.publish("/phone", html.replace("<title>", both)))
             page.get_by_text(ready).wait_for()
+            for opens in page.locator("[part=reactions] [aria-expanded]").all():
+                opens.click()
+                page.locator("[part=thread] textarea").last.wait_for()
             assert find_accessibility_violations(page) == []
             assert page.evaluate(GROUND) == "rgb(23, 29, 26)"  # dark, as axe saw it last
             page.emulate_media(color_scheme="light")
@@ -907,8 +986,8 @@ def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: R
         ("beacon", 1, 3_000),
         ("challenge", 8, 49_000),
         ("chat", 8, 49_000),
-        ("comments", 9, 54_000),
-        ("leaderboard", 8, 45_000),
+        ("comments", 11, 63_500),
+        ("leaderboard", 8, 46_000),
     ],
 )
 def test_an_example_loads_few_bytes(

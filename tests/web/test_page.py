@@ -208,7 +208,7 @@ def test_a_comment_is_written_and_edited_and_never_overwrites_another_edit(page:
     assert mine.locator(".text").inner_text() == EVIL
     assert mine.locator(".rating").get_attribute("aria-label") == "4 stars"
     assert page.locator("#write").count() == 0, "an author has one comment"
-    mine.get_by_role("button").click()
+    mine.get_by_role("button", name="Edit").click()
     page.wait_for_selector("#write .primary:text-is('Save')")
     id = mine.get_attribute("data-id")
     author = token(product, str(page.get_attribute("#you", "title")))
@@ -220,10 +220,116 @@ def test_a_comment_is_written_and_edited_and_never_overwrites_another_edit(page:
     page.fill("#write textarea", "here after all")
     page.click("#write .primary")
     mine.locator(".text:text-is('here after all')").wait_for()
-    mine.get_by_role("button").click()
+    mine.get_by_role("button", name="Edit").click()
     page.click("#write >> text=Delete")
     page.wait_for_selector("#comments .said:text-is('Deleted.')")
     mine.wait_for(state="detached")
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_comment_is_found_helpful_once_and_the_vote_is_taken_back(page: Page, product: Run) -> None:
+    from playwright.sync_api import expect
+
+    comment = page.locator("#comments .comments > li").nth(1)
+    id = comment.get_attribute("data-id")
+    read = f"/products/demo/comments/{id}"
+    helpful = comment.get_by_role("button", name="Helpful")
+    expect(helpful).to_have_attribute("aria-pressed", "false")
+    sizes = "one => [one.offsetWidth, one.offsetHeight, one.closest('li').offsetHeight]"
+    before = helpful.evaluate(sizes)
+    helpful.press("Enter")
+    expect(helpful).to_have_attribute("aria-pressed", "true")
+    expect(helpful).to_have_text(re.compile(r"Helpful\s*1"))
+    assert helpful.evaluate(sizes) == before, "nothing has moved"
+    assert product.call("GET", read)[1]["votes"] == 1
+    page.reload()
+    expect(helpful).to_have_attribute("aria-pressed", "true")
+    page.evaluate("localStorage.removeItem('hubbub.votes')")  # as in another browser of the same visitor
+    page.reload()
+    expect(helpful).to_have_attribute("aria-pressed", "false")
+    helpful.click()
+    expect(helpful).to_have_attribute("aria-pressed", "true")
+    assert product.call("GET", read)[1]["votes"] == 1
+    helpful.click()
+    expect(helpful).to_have_attribute("aria-pressed", "false")
+    assert product.call("GET", read)[1]["votes"] == 0
+
+
+@pytest.mark.usefixtures("demo")
+def test_replies_load_page_by_page_when_they_are_opened(page: Page, product: Run) -> None:
+    from playwright.sync_api import expect
+
+    comment = page.locator("#comments .comments > li").nth(2)
+    id = comment.get_attribute("data-id")
+    author = token(product, "replier")
+    for number in range(12):
+        body = {"text": f"reply {number} {EVIL}"}
+        assert product.call("POST", f"/products/demo/comments/{id}/replies", body, author)[0] == 201
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/replies" in request.url else None)
+    page.reload()
+    opens = comment.get_by_role("button", name="12 replies")
+    expect(opens).to_have_attribute("aria-expanded", "false")
+    assert asked == []
+    opens.press("Enter")
+    expect(opens).to_have_attribute("aria-expanded", "true")
+    replies = comment.locator(".thread li")
+    expect(replies).to_have_count(10)
+    comment.get_by_role("button", name="More replies").press("Enter")
+    expect(replies).to_have_count(12)
+    expect(replies.nth(10)).to_be_focused()
+    assert [one.split()[1] for one in replies.locator(".text").all_inner_texts()] == list(map(str, range(12)))
+    assert comment.get_by_role("button", name="Delete").count() == 0
+    opens.press("Enter")
+    expect(replies).to_have_count(0)
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_visitor_replies_and_deletes_the_reply(page: Page, product: Run) -> None:
+    from playwright.sync_api import expect
+
+    comment = page.locator("#comments .comments > li").nth(3)
+    comment.get_by_role("button", name="Reply", exact=True).press("Enter")
+    field = comment.get_by_label("Your reply")
+    expect(field).to_be_focused()
+    field.fill(EVIL)
+    comment.get_by_role("button", name="Post reply").press("Enter")
+    mine = comment.locator(".thread li")
+    expect(mine.locator(".text")).to_have_text(EVIL)
+    expect(mine.locator("b")).to_have_text(page.inner_text("#you"))
+    expect(field).to_have_value("")
+    opens = comment.get_by_role("button", name="1 reply")
+    mine.get_by_role("button", name="Delete").press("Enter")
+    mine.get_by_role("button", name="Really delete?").press("Enter")
+    expect(mine).to_have_count(0)
+    expect(comment.get_by_role("button", name="Reply", exact=True)).to_be_focused()
+    assert opens.count() == 0
+    id = comment.get_attribute("data-id")
+    assert product.call("GET", f"/products/demo/comments/{id}")[1]["replies"] == 0
+
+
+def test_a_visitor_who_is_not_signed_in_sees_votes_and_replies_without_buttons_that_fail(
+    browser: Browser, product: Run
+) -> None:
+    from playwright.sync_api import expect
+
+    said = {"rating": 5, "language": "en", "text": "Fits."}
+    _, made = product.call("POST", "/products/read-only/comments", said, token(product, "author"))
+    one = f"/products/read-only/comments/{made['id']}"
+    assert product.call("PUT", f"{one}/vote", {}, token(product, "reader"))[0] == 201
+    assert product.call("POST", f"{one}/replies", {"text": "Yes."}, token(product, "reader"))[0] == 201
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.route("**/guests", lambda route: route.abort())
+        page.goto(product.page)
+        choose(page, "comments", "read-only")
+        comment = page.locator(f"[data-id='{made['id']}']")
+        expect(comment.get_by_text("1 person found this helpful")).to_be_visible()
+        assert comment.locator("[aria-pressed]").count() == 0
+        comment.get_by_role("button", name="1 reply").click()
+        expect(comment.locator(".thread .text")).to_have_text("Yes.")
+        expect(comment.get_by_text("Sign in at the top of the page to reply.")).to_be_visible()
+        assert comment.locator("form").count() == 0
 
 
 # -- all panels ----------------------------------------------------------------------------------------
@@ -253,6 +359,13 @@ def test_user_content_is_shown_as_text(page: Page, product: Run) -> None:
     page.wait_for_selector("#comments .text >> text=<img src")
     page.wait_for_selector("#comments .by >> text=<svg/onload")
     assert page.locator("main img, main svg").count() == 0
+
+
+@pytest.mark.usefixtures("demo")
+@pytest.mark.parametrize("source", ["referrers", "campaigns"])
+def test_the_demo_has_referrers_and_campaigns(product: Run, source: str) -> None:
+    address = f"/views/{source}?site=demo.example.org"
+    until(lambda: len(product.call("GET", address)[1]["items"]) >= 2, f"the demo’s {source}", 60)
 
 
 @pytest.mark.usefixtures("demo")
@@ -335,6 +448,8 @@ def test_axe_finds_no_violation(browser: Browser, product: Run, scheme: str) -> 
     with open_page(browser, product.page, color_scheme=scheme, reduced_motion="reduce") as page:
         wait_until_live(page)
         page.wait_for_selector("#comments .comments li:nth-child(10)")
+        page.locator("#comments [aria-expanded]").first.click()
+        page.wait_for_selector("#comments .thread textarea")
         found = Axe().run(page).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
 
@@ -368,7 +483,7 @@ def test_the_page_is_small_and_does_not_block(browser: Browser, product: Run) ->
         longest = page.evaluate("Math.max(0, ...window.tasks.map((task) => task.duration))")
     files = {url: size for url, size in sizes.items() if url == product.page or "/web/" in url}
     own = {url: size for url, size in files.items() if "/vendor/" not in url}
-    assert len(files) <= 33, sorted(files)
+    assert len(files) <= 35, sorted(files)
     assert sum(own.values()) <= 150_000, own
     assert len(calls) <= 36, calls
     assert longest <= 1_000  # ms: on a loaded machine; alone it is some 60

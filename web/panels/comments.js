@@ -1,11 +1,12 @@
 // The comments panel: a product's average rating, filters with counts, an endless list, and a form for your own comment.
 
 import { api } from "../lib/config.js";
-import { ago, count, dates, decimal, language as pageLanguage } from "../lib/language.js";
+import { count, decimal, language as pageLanguage } from "../lib/language.js";
 import { userId } from "../lib/session.js";
 import { words } from "../lib/words.js";
 import * as editor from "./comment-editor.js";
 import { chooser, emptyState, Panel, remember } from "./panel.js";
+import { byline, closeReplies, reactions } from "./reactions.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
 
 const PAGE = 10;
@@ -43,6 +44,7 @@ function show(given) {
   filter = { ratings: [], language: "" };
   isChanged = true;
   editor.close();
+  closeReplies();
   panel.restart(`product:${product}`, changed);
 }
 
@@ -173,19 +175,17 @@ function list() {
 }
 
 function one(comment) {
-  const { id, author, name, rating, language, text: said, created, edited } = comment;
+  const { id, author, rating, language, text: said } = comment;
   return html`
     <li data-id=${id}>
       <p class="by"><span class="rating" role="img" aria-label=${text.stars(rating)}>${"★".repeat(rating)}<span
         class="none">${"★".repeat(5 - rating)}</span></span>
-        <b title=${author}>${name ?? author}</b>
-        <span class="quiet"><span>${LANGUAGES[language] ?? language}</span>,
-          <time datetime=${created} title="${dates.second(created)} UTC">${ago(created) ?? words.justNow}</time>${
-          edited ? `, ${text.edited}` : ""}</span>
+        ${byline(comment, LANGUAGES[language] ?? language)}
         ${author === userId() ? html`<button type="button" class="plain" @click=${() => edit(id)}>${text.edit}</button>`
           : nothing}
       </p>
       <p class="text" lang=${language} dir="auto">${said}</p>
+      ${reactions(panel, product, comment)}
     </li>`;
 }
 

@@ -3,10 +3,10 @@
 import { make, stars } from "../lib/dom.js";
 import { nameField } from "./element.js";
 
-const LONGEST = 5000; // characters of a text
+export const LONGEST = 5000; // characters of a text
 
 /** Create a delete button. It deletes when it is pressed again within four seconds. */
-function deleteButton(remove, text) {
+export function deleteButton(remove, text) {
   const button = make("button", { type: "button", className: "link", onclick: press }, text.delete);
   function press() {
     if (button.dataset.confirming) {
@@ -23,26 +23,32 @@ function deleteButton(remove, text) {
   return button;
 }
 
-/**
- * Create the element of a comment. Its author can edit and delete it: `read` returns its current version, `edit` and
- * `remove` change it, and their errors are shown.
- */
-export function entry(comment, { language, words, isMine, read, edit, remove }) {
-  const text = words.comments;
-  const { author, name, rating, created, edited } = comment;
+/** Create the author and the time of a comment or a reply. */
+export function signature({ author, name, created, edited }, { language, words }) {
   const time = make(
     "time",
     { dateTime: created, title: new Date(created).toLocaleString(language) },
     new Intl.DateTimeFormat(language, { dateStyle: "medium" }).format(new Date(created)),
   );
-  const head = make("p", { part: "head", className: "row" }, stars(rating, text.starsOf5(rating)), make("strong", { part: "author" }, name ?? author));
-  const when = make("span", { className: "quiet" }, time, edited ? `, ${text.edited}` : "");
-  head.append(when);
+  return [
+    make("strong", { part: "author" }, name ?? author),
+    make("span", { className: "quiet" }, time, edited ? `, ${words.comments.edited}` : ""),
+  ];
+}
+
+/**
+ * Create the element of a comment, with the elements of its `reactions`. Its author can edit and delete it: `read`
+ * returns its current version, `edit` and `remove` change it, and their errors are shown.
+ */
+export function entry(comment, { language, words, isMine, reactions, read, edit, remove }) {
+  const text = words.comments;
+  const { author, rating } = comment;
+  const head = make("p", { part: "head", className: "row" }, stars(rating, text.starsOf5(rating)), ...signature(comment, { language, words }));
   const said = make("p", { part: "text" }, comment.text);
   said.lang = comment.language;
   said.dir = "auto";
   const problem = make("p", { className: "problem", role: "alert" });
-  const shown = make("li", { part: isMine ? "comment mine" : "comment", tabIndex: -1 }, head, said, problem);
+  const shown = make("li", { part: isMine ? "comment mine" : "comment", tabIndex: -1 }, head, said, problem, ...reactions);
   Object.assign(shown.dataset, { id: comment.id, author });
   if (!isMine) return shown;
 
@@ -121,7 +127,8 @@ export function form({ words, button, comment, asksName, send, cancel }) {
   return made;
 }
 
-function errorText(error, words) {
+/** Return the text of an error for the visitor. */
+export function errorText(error, words) {
   if (error.status === 412) return words.comments.changedElsewhere;
   return error.status ? error.message : words.noResponse;
 }

@@ -5,6 +5,7 @@ import { HubbubError } from "../lib/hubbub.js";
 import { entry, form } from "./comment.js";
 import { Widget } from "./element.js";
 import { follow } from "./live.js";
+import { reactions } from "./replies.js";
 
 const POLL_INTERVAL = 15_000; // ms between two loads of the statistics without a socket
 const AGGREGATED = 700; // ms after which the statistics usually include a write
@@ -218,12 +219,37 @@ class Comments extends Widget {
     return error;
   }
 
+  /** Send a vote or a call about replies. It may sign in a guest, who has then a name or none. */
+  async #react(name, args, options) {
+    const names = [...this.shadowRoot.querySelectorAll("[name=guest]")];
+    if (!this.#me) this.guestName = names.find(({ value }) => value)?.value ?? "";
+    try {
+      return await this.call(name, args, { signed: true, ...options });
+    } catch (error) {
+      throw this.#checkToken(error);
+    } finally {
+      this.#me ||= await this.visitor();
+      if (this.#me) names.forEach((field) => field.parentElement.remove());
+    }
+  }
+
   #entry(comment) {
     const one = { product: this.#product, id: comment.id };
+    const isMine = Boolean(this.#me) && comment.author === this.#me;
     const shown = entry(comment, {
       language: this.pageLanguage,
       words: this.words,
-      isMine: Boolean(this.#me) && comment.author === this.#me,
+      isMine,
+      reactions: reactions(comment, {
+        product: this.#product,
+        language: this.pageLanguage,
+        words: this.words,
+        isMine,
+        canReact: Boolean(this.#me) || this.isGuest,
+        visitor: () => this.#me,
+        call: (name, args, options) => this.#react(name, args, options),
+        replied: (reply) => this.emit("replied", reply),
+      }),
       read: () => this.call("getComment", one, { signed: true }),
       edit: async (values, etag) => {
         try {
@@ -264,9 +290,15 @@ button[aria-pressed=true] { border-color: var(--h-accent); background: var(--h-t
 b, .stars { color: var(--h-star); font-weight: 400; letter-spacing: 1px; white-space: nowrap; }
 [part=list] { display: grid; gap: 12px; }
 [part~=comment] { padding-top: 12px; border-top: 1px solid var(--h-line); }
-[part~=comment]:focus { outline: none; }
+[part~=comment]:focus, [part=reply]:focus { outline: none; }
 [part~=mine] { margin: 0 -8px; padding: 12px 8px; border-radius: 8px; background: var(--h-tint); }
 [part=text] { margin-top: 4px; white-space: pre-line; }
+[part=reactions] { margin-top: 6px; }
+[part=vote] { min-height: 28px; padding: 0 12px; border-radius: 99px; font-size: 14px; }
+[part=thread] { display: grid; gap: 10px; margin-top: 8px; padding-left: 12px; border-left: 2px solid var(--h-line); }
+[part=thread] > button { justify-self: start; }
+[part=replies] { display: grid; gap: 10px; }
+[part=replies]:empty { display: none; }
 [part=more], [part=news] { justify-self: center; }
 form { display: grid; gap: 8px; justify-items: start; }
 textarea { width: 100%; min-height: 72px; padding: 8px 10px; resize: vertical; }
