@@ -37,11 +37,11 @@ from local.engines.in_process import client_of
 from ops.aws.template import definition
 from ops.maintenance.audit import scan
 from proof.clients import Admin, Chatter, Known, Visitor
-from proof.event_sources import Queue, Stream, check_error
+from proof.event_sources import Queue, Stream
 from proof.network import FaultyGateway, Network
 from proof.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
 from proof.upgrade import Upgrade
-from proof.world import Rates, Sequential, Stuck, World
+from proof.world import Sequential, Stuck, World
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -128,12 +128,7 @@ class History:
 
     def sweep(self) -> None:
         """Start a sweep, as the schedule does each minute."""
-        self.world.start(
-            "sweep",
-            lambda: app.sweep(TICK, None),
-            failed=lambda error: check_error(self.world, "sweep", error),
-            seconds=60,
-        )
+        self.world.start("sweep", lambda: app.sweep(TICK, None), seconds=60)
 
     def recover(self) -> None:
         """Stop all faults and let the chat recover: in half of the histories through sweeps alone.
@@ -168,12 +163,12 @@ class History:
                 self.world.fault("a view expired")
 
 
-def run(engine: Engine, seed: int, rates: Rates | None = None, mutant: Mutant | None = None) -> Outcome:
+def run(engine: Engine, seed: int, mutant: Mutant | None = None) -> Outcome:
     """Run one history and check every invariant. An error raised on the way is a difference too."""
     from proof.invariants import CHECKS, unmatched
 
     client = client_of(engine)
-    world = World(seed, rates or Rates())
+    world = World(seed)
     outcome = Outcome(seed)
     random.seed(seed)  # the product's own generator: a random partner, the jitter of a retry
     with started(engine, client, world, mutant) as (history, network):

@@ -24,7 +24,7 @@ from botocore.retries import standard
 from local.engines.engine import Engine
 from local.engines.gateway import Gateway, refusal
 from local.engines.in_process import InProcessEngine, response_of
-from proof.world import World
+from proof.world import Rates, World
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -76,13 +76,13 @@ class Network:
         world = self.world
         world.switch()
         world.note(operation)
-        if world.current and world.occurs(world.rates.cut):
+        if world.current and world.occurs(Rates.cut):
             world.current.is_cut_off = True
             world.fault("the table out of reach")
-        fault = self._draw(operation) if world.current and world.occurs(world.rates.call) else None
+        fault = self._draw(operation) if world.current and world.occurs(Rates.call) else None
         if world.current and world.current.is_cut_off and not world.is_calm:
             raise ConnectTimeoutError(endpoint_url=request.url)
-        if operation == "Query" and world.rng.random() < world.rates.page:
+        if operation == "Query" and world.rng.random() < Rates.page:
             world.fault("a page cut short")
             _rewrite(request, _body(request) | {"Limit": 1})
         body = _body(request)
@@ -221,7 +221,7 @@ class FaultyGateway(Gateway):
         world = self._world
         world.switch()
         fault = ""
-        if world.current and world.occurs(world.rates.call):
+        if world.current and world.occurs(Rates.call):
             fault = world.rng.choice(self.FAULTS)
             world.fault(fault)
         if fault == "killed before a post":
