@@ -16,6 +16,7 @@ from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
+from local.engines.gateway import Gateway
 from local.event_sources import StreamPump
 
 IDENTITY = {"sourceIp": "192.0.2.7", "userAgent": "a browser"}
@@ -43,18 +44,12 @@ class Context:
     aws_request_id = "bench"
 
 
-class OpenGateway:
+class OpenGateway(Gateway):
     """API Gateway's management API with every connection open. It keeps the time of each pair's notice."""
 
-    region_name = "local"
-
     def __init__(self) -> None:
-        self.posts = 0
+        super().__init__()
         self.notified: dict[str, float] = {}
-
-    def client(self, *_: Any, **__: Any) -> OpenGateway:
-        """Return itself: there is one client."""
-        return self
 
     def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
         """Count a frame, and keep the time of a notice of a partner."""
@@ -62,11 +57,8 @@ class OpenGateway:
         if "partner_connected" in Data:
             self.notified[ConnectionId] = time.perf_counter()
 
-    def get_connection(self, **_: Any) -> None:
+    def get_connection(self, ConnectionId: str) -> None:  # noqa: N803
         """Report a connection as open."""
-
-    def delete_connection(self, **_: Any) -> None:
-        """Close a connection."""
 
 
 class Deployed:

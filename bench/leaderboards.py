@@ -6,7 +6,6 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,12 +16,12 @@ from bench.boards import players as players_of
 from bench.published import ranking as published_ranking
 from bench.report import Cell, Figures, Question, Report, Result
 from bench.round_trips import RoundTrips
-from bench.tables import Drifted, check, drain, fresh_table
+from bench.tables import Drifted, check, drain, fresh_table, load
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo import capacity
 from chalicelib.dynamo.items import pack, read_images, unpack
-from chalicelib.dynamo.table import BATCH_WRITE, Table, connect
+from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.schemas import BoardBody, EntriesQuery, ScoreBody, StandingQuery
@@ -396,7 +395,6 @@ ADDED = 0.010  # seconds added to every round trip of all designs, in a table th
 REPEATS = 5
 FASTER = 100
 TIMED_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
-WRITERS = 4
 TIMES = f"""Time. The same players with uniform scores, ours and the published design in one table of one \
 engine, and \
 a Redis sorted set on this machine (its own client, nothing kept on disk). The engine holds each player's \
@@ -406,18 +404,6 @@ Once as the engine responds, for the strict target, and once with {1000 * ADDED:
 trip, which stands for a network and is no figure of AWS's. ministack scans its whole table for each \
 query: there, and in a quick run, {TIMED_FEW:,} players are compared, and no target is strict. Each Redis \
 call is one round trip without a network; rank and around are two."""
-
-
-def load(table: Table, items: Sequence[Mapping[str, Any]]) -> None:
-    """Write items in typed JSON, some batches at a time."""
-
-    def put(some: Sequence[Mapping[str, Any]]) -> None:
-        left: Any = {table.name: [{"PutRequest": {"Item": item}} for item in some]}
-        while left:
-            left = table.client.batch_write_item(RequestItems=left).get("UnprocessedItems")
-
-    with ThreadPoolExecutor(WRITERS) as writers:
-        list(writers.map(put, [items[i : i + BATCH_WRITE] for i in range(0, len(items), BATCH_WRITE)]))
 
 
 def _milliseconds(reads: Sequence[Mapping[str, Ask]], repeats: int = REPEATS) -> dict[str, float]:
@@ -439,7 +425,7 @@ def our_times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) 
     with board.memory.client() as client:
         here = [questions(Table("memory", client), board, position) for position in at]
         right = [{name: question() for name, question in one.items()} for one in here]
-    load(table, [pack(item) for item in (*map(board.score, board.scores), *board.nodes())])
+    load(table.client, table.name, [pack(item) for item in (*map(board.score, board.scores), *board.nodes())])
     there = [questions(table, board, position) for position in at]
     if [{name: question() for name, question in one.items()} for one in there] != right:
         raise Drifted("the engine's results are not those of the table in memory")
@@ -450,7 +436,11 @@ def our_times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) 
 
 def published_times(table: Table, board: LargeBoard, at: Sequence[int]) -> list[float]:
     """Measure the published rank without and with latency. Raises Drifted when it is wrong."""
-    load(table, [published_ranking.runner(one, board.name, score) for one, score in board.scores.items()])
+    load(
+        table.client,
+        table.name,
+        [published_ranking.runner(one, board.name, score) for one, score in board.scores.items()],
+    )
     players = [board.player_at(position) for position in at]
 
     def mean() -> float:

@@ -19,7 +19,6 @@ from chalicelib.comments.comments import author_key
 from chalicelib.views import events as views_of
 from chalicelib.views.events import View
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 
 PAGE = "https://www.example.org/articles/0001"
 VIEWS = 25  # in one request: the size of one BatchWriteItem
@@ -36,6 +35,12 @@ def _yesterday(hour: int) -> datetime:
     return (datetime.now(UTC) - timedelta(days=1)).replace(hour=hour, minute=0, second=0, microsecond=0)
 
 
+def _events(url: str, begin: datetime, more: dict[str, str], first: int, count: int) -> list[dict[str, str]]:
+    """Return view events of one page by different visitors, a microsecond apart."""
+    times = [(begin + timedelta(microseconds=first + i)).isoformat() for i in range(count)]
+    return [{"url": url, "time": at, "clientId": f"visitor-{i:03}"} | more for i, at in enumerate(times)]
+
+
 def views(site: Deployed) -> Iterator[Invocation]:
     """Post, queue, count and read views, on a stage that keeps no sums of sites."""
     stage = site.app.stage
@@ -48,17 +53,7 @@ def views(site: Deployed) -> Iterator[Invocation]:
 
 def _views_of_pages(site: Deployed) -> Iterator[Invocation]:
     hour = _yesterday(10)
-
-    def events(first: int, count: int) -> list[dict[str, str]]:
-        return [
-            {
-                "url": PAGE,
-                "time": (hour + timedelta(microseconds=first + i)).isoformat(),
-                "clientId": f"visitor-{i:03}",
-            }
-            for i in range(count)
-        ]
-
+    events = partial(_events, PAGE, hour, {})
     page = {"url": PAGE}
     yield site.rest("POST", "/views", "one", body=events(0, 1)[0])
     yield site.rest("POST", "/views", "the same again", body=events(0, 1)[0])
@@ -90,19 +85,8 @@ def _views_of_pages(site: Deployed) -> Iterator[Invocation]:
 def sites(site: Deployed) -> Iterator[Invocation]:
     """Post and count views for the sums of a site, and read them."""
     hour, host = _yesterday(11), "shop.example.org"
-
-    def events(first: int, count: int) -> list[dict[str, str]]:
-        return [
-            {
-                "url": f"https://{host}/lamp",
-                "time": (hour + timedelta(microseconds=first + i)).isoformat(),
-                "clientId": f"visitor-{i:03}",
-                "referrer": "https://news.example.com/",
-                "campaign": "spring-sale",
-            }
-            for i in range(count)
-        ]
-
+    source = {"referrer": "https://news.example.com/", "campaign": "spring-sale"}
+    events = partial(_events, f"https://{host}/lamp", hour, source)
     yield site.rest("POST", "/views", "one, of a site", body=events(0, 1)[0])
     yield site.rest("POST", "/views", f"{VIEWS}, of a site", body={"events": events(1, VIEWS)})
     yield site.delivery(f"{1 + VIEWS} views of a new site")
@@ -348,36 +332,12 @@ def tableless(site: Deployed) -> Iterator[Invocation]:
 CHAPTERS = (views, sites, leaderboards, challenges, comments, chat, stream, guests, tableless)
 
 
-class Cost(NamedTuple):
-    """The units of one invocation, and the status of its response (0: it has none)."""
-
-    operation: str
-    name: str
-    status: int
-    writes: float
-    reads: float
-
-
 def play(engine: Engine, run: Callable[[Deployed, Invocation], None]) -> None:
     """Play the story on a fresh table. `run` is called with each invocation, and runs it."""
     with deployed(engine) as site:
         for chapter in CHAPTERS:
             for invocation in chapter(site):
                 run(site, invocation)
-
-
-def costs(engine: Engine) -> list[Cost]:
-    """Measure the units of every invocation of the story."""
-    found: list[Cost] = []
-
-    def run(site: Deployed, invocation: Invocation) -> None:
-        with Meter(site.table.client) as meter:
-            result = invocation.run()
-        status = result.get("statusCode", 0) if isinstance(result, dict) else 0
-        found.append(Cost(invocation.operation, invocation.name, status, meter.write_units, meter.read_units))
-
-    play(engine, run)
-    return found
 
 
 # -- units: what a client does again and again, each time with another number ---------------------------

@@ -18,10 +18,11 @@ from unittest import mock
 from greenlet import getcurrent, greenlet
 
 from bench.report import Figures, Report
-from bench.tables import Drifted, fresh_table
+from bench.tables import check, fresh_table
 from chalicelib import concurrency
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
+from chalicelib.dynamo import retries
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import boards, scores
@@ -36,7 +37,6 @@ from local.engines.in_process import client_of
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
 from local.soak.target import Target
-from ops.maintenance.audit import find_drift, scan
 from proof.world import Sequential
 
 CONTRIBUTIONS = (views.contribution, scores.contribution)
@@ -231,27 +231,13 @@ def applied(engine: Engine, scenario: Scenario, shards: int, changes: int, seed:
         on.enter_context(mock.patch.object(conflicts, "time", SimpleNamespace(sleep=clock.call)))
         on.enter_context(InFlight().attached(client))
         on.enter_context(tally.attached(client))
-        on.enter_context(
-            mock.patch("chalicelib.dynamo.retries.random", clock.chance)
-        )  # a run repeats exactly
+        on.enter_context(mock.patch.object(retries, "random", clock.chance))  # a run repeats exactly
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, part, BATCH)
         while pump.step():
             clock.run([lambda log=log: worker(log) for log in logs])  # type: ignore[misc]
-        if wrong := find_drift(CONTRIBUTIONS, scan(made.client, made.name)):
-            raise Drifted(f"{scenario.name}, {shards} shards: {wrong}")
-        counts = tally.counts
-        return Outcome(
-            changes,
-            records,
-            counts["updates"],
-            counts["refused"],
-            counts["conflicts"],
-            moves,
-            redelivered,
-            meter.write_units,
-            tally.lost_units,
-            clock.now,
-        )
+        check(CONTRIBUTIONS, made, f"{scenario.name}, {shards} shards")
+        calls, spent = tally.counts, (moves, redelivered, meter.write_units, tally.lost_units, clock.now)
+        return Outcome(changes, records, calls["updates"], calls["refused"], calls["conflicts"], *spent)
 
 
 def measure(engine: Engine, quick: bool) -> Report:

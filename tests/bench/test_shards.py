@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import shards
+from bench import tables
 from bench.shards import SCENARIOS, SHARDS, Clock, Scenario, Tally, applied
 from bench.tables import Drifted, fresh_table
 from chalicelib.dynamo.items import Key
@@ -67,7 +67,7 @@ def test_a_write_that_is_refused_or_meets_a_conflict_is_billed(inside: Engine) -
 
 
 def test_wrong_sums_are_no_result(inside: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "find_drift", lambda *_: {"a sum": (1, 2)})
+    monkeypatch.setattr(tables, "find_drift", lambda *_: {"a sum": (1, 2)})
     with pytest.raises(Drifted):
         applied(inside, Scenario("two views", VIEWS.write), 1, 2)
 
