@@ -107,12 +107,8 @@ def published(seed: int, count: int, page: Path | None) -> None:
     from bench.published.histories import compare
     from proof import cli
 
-    found = compare(range(seed, seed + count))
     command = f"python -m bench published --seed {seed} --histories {count}"
-    text = "\n\n".join([f"`{command}`", cli.machine("in-process"), found])
-    click.echo(text)
-    if page:
-        cli.write(page, "published", text)
+    cli.show("published", command, "in-process", compare(range(seed, seed + count)), page)
 
 
 @contextmanager

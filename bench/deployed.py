@@ -10,6 +10,7 @@ from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from io import StringIO
 from typing import Any, NamedTuple
+from unittest import mock
 
 from bench.tables import fresh_table
 from chalicelib.dynamo.table import Table, connect
@@ -152,10 +153,9 @@ def deployed(engine: Engine) -> Iterator[Deployed]:
         records: list[Any] = []
         stream = engine.client("dynamodbstreams")
         pump = StreamPump(stream, stream_arn, lambda event, _: records.extend(event["Records"]))
-        before = app.connect, app.app.websocket_api.session
-        app.connect, app.app.websocket_api.session = (lambda: table), OpenGateway()
-        try:
-            with redirect_stdout(StringIO()):
-                yield Deployed(app, table, pump, records)
-        finally:
-            app.connect, app.app.websocket_api.session = before
+        with (
+            mock.patch.object(app, "connect", return_value=table),
+            mock.patch.object(app.app.websocket_api, "session", OpenGateway()),
+            redirect_stdout(StringIO()),
+        ):
+            yield Deployed(app, table, pump, records)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from chalicelib.aggregates import sums
+from chalicelib.aggregates.sums import Constant, Contribution
+from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import BATCH_WRITE, Table
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
@@ -51,6 +54,15 @@ def drain(pump: StreamPump) -> None:
     """Deliver until the stream is empty, including the changes that deliveries cause."""
     while pump.step():
         pass
+
+
+def recounted(contributions: Sequence[Contribution], items: Iterable[Item]) -> dict[Key, Item]:
+    """Return the aggregates of some items, by their keys."""
+    found: dict[Key, Item] = {}
+    for (key, name), amount in sums.recount(contributions, items).items():
+        value = amount.value if isinstance(amount, Constant) else amount
+        found.setdefault(key, {**key._asdict()})[name] = value
+    return found
 
 
 def check(contributions: Any, table: Table, name: str = "") -> None:

@@ -65,7 +65,7 @@ def histories(seed: int, processes: int, kind: str, page: Path | None, count: in
     except KeyboardInterrupt:
         click.echo("Interrupted. The tables show the histories that ended.", err=True)
     command = f"python -m proof histories --seed {seed} --histories {count}"
-    _end("histories", command, kind, histories_report(outcomes, time.perf_counter() - began), page)
+    show("histories", command, kind, histories_report(outcomes, time.perf_counter() - began), page)
     sys.exit(any(outcome.differences for outcome in outcomes))
 
 
@@ -93,11 +93,11 @@ def mutations(
         raise click.ClickException(str(error)) from None
     found.sort(key=lambda one: chosen.index(one.name))
     command = f"python -m proof mutations --seed {seed} --histories {count}"
-    _end("mutations", command, kind, mutants_report(found, count), page)
+    show("mutations", command, kind, mutants_report(found, count), page)
     sys.exit(not all(one.difference for one in found))
 
 
-def _end(mark: str, command: str, kind: str, tables: str, page: Path | None) -> None:
+def show(mark: str, command: str, kind: str, tables: str, page: Path | None) -> None:
     """Print the tables, and write them into a page."""
     text = "\n\n".join([f"`{command}`", machine(kind), tables])
     click.echo(text)

@@ -50,7 +50,7 @@ def as_text(found: Soak) -> str:
     """Return the method, the figures, the targets and the first errors of a soak."""
     lines = [found.method, ""]
     for name, figure in found.figures:
-        lines.append(f"{name}: {figure if isinstance(figure, str) else f'{figure:,.10g}'}")
+        lines.append(f"{name}: {f'{figure:,.2f}' if isinstance(figure, float) else figure}")
     for target in found.targets:
         word = "met" if target.met else "MISSED" if target.strict else "missed, for information"
         bound = f"{'at most' if target.at_most else 'at least'} {target.bound:,.4g}"
