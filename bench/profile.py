@@ -25,8 +25,8 @@ from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.engine import ROOT, Engine
+from local.engines.in_process import Sequential
 from local.soak.target import Target
-from proof.world import Sequential
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

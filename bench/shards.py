@@ -33,11 +33,10 @@ from chalicelib.views.events import View
 from local.engines import conflicts
 from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
-from local.engines.in_process import client_of
+from local.engines.in_process import Sequential, client_of
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
 from local.soak.target import Target
-from proof.world import Sequential
 
 Write = Callable[[Table, int], None]  # writes so many changes
 CONTRIBUTIONS = (views.contribution, scores.contribution)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,7 @@ OPTIONS = (
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that both commands have."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+    return reduce(lambda found, option: option(found), reversed(OPTIONS), command)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,19 +9,18 @@ still running. A queue has no order and delivers each message at least once.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ops.maintenance.streams import to_lambda_record
+from local.event_sources import Handler, StreamPump
 from proof.world import BEGIN, Rates, World
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
 
-Handler = Callable[[dict[str, Any], Any], Any]
 SHARDS = 4
+PAGE = 1000  # records that are read at a time
 LONGEST = 60  # records in a batch
 MAX_REPEATS = 60  # deliveries of batches that are done, in one history
 TTL = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
@@ -51,33 +50,27 @@ class Stream:
     def __init__(self, world: World, streams: DynamoDBStreamsClient, arn: str, handler: Handler) -> None:
         self.records: list[dict[str, Any]] = []
         self.shards = [Shard() for _ in range(SHARDS)]
-        self._world, self._streams, self._arn, self._handler = world, streams, arn, handler
-        found = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
-        self._iterators = [
-            streams.get_shard_iterator(
-                StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
-            )["ShardIterator"]
-            for shard in found
-        ]
+        self._world, self._handler = world, handler
+        self._pump = StreamPump(streams, arn, self._receive, PAGE)
         self.expiring: set[tuple[str, str]] = set()  # keys whose removal is TTL's
         self._repeats = 0
 
     def poll(self) -> int:
-        """Read the new records and return their number. Their ids and times follow from the history alone."""
+        """Read the new records and return their number."""
         before = len(self.records)
-        for i, iterator in enumerate(self._iterators):
-            page = self._streams.get_records(ShardIterator=iterator)
-            self._iterators[i] = page.get("NextShardIterator", iterator)
-            for record in page["Records"]:
-                one = to_lambda_record(record, self._arn)
-                one["eventID"] = f"record-{len(self.records)}"
-                one["dynamodb"]["ApproximateCreationDateTime"] = float(int(self._world.now.timestamp()))
-                self.records.append(one)
-                pk, sk = (one["dynamodb"]["Keys"][name]["S"] for name in ("pk", "sk"))
-                if (pk, sk) in self.expiring:
-                    one["userIdentity"] = TTL
-                self.shards[zlib.crc32(pk.encode()) % SHARDS].log.append(one)
+        self._pump.step()
         return len(self.records) - before
+
+    def _receive(self, event: dict[str, Any], _: Any) -> None:
+        """Put records into their shards. Their ids and times follow from the history alone."""
+        for one in event["Records"]:
+            one["eventID"] = f"record-{len(self.records)}"
+            one["dynamodb"]["ApproximateCreationDateTime"] = float(int(self._world.now.timestamp()))
+            self.records.append(one)
+            pk, sk = (one["dynamodb"]["Keys"][name]["S"] for name in ("pk", "sk"))
+            if (pk, sk) in self.expiring:
+                one["userIdentity"] = TTL
+            self.shards[zlib.crc32(pk.encode()) % SHARDS].log.append(one)
 
     @property
     def is_empty(self) -> bool:

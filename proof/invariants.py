@@ -481,25 +481,22 @@ def pairs(states: Iterable[Item], *, may_meet_again: bool = False) -> dict[str, 
 def unmatched(history: History) -> Iterator[str]:
     """Check, before any sweep, that of those who came at once without faults no two wait side by side."""
     if history.scenario.theme.name == "arrivals" and history.scenario.is_calm:
-        for item in history.items:
-            if item["sk"] == "STATE" and item["state"] == "waiting":
-                yield from _waits_alone(connections.id_of(item), item, history)
+        for id, _, item in _find(history, "CONN#", "STATE"):
+            if item["state"] == "waiting":
+                yield from _waits_alone(id, item, history)
 
 
 def chat(history: History) -> Iterator[str]:
     """Check every state that occurred, and the state at rest."""
     partners: set[frozenset[str]] = set()
     seen = states(history.stream.records)
-    expected, notices = _last_notices(seen), _notices(seen)
+    expected, notices = _notices(seen)
     try:
         partners = {frozenset(pair) for pair in pairs(seen, may_meet_again=True).values()}
     except AssertionError as error:
         yield f"in a state that occurred: {error}"
-    stored = {
-        connections.id_of(item): item
-        for item in history.items
-        if item["sk"] == "STATE" and item["state"] != "gone"
-    }
+    all_states = {id: item for id, _, item in _find(history, "CONN#", "STATE")}
+    stored = {id: item for id, item in all_states.items() if item["state"] != "gone"}
     is_open = history.gateway.open
     yield from (f"{id} is dead and still {item['state']}" for id, item in stored.items() if id not in is_open)
     yield from (f"{id} is open and has no item" for id in is_open - stored.keys())
@@ -510,7 +507,7 @@ def chat(history: History) -> Iterator[str]:
             yield f"{id} is {item['state']} and was sent {sent}, not {item.get('untold', expected.get(id))}"
         if history.scenario.is_calm and (twice := Counter(sent) - notices[id]):
             yield f"{id} was sent {dict(twice)} more often than noted"
-    entries = {item["sk"] for item in history.items if item["pk"].startswith("WAITING#")}
+    entries = {turn for _, turn, _ in _find(history, "WAITING#", "")}
     waiting = {item["turn"] for item in stored.values() if item["state"] == "waiting"}
     if entries != waiting:
         yield f"waiting are {sorted(waiting)}, and the pool has {sorted(entries)}"
@@ -518,32 +515,24 @@ def chat(history: History) -> Iterator[str]:
     yield from _reported(history, seen)
 
 
-def _last_notices(states: Iterable[Item]) -> dict[str, str]:
-    """Return the last notice that each connection must be sent, "" for one that left by itself."""
-    last: dict[str, Item] = {}
-    notices: dict[str, str] = {}
-    for state in states:
-        id, before = connections.id_of(state), last.get(state["pk"], {})
-        if state["turn"] != before.get("turn"):
-            was_added = len(state.get("untold", ())) > len(before.get("untold", ()))
-            if state["state"] == "matched":
-                notices[id] = CONNECTED
-            else:
-                # A partner that came and went before the notice was sent is not mentioned.
-                notices[id] = DISCONNECTED if was_added and not before.get("untold") else ""
-        last[state["pk"]] = state
-    return notices
+def _notices(states: Iterable[Item]) -> tuple[dict[str, str], dict[str, Counter[str]]]:
+    """Return the last notice that each connection must be sent, and all that were ever added for it.
 
-
-def _notices(states: Iterable[Item]) -> dict[str, Counter[str]]:
-    """Count the notices that were ever added for each connection."""
-    before: dict[str, list[str]] = defaultdict(list)
+    The last one is "" for a connection that left by itself.
+    """
+    before: dict[str, Item] = defaultdict(dict)
+    last: dict[str, str] = {}
     added: dict[str, Counter[str]] = defaultdict(Counter)
     for state in states:
-        id, pending = connections.id_of(state), list(state.get("untold", ()))
-        added[id].update(pending[len(before[id]) :])
-        before[id] = pending
-    return added
+        id = connections.id_of(state)
+        known, pending = before[id].get("untold", ()), list(state.get("untold", ()))
+        added[id].update(pending[len(known) :])
+        if state["turn"] != before[id].get("turn"):
+            # A partner that came and went before the notice was sent is not mentioned.
+            was_left = len(pending) > 0 and not known
+            last[id] = CONNECTED if state["state"] == "matched" else DISCONNECTED if was_left else ""
+        before[id] = state
+    return last, added
 
 
 def _at_rest(id: str, item: Item, stored: dict[str, Item], history: History) -> Iterator[str]:
@@ -567,11 +556,8 @@ def _waits_alone(id: str, item: Item, history: History) -> Iterator[str]:
 
 def _reported(history: History, states: Iterable[Item]) -> Iterator[str]:
     """Check that two who were parted by a report are not matched again."""
-    parted = {
-        frozenset((item["reporter"], item["reported"])): item["sk"].partition("#")[2]
-        for item in history.items
-        if item["pk"] == "REPORTS"
-    }
+    reports = [(sk.partition("#")[2], item) for _, sk, item in _find(history, "REPORTS", "")]
+    parted = {frozenset((item["reporter"], item["reported"])): turn for turn, item in reports}
     over: set[frozenset[str]] = set()  # pairs whose reported turn has begun: it must be their last
     turns: dict[frozenset[str], str] = {}
     for state in (state for state in states if state["state"] == "matched"):

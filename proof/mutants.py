@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
@@ -152,24 +152,14 @@ def _empty_pool(operation: str, request: Body, reply: Body) -> bool:
 # -- functions -------------------------------------------------------------------------------------
 
 
-def _strip(name: str) -> Wrapper:
-    """Return a wrapper that removes a field from a batch of stream records."""
-
-    def call(function: Wrapper, event: Body, context: Any) -> Any:
-        def strip(record: Body) -> Body:
-            body = {n: value for n, value in record["dynamodb"].items() if n != name}
-            return {n: value for n, value in record.items() if n != name} | {"dynamodb": body}
-
-        return function({"Records": [strip(record) for record in event["Records"]]}, context)
-
-    return call
+def _hide_expiry(function: Wrapper, event: Body, context: Any) -> Any:
+    records = [{n: value for n, value in one.items() if n != "userIdentity"} for one in event["Records"]]
+    return function({"Records": records}, context)
 
 
-def _despite_busy(function: Wrapper, *arguments: Any) -> Any:
-    try:
-        return function(*arguments)
-    except Busy:
-        return ()
+def _despite_busy(function: Wrapper, *arguments: Any) -> None:
+    with suppress(Busy):
+        function(*arguments)
 
 
 def _as_admin(function: Wrapper, *, caller: Caller, **given: Any) -> Any:
@@ -275,7 +265,7 @@ ALL = (
     Mutant("a batch is acknowledged before it is counted", app, "apply", _despite_busy),
     Mutant("a query ends with its first page", change_reply=_drop("LastEvaluatedKey")),
     Mutant("the rest of a batch is dropped", change_reply=_drop("UnprocessedItems", "UnprocessedKeys")),
-    Mutant("an expired item is subtracted", app, "apply", _strip("userIdentity")),
+    Mutant("an expired item is subtracted", app, "apply", _hide_expiry),
     without("an image that cannot be computed is dropped", "QUARANTINE#", "", "Put"),
     # Exactly once: the queue and the requests
     Mutant("a refused part of a queue request is dropped", Queue, "send_message_batch", _nothing),

@@ -37,6 +37,7 @@ THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException")
 TRANSIENT = ("TransactionConflict", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded")
 NO_DELAY: Any = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]  # without it each call waits 40 ms
 Body = dict[str, Any]
+Fault = Callable[[str, AWSPreparedRequest], AWSResponse | None]
 
 
 class Network:
@@ -111,11 +112,9 @@ class Network:
             self.world.fault("killed after the reply")
             self.world.kill()
 
-    def _draw(self, operation: str) -> Callable[[str, AWSPreparedRequest], AWSResponse | None]:
-        kinds: list[Callable[[str, AWSPreparedRequest], AWSResponse | None]] = [
-            *(self._kill_before, self._kill_between, self._kill_after),
-            *(self._throttle, self._fail, self._lose),
-        ]
+    def _draw(self, operation: str) -> Fault:
+        kinds: list[Fault] = [self._kill_before, self._kill_between, self._kill_after]
+        kinds += [self._throttle, self._fail, self._lose]
         if operation == "TransactWriteItems" or operation in WRITES:
             kinds += [self._conflict] * 3
         if operation in ("BatchGetItem", "BatchWriteItem"):

@@ -20,6 +20,7 @@ ENVIRONMENT = {
     "HUBBUB_SECRET": "0123456789abcdef0123456789abcdef",
     "POWERTOOLS_METRICS_DISABLED": "true",
     "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+    "PYTHONHASHSEED": "0",  # of the workers: the order of a set follows from it
 }
 HISTORIES = 150  # of a process: an engine keeps some of each deleted table
 

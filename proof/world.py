@@ -11,7 +11,6 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -213,16 +212,3 @@ class World:
         """Run all handlers to their end."""
         while self.step():
             pass
-
-
-class Sequential:
-    """Replaces a thread pool: runs each call at once, in order."""
-
-    def submit(self, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Run a call at once."""
-        done: Future[Any] = Future()
-        try:
-            done.set_result(call(*arguments))
-        except Exception as error:
-            done.set_exception(error)
-        return done
