@@ -70,7 +70,7 @@ proof: setup  ## Run histories with faults and check every invariant; make proof
 	@$(VENV)/bin/python -m proof histories $(ARGS)
 
 soak: setup  ## Run the product under load for ten minutes, kill it and its engine, then audit it; make soak ARGS="--minutes 60"
-	@$(VENV)/bin/python -m bench soak $(ARGS)
+	@$(VENV)/bin/python -m local.soak $(ARGS)
 
 bundle: setup  ## Build the package that the next deploy uploads, and list its contents; make bundle STAGE=dev
 	@PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m ops bundle --stage $(or $(STAGE),dev)

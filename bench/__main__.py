@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from local.engines.engine import Engine
 
 ENGINES = "dynoxide|ministack|URL"
+QUICK = click.option("--quick", is_flag=True, help="Take small numbers; times do not decide.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+ENGINE = click.option("--engine", "kind", default="dynoxide", show_default=True, metavar=ENGINES)
 MEASUREMENTS = {
     "views": "Capacity and throughput of counting views.",
     "leaderboards": "Capacity, round trips and time of ranks, beside COUNT and Redis sorted sets.",
@@ -34,24 +36,18 @@ def main() -> None:
     """Measure Hubbub's cost and time beside the published designs."""
 
 
-def _options(command: Callable[..., Any], default: str = "dynoxide") -> Callable[..., Any]:
-    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, not tables.")(
-        command
-    )
-    return click.option("--engine", "kind", default=default, show_default=True, metavar=ENGINES)(command)
-
-
 def _add(name: str, help: str) -> None:
     """Add the command of one measurement, which is imported when it runs."""
 
-    @click.option("--quick", is_flag=True, help="Take small numbers; time ratios do not decide.")
+    @main.command(name=name, help=help)
+    @ENGINE
+    @QUICK
+    @JSON
     def command(kind: str, quick: bool, as_json: bool) -> None:
         measure = importlib.import_module(f"bench.{name}").measure
         with _engine(kind) as engine:
             report = measure(engine, quick)
         _show(report, as_json)
-
-    main.command(name=name, help=help)(_options(command))
 
 
 for _name, _help in MEASUREMENTS.items():
@@ -59,7 +55,7 @@ for _name, _help in MEASUREMENTS.items():
 
 
 @main.command()
-@click.option("--engine", "kind", default="dynoxide", show_default=True, metavar=ENGINES)
+@ENGINE
 def units(kind: str) -> None:
     """Capacity of each operation, as JSON for `python -m ops cost`."""
     import json
@@ -72,8 +68,8 @@ def units(kind: str) -> None:
 
 @main.command()
 @click.option("--engine", "kinds", multiple=True, default=("ministack", "dynoxide"), show_default=True)
-@click.option("--quick", is_flag=True, help="Take small numbers; times do not decide.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@QUICK
+@JSON
 def local(kinds: tuple[str, ...], quick: bool, as_json: bool) -> None:
     """The local run on each engine: starts, views, imports (15 minutes on two idle cores)."""
     from rich.console import Console
@@ -86,10 +82,8 @@ def local(kinds: tuple[str, ...], quick: bool, as_json: bool) -> None:
 
 
 @main.command(name="all")
-@click.option("--quick", is_flag=True, help="Take small numbers; time ratios do not decide.")
-@click.option(
-    "--output", type=click.Path(path_type=Path), default="bench", show_default=True, help="A folder."
-)
+@QUICK
+@click.option("--output", type=click.Path(path_type=Path), default="bench", show_default=True)
 def everything(quick: bool, output: Path) -> None:
     """Measure everything in one run, and write RESULTS.md."""
     from rich.console import Console
@@ -105,32 +99,6 @@ def everything(quick: bool, output: Path) -> None:
 
 
 @main.command()
-@_options
-@click.option("--minutes", type=click.FloatRange(0.05), default=10, show_default=True)
-@click.option("--rate", type=click.FloatRange(1), default=20, show_default=True, help="Requests a second.")
-@click.option("--seed", type=int, help="Of the random choices; printed when it is not given.")
-def soak(minutes: float, rate: float, seed: int | None, kind: str, as_json: bool) -> None:
-    """Run the whole product under mixed load and random kills, and audit everything that it accepted."""
-    import secrets
-
-    from bench.report import Figures, Report
-    from local.engines import EngineUnavailable
-    from local.soak.soak import soak as run
-
-    seed = secrets.randbelow(10**6) if seed is None else seed
-    click.echo(f"{minutes:g} minutes, then an audit; --seed {seed}", err=True)
-    try:
-        found = run(kind, minutes, rate, seed, lambda line: click.echo(line, err=True))
-    except EngineUnavailable as reason:
-        raise click.ClickException(str(reason)) from None
-    report = Report([found.method], targets=found.targets)
-    report.figures.append(Figures(f"A soak of {minutes:g} minutes", ("figure", "measured"), [*found.figures]))
-    if found.errors:
-        report.figures.append(Figures("Errors", ("error",), [(line,) for line in found.errors[:20]]))
-    _show(report, as_json)
-
-
-@main.command()
 @click.option("--seed", default=1, show_default=True, help="The first seed; each history has the next.")
 @click.option("--histories", "count", default=200, show_default=True)
 @click.option("--write", "page", type=click.Path(path_type=Path, exists=True), help="Write into this page.")
@@ -139,12 +107,8 @@ def published(seed: int, count: int, page: Path | None) -> None:
     from bench.published.histories import compare
     from proof import cli
 
-    found = compare(range(seed, seed + count))
     command = f"python -m bench published --seed {seed} --histories {count}"
-    text = "\n\n".join([f"`{command}`", cli.machine("in-process"), found])
-    click.echo(text)
-    if page:
-        cli.write(page, "published", text)
+    cli.show("published", command, "in-process", compare(range(seed, seed + count)), page)
 
 
 @contextmanager

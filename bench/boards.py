@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import cached_property
 from uuid import UUID
 
-from chalicelib.aggregates import sums
+from bench.tables import recounted
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards
@@ -87,18 +87,15 @@ class LargeBoard:
         path, depth = self._of.scale.path(entry["gsi1sk"]), 1
         while self._count(tree.bucket(path, depth)) > tree.LIMIT:
             depth += 1
-        return (
-            key._asdict()
-            | entry
-            | {
-                "score": self.scores[player],
-                "scale": list(self.board.scale),
-                "shards": self.board.shards,
-                "time": "2023-11-14T22:13:20.000000Z",
-                "at": LONG_AGO * 1000,
-                "depth": depth,
-            }
-        )
+        fields = {
+            "score": self.scores[player],
+            "scale": list(self.board.scale),
+            "shards": self.board.shards,
+            "time": "2023-11-14T22:13:20.000000Z",
+            "at": LONG_AGO * 1000,
+            "depth": depth,
+        }
+        return key._asdict() | entry | fields
 
     def _count(self, prefix: str) -> int:
         """Return the number of players of a prefix."""
@@ -114,12 +111,9 @@ class LargeBoard:
     def items(self) -> Iterator[Item]:
         """Yield all items, the aggregates by a recount: for some thousand players."""
         scores = [self.score(player) for player in self.scores]
-        found: dict[Key, Item] = {}
-        for (key, attribute), amount in sums.recount((leaderboards.contribution,), scores).items():
-            full = {} if key == ranking.node_key(self._of, "") else {"full": 1}
-            found.setdefault(key, key._asdict() | full)[attribute] = amount
         yield from scores
-        yield from found.values()
+        for key, node in recounted((leaderboards.contribution,), scores).items():
+            yield node | ({} if key == ranking.node_key(self._of, "") else {"full": 1})
 
     def nodes(self) -> Iterator[Item]:
         """Yield all nodes: some hundred for a million players."""
@@ -128,9 +122,8 @@ class LargeBoard:
             prefix = prefixes.pop()
             if item := self._node(ranking.node_key(self._of, prefix), prefix):
                 yield item
-                prefixes += (
-                    prefix + digits for digits, n in item.items() if digits.isdigit() and n >= tree.DEEP
-                )
+                full = [digits for digits, n in item.items() if digits.isdigit() and n >= tree.DEEP]
+                prefixes += [prefix + digits for digits in full]
 
     def player_at(self, position: int) -> str:
         """Return the player at a position from 1; equal scores are in no order."""
@@ -164,12 +157,6 @@ class LargeBoard:
         ancestors = (prefix[:end] for end in range(DIGITS, len(prefix) + 1, DIGITS))
         if not all(self._count(one) > tree.LIMIT for one in ancestors):
             return None
-        counts = {
-            digits: self._count(prefix + digits) for number in range(100) for digits in [f"{number:02}"]
-        }
-        found = {
-            digits: count * (tree.DEEP if count > tree.LIMIT else 1)
-            for digits, count in counts.items()
-            if count
-        }
+        counts = {f"{number:02}": self._count(f"{prefix}{number:02}") for number in range(100)}
+        found = {digits: n * (tree.DEEP if n > tree.LIMIT else 1) for digits, n in counts.items() if n}
         return key._asdict() | found | ({"full": 1} if prefix else {}) if found else None

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
+from unittest import mock
 
 from bench.published import challenges as published_challenges
 from bench.report import Figures, Question, Report, Result
@@ -47,33 +48,19 @@ OURS_ONLY = {
 
 
 class Cost(NamedTuple):
-    """Units for each path: of the submission and of the stream."""
+    """Units for each path: the WCU of the submission and of the stream, and the WCU and RCU of both."""
 
-    submit_writes: float
-    submit_reads: float
-    stream_writes: float
-    stream_reads: float
-
-    @property
-    def writes(self) -> float:
-        """Return all write units."""
-        return self.submit_writes + self.stream_writes
-
-    @property
-    def reads(self) -> float:
-        """Return all read units."""
-        return self.submit_reads + self.stream_reads
+    submission: float
+    stream: float
+    writes: float
+    reads: float
 
 
 def _define(table: Table, paths: Sequence[str]) -> None:
     """Define the challenge, with cheap digests: hashing is not measured here."""
-    cost, definitions.SCRYPT_COST = definitions.SCRYPT_COST, 2
-    try:
-        definitions.define(
-            table, "hunt", ChallengeBody(title="Hunt", paths=list(paths), limit=LIMIT), datetime.now(UTC)
-        )
-    finally:
-        definitions.SCRYPT_COST = cost
+    body = ChallengeBody(title="Hunt", paths=list(paths), limit=LIMIT)
+    with mock.patch.object(definitions, "SCRYPT_COST", 2):
+        definitions.define(table, "hunt", body, datetime.now(UTC))
 
 
 def _submit(table: Table, player: str, path: str) -> None:
@@ -105,9 +92,9 @@ def cost(engine: Engine, paths: list[tuple[str, str]], *, is_published: bool = F
         with Meter(table.client) as meter:
             for player, path in paths:
                 submit(player, path)
-            written, read = meter.write_units, meter.read_units
+            submitted = meter.write_units
             drain(pump)
-            totals = written, read, meter.write_units - written, meter.read_units - read
+            totals = submitted, meter.write_units - submitted, meter.write_units, meter.read_units
         check(CONTRIBUTIONS, table)
     return Cost(*(units / len(paths) for units in totals))
 
@@ -119,12 +106,10 @@ def measure(engine: Engine, quick: bool) -> Report:
     question = Question("What does a found path cost, with the statistics?", "WCU a path")
     for name, paths in [*SCENARIOS.items()][: 1 if quick else None]:
         our, their = cost(engine, paths), cost(engine, paths, is_published=True)
-        row = (our.submit_writes, our.stream_writes, our.writes, our.reads, their.writes, their.reads)
-        figures.rows.append((name, *row))
+        figures.rows.append((name, *our, their.writes, their.reads))
         question.results.append(Result(name, our.writes, their.writes, FLOOR))
     for name, paths in OURS_ONLY.items():
-        our = cost(engine, paths)
-        figures.rows.append((name, our.submit_writes, our.stream_writes, our.writes, our.reads, "", ""))
+        figures.rows.append((name, *cost(engine, paths), "", ""))
     targets = [
         Target(f"WCU a path, {one.case}", one.ours, BOUNDS[one.case])
         for one in question.results

@@ -10,16 +10,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from bench.report import Figures, Question, Report, Result
-from bench.tables import drain, fresh_table
+from bench.tables import drain, fresh_table, recounted
 from chalicelib import ulids
 from chalicelib.aggregates import engine as aggregates
-from chalicelib.aggregates import sums
-from chalicelib.aggregates.sums import Constant
 from chalicelib.api.auth import Caller
 from chalicelib.comments import comments
 from chalicelib.comments import pages as comment_pages
 from chalicelib.comments.schemas import CommentBody, Comments, CommentsQuery
-from chalicelib.dynamo.items import Item, Key, pack
+from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
@@ -107,11 +105,7 @@ def fill(table: Table, count: int) -> Item:
         for i in range(count)
     ]
     table.batch_put(items)
-    totals: dict[Key, Item] = {}
-    for (key, name), amount in sums.recount([comments.contribution], items).items():
-        value = amount.value if isinstance(amount, Constant) else amount
-        totals.setdefault(key, {**key._asdict()})[name] = value
-    table.batch_put(totals.values())
+    table.batch_put(recounted([comments.contribution], items).values())
     return items[0]
 
 
@@ -144,9 +138,8 @@ def pages(engine: Engine, count: int) -> tuple[Figures, Question, float]:
             units, found = page(table, chosen)
             plan: Any = found.plan
             theirs = published(chosen, count, size)
-            figures.rows.append(
-                (chosen.name, plan.way, plan.queries, units, theirs[0], chosen.cells(), theirs[1])
-            )
+            row = (chosen.name, plan.way, plan.queries, units, theirs[0], chosen.cells(), theirs[1])
+            figures.rows.append(row)
             least = read_units(min(LIMIT, round(count * chosen.share())) * size, EVENTUAL)
             question.results.append(Result(chosen.name, units, theirs[1], least))
             dearest = max(dearest, units)

@@ -10,12 +10,14 @@ from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from io import StringIO
 from typing import Any, NamedTuple
+from unittest import mock
 
 from bench.tables import fresh_table
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
+from local.engines.gateway import Gateway
 from local.event_sources import StreamPump
 
 IDENTITY = {"sourceIp": "192.0.2.7", "userAgent": "a browser"}
@@ -43,18 +45,12 @@ class Context:
     aws_request_id = "bench"
 
 
-class OpenGateway:
+class OpenGateway(Gateway):
     """API Gateway's management API with every connection open. It keeps the time of each pair's notice."""
 
-    region_name = "local"
-
     def __init__(self) -> None:
-        self.posts = 0
+        super().__init__()
         self.notified: dict[str, float] = {}
-
-    def client(self, *_: Any, **__: Any) -> OpenGateway:
-        """Return itself: there is one client."""
-        return self
 
     def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
         """Count a frame, and keep the time of a notice of a partner."""
@@ -62,11 +58,8 @@ class OpenGateway:
         if "partner_connected" in Data:
             self.notified[ConnectionId] = time.perf_counter()
 
-    def get_connection(self, **_: Any) -> None:
+    def get_connection(self, ConnectionId: str) -> None:  # noqa: N803
         """Report a connection as open."""
-
-    def delete_connection(self, **_: Any) -> None:
-        """Close a connection."""
 
 
 class Deployed:
@@ -160,10 +153,9 @@ def deployed(engine: Engine) -> Iterator[Deployed]:
         records: list[Any] = []
         stream = engine.client("dynamodbstreams")
         pump = StreamPump(stream, stream_arn, lambda event, _: records.extend(event["Records"]))
-        before = app.connect, app.app.websocket_api.session
-        app.connect, app.app.websocket_api.session = (lambda: table), OpenGateway()
-        try:
-            with redirect_stdout(StringIO()):
-                yield Deployed(app, table, pump, records)
-        finally:
-            app.connect, app.app.websocket_api.session = before
+        with (
+            mock.patch.object(app, "connect", return_value=table),
+            mock.patch.object(app.app.websocket_api, "session", OpenGateway()),
+            redirect_stdout(StringIO()),
+        ):
+            yield Deployed(app, table, pump, records)

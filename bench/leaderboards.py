@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench import redis_board
@@ -17,12 +15,12 @@ from bench.boards import players as players_of
 from bench.published import ranking as published_ranking
 from bench.report import Cell, Figures, Question, Report, Result
 from bench.round_trips import RoundTrips
-from bench.tables import Drifted, check, drain, fresh_table
+from bench.tables import Drifted, check, drain, fresh_table, load
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo import capacity
-from chalicelib.dynamo.items import pack, read_images, unpack
-from chalicelib.dynamo.table import BATCH_WRITE, Table, connect
+from chalicelib.dynamo.items import Item, Key, pack, read_images, unpack
+from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.schemas import BoardBody, EntriesQuery, ScoreBody, StandingQuery
@@ -141,26 +139,19 @@ def compare(engine: Engine, board: LargeBoard) -> None:
                     raise Drifted(f"{name}, {position}: {on_engine} and not {in_memory}")
 
 
-@contextmanager
-def _published_table(scores: Mapping[str, int], event: str) -> Iterator[tuple[Any, Any]]:
-    """Create two clients of the published design's table, in memory."""
-    memory = Memory(
-        lambda key: unpack(
-            published_ranking.runner(player := key.pk.removeprefix("USER#"), event, scores[player])
-        )
-    )
-    entries = sorted((score, f"USER#{player}") for player, score in scores.items())
-    memory.put_partition(f"EVENT#{event}", entries, f"EVENT#{event}")
-    with memory.client() as client, memory.client() as reader:
-        yield client, reader
-
-
 def published(board: LargeBoard, position: int) -> Read:
     """Measure the published rank of the player at a position. Raises Drifted when it is wrong."""
-    player = board.player_at(position)
-    with _published_table(board.scores, board.name) as clients:
-        with Meter(clients[0], reader=clients[1]) as meter:
-            rank = published_ranking.position(clients[0], "memory", player, board.name)
+    event, scores, player = f"EVENT#{board.name}", board.scores, board.player_at(position)
+
+    def runner(key: Key) -> Item:
+        user = key.pk.removeprefix("USER#")
+        return unpack(published_ranking.runner(user, board.name, scores[user]))
+
+    memory = Memory(runner)
+    memory.put_partition(event, sorted((score, f"USER#{user}") for user, score in scores.items()), event)
+    with memory.client() as client, memory.client() as reader:
+        with Meter(client, reader=reader) as meter:
+            rank = published_ranking.position(client, "memory", player, board.name)
         if rank != board.rank(player):
             raise Drifted(f"the published rank {rank} and not {board.rank(player)}")
         return Read(meter.read_units, meter.calls, meter.calls, rank)
@@ -361,17 +352,8 @@ def published_change(engine: Engine) -> float:
 
 def changes(engine: Engine, quick: bool) -> Report:
     """Measure all changes beside the published design, on a small board and on a large one."""
-    columns = (
-        "changes, board",
-        "players",
-        "in a batch",
-        "submission",
-        "index",
-        "nodes",
-        "upkeep",
-        "RRU",
-        "all WCU",
-    )
+    given, parts = ("changes, board", "players", "in a batch"), ("submission", "index", "nodes", "upkeep")
+    columns = (*given, *parts, "RRU", "all WCU")
     figures = Figures("Write units for each change of score, ours, by the item written", columns)
     question = Question("What does a change of score cost?", "WCU a change")
     theirs, targets = published_change(engine), []
@@ -396,28 +378,14 @@ ADDED = 0.010  # seconds added to every round trip of all designs, in a table th
 REPEATS = 5
 FASTER = 100
 TIMED_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
-WRITERS = 4
 TIMES = f"""Time. The same players with uniform scores, ours and the published design in one table of one \
-engine, and \
-a Redis sorted set on this machine (its own client, nothing kept on disk). The engine holds each player's \
-item of the published design, and our scores and nodes. A figure is the mean over players at 10, 30, 50, \
-70 and 90% of the board, of ours and Redis the median of {REPEATS} repeats each. All results are compared. \
-Once as the engine responds, for the strict target, and once with {1000 * ADDED:g} ms added to every round \
-trip, which stands for a network and is no figure of AWS's. ministack scans its whole table for each \
-query: there, and in a quick run, {TIMED_FEW:,} players are compared, and no target is strict. Each Redis \
-call is one round trip without a network; rank and around are two."""
-
-
-def load(table: Table, items: Sequence[Mapping[str, Any]]) -> None:
-    """Write items in typed JSON, some batches at a time."""
-
-    def put(some: Sequence[Mapping[str, Any]]) -> None:
-        left: Any = {table.name: [{"PutRequest": {"Item": item}} for item in some]}
-        while left:
-            left = table.client.batch_write_item(RequestItems=left).get("UnprocessedItems")
-
-    with ThreadPoolExecutor(WRITERS) as writers:
-        list(writers.map(put, [items[i : i + BATCH_WRITE] for i in range(0, len(items), BATCH_WRITE)]))
+engine, and a Redis sorted set on this machine (its own client, nothing kept on disk). The engine holds \
+each player's item of the published design, and our scores and nodes. A figure is the mean over players at \
+10, 30, 50, 70 and 90% of the board, of ours and Redis the median of {REPEATS} repeats each. All results \
+are compared. Once as the engine responds, for the strict target, and once with {1000 * ADDED:g} ms added \
+to every round trip, which stands for a network and is no figure of AWS's. ministack scans its whole table \
+for each query: there, and in a quick run, {TIMED_FEW:,} players are compared, and no target is strict. \
+Each Redis call is one round trip without a network; rank and around are two."""
 
 
 def _milliseconds(reads: Sequence[Mapping[str, Ask]], repeats: int = REPEATS) -> dict[str, float]:
@@ -439,7 +407,7 @@ def our_times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) 
     with board.memory.client() as client:
         here = [questions(Table("memory", client), board, position) for position in at]
         right = [{name: question() for name, question in one.items()} for one in here]
-    load(table, [pack(item) for item in (*map(board.score, board.scores), *board.nodes())])
+    load(table.client, table.name, [pack(item) for item in (*map(board.score, board.scores), *board.nodes())])
     there = [questions(table, board, position) for position in at]
     if [{name: question() for name, question in one.items()} for one in there] != right:
         raise Drifted("the engine's results are not those of the table in memory")
@@ -450,7 +418,11 @@ def our_times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) 
 
 def published_times(table: Table, board: LargeBoard, at: Sequence[int]) -> list[float]:
     """Measure the published rank without and with latency. Raises Drifted when it is wrong."""
-    load(table, [published_ranking.runner(one, board.name, score) for one, score in board.scores.items()])
+    load(
+        table.client,
+        table.name,
+        [published_ranking.runner(one, board.name, score) for one, score in board.scores.items()],
+    )
     players = [board.player_at(position) for position in at]
 
     def mean() -> float:

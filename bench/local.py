@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bench.report import Figures, Report
+from bench.tables import load
 from local.engines.engine import ROOT, start
 from local.soak.product import Caller, Product
 from local.soak.target import Target
@@ -96,19 +97,9 @@ def _measured(kind: str, sizes: Sizes, said: Callable[[str], None]) -> Iterator[
 def _fill(kind: str, data: Path, items: int) -> None:
     """Put items that no feature counts into the table of a run that is stopped."""
     with start(kind, data) as engine:
-        dynamodb = engine.client("dynamodb")
-        name = create_table(dynamodb, "local").name
+        dynamodb, text = engine.client("dynamodb"), {"text": {"S": "x" * 200}}
         keys = [{"pk": {"S": f"ITEM#{i // 100}"}, "sk": {"S": f"{i:06}"}} for i in range(items)]
-        batches = [keys[i : i + 25] for i in range(0, items, 25)]
-
-        def put(batch: list[Any]) -> None:
-            text = {"text": {"S": "x" * 200}}
-            left: Any = {name: [{"PutRequest": {"Item": key | text}} for key in batch]}
-            while left:
-                left = dynamodb.batch_write_item(RequestItems=left).get("UnprocessedItems")
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(put, batches))
+        load(dynamodb, create_table(dynamodb, "local").name, [key | text for key in keys])
 
 
 def _views(product: Product, count: int) -> float:

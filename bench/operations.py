@@ -10,7 +10,8 @@ import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from unittest import mock
 
 from bench.deployed import Deployed, Invocation, deployed
 from chalicelib import settings
@@ -19,7 +20,6 @@ from chalicelib.comments.comments import author_key
 from chalicelib.views import events as views_of
 from chalicelib.views.events import View
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 
 PAGE = "https://www.example.org/articles/0001"
 VIEWS = 25  # in one request: the size of one BatchWriteItem
@@ -36,29 +36,21 @@ def _yesterday(hour: int) -> datetime:
     return (datetime.now(UTC) - timedelta(days=1)).replace(hour=hour, minute=0, second=0, microsecond=0)
 
 
+def _events(url: str, begin: datetime, more: dict[str, str], first: int, count: int) -> list[dict[str, str]]:
+    """Return view events of one page by different visitors, a microsecond apart."""
+    times = [(begin + timedelta(microseconds=first + i)).isoformat() for i in range(count)]
+    return [{"url": url, "time": at, "clientId": f"visitor-{i:03}"} | more for i, at in enumerate(times)]
+
+
 def views(site: Deployed) -> Iterator[Invocation]:
     """Post, queue, count and read views, on a stage that keeps no sums of sites."""
-    stage = site.app.stage
-    site.app.stage = stage._replace(views_sites=False)
-    try:
+    with mock.patch.object(site.app, "stage", site.app.stage._replace(views_sites=False)):
         yield from _views_of_pages(site)
-    finally:
-        site.app.stage = stage
 
 
 def _views_of_pages(site: Deployed) -> Iterator[Invocation]:
     hour = _yesterday(10)
-
-    def events(first: int, count: int) -> list[dict[str, str]]:
-        return [
-            {
-                "url": PAGE,
-                "time": (hour + timedelta(microseconds=first + i)).isoformat(),
-                "clientId": f"visitor-{i:03}",
-            }
-            for i in range(count)
-        ]
-
+    events = partial(_events, PAGE, hour, {})
     page = {"url": PAGE}
     yield site.rest("POST", "/views", "one", body=events(0, 1)[0])
     yield site.rest("POST", "/views", "the same again", body=events(0, 1)[0])
@@ -90,19 +82,8 @@ def _views_of_pages(site: Deployed) -> Iterator[Invocation]:
 def sites(site: Deployed) -> Iterator[Invocation]:
     """Post and count views for the sums of a site, and read them."""
     hour, host = _yesterday(11), "shop.example.org"
-
-    def events(first: int, count: int) -> list[dict[str, str]]:
-        return [
-            {
-                "url": f"https://{host}/lamp",
-                "time": (hour + timedelta(microseconds=first + i)).isoformat(),
-                "clientId": f"visitor-{i:03}",
-                "referrer": "https://news.example.com/",
-                "campaign": "spring-sale",
-            }
-            for i in range(count)
-        ]
-
+    source = {"referrer": "https://news.example.com/", "campaign": "spring-sale"}
+    events = partial(_events, f"https://{host}/lamp", hour, source)
     yield site.rest("POST", "/views", "one, of a site", body=events(0, 1)[0])
     yield site.rest("POST", "/views", f"{VIEWS}, of a site", body={"events": events(1, VIEWS)})
     yield site.delivery(f"{1 + VIEWS} views of a new site")
@@ -193,6 +174,12 @@ def challenges(site: Deployed) -> Iterator[Invocation]:
     yield site.delivery("withdrawn paths")
 
 
+def _find_comment(site: Deployed, product: str, author: str) -> str:
+    """Return the id of the comment of an author on a product."""
+    found = site.table.get(author_key(product, author))
+    return found["id"] if found else ""
+
+
 def comments(site: Deployed) -> Iterator[Invocation]:
     """Comment on a product, list its comments, and edit, hide, show and delete one."""
     product = {"product": "lamp"}
@@ -202,16 +189,7 @@ def comments(site: Deployed) -> Iterator[Invocation]:
     def post(sub: str, name: str) -> Invocation:
         return site.rest("POST", route, name, path=product, body=body, sub=sub)
 
-    first = post("ann", "")
-    created: dict[str, Any] = {}
-    handler = first.handler
-
-    def keep_id(event: Any, context: Any) -> Any:
-        response = handler(event, context)
-        created.setdefault("id", json.loads(response["body"]).get("id"))
-        return response
-
-    yield first._replace(handler=keep_id)
+    yield post("ann", "")
     yield post("ann", "a second by the author")
     yield site.delivery("a comment")
     for i in range(20):
@@ -220,16 +198,12 @@ def comments(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", route, "20, all", path=product)
     yield site.rest("GET", route, "20, in a language", path=product, query={"language": "en"})
     yield site.rest("GET", route, "none, of a rating", path=product, query={"rating": "1"})
-    comment = product | {"id": created["id"]}
+    comment = product | {"id": _find_comment(site, "lamp", "ann")}
     yield site.rest("GET", one, "", path=comment)
-    for name, change in (
-        ("another text", {"text": "It shone."}),
-        ("another rating", {"rating": 3}),
-        ("nothing new", {"rating": 3}),
-    ):
-        yield site.rest("PATCH", one, name, path=comment, body=change, sub="ann")
-        if name == "another rating":
-            yield site.delivery("another rating")
+    yield site.rest("PATCH", one, "another text", path=comment, body={"text": "It shone."}, sub="ann")
+    yield site.rest("PATCH", one, "another rating", path=comment, body={"rating": 3}, sub="ann")
+    yield site.delivery("another rating")
+    yield site.rest("PATCH", one, "nothing new", path=comment, body={"rating": 3}, sub="ann")
     for name, is_hidden in (("hide it", True), ("show it", False)):
         yield site.rest("PATCH", one, name, path=comment, body={"hidden": is_hidden}, sub="admin")
     yield site.rest("DELETE", one, "", path=comment, sub="ann")
@@ -248,8 +222,7 @@ def _reactions(site: Deployed, product: dict[str, str]) -> Iterator[Invocation]:
     several, single = f"{one}/replies", f"{one}/replies/{{reply}}"
     body = {"rating": 4, "language": "en", "text": "It is bright."}
     site.rest("POST", COMMENTS, "", path=product, body=body, sub="bob").run()
-    author = site.table.get(author_key(product["product"], "bob"))
-    comment = product | {"id": author["id"] if author else ""}
+    comment = product | {"id": _find_comment(site, "lamp", "bob")}
     site.drain()
     yield site.rest("PUT", vote, "", path=comment, sub="ann")
     yield site.rest("PUT", vote, "again", path=comment, sub="ann")
@@ -348,36 +321,12 @@ def tableless(site: Deployed) -> Iterator[Invocation]:
 CHAPTERS = (views, sites, leaderboards, challenges, comments, chat, stream, guests, tableless)
 
 
-class Cost(NamedTuple):
-    """The units of one invocation, and the status of its response (0: it has none)."""
-
-    operation: str
-    name: str
-    status: int
-    writes: float
-    reads: float
-
-
 def play(engine: Engine, run: Callable[[Deployed, Invocation], None]) -> None:
     """Play the story on a fresh table. `run` is called with each invocation, and runs it."""
     with deployed(engine) as site:
         for chapter in CHAPTERS:
             for invocation in chapter(site):
                 run(site, invocation)
-
-
-def costs(engine: Engine) -> list[Cost]:
-    """Measure the units of every invocation of the story."""
-    found: list[Cost] = []
-
-    def run(site: Deployed, invocation: Invocation) -> None:
-        with Meter(site.table.client) as meter:
-            result = invocation.run()
-        status = result.get("statusCode", 0) if isinstance(result, dict) else 0
-        found.append(Cost(invocation.operation, invocation.name, status, meter.write_units, meter.read_units))
-
-    play(engine, run)
-    return found
 
 
 # -- units: what a client does again and again, each time with another number ---------------------------

@@ -10,9 +10,9 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from botocore.awsrequest import AWSResponse
@@ -25,8 +25,8 @@ from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.engine import ROOT, Engine
+from local.engines.in_process import Sequential
 from local.soak.target import Target
-from proof.world import Sequential
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,33 +49,22 @@ and the median of each counts. Nothing is sent to an engine. Bare and connected 
 client, so they are compared."""
 
 
-class ImportTimes(NamedTuple):
-    """Median seconds of each statement."""
-
-    bare: float
-    app: float
-    connected: float
-
-
-def import_times(runs: int) -> ImportTimes:
-    """Time each statement in `runs` processes (about 0.5 s each), after one that does not count."""
+def import_times(runs: int) -> list[float]:
+    """Return the median seconds of each statement, in `runs` processes after one that does not count."""
     seconds: dict[str, list[float]] = {BARE: [], APP: [], CONNECTED: []}
     for _ in range(runs + 1):
         for statement, times in seconds.items():
             times.append(_seconds(statement))
-    return ImportTimes(*(statistics.median(times[1:]) for times in seconds.values()))
+    return [statistics.median(times[1:]) for times in seconds.values()]
 
 
-def import_report(times: ImportTimes, runs: int) -> Report:
+def import_report(times: Sequence[float], runs: int) -> Report:
     """Return the medians in milliseconds. The target is the ratio of connected to bare, not of one run."""
-    rows = [
-        ("bare: chalice, boto3, client", 1000 * times.bare, 1.0),
-        ("app", 1000 * times.app, times.app / times.bare),
-        ("connected: app and its client", 1000 * times.connected, times.connected / times.bare),
-    ]
-    figures = Figures(f"Import, median of {runs} runs", ("statement", "ms", "times bare"), list(rows))
+    names = ("bare: chalice, boto3, client", "app", "connected: app and its client")
+    figures = Figures(f"Import, median of {runs} runs", ("statement", "ms", "times bare"))
+    figures.rows = [(name, 1000 * one, one / times[0]) for name, one in zip(names, times, strict=True)]
     name = "import of the app and its client, times bare"
-    return Report([IMPORT], [figures], [Target(name, times.connected / times.bare, BOUND, strict=runs > 1)])
+    return Report([IMPORT], [figures], [Target(name, times[-1] / times[0], BOUND, strict=runs > 1)])
 
 
 def _seconds(statement: str) -> float:
@@ -202,11 +191,9 @@ def handler_report(engine: Engine, runs: int) -> Report:
     return Report([HANDLERS.format(runs=runs)], [figures])
 
 
-@contextmanager
-def _one_call_at_a_time() -> Iterator[None]:
+def _one_call_at_a_time() -> AbstractContextManager[Any]:
     """Make concurrent calls one after the other, so that replies can be played back in their order."""
-    with mock.patch.object(concurrency, "_threads", return_value=Sequential()):
-        yield
+    return mock.patch.object(concurrency, "_threads", return_value=Sequential())
 
 
 # -- a large batch ---------------------------------------------------------------------------------

@@ -34,14 +34,16 @@ class RoundTrips:
     @contextmanager
     def of(self, client: DynamoDBClient, latency: float) -> Iterator[None]:
         """Record the calls of a client, each of which takes `latency` seconds longer."""
-        hooks: dict[str, Any] = {"before-parameter-build.dynamodb": self._begin}
+
+        def begin(context: dict[str, Any], **_: object) -> None:
+            context["begun"] = time.perf_counter()
 
         def end(context: dict[str, Any], **_: object) -> None:
             time.sleep(latency)
             with self._lock:
                 self.calls.append((context.pop("begun"), time.perf_counter()))
 
-        hooks["after-call.dynamodb"] = end
+        hooks: dict[str, Any] = {"before-parameter-build.dynamodb": begin, "after-call.dynamodb": end}
         for event, hook in hooks.items():
             client.meta.events.register_first(event, hook)
         try:
@@ -49,6 +51,3 @@ class RoundTrips:
         finally:
             for event, hook in hooks.items():
                 client.meta.events.unregister(event, hook)
-
-    def _begin(self, context: dict[str, Any], **_: object) -> None:
-        context["begun"] = time.perf_counter()

@@ -18,10 +18,11 @@ from unittest import mock
 from greenlet import getcurrent, greenlet
 
 from bench.report import Figures, Report
-from bench.tables import Drifted, fresh_table
+from bench.tables import check, fresh_table
 from chalicelib import concurrency
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
+from chalicelib.dynamo import retries
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import boards, scores
@@ -32,13 +33,12 @@ from chalicelib.views.events import View
 from local.engines import conflicts
 from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
-from local.engines.in_process import client_of
+from local.engines.in_process import Sequential, client_of
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
 from local.soak.target import Target
-from ops.maintenance.audit import find_drift, scan
-from proof.world import Sequential
 
+Write = Callable[[Table, int], None]  # writes so many changes
 CONTRIBUTIONS = (views.contribution, scores.contribution)
 DERIVATIONS = (views.derive_listing,)
 BEGUN = 1_800_000_000  # the creation second of the first record
@@ -61,13 +61,6 @@ sum, its set of tags was full, or many tags of this second had moved. Conflicts:
 transaction on the same item. Both are billed, and are in the sum; `lost WCU` is their part. Moves: of tags \
 to guard pages. Redelivered: batches for which the retries did not suffice. Afterwards all aggregates are \
 compared with a recount of the items."""
-
-
-class Scenario(NamedTuple):
-    """What is written."""
-
-    name: str
-    write: Callable[[Table, int], None]
 
 
 class Outcome(NamedTuple):
@@ -133,17 +126,14 @@ class Tally:
     def attached(self, client: Any) -> Iterator[None]:
         """Count while this goes on; the meter must listen already."""
         events = client.meta.events
-        hooks = (  # of one level with the meter's: botocore calls the handlers of a longer name first
-            (events.register_first, "after-call.dynamodb", self._first),
-            (events.register_last, "after-call.dynamodb", self._last),
-        )
-        for register, event, hook in hooks:
-            register(event, hook)
+        call = "after-call.dynamodb"  # as the meter's: botocore calls the handlers of a longer name first
+        events.register_first(call, self._first)
+        events.register_last(call, self._last)
         try:
             yield
         finally:
-            for _, event, hook in hooks:
-                events.unregister(event, hook)
+            events.unregister(call, self._first)
+            events.unregister(call, self._last)
 
     def _first(self, **_: Any) -> None:
         self._before = self._meter.write_units
@@ -163,7 +153,7 @@ class Tally:
             self.lost_units += self._meter.write_units - self._before
 
 
-def _views(pages: int) -> Callable[[Table, int], None]:
+def _views(pages: int) -> Write:
     def write(table: Table, changes: int) -> None:
         some = (View(f"https://www.example.org/{i % pages}", NOW, f"c{i}") for i in range(changes))
         views.write(table, some, Settings(views_sites=False), NOW)
@@ -185,18 +175,18 @@ def _both(table: Table, changes: int) -> None:
     _views(100)(table, changes - changes // 2)
 
 
-SCENARIOS = (
-    Scenario("views of 100 pages", _views(100)),
-    Scenario("views of one page", _views(1)),
-    Scenario("views of one page and of 100", _both),
-    Scenario("scores of one board", _scores),
-)
+SCENARIOS: dict[str, Write] = {
+    "views of 100 pages": _views(100),
+    "views of one page": _views(1),
+    "views of one page and of 100": _both,
+    "scores of one board": _scores,
+}
 
 
-def applied(engine: Engine, scenario: Scenario, shards: int, changes: int, seed: int = 1) -> Outcome:
+def applied(engine: Engine, write: Write, shards: int, changes: int, seed: int = 1) -> Outcome:
     """Write a scenario's changes, and apply their records over several shards. Raises Drifted."""
     with fresh_table(engine) as (made, stream_arn), ExitStack() as on:
-        scenario.write(made, changes)
+        write(made, changes)
         clock, logs = Clock(seed), [deque[Any]() for _ in range(shards)]
         client = client_of(engine)
         table = Table(made.name, client, pause=clock.sleep, clock=clock)
@@ -231,44 +221,26 @@ def applied(engine: Engine, scenario: Scenario, shards: int, changes: int, seed:
         on.enter_context(mock.patch.object(conflicts, "time", SimpleNamespace(sleep=clock.call)))
         on.enter_context(InFlight().attached(client))
         on.enter_context(tally.attached(client))
-        on.enter_context(
-            mock.patch("chalicelib.dynamo.retries.random", clock.chance)
-        )  # a run repeats exactly
+        on.enter_context(mock.patch.object(retries, "random", clock.chance))  # a run repeats exactly
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, part, BATCH)
         while pump.step():
             clock.run([lambda log=log: worker(log) for log in logs])  # type: ignore[misc]
-        if wrong := find_drift(CONTRIBUTIONS, scan(made.client, made.name)):
-            raise Drifted(f"{scenario.name}, {shards} shards: {wrong}")
-        counts = tally.counts
-        return Outcome(
-            changes,
-            records,
-            counts["updates"],
-            counts["refused"],
-            counts["conflicts"],
-            moves,
-            redelivered,
-            meter.write_units,
-            tally.lost_units,
-            clock.now,
-        )
+        check(CONTRIBUTIONS, made, f"{shards} shards")
+        calls, spent = tally.counts, (moves, redelivered, meter.write_units, tally.lost_units, clock.now)
+        return Outcome(changes, records, calls["updates"], calls["refused"], calls["conflicts"], *spent)
 
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure every scenario over one shard and over four."""
-    figures = Figures(
-        "What the stream writes, for each change, by the number of its shards",
-        (
-            *("changes", "shards", "writes", "refused", "conflicts", "moves", "redelivered"),
-            *("WCU a change", "lost WCU", "s until counted"),
-        ),
-    )
+    counts = ("changes", "shards", "writes", "refused", "conflicts", "moves", "redelivered")
+    columns = (*counts, "WCU a change", "lost WCU", "s until counted")
+    figures = Figures("What the stream writes, for each change, by the number of its shards", columns)
     worst = 0
-    for scenario in SCENARIOS[::3] if quick else SCENARIOS:
+    for name in [*SCENARIOS][::3] if quick else SCENARIOS:
         for shards in (1, SHARDS):
-            one = applied(engine, scenario, shards, FEW if quick else CHANGES)
+            one = applied(engine, SCENARIOS[name], shards, FEW if quick else CHANGES)
             worst = max(worst, one.redelivered)
-            row = (scenario.name, shards, one.updates, one.refused, one.conflicts, one.moves, one.redelivered)
+            row = (name, shards, one.updates, one.refused, one.conflicts, one.moves, one.redelivered)
             each = (round(units / one.changes, 2) for units in (one.units, one.lost_units))
             figures.rows.append((*row, *each, round(one.seconds, 2)))
     target = Target("Batches that come again, of any scenario", worst, 0, strict=False)

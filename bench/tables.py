@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from chalicelib.dynamo.table import Table
+from chalicelib.aggregates import sums
+from chalicelib.aggregates.sums import Constant, Contribution
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import BATCH_WRITE, Table
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.aws.template import create_table
 from ops.maintenance.audit import find_drift, scan
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+WRITERS = 4  # threads
 
 
 class Drifted(Exception):
@@ -29,10 +38,31 @@ def fresh_table(engine: Engine) -> Iterator[tuple[Table, str]]:
         client.delete_table(TableName=created.name)
 
 
+def load(client: DynamoDBClient, name: str, items: Sequence[Mapping[str, Any]]) -> None:
+    """Write items in typed JSON into the table of this name, some batches at a time."""
+
+    def put(some: Sequence[Mapping[str, Any]]) -> None:
+        left: Any = {name: [{"PutRequest": {"Item": item}} for item in some]}
+        while left:
+            left = client.batch_write_item(RequestItems=left).get("UnprocessedItems")
+
+    with ThreadPoolExecutor(WRITERS) as writers:
+        list(writers.map(put, [items[i : i + BATCH_WRITE] for i in range(0, len(items), BATCH_WRITE)]))
+
+
 def drain(pump: StreamPump) -> None:
     """Deliver until the stream is empty, including the changes that deliveries cause."""
     while pump.step():
         pass
+
+
+def recounted(contributions: Sequence[Contribution], items: Iterable[Item]) -> dict[Key, Item]:
+    """Return the aggregates of some items, by their keys."""
+    found: dict[Key, Item] = {}
+    for (key, name), amount in sums.recount(contributions, items).items():
+        value = amount.value if isinstance(amount, Constant) else amount
+        found.setdefault(key, {**key._asdict()})[name] = value
+    return found
 
 
 def check(contributions: Any, table: Table, name: str = "") -> None:

@@ -44,9 +44,7 @@ def measure(engine: Engine, name: str) -> dict[str, Any]:
     return figures
 
 
-def _measure(
-    site: Deployed, unit: Unit, batch: int, count: int
-) -> tuple[list[float], list[float], float, int, float]:
+def _measure(site: Deployed, unit: Unit, batch: int, count: int) -> tuple[Any, Any, float, int, float]:
     """Return, for each repetition, its own units, the stream's, the relevant records, bytes and removals."""
     _run(unit.prepare(site))
     site.drain()

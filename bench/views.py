@@ -24,9 +24,7 @@ from local.soak.target import Target
 
 CONTRIBUTIONS = (views.contribution,)
 DERIVATIONS = (views.derive_listing,)
-BATCH = (
-    100  # views that Lambda delivers to the aggregator at a time: 200 records with visitors, 300 with sites
-)
+BATCH = 100  # views that Lambda delivers at a time: 200 records with visitors, 300 with sites
 HOUR = datetime(2100, 1, 1, 12, tzinfo=UTC)  # of every view: one day's series, and no TTL has passed
 FLOOR = 1.0  # the WCU of a view that is stored
 BEFORE = 2  # views of each page before the measurement, by others
@@ -67,24 +65,20 @@ class Scenario(NamedTuple):
 HOT = Scenario("100 views of a page: totals")
 ALONE = Scenario("1 view of a page, alone: totals", views=1)
 COLD = Scenario("100 views of 100 pages: totals", pages=100)
-SCENARIOS = (
-    HOT,
-    HOT._replace(name="  and series", series=True),
-    HOT._replace(name="  and series, uniques; new visitors", series=True, uniques=True),
-    HOT._replace(name="  and series, uniques; returning", series=True, uniques=True, returning=True),
-    HOT._replace(name="  and series, uniques, sites; new visitors", series=True, uniques=True, sites=True),
-    COLD,
-    COLD._replace(name="  and series", series=True),
-    COLD._replace(name="  and series, uniques; new visitors", series=True, uniques=True),
-    COLD._replace(name="  and series, uniques; returning", series=True, uniques=True, returning=True),
-    COLD._replace(name="  and series, uniques, sites; new visitors", series=True, uniques=True, sites=True),
-    Scenario("100 views of a page over 100 seconds, in a batch: totals", seconds=100),
-    ALONE,
-    ALONE._replace(name="  and series", series=True),
-    Scenario("  and series, uniques; new visitor", views=1, series=True, uniques=True),
-    Scenario("  and series, uniques; returning", views=1, series=True, uniques=True, returning=True),
-    Scenario("  and series, uniques, sites; new visitor", views=1, series=True, uniques=True, sites=True),
-)
+LATE = Scenario("100 views of a page over 100 seconds, in a batch: totals", seconds=100)
+
+
+def _with_more(first: Scenario, visitors: str) -> tuple[Scenario, ...]:
+    """Return a scenario of totals, and those that keep more: series, then visitors, then sites."""
+    series = first._replace(name="  and series", series=True)
+    uniques = series._replace(name=f"  and series, uniques; {visitors}", uniques=True)
+    returning = uniques._replace(name="  and series, uniques; returning", returning=True)
+    sites = uniques._replace(name=f"  and series, uniques, sites; {visitors}", sites=True)
+    return first, series, uniques, returning, sites
+
+
+VISITORS = "new visitors"
+SCENARIOS = (*_with_more(HOT, VISITORS), *_with_more(COLD, VISITORS), LATE, *_with_more(ALONE, "new visitor"))
 DAY = Scenario("A page viewed every ten seconds all day: totals", views=8640, seconds=86_400, batch=1)
 # The WCU of a view at most, of the scenarios that have a target.
 BOUNDS = {
@@ -119,9 +113,8 @@ class Cost(NamedTuple):
 def cost(engine: Engine, scenario: Scenario) -> Cost:
     """Measure a scenario. Raises Drifted when the aggregates are wrong afterwards."""
     start, seen = int(time.time()), 0
-    settings = Settings(
-        views_series=scenario.series, views_uniques=scenario.uniques, views_sites=scenario.sites
-    )
+    series, uniques, sites = scenario.series, scenario.uniques, scenario.sites
+    settings = Settings(views_series=series, views_uniques=uniques, views_sites=sites)
     with fresh_table(engine) as (table, stream_arn):
 
         def apply(event: dict[str, Any], _: object) -> None:
@@ -133,7 +126,7 @@ def cost(engine: Engine, scenario: Scenario) -> Cost:
             now = start + seen * scenario.seconds // scenario.views
             aggregates.apply(table, CONTRIBUTIONS, event["Records"], derivations=DERIVATIONS, now=lambda: now)
 
-        size = scenario.batch * (1 + scenario.uniques * (1 + scenario.sites))
+        size = scenario.batch * (1 + uniques * (1 + sites))
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, size)
         before = scenario.events(HOUR - timedelta(minutes=10), others=True)
         if scenario.returning:
@@ -293,9 +286,8 @@ def rates(engine: Engine, quick: bool) -> Report:
     """Measure the throughput of both designs."""
     seconds = 0.2 if quick else 8.0
     theirs = published_rate(engine, seconds, InFlight(LATENCY))
-    ours = {
-        f"{size} views a request": rate(engine, seconds, InFlight(LATENCY), size) for size in (1, REQUEST)
-    }
+    sizes = {f"{size} views a request": size for size in (1, REQUEST)}
+    ours = {name: rate(engine, seconds, InFlight(LATENCY), size) for name, size in sizes.items()}
     title = f"Throughput on one page with {1000 * LATENCY:g} ms of added latency"
     question = Question(title, "views a second")
     figures = Figures(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,7 @@ OPTIONS = (
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that both commands have."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+    return reduce(lambda found, option: option(found), reversed(OPTIONS), command)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,7 +64,7 @@ def histories(seed: int, processes: int, kind: str, page: Path | None, count: in
     except KeyboardInterrupt:
         click.echo("Interrupted. The tables show the histories that ended.", err=True)
     command = f"python -m proof histories --seed {seed} --histories {count}"
-    _end("histories", command, kind, histories_report(outcomes, time.perf_counter() - began), page)
+    show("histories", command, kind, histories_report(outcomes, time.perf_counter() - began), page)
     sys.exit(any(outcome.differences for outcome in outcomes))
 
 
@@ -93,11 +92,11 @@ def mutations(
         raise click.ClickException(str(error)) from None
     found.sort(key=lambda one: chosen.index(one.name))
     command = f"python -m proof mutations --seed {seed} --histories {count}"
-    _end("mutations", command, kind, mutants_report(found, count), page)
+    show("mutations", command, kind, mutants_report(found, count), page)
     sys.exit(not all(one.difference for one in found))
 
 
-def _end(mark: str, command: str, kind: str, tables: str, page: Path | None) -> None:
+def show(mark: str, command: str, kind: str, tables: str, page: Path | None) -> None:
     """Print the tables, and write them into a page."""
     text = "\n\n".join([f"`{command}`", machine(kind), tables])
     click.echo(text)

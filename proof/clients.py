@@ -11,21 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, get_type_hints
 
 import app
 from chalicelib import times
 from chalicelib.api.auth import Caller
-from chalicelib.challenges import schemas as challenge_schemas
 from chalicelib.comments import comments as comments_of
-from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, Forbidden, HubbubError, InvalidPath, LimitReached, SlowDown
-from chalicelib.leaderboards import schemas as board_schemas
-from chalicelib.views import schemas as view_schemas
 from local.engines.gateway import context
-from proof.event_sources import Queue, check_error
+from proof.event_sources import Queue
 from proof.network import FaultyGateway
 from proof.scenario import PAGES, PATHS, Action
 from proof.world import BEGIN, World
@@ -34,20 +31,29 @@ PATIENCE = 0.9  # the probability of a retry
 CONCURRENT = {"views", "score", "path", "edit", "vote"}  # requests that may be sent twice at the same time
 PLANTED = "planted"  # an attribute of malformed items, which the product ignores
 ODD = "odd"  # the product that malformed comments are on
-GOOD = {"rating": 3, "language": "en", "text": "mended", "author": "somebody", "revision": 1}
+HUNT = {"challenge": "hunt"}
+GOOD: Item = {"rating": 3, "language": "en", "text": "mended", "author": "somebody", "revision": 1}
+
+
+def call(operation: str, **given: Any) -> Callable[[], Any]:
+    """Return a call of an operation of app.py, whose `path`, `query` and `body` are given as dicts."""
+    function: Any = getattr(app, operation)
+    types = get_type_hints(function)
+    structs = {part: types[part](**given[part]) for part in ("path", "query", "body") if part in given}
+    return partial(function, **given | structs)
 
 
 @dataclass
 class Known:
     """The requests that the clients have sent, and the outcomes that they know."""
 
-    views_sent: set[tuple[str, str, str]] = field(default_factory=set)  # url, instant, client
-    views_accepted: set[tuple[str, str, str]] = field(default_factory=set)
+    views_sent: set[tuple[str, ...]] = field(default_factory=set)  # url, instant, client
+    views_accepted: set[tuple[str, ...]] = field(default_factory=set)
     scores_sent: dict[tuple[str, str, str], Decimal] = field(default_factory=dict)  # board, player, id
     scores_accepted: set[tuple[str, str, str]] = field(default_factory=set)
-    scores_refused: set[tuple[str, str, str]] = field(default_factory=set)
+    scores_refused: set[tuple[str, str, str]] = field(default_factory=set)  # at least once
     paths_accepted: set[tuple[str, str]] = field(default_factory=set)  # player, path
-    paths_refused: set[tuple[str, str]] = field(default_factory=set)  # past the limit
+    paths_refused: set[tuple[str, str]] = field(default_factory=set)  # past the limit, at least once
     moderated_players: set[str] = field(default_factory=set)  # whom the admin has removed or withdrawn
     comments: dict[tuple[str, str], Any] = field(default_factory=dict)  # {}: none, None: unknown
     comment_ids: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -115,7 +121,7 @@ class Visitor:
             if isinstance(error, HubbubError) and not isinstance(error, Busy):
                 request.refused(error)
                 return
-            check_error(self.world, kind, error)
+            self.world.check_error(kind, error)
             if self.tries < 6 and self.world.rng.random() < PATIENCE:
                 self.world.fault("a request sent again")
                 self._send(kind, request)
@@ -127,6 +133,21 @@ class Visitor:
             self.world.fault("a request sent while the same is at work")
             self.was_concurrent = True
             self.world.start(kind, request.call, done, failed)
+
+    def _changing(self, known: dict[Any, Any], key: Any, after: Any, call: Callable[[], Any]) -> Request:
+        """Return a request after which the client knows this value, and nothing when it has failed."""
+
+        def done(_: Any) -> None:
+            # Of two concurrent requests the second may be applied after the next request.
+            known[key] = None if self.was_concurrent else after
+
+        def unknown(error: HubbubError | None = None) -> None:
+            known[key] = None
+
+        return Request(call, done, unknown, unknown)
+
+    def _report(self, text: str) -> None:
+        self.known.errors.append(f"responses: {text}")
 
     # -- the actions of a visitor ------------------------------------------------------------------
 
@@ -148,57 +169,45 @@ class Visitor:
             rejected = {one.index for one in response.rejected}
             self.known.views_accepted |= {key for i, key in enumerate(keys) if i not in rejected}
 
-        body = view_schemas.ViewsBody(events=list(sent))
-        return Request(lambda: app.post_views(body, {"user-agent": "a browser"}, Caller()), done)
+        headers = {"user-agent": "a browser"}
+        return Request(call("post_views", body={"events": sent}, headers=headers, caller=Caller()), done)
 
     def _score(self, board: str, id: int, value: int, seconds: int, player: int | None) -> Request:
         owner = self.name if player is None else f"person-{player}"
         key = (board, owner, f"{self.name}-{id}")
         amount = self.known.scores_sent.setdefault(key, Decimal(value))
         time = times.to_iso(BEGIN + timedelta(seconds=seconds))
-        body = board_schemas.ScoreBody(id=key[2], value=amount, time=time, player=owner)
-        caller = Caller(self.name, admin=owner != self.name)
-        path = board_schemas.BoardPath(board=board)
-
-        def done(_: Any) -> None:
-            self.known.scores_accepted.add(key)
-            self.known.scores_refused.discard(key)
+        body = {"id": key[2], "value": amount, "time": time, "player": owner}
 
         def refused(_: HubbubError) -> None:
-            if not self.was_concurrent and key not in self.known.scores_accepted:
-                self.known.scores_refused.add(key)
+            self.known.scores_refused |= set() if self.was_concurrent else {key}
 
-        return Request(lambda: app.post_score(path, body, caller), done, refused)
+        caller = Caller(self.name, admin=owner != self.name)
+        submit = call("post_score", path={"board": board}, body=body, caller=caller)
+        return Request(submit, lambda _: self.known.scores_accepted.add(key), refused)
 
     def _path(self, path: str) -> Request:
         key = (self.name, path)
-        where = challenge_schemas.ChallengeParams(challenge="hunt")
-        body = challenge_schemas.PathBody(path=path)
-
-        def done(_: Any) -> None:
-            self.known.paths_accepted.add(key)
-            self.known.paths_refused.discard(key)
 
         def refused(error: HubbubError) -> None:
             if isinstance(error, LimitReached):
-                if not self.was_concurrent and key not in self.known.paths_accepted:
-                    self.known.paths_refused.add(key)
+                self.known.paths_refused |= set() if self.was_concurrent else {key}
             elif not isinstance(error, SlowDown) and isinstance(error, InvalidPath) != (path not in PATHS):
-                self.known.errors.append(f"responses: {path} is refused: {error}")
+                self._report(f"{path} is refused: {error}")
 
-        return Request(lambda: app.post_challenge_path(where, body, self.caller), done, refused)
+        submit = call("post_challenge_path", path=HUNT, body={"path": path}, caller=self.caller)
+        return Request(submit, lambda _: self.known.paths_accepted.add(key), refused)
 
     def _comment(self, product: str, rating: int, language: str, has_key: bool) -> Request:
         key = (product, self.name)
         before = self.known.comments.get(key, {})
-        body = comment_schemas.CommentBody(rating=rating, language=language, text=f"so {self._number}")
-        token = f"{self.name}-{self._number}" if has_key else None
-        where = comment_schemas.ProductPath(product=product)
+        body = {"rating": rating, "language": language, "text": f"so {self._number}"}
+        token = self._token(has_key)
 
         def done(response: Any) -> None:
-            if before or response.text != body.text:
-                self.known.errors.append(f"responses: {self.name} has two comments on {product}")
-            self.known.comments[key] = {"rating": rating, "language": language, "text": body.text}
+            if before or response.text != body["text"]:
+                self._report(f"{self.name} has two comments on {product}")
+            self.known.comments[key] = body
             self.known.comment_ids[key] = response.id
 
         def unknown() -> None:
@@ -207,123 +216,106 @@ class Visitor:
 
         def refused(error: HubbubError) -> None:
             if not isinstance(error, Conflict) or (before == {} and (token or self.tries == 1)):
-                self.known.errors.append(f"responses: the first comment of {self.name} is refused: {error}")
+                self._report(f"the first comment of {self.name} is refused: {error}")
             unknown()
 
-        return Request(lambda: app.post_comment(where, body, self.caller, token), done, refused, unknown)
+        given = {"path": {"product": product}, "body": body, "caller": self.caller}
+        return Request(call("post_comment", **given, idempotency_key=token), done, refused, unknown)
 
     def _edit(self, product: str, rating: int, language: str, matches: bool) -> Request | None:
         key = (product, self.name)
-        known = self.known.comments.get(key)
-        if not known:
+        if not (known := self.known.comments.get(key)):
             return None
-        where = comment_schemas.CommentPath(product=product, id=self.known.comment_ids[key])
-        body = comment_schemas.CommentPatch(rating=rating, language=language)
-        after = known | {"rating": rating, "language": language}
-
-        def done(_: Any) -> None:
-            # Of two concurrent edits the second may be applied after the next request.
-            self.known.comments[key] = None if self.was_concurrent else after
-
-        def unknown(error: HubbubError | None = None) -> None:
-            self.known.comments[key] = None
-
-        etag = "*" if matches else None
-        return Request(lambda: app.patch_comment(where, body, self.caller, etag), done, unknown, unknown)
+        body, etag = {"rating": rating, "language": language}, "*" if matches else None
+        given = {"path": self._find_comment(*key), "body": body, "caller": self.caller}
+        edit = call("patch_comment", **given, if_match=etag)
+        return self._changing(self.known.comments, key, known | body, edit)
 
     def _uncomment(self, product: str) -> Request | None:
         key = (product, self.name)
         if not self.known.comments.get(key):
             return None
-        where = comment_schemas.CommentPath(product=product, id=self.known.comment_ids[key])
 
-        def deleted(_: Any = None) -> None:
+        def deleted(_: Any) -> None:
             # An author who deletes a comment that the admin has hidden may not comment again.
             self.known.comments[key] = None if key in self.known.moderated_comments else {}
 
         def refused(error: HubbubError) -> None:
-            if self.tries > 1:  # the first try has deleted it
-                deleted()
+            if self.tries == 1:  # else the first try has deleted it
+                self._report(f"the comment of {self.name} on {product} is not there: {error}")
             else:
-                self.known.errors.append(
-                    f"responses: the comment of {self.name} on {product} is not there: {error}"
-                )
+                deleted(None)
 
-        def unknown() -> None:
-            self.known.comments[key] = None
-
-        return Request(lambda: app.delete_comment(where, self.caller), deleted, refused, unknown)
-
-    def _find_comment(self, product: str, author: int) -> comment_schemas.CommentPath | None:
-        """Return the last known comment of a visitor on a product."""
-        id = self.known.comment_ids.get((product, f"person-{author}"))
-        return comment_schemas.CommentPath(product=product, id=id) if id else None
+        delete = call("delete_comment", path=self._find_comment(*key), caller=self.caller)
+        return self._changing(self.known.comments, key, {}, delete)._replace(done=deleted, refused=refused)
 
     def _vote(self, product: str, author: int) -> Request | None:
-        if (path := self._find_comment(product, author)) is None:
+        if (path := self._find_comment(product, f"person-{author}")) is None:
             return None
-        key = (path.id, self.name)
-
-        def done(_: Any) -> None:
-            # Of two concurrent votes the second may be cast after the next request.
-            self.known.votes[key] = None if self.was_concurrent else True
-
-        def unknown() -> None:
-            self.known.votes[key] = None
+        key = (path["id"], self.name)
 
         def refused(error: HubbubError) -> None:
             if isinstance(error, Forbidden) and self.name != f"person-{author}":
-                self.known.errors.append(f"responses: the vote of {self.name} is refused: {error}")
-            unknown()
-
-        return Request(lambda: app.put_vote(path, self.caller), done, refused, unknown)
-
-    def _unvote(self, product: str, author: int) -> Request | None:
-        if (path := self._find_comment(product, author)) is None:
-            return None
-        key = (path.id, self.name)
-
-        def done(_: Any) -> None:
-            self.known.votes[key] = None if self.known.votes.get(key, False) is None else False
-
-        def unknown(error: HubbubError | None = None) -> None:
+                self._report(f"the vote of {self.name} is refused: {error}")
             self.known.votes[key] = None
 
-        return Request(lambda: app.delete_vote(path, self.caller), done, unknown, unknown)
+        vote = call("put_vote", path=path, caller=self.caller)
+        return self._changing(self.known.votes, key, True, vote)._replace(refused=refused)
+
+    def _unvote(self, product: str, author: int) -> Request | None:
+        if (path := self._find_comment(product, f"person-{author}")) is None:
+            return None
+        key = (path["id"], self.name)
+        after = None if self.known.votes.get(key, False) is None else False
+        unvote = call("delete_vote", path=path, caller=self.caller)
+        return self._changing(self.known.votes, key, after, unvote)
 
     def _reply(self, product: str, author: int, has_key: bool) -> Request | None:
-        if (path := self._find_comment(product, author)) is None:
+        if (path := self._find_comment(product, f"person-{author}")) is None:
             return None
         text = f"{self.name} replies {self._number}"
-        body = comment_schemas.ReplyBody(text=text)
-        token = f"{self.name}-{self._number}" if has_key else None
         self.known.texts_with_key |= {text} if has_key else set()
 
         def done(response: Any) -> None:
-            self.known.replies[product, path.id, response.id] = True
+            self.known.replies[product, path["id"], response.id] = True
 
-        return Request(lambda: app.post_reply(path, body, self.caller, token), done)
+        given = {"path": path, "body": {"text": text}, "caller": self.caller}
+        return Request(call("post_reply", **given, idempotency_key=self._token(has_key)), done)
 
     def _unreply(self, product: str, author: int) -> Request | None:
         """Delete any reply to a comment on a product. An admin deletes those of others."""
-        known = [key for key, is_there in self.known.replies.items() if key[0] == product and is_there]
-        if not known:
+        if (key := self._find_reply(author, product)) is None:
             return None
-        key = known[author % len(known)]
-        path = comment_schemas.ReplyPath(product=product, id=key[1], reply=key[2])
         self.known.replies[key] = None
 
-        def done(_: Any) -> None:
-            self.known.replies[key] = False
-
         def refused(error: HubbubError) -> None:
-            self.known.replies[key] = None if not isinstance(error, Forbidden) else True
+            self.known.replies[key] = True if isinstance(error, Forbidden) else None
 
-        return Request(lambda: app.delete_reply(path, self.caller), done, refused)
+        delete = call("delete_reply", path=_reply_path(key), caller=self.caller)
+        return self._changing(self.known.replies, key, False, delete)._replace(refused=refused)
 
     def _read(self, board: str) -> Request:
-        path = board_schemas.BoardPath(board=board)
-        return Request(lambda: app.get_entries(path, board_schemas.EntriesQuery()))
+        return Request(call("get_entries", path={"board": board}, query={}))
+
+    # -- what the actions refer to -----------------------------------------------------------------
+
+    def _token(self, has_key: bool) -> str | None:
+        return f"{self.name}-{self._number}" if has_key else None
+
+    def _find_comment(self, product: str, author: str) -> dict[str, str] | None:
+        """Return the path of the last known comment of an author on a product."""
+        id = self.known.comment_ids.get((product, author))
+        return {"product": product, "id": id} if id else None
+
+    def _find_reply(self, number: int, product: str = "") -> tuple[str, str, str] | None:
+        """Return one of the replies that are known to be there, on a product or on any."""
+        all_of_them = self.known.replies.items()
+        known = [key for key, is_there in all_of_them if is_there and key[0].startswith(product)]
+        return known[number % len(known)] if known else None
+
+
+def _reply_path(key: tuple[str, str, str]) -> dict[str, str]:
+    return dict(zip(("product", "id", "reply"), key, strict=True))
 
 
 class Admin(Visitor):
@@ -332,85 +324,73 @@ class Admin(Visitor):
     def __init__(self, world: World, known: Known, actions: list[Action], table: Table, queue: Queue) -> None:
         super().__init__(world, known, "admin", actions)
         self.caller = Caller("admin", admin=True)
-        self.planted: dict[tuple[str, str], str] = {}
+        self.planted: dict[Key, str] = {}
         self.messages: list[str] = []  # malformed queue messages
         self._table, self._queue = table, queue
 
-    def _hide(self, *, hidden: bool = True, **task: Any) -> Request | None:
-        key = (task["product"], f"person-{task['visitor']}")
-        if key not in self.known.comment_ids:
+    def _hide(self, product: str, visitor: int, hidden: bool = True, **_: Any) -> Request | None:
+        key = (product, f"person-{visitor}")
+        if (path := self._find_comment(*key)) is None:
             return None
         self.known.moderated_comments.add(key)
-        path = comment_schemas.CommentPath(product=key[0], id=self.known.comment_ids[key])
-        body = comment_schemas.CommentPatch(hidden=hidden)
-        return Request(lambda: app.patch_comment(path, body, self.caller, None))
+        given = {"path": path, "body": {"hidden": hidden}, "caller": self.caller}
+        return Request(call("patch_comment", **given, if_match=None))
 
     def _show(self, **task: Any) -> Request | None:
-        return self._hide(hidden=False, **task)
+        return self._hide(**task, hidden=False)
 
-    def _mute(self, *, hidden: bool = True, **task: Any) -> Request | None:
-        known = [key for key, is_there in self.known.replies.items() if is_there]
-        if not known:
+    def _mute(self, number: int, hidden: bool = True, **_: Any) -> Request | None:
+        if (key := self._find_reply(number)) is None:
             return None
-        product, id, reply = known[task["number"] % len(known)]
-        path = comment_schemas.ReplyPath(product=product, id=id, reply=reply)
-        return Request(lambda: app.patch_reply(path, comment_schemas.ReplyPatch(hidden=hidden), self.caller))
+        given = {"path": _reply_path(key), "body": {"hidden": hidden}, "caller": self.caller}
+        return Request(call("patch_reply", **given))
 
     def _unmute(self, **task: Any) -> Request | None:
-        return self._mute(hidden=False, **task)
+        return self._mute(**task, hidden=False)
 
-    def _withdraw(self, **task: Any) -> Request:
-        player = f"person-{task['visitor']}"
+    def _withdraw(self, visitor: int, number: int, path: str, **_: Any) -> Request:
+        player = HUNT | {"player": f"person-{visitor}"}
+        self.known.moderated_players.add(player["player"])
+        if number % 3 == 2:
+            return Request(call("delete_challenge_player", path=player))
+        return Request(call("delete_challenge_path", path=player | {"path": path}))
+
+    def _remove(self, visitor: int, board: str, **_: Any) -> Request:
+        player = f"person-{visitor}"
         self.known.moderated_players.add(player)
-        if task["number"] % 3 == 2:
-            all_paths = challenge_schemas.PlayerParams(challenge="hunt", player=player)
-            return Request(lambda: app.delete_challenge_player(all_paths))
-        path = challenge_schemas.FoundPathParams(challenge="hunt", player=player, path=task["path"])
-        return Request(lambda: app.delete_challenge_path(path))
+        return Request(call("delete_player", path={"board": board, "player": player}, caller=self.caller))
 
-    def _remove(self, **task: Any) -> Request:
-        player = f"person-{task['visitor']}"
-        self.known.moderated_players.add(player)
-        path = board_schemas.PlayerPath(board=task["board"], player=player)
-        return Request(lambda: app.delete_player(path, self.caller))
+    def _season(self, board: str, **_: Any) -> Request:
+        return Request(call("post_season", path={"board": board}, body={"season": 1}))
 
-    def _season(self, **task: Any) -> Request:
-        path = board_schemas.BoardPath(board=task["board"])
-        return Request(lambda: app.post_season(path, board_schemas.SeasonBody(season=1)))
-
-    def _poison(self, **task: Any) -> None:
+    def _poison(self, number: int, item: str, **_: Any) -> None:
         """Put a malformed item or message, bypassing the product."""
-        number = task["number"]
         self.world.fault("poison planted")
-        if task["item"] == "message":
+        if item == "message":
             self.messages.append(f'{{"url": "nowhere", "clientId": "{number}"}}')
             self._queue.put(self.messages[-1])
             return
-        bad: Item
-        match task["item"]:
-            case "comment":
-                key = comments_of.comment_key(ODD, f"0{number:025}")._asdict()
-                bad = key | GOOD | {"counted": comments_of.COUNTED, "rating": 9}
-            case "progress":
-                bad = {"pk": f"CHALLENGE#hunt#PLAYER#odd-{number}", "sk": "PROGRESS", "found": "many"}
-            case "event":
-                bad = {"pk": "URL#https://example.org/odd", "sk": f"T#never#CID#{number}", "series": True}
-            case _:
-                bad = {"pk": f"PLAYER#odd-{number}", "sk": "BOARD#sum#1", "scale": [0], "score": "much"}
-        self._table.put(bad | {PLANTED: True})
-        self.planted[bad["pk"], bad["sk"]] = task["item"]
+        bad_comment = GOOD | {"counted": comments_of.COUNTED, "rating": 9}
+        malformed: dict[str, tuple[Key, Item]] = {
+            "comment": (comments_of.comment_key(ODD, f"0{number:025}"), bad_comment),
+            "progress": (Key(f"CHALLENGE#hunt#PLAYER#odd-{number}", "PROGRESS"), {"found": "many"}),
+            "event": (Key("URL#https://example.org/odd", f"T#never#CID#{number}"), {"series": True}),
+            "score": (Key(f"PLAYER#odd-{number}", "BOARD#sum#1"), {"scale": [0], "score": "much"}),
+        }
+        key, attributes = malformed[item]
+        self._table.put({**key._asdict(), **attributes, PLANTED: True})
+        self.planted[key] = item
 
     def _mend(self, **_: Any) -> None:
         """Correct a malformed comment, or delete another malformed item."""
         if not self.planted:
             return
         # A comment first: when a good image replaces a bad one, each half of the change has its own fate.
-        place = max(self.planted, key=lambda key: self.planted[key] == "comment")
-        kind, (pk, sk) = self.planted.pop(place), place
-        if kind == "comment":
-            self._table.put({"pk": pk, "sk": sk} | GOOD | comments_of.counted_attributes(ODD, "en", 3))
+        key = max(self.planted, key=lambda key: self.planted[key] == "comment")
+        if self.planted.pop(key) == "comment":
+            self._table.put(key._asdict() | GOOD | comments_of.counted_attributes(ODD, "en", 3))
         else:
-            self._table.delete(Key(pk, sk))
+            self._table.delete(key)
         self.world.fault("poison mended or taken away")
 
 
@@ -457,7 +437,6 @@ class Chatter:
         self.id = id = f"{self.name}-{self._connections}"
         query = {"interests": self.interests} | ({"resume": self._token} if self._token else {})
         self._token = ""
-        event = {"requestContext": context(id), "queryStringParameters": query}
 
         def done(response: Any) -> None:
             if response["statusCode"] == 200:
@@ -465,6 +444,7 @@ class Chatter:
                 if self.asks_status:
                     self.send("status", id=id)
 
+        event = {"requestContext": context(id), "queryStringParameters": query}
         self._start("$connect", app.socket_connect, event, done)
 
     def send(self, action: str, topic: str = "", id: str = "") -> None:
@@ -474,14 +454,12 @@ class Chatter:
         if action == "message" and self.running:
             return  # concurrent messages have no order to check
         named = {"topic": topic}
-        more = {"message": {"text": f"{id} {self._frames}"}, "report": {"reason": "why"}}
-        more |= {"subscribe": named, "unsubscribe": named}
-        fields = {"action": action} | more.get(action, {})
+        more = {"message": {"text": f"{id} {self._frames}"}, "report": {"reason": "why"}, "subscribe": named}
         if action == "resume":
             tokens = [one["token"] for one in self.gateway.frames[self.id] if one["type"] == "resume"]
             self._token = tokens[-1] if tokens else ""
-        event = {"requestContext": context(id), "body": json.dumps(fields)}
-        self._start(action, app.socket_message, event)
+        fields = {"action": action} | more.get(action, {})
+        self._start(action, app.socket_message, {"requestContext": context(id), "body": json.dumps(fields)})
 
     def disconnect(self, kind: str) -> None:
         """Close the connection. API Gateway sends no `$disconnect`, or one, or two."""
@@ -503,6 +481,6 @@ class Chatter:
 
         def failed(error: BaseException) -> None:
             self.running -= 1
-            check_error(self.world, name, error)
+            self.world.check_error(name, error)
 
         self.world.start(name, lambda: handler(event, None), ended, failed)

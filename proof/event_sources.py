@@ -1,29 +1,26 @@
 """Lambda's event sources in a simulated world: a table's stream and the views queue.
 
-They give AWS's guarantees and no more. A stream's records
-keep their order within a shard. A batch is any number of records from the shard's
-position. A failed batch is delivered again, shorter or longer. A batch that succeeded may be delivered
-again at any time, whole or in part, and one may start while the one before is still running. A queue has no
-order and delivers each message at least once.
+They give AWS's guarantees and no more. A stream's records keep their order within a shard. A batch is any
+number of records from the shard's position. A failed batch is delivered again, shorter or longer. A batch
+that succeeded may be delivered again at any time, whole or in part, and one may start while the one before is
+still running. A queue has no order and delivers each message at least once.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from chalicelib.errors import Busy
-from ops.maintenance.streams import to_lambda_record
-from proof.world import BEGIN, Killed, World
+from local.event_sources import Handler, StreamPump
+from proof.world import BEGIN, Rates, World
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
 
-Handler = Callable[[dict[str, Any], Any], Any]
 SHARDS = 4
+PAGE = 1000  # records that are read at a time
 LONGEST = 60  # records in a batch
 MAX_REPEATS = 60  # deliveries of batches that are done, in one history
 TTL = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
@@ -53,33 +50,27 @@ class Stream:
     def __init__(self, world: World, streams: DynamoDBStreamsClient, arn: str, handler: Handler) -> None:
         self.records: list[dict[str, Any]] = []
         self.shards = [Shard() for _ in range(SHARDS)]
-        self._world, self._streams, self._arn, self._handler = world, streams, arn, handler
-        found = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
-        self._iterators = [
-            streams.get_shard_iterator(
-                StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
-            )["ShardIterator"]
-            for shard in found
-        ]
+        self._world, self._handler = world, handler
+        self._pump = StreamPump(streams, arn, self._receive, PAGE)
         self.expiring: set[tuple[str, str]] = set()  # keys whose removal is TTL's
         self._repeats = 0
 
     def poll(self) -> int:
-        """Read the new records and return their number. Their ids and times follow from the history alone."""
+        """Read the new records and return their number."""
         before = len(self.records)
-        for i, iterator in enumerate(self._iterators):
-            page = self._streams.get_records(ShardIterator=iterator)
-            self._iterators[i] = page.get("NextShardIterator", iterator)
-            for record in page["Records"]:
-                one = to_lambda_record(record, self._arn)
-                one["eventID"] = f"record-{len(self.records)}"
-                one["dynamodb"]["ApproximateCreationDateTime"] = float(int(self._world.now.timestamp()))
-                self.records.append(one)
-                pk, sk = (one["dynamodb"]["Keys"][name]["S"] for name in ("pk", "sk"))
-                if (pk, sk) in self.expiring:
-                    one["userIdentity"] = TTL
-                self.shards[zlib.crc32(pk.encode()) % SHARDS].log.append(one)
+        self._pump.step()
         return len(self.records) - before
+
+    def _receive(self, event: dict[str, Any], _: Any) -> None:
+        """Put records into their shards. Their ids and times follow from the history alone."""
+        for one in event["Records"]:
+            one["eventID"] = f"record-{len(self.records)}"
+            one["dynamodb"]["ApproximateCreationDateTime"] = float(int(self._world.now.timestamp()))
+            self.records.append(one)
+            pk, sk = (one["dynamodb"]["Keys"][name]["S"] for name in ("pk", "sk"))
+            if (pk, sk) in self.expiring:
+                one["userIdentity"] = TTL
+            self.shards[zlib.crc32(pk.encode()) % SHARDS].log.append(one)
 
     @property
     def is_empty(self) -> bool:
@@ -101,7 +92,7 @@ class Stream:
             return True
         if shard.is_done:
             return False
-        if shard.running and not (shard.running == 1 and world.occurs(world.rates.beside)):
+        if shard.running and not (shard.running == 1 and world.occurs(Rates.beside)):
             return False
         if world.occurs(0.1):
             world.fault("a shard delayed")
@@ -127,7 +118,7 @@ class Stream:
             shard.failed_size = 0
             if start <= shard.done:
                 shard.done = max(shard.done, end)
-            if self._repeats < MAX_REPEATS and self._world.occurs(self._world.rates.again):
+            if self._repeats < MAX_REPEATS and self._world.occurs(Rates.again):
                 self._repeats += 1
                 first = self._world.rng.randint(0, end - 1)
                 shard.repeats.append((first, self._world.rng.randint(first + 1, end)))
@@ -135,16 +126,10 @@ class Stream:
         def failed(error: BaseException) -> None:
             shard.running -= 1
             shard.failed_size = 0 if is_repeat else end - start
-            check_error(self._world, "apply", error)
+            self._world.check_error("apply", error)
 
         handler = self._handler
         self._world.start("apply", lambda: handler({"Records": batch}, None), done, failed, seconds=60)
-
-
-def check_error(world: World, name: str, error: BaseException) -> None:
-    """Note an error that no handler may raise: any but its death and a busy table."""
-    if not isinstance(error, Killed | Busy):
-        world.unexpected.append(f"{name} raised {type(error).__name__}: {error}")
 
 
 class Queue:
@@ -161,11 +146,11 @@ class Queue:
         world = self._world
         world.switch()
         failed: list[Any] = []
-        if world.occurs(world.rates.call):
+        if world.occurs(Rates.call):
             world.fault("the queue takes a part")
             failed = [world.rng.choice(Entries)]
         self.put(*(entry["MessageBody"] for entry in Entries if entry not in failed))
-        if world.occurs(world.rates.call):
+        if world.occurs(Rates.call):
             world.fault("killed after the queue took it")
             world.kill()
         return {"Failed": failed} if failed else {}
@@ -190,13 +175,13 @@ class Queue:
             for message in batch:
                 if message["messageId"] in failed:
                     self._retry(message)
-                elif self._world.occurs(self._world.rates.again):
+                elif self._world.occurs(Rates.again):
                     self._world.fault("a message that was done, again")
                     self.waiting.append(message)
 
         def failed(error: BaseException) -> None:
             self.waiting += batch
-            check_error(self._world, "write_views", error)
+            self._world.check_error("write_views", error)
 
         event = {"Records": [{"messageId": one["messageId"], "body": one["body"]} for one in batch]}
         self._world.start("write_views", lambda: self._handler(event, None), done, failed)

@@ -25,7 +25,7 @@ from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import connections, matchmaker, outbox
 from chalicelib.chat.gateway import ConnectionGateway
-from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.schemas import BoardBody, Order
@@ -33,15 +33,15 @@ from chalicelib.ranking import tree
 from chalicelib.settings import Settings
 from chalicelib.views import queue
 from local.engines.engine import Engine
-from local.engines.in_process import client_of
-from ops.aws.template import definition
+from local.engines.in_process import Sequential, client_of
+from ops.aws.template import definition, table_request
 from ops.maintenance.audit import scan
 from proof.clients import Admin, Chatter, Known, Visitor
-from proof.event_sources import Queue, Stream, check_error
+from proof.event_sources import Queue, Stream
 from proof.network import FaultyGateway, Network
 from proof.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
 from proof.upgrade import Upgrade
-from proof.world import Rates, Sequential, Stuck, World
+from proof.world import Stuck, World
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 TAGS = (2, 3, 6, 50)  # that an aggregate holds, in a history: with few of them they move to guard pages often
 QUIET = timedelta(seconds=130)  # after which no partner is kept and every claim has expired
 LENGTH = 400  # characters of a difference
+TABLE_REQUEST = cache(lambda: table_request(definition("local").table))
 TICK = dict.fromkeys(("version", "account", "region", "detail", "source", "time", "id", "resources"), "")
 TICK["detail-type"] = "Scheduled Event"
 
@@ -128,12 +129,7 @@ class History:
 
     def sweep(self) -> None:
         """Start a sweep, as the schedule does each minute."""
-        self.world.start(
-            "sweep",
-            lambda: app.sweep(TICK, None),
-            failed=lambda error: check_error(self.world, "sweep", error),
-            seconds=60,
-        )
+        self.world.start("sweep", lambda: app.sweep(TICK, None), seconds=60)
 
     def recover(self) -> None:
         """Stop all faults and let the chat recover: in half of the histories through sweeps alone.
@@ -158,22 +154,20 @@ class History:
 
     def expire(self, client: DynamoDBClient) -> None:
         """Expire some views through TTL, long after they were counted."""
-        pages = client.get_paginator("scan").paginate(TableName=self.table.name, ConsistentRead=True)
-        for typed in [item for page in pages for item in page["Items"]]:
-            if typed["sk"]["S"].startswith("T#2") and self.world.rng.random() < 0.2:
-                key = {"pk": typed["pk"], "sk": typed["sk"]}
-                self.stream.expiring.add((key["pk"]["S"], key["sk"]["S"]))
-                self.expired.append(unpack(typed))
-                client.delete_item(TableName=self.table.name, Key=key)
+        for item in scan(client, self.table.name):
+            if item["sk"].startswith("T#2") and self.world.rng.random() < 0.2:
+                self.stream.expiring.add((item["pk"], item["sk"]))
+                self.expired.append(item)
+                self.table.delete(Key(item["pk"], item["sk"]))
                 self.world.fault("a view expired")
 
 
-def run(engine: Engine, seed: int, rates: Rates | None = None, mutant: Mutant | None = None) -> Outcome:
+def run(engine: Engine, seed: int, mutant: Mutant | None = None) -> Outcome:
     """Run one history and check every invariant. An error raised on the way is a difference too."""
     from proof.invariants import CHECKS, unmatched
 
     client = client_of(engine)
-    world = World(seed, rates or Rates())
+    world = World(seed)
     outcome = Outcome(seed)
     random.seed(seed)  # the product's own generator: a random partner, the jitter of a retry
     with started(engine, client, world, mutant) as (history, network):
@@ -193,7 +187,8 @@ def run(engine: Engine, seed: int, rates: Rates | None = None, mutant: Mutant | 
             history.drain()
             world.is_calm = True
             if history.upgrade.is_planned:  # as `ops repair` does after an upgrade
-                derive_all(history.table, app.DERIVATIONS, _keys(scan(client, history.table.name)))
+                keys = [Key(item["pk"], item["sk"]) for item in scan(client, history.table.name)]
+                derive_all(history.table, app.DERIVATIONS, keys)
             history.items = scan(client, history.table.name)
             for name, check in CHECKS.items():
                 outcome.differences += [f"{name}: {difference}"[:LENGTH] for difference in check(history)]
@@ -205,10 +200,6 @@ def run(engine: Engine, seed: int, rates: Rates | None = None, mutant: Mutant | 
         outcome.records, outcome.invocations = len(history.stream.records), world.invocations
     outcome.trace = world.trace
     return outcome
-
-
-def _keys(items: list[Item]) -> list[Key]:
-    return [Key(item["pk"], item["sk"]) for item in items]
 
 
 def _consume(event: Any, context: Any) -> None:
@@ -258,23 +249,15 @@ def started(
         admin = Admin(world, known, plan.admin, table, messages)
         upgrade = Upgrade(world)
         stack.enter_context(upgrade.patched(table))
-        parts = (world, table, stream, messages, gateway, known, visitors, admin, chatters, stage, plan)
-        yield History(*parts, upgrade), network
-
-
-@cache
-def _table_request() -> Any:
-    """Return the request that creates a table like a stage's, without its name."""
-    properties = definition("local").table
-    request = {n: v for n, v in properties.items() if not n.endswith("Specification")}
-    return request | {"StreamSpecification": {"StreamEnabled": True, **properties["StreamSpecification"]}}
+        clients = (known, visitors, admin, chatters)
+        yield History(world, table, stream, messages, gateway, *clients, stage, plan, upgrade), network
 
 
 @contextmanager
 def created_table(client: DynamoDBClient) -> Iterator[tuple[str, str]]:
     """Create a table for one history and delete it afterwards; yield its name and its stream's ARN."""
     name = f"history-{uuid.uuid4().hex}"
-    created = client.create_table(**_table_request() | {"TableName": name})["TableDescription"]
+    created = client.create_table(**TABLE_REQUEST() | {"TableName": name})["TableDescription"]
     try:
         yield name, created["LatestStreamArn"]
     finally:
@@ -287,6 +270,5 @@ def create_definitions(table: Table, now: datetime) -> None:
         order: Order = "asc" if name == "best" else "desc"
         body = BoardBody(title=name, operator=operator, min=Decimal(-100), max=Decimal(100), order=order)
         boards.define(table, name, body, now)
-    definitions.define(
-        table, "hunt", ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True), now
-    )
+    hunt = ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True)
+    definitions.define(table, "hunt", hunt, now)

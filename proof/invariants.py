@@ -17,28 +17,41 @@ from chalicelib.aggregates import engine, legacy, quarantine
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress as challenge_progress
 from chalicelib.challenges import ranking as placing
-from chalicelib.challenges import schemas as challenge_schemas
 from chalicelib.chat import connections, waiting_pool
 from chalicelib.chat.matching import CONNECTED, DISCONNECTED
 from chalicelib.comments import comments as comments_of
-from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.errors import Forbidden, NotFound
 from chalicelib.leaderboards import boards
-from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.leaderboards import scores as scores_of
 from chalicelib.ranking import ranking, tree
 from chalicelib.ranking.ranking import Ranking
 from chalicelib.views.events import count_page_views
 from ops.maintenance import audit
-from proof.clients import ODD, PLANTED
+from proof.clients import ODD, PLANTED, call
 from proof.scenario import BOARDS, LIMIT, PATHS, PRODUCTS
 
 if TYPE_CHECKING:
     from proof.history import History
 
 STRANGER = Caller("stranger")
+PLAYER_OF_HUNT = "CHALLENGE#hunt#PLAYER#"
 SITE_SUM = re.compile("views|visitors|[uv][0-9]{2}")
+
+
+def _find(history: History, pk: str, sk: str) -> Iterator[tuple[str, str, Item]]:
+    """Yield the items whose keys begin like this, each with the rests of its keys.
+
+    The expired views are included. The planted items are not, nor are those that the admin has corrected.
+    """
+    for item in (*history.items, *history.expired):
+        is_odd = PLANTED in item or item["pk"] == f"PRODUCT#{ODD}"
+        if item["pk"].startswith(pk) and item["sk"].startswith(sk) and not is_odd:
+            yield item["pk"].removeprefix(pk), item["sk"].removeprefix(sk), item
+
+
+def _by_key(history: History) -> dict[Key, Item]:
+    return {Key(item["pk"], item["sk"]): item for item in history.items}
 
 
 # -- sums: each aggregate is counted again from the items and the clients' knowledge
@@ -69,36 +82,26 @@ def views(history: History) -> Iterator[str]:
 
     A request that failed and was not repeated may have stored an event without its visitor.
     """
-    known = history.known
-    events: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    visitors: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for item in (*history.items, *history.expired):
-        if item["pk"].startswith("URL#") and item["sk"].startswith("T#") and PLANTED not in item:
-            time, _, client = item["sk"].removeprefix("T#").partition("#CID#")
-            events[item["pk"].removeprefix("URL#")].append((time, client))
-        elif item["pk"].startswith("URL#") and item["sk"].startswith("VISITOR#"):
-            day, _, client = item["sk"].removeprefix("VISITOR#").partition("#")
-            visitors[item["pk"].removeprefix("URL#")].add((day, client))
+    known, items = history.known, _by_key(history)
+    events = [(url, *rest.split("#CID#")) for url, rest, _ in _find(history, "URL#", "T#")]
+    visits = {(url, *rest.split("#", 1)) for url, rest, _ in _find(history, "URL#", "VISITOR#")}
     for url, time, client in known.views_accepted:
-        if (time[:10], client) not in visitors[url]:
+        if (url, time[:10], client) not in visits:
             yield f"accepted and without a visitor: {(url, time, client)}"
-    stored = {(url, *event) for url, some in events.items() for event in some}
-    yield from (f"accepted and lost: {one}" for one in known.views_accepted - stored)
-    yield from (f"never sent: {one}" for one in stored - known.views_sent)
-    items = _by_key(history)
-    for url, some in events.items():
+    yield from (f"accepted and lost: {one}" for one in known.views_accepted - {*events})
+    yield from (f"never sent: {one}" for one in {*events} - known.views_sent)
+    stored_visits = {(url, time[:10], client) for url, time, client in events}
+    yield from (f"never sent: the visitor {one}" for one in visits - stored_visits)
+    for url in {url for url, *_ in events}:
         page = items.get(Key(f"URL#{url}", "STATISTICS"), {})
-        visits = visitors[url]
-        stored_visits = {(time[:10], client) for time, client in some}
-        yield from (f"never sent: the visitor {one} of {url}" for one in visits - stored_visits)
-        if (count_page_views(page), page.get("uniques") or 0) != (len(some), len(visits)):
-            yield f"{url} has {page}, not {len(some)} views of {len(visits)}"
-        for day in {time[:10] for time, _ in some}:
-            of_day = items.get(Key(f"URL#{url}", f"DAY#{day}"), {})
-            count = sum(time.startswith(day) for time, _ in some)
-            uniques = len([client for date, client in visits if date == day])
-            if (of_day.get("views"), of_day.get("uniques") or 0) != (count, uniques):
-                yield f"{url} on {day} has {of_day}, not {count} views of {uniques}"
+        checked = [("", page, count_page_views(page))]
+        for day in {time[:10] for of, time, _ in events if of == url}:
+            item = items.get(Key(f"URL#{url}", f"DAY#{day}"), {})
+            checked.append((day, item, item.get("views", 0)))
+        for day, item, count in checked:
+            right = [sum(of == url and at.startswith(day) for of, at, _ in some) for some in (events, visits)]
+            if [count, item.get("uniques") or 0] != right:
+                yield f"{url} {day} has {item}, not {right[0]} views of {right[1]}"
 
 
 def sites(history: History) -> Iterator[str]:
@@ -109,30 +112,27 @@ def sites(history: History) -> Iterator[str]:
     right: Counter[tuple[str, str, str]] = Counter()  # by partition key, sort key and attribute
     visits: set[tuple[str, str, str, str]] = set()  # of a site, on a day, in an hour, by a client
     views: set[tuple[str, str, str, str]] = set()
-    for item in (*history.items, *history.expired):
-        if item["pk"].startswith("SITE#") and item["sk"].startswith("VISITOR#"):
-            host, client = item["pk"].removeprefix("SITE#").split("#CLIENT#")
-            day = item["sk"].removeprefix("VISITOR#")
-            visits |= {(host, day, f"{hour:02}", client) for hour in item["hours"]}
-            right[f"SITE#{host}", f"DAY#{day}", "visitors"] += 1
-            right.update((f"SITE#{host}", f"DAY#{day}", f"u{hour:02}") for hour in item["hours"])
-        elif item.get("site") and item["pk"].startswith("URL#") and PLANTED not in item:
-            host = item["pk"].split("/")[2]
-            time, client = item["sk"].removeprefix("T#").split("#CID#")
+    for rest, day, item in _find(history, "SITE#", "VISITOR#"):
+        host, client = rest.split("#CLIENT#")
+        visits |= {(host, day, f"{hour:02}", client) for hour in item["hours"]}
+        names = ("visitors", *(f"u{hour:02}" for hour in item["hours"]))
+        right.update((f"SITE#{host}", f"DAY#{day}", name) for name in names)
+    for url, rest, item in _find(history, "URL#", "T#"):
+        if item.get("site"):
+            host, (time, client) = url.split("/")[2], rest.split("#CID#")
             day, hour = time[:10], time[11:13]
             right[f"SITE#{host}", "TOTAL", "views"] += 1
             right.update((f"SITE#{host}", f"DAY#{day}", name) for name in ("views", f"v{hour}"))
             for kind in {"referrer", "campaign"} & item.keys():
                 right[f"SITE#{host}#{kind.upper()}#{item[kind]}", f"DAY#{day}", "views"] += 1
-            if (item["pk"].removeprefix("URL#"), time, client) in history.known.views_accepted:
+            if (url, time, client) in history.known.views_accepted:
                 views.add((host, day, hour, client))
     yield from (f"accepted and without a visitor of the site: {one}" for one in views - visits)
     stored = {
         (item["pk"], item["sk"], name): value
-        for item in history.items
-        if item["pk"].startswith("SITE#") and not item["sk"].startswith("VISITOR#")
+        for _, sk, item in _find(history, "SITE#", "")
         for name, value in item.items()
-        if SITE_SUM.fullmatch(name) and value
+        if SITE_SUM.fullmatch(name) and value and not sk.startswith("VISITOR#")
     }
     for at in stored.keys() | right.keys():
         if stored.get(at, 0) != right[at]:
@@ -142,27 +142,22 @@ def sites(history: History) -> Iterator[str]:
 def scores(history: History) -> Iterator[str]:
     """Add up each player's submissions. Each id counts once, and accepted submissions are stored."""
     known = history.known
-    activities: dict[tuple[str, str], dict[str, Item]] = defaultdict(dict)
-    stored: dict[tuple[str, str, int], Item] = {}
-    for item in history.items:
-        player = item["pk"].removeprefix("PLAYER#")
-        if item["sk"].startswith("ACTIVITY#"):
-            _, board, id = item["sk"].split("#")
-            activities[board, player][id] = item
-        elif item["sk"].startswith("BOARD#") and "score" in item and PLANTED not in item:
-            _, board, season = item["sk"].split("#")
-            stored[board, player, int(season)] = item
-    ids = {(board, player, id) for (board, player), some in activities.items() for id in some}
+    ids: set[tuple[str, str, str]] = set()
+    submitted: dict[tuple[str, str, str], list[Item]] = defaultdict(list)  # by board, player and season
+    for player, rest, item in _find(history, "PLAYER#", "ACTIVITY#"):
+        board, id = rest.split("#")
+        ids.add((board, player, id))
+        submitted[board, player, str(item["season"])].append(item)
+    stored: dict[tuple[str, str, str], Decimal] = {}
+    for player, rest, item in _find(history, "PLAYER#", "BOARD#"):
+        board, season = rest.split("#")
+        stored |= {(board, player, season): item["score"]} if "score" in item else {}
     yield from (f"accepted and lost: {one}" for one in known.scores_accepted - ids)
-    yield from (f"refused and stored: {one}" for one in known.scores_refused & ids)
-    yield from (f"never sent: {one}" for one in ids if one not in known.scores_sent)
-    seasons = {(*who, int(one["season"])) for who, some in activities.items() for one in some.values()}
-    for board, player, season in seasons | stored.keys():
-        if player in known.moderated_players:
-            continue
-        some = [one for one in activities[board, player].values() if one["season"] == season]
-        score = stored.get((board, player, season), {}).get("score")
-        if not some or score != _score(board, some):
+    yield from (f"refused and stored: {one}" for one in known.scores_refused & ids - known.scores_accepted)
+    yield from (f"never sent: {one}" for one in ids - known.scores_sent.keys())
+    for board, player, season in submitted.keys() | stored.keys():
+        some, score = submitted[board, player, season], stored.get((board, player, season))
+        if player not in known.moderated_players and (not some or score != _score(board, some)):
             yield f"{player} has {score} on {board} in season {season} of {[one['value'] for one in some]}"
 
 
@@ -177,23 +172,17 @@ def _score(board: str, some: list[Item]) -> Decimal:
 def challenge(history: History) -> Iterator[str]:
     """Count the challenge's players and paths. No player is past the limit, and no path is lost."""
     known = history.known
-    paths: dict[str, set[str]] = defaultdict(set)
-    progress: dict[str, Any] = {}
-    for item in history.items:
-        player = item["pk"].partition("#PLAYER#")[2]
-        if item["pk"].startswith("CHALLENGE#hunt#PLAYER#") and PLANTED not in item:
-            if item["sk"].startswith("PATH#"):
-                paths[player].add(item["sk"].removeprefix("PATH#"))
-            elif item["sk"] == "PROGRESS" and item["found"]:  # else there are wrong guesses alone
-                progress[player] = item["found"]
-    stored = {(player, path) for player, some in paths.items() for path in some}
-    moderated = {
-        one for one in known.paths_accepted | known.paths_refused if one[0] in known.moderated_players
-    }
-    yield from (f"accepted and lost: {one}" for one in known.paths_accepted - stored - moderated)
-    yield from (f"past the limit and stored: {one}" for one in known.paths_refused & stored - moderated)
+    stored = {(player, path) for player, path, _ in _find(history, PLAYER_OF_HUNT, "PATH#")}
+    found = {player: item["found"] for player, _, item in _find(history, PLAYER_OF_HUNT, "PROGRESS")}
+    progress = {player: count for player, count in found.items() if count}  # 0: there are wrong guesses alone
+    accepted, refused = (
+        {one for one in some if one[0] not in known.moderated_players}
+        for some in (known.paths_accepted, known.paths_refused - known.paths_accepted)
+    )
+    yield from (f"accepted and lost: {one}" for one in accepted - stored)
+    yield from (f"past the limit and stored: {one}" for one in refused & stored)
     yield from (f"not a path of the challenge: {one}" for one in stored if one[1] not in PATHS)
-    counts = {player: len(some) for player, some in paths.items()}
+    counts = Counter(player for player, _ in stored)
     if progress != counts or max(counts.values(), default=0) > LIMIT:
         yield f"progress is {progress}, and the stored paths are {counts}"
     statistics = _by_key(history).get(challenge_progress.statistics_key("hunt"), {})
@@ -208,40 +197,29 @@ def comments(history: History) -> Iterator[str]:
     """Count ratings. Each author has one comment, and it is the last one acknowledged."""
     known = history.known
     stored: dict[tuple[str, str], list[Item]] = defaultdict(list)
-    authors: dict[tuple[str, str], str] = {}
-    for item in history.items:
-        product = item["pk"].removeprefix("PRODUCT#")
-        if item["pk"].startswith("PRODUCT#") and PLANTED not in item and product != ODD:
-            if item["sk"].startswith((comments_of.COMMENT, comments_of.HIDDEN)):
-                stored[product, item["author"]].append(item)
-            elif item["sk"].startswith("AUTHOR#"):
-                authors[product, item["sk"].removeprefix("AUTHOR#")] = item["id"]
+    for prefix in (comments_of.COMMENT, comments_of.HIDDEN):
+        for product, _, item in _find(history, "PRODUCT#", prefix):
+            stored[product, item["author"]].append(item)
+    of_authors = _find(history, "PRODUCT#", "AUTHOR#")
+    authors = {(product, author): item["id"] for product, author, item in of_authors}
     for key, some in stored.items():
         if [comments_of.id_of(one) for one in some] != [authors.get(key)]:
             yield f"{key} has {[one['sk'] for one in some]}, and the author's item names {authors.get(key)}"
     missing = authors.keys() - stored - known.moderated_comments
     yield from (f"the author's item of {key} names a comment that is not stored" for key in missing)
     for key, expected in known.comments.items():
-        if expected is not None:
-            found = [
-                {name: one[name] for name in ("rating", "language", "text")} for one in stored.get(key, [])
-            ]
-            if found != ([expected] if expected else []):
-                yield f"{key} was acknowledged as {expected}, and {found} is stored"
-    items = _by_key(history)
+        names = ("rating", "language", "text")
+        found = [{name: one[name] for name in names} for one in stored.get(key, [])]
+        if expected is not None and found != ([expected] if expected else []):
+            yield f"{key} was acknowledged as {expected}, and {found} is stored"
+    items, shown = _by_key(history), [*_find(history, "PRODUCT#", comments_of.COMMENT)]
     for product in PRODUCTS:
         for language in ("", "en", "de"):
-            ratings = [
-                one["rating"]
-                for (of, _), some in stored.items()
-                for one in some
-                if of == product and one["sk"].startswith(comments_of.COMMENT)
-                if language in ("", one["language"])
-            ]
+            own = [one for of, _, one in shown if of == product and language in ("", one["language"])]
             statistics = items.get(comments_of.statistics_key(product, language), {})
             counts = [statistics.get(f"count_{rating}", 0) for rating in range(1, 6)]
-            right = [ratings.count(rating) for rating in range(1, 6)]
-            if counts != right or statistics.get("count_total", 0) != len(ratings):
+            right = [sum(one["rating"] == rating for one in own) for rating in range(1, 6)]
+            if counts != right or statistics.get("count_total", 0) != len(own):
                 yield f"{product} {language or 'in all'} counts {counts}, not {right}"
 
 
@@ -250,42 +228,39 @@ def reactions(history: History) -> Iterator[str]:
     known = history.known
     stored: dict[str, Item] = {}
     votes: dict[str, set[str]] = defaultdict(set)
-    replies: dict[str, list[Item]] = defaultdict(list)
-    for item in history.items:
-        if not item["pk"].startswith("PRODUCT#") or item["pk"] == f"PRODUCT#{ODD}":
-            continue
-        kind, *parts = item["sk"].split("#")
+    replies: dict[str, dict[str, Item]] = defaultdict(dict)
+    for _, sk, item in _find(history, "PRODUCT#", ""):
+        kind, *parts = sk.split("#")
         if kind in ("COMMENT", "HIDDEN"):
             stored[parts[0]] = item
         elif kind == "VOTE":
             votes[parts[0]].add(parts[1])
         elif kind == "REPLY":
-            replies[parts[0]].append(item)
+            replies[parts[0]][parts[1]] = item
         elif kind == "CLEANUP":
             yield f"the cleanup of {parts[0]} has not ended"
     yield from (f"{id} is deleted and has votes or replies" for id in {*votes, *replies} - stored.keys())
     for id, item in stored.items():
-        shown = [one for one in replies[id] if "hidden" not in one]
         counts = (item.get("votes", 0), item.get("replies", 0))
-        if counts != (len(votes[id]), len(shown)):
-            yield f"{id} counts {counts}, not {(len(votes[id]), len(shown))}"
+        right = (len(votes[id]), sum("hidden" not in one for one in replies[id].values()))
+        if counts != right:
+            yield f"{id} counts {counts}, not {right}"
         if item["author"] in votes[id]:
             yield f"{item['author']} has voted for the own comment {id}"
-    for (id, reader), expected in known.votes.items():
-        if id in stored and expected is not None and (reader in votes[id]) != expected:
-            yield f"the vote of {reader} for {id} was acknowledged as {expected}"
-    ids = {(id, one["sk"].rpartition("#")[2]) for id, some in replies.items() for one in some}
+    for (id, reader), is_cast in known.votes.items():
+        if id in stored and is_cast not in (None, reader in votes[id]):
+            yield f"the vote of {reader} for {id} was acknowledged as {is_cast}"
     for (_, id, reply), is_there in known.replies.items():
-        if id in stored and is_there is not None and ((id, reply) in ids) != is_there:
+        if id in stored and is_there not in (None, reply in replies[id]):
             yield f"the reply {reply} to {id} was acknowledged as {is_there}"
-    texts = Counter(one["text"] for some in replies.values() for one in some)
+    texts = Counter(one["text"] for some in replies.values() for one in some.values())
     yield from (f"twice: {text}" for text in known.texts_with_key if texts[text] > 1)
 
 
 def quarantined(history: History) -> Iterator[str]:
     """Compare the quarantine with the planted images, one entry for each side of each record."""
-    expected = set()
-    since = _by_key(history).get(legacy.START_KEY, {}).get("since", 2**32)  # absent: none is tagged
+    expected, items = set(), _by_key(history)
+    since = items.get(legacy.START_KEY, {}).get("since", 2**32)  # absent: no record is tagged
     for record in history.stream.records:
         body = record["dynamodb"]
         second = int(body["ApproximateCreationDateTime"])
@@ -294,10 +269,10 @@ def quarantined(history: History) -> Iterator[str]:
         for side, sign in (("OldImage", -1), ("NewImage", 1)):
             if PLANTED in body.get(side, {}):
                 expected.add(quarantine.item_key(tag, second, sign))
-    items = {key: item for key, item in _by_key(history).items() if key.pk.startswith("QUARANTINE#")}
-    yield from (f"not in quarantine: {one}" for one in expected - items.keys())
-    yield from (f"in quarantine, and not planted: {one}" for one in items.keys() - expected)
-    for item in items.values():
+    found = {key: item for key, item in items.items() if key.pk.startswith("QUARANTINE#")}
+    yield from (f"not in quarantine: {one}" for one in expected - found.keys())
+    yield from (f"in quarantine, and not planted: {one}" for one in found.keys() - expected)
+    for item in found.values():
         if PLANTED not in unpack(quarantine.read_image(item)):
             yield f"an image that was not planted: {item}"
 
@@ -310,41 +285,34 @@ def handlers(history: History) -> Iterator[str]:
         yield f"dead letters are {history.queue.dead_letters}, not {history.admin.messages}"
 
 
-def _by_key(history: History) -> dict[Key, Item]:
-    return {Key(item["pk"], item["sk"]): item for item in history.items}
-
-
 def ranks(history: History) -> Iterator[str]:
     """Check each tree, and compare each stored and returned rank with that of a sorted list."""
     now = history.world.clock()
     for name in BOARDS:
         board = boards.find(history.table, name, now)
-        suffix = f"BOARD#{name}#{board.season}"
-        scores = {
-            item["pk"].removeprefix("PLAYER#"): item["score"]
-            for item in history.items
-            if item["sk"] == suffix and "score" in item and PLANTED not in item
-        }
+        of_season = _find(history, "PLAYER#", f"BOARD#{name}#{board.season}")
+        scores = {player: item["score"] for player, rest, item in of_season if not rest and "score" in item}
         merits = {player: board.scale.merit(score) for player, score in scores.items()}
         yield from _tree(history, board.ranking, merits)
-        path = board_schemas.BoardPath(board=name)
-        entries = app.get_entries(path, board_schemas.EntriesQuery(limit=100)).items
-        ranked = sorted((1 + sum(other > merits[one] for other in merits.values()), one) for one in merits)
-        if sorted((one.rank, one.player) for one in entries) != ranked:
+        entries = call("get_entries", path={"board": name}, query={"limit": 100})().items
+        sign = 1 if board.order == "desc" else -1
+        ranked = {
+            player: 1 + sum(sign * other > sign * score for other in scores.values())
+            for player, score in scores.items()
+        }
+        if {one.player: one.rank for one in entries} != ranked or len(entries) != len(ranked):
             yield f"{name} lists {[(one.rank, one.player) for one in entries]}, not {ranked}"
-        for player, score in scores.items():
-            better = sum((s > score) if board.order == "desc" else (s < score) for s in scores.values())
-            player_path = board_schemas.PlayerPath(board=name, player=player)
-            found = app.get_player(player_path, board_schemas.StandingQuery())
-            if (found.rank, found.of, found.score) != (better + 1, len(scores), score):
-                yield f"{name} returns {found} for {player}, not {better + 1} of {len(scores)} with {score}"
+        for player, rank in ranked.items():
+            found = call("get_player", path={"board": name, "player": player}, query={})()
+            right = (rank, len(scores), scores[player])
+            if (found.rank, found.of, found.score) != right:
+                yield f"{name} returns {found} for {player}, not {right}"
     results = {
-        item["pk"].partition("#PLAYER#")[2]: placing.encode_score(item["found"], item["latest"])
-        for item in history.items
-        if item["sk"] == "PROGRESS" and item.get("placed") and PLANTED not in item
+        player: placing.SCALE.merit(placing.encode_score(item["found"], item["latest"]))
+        for player, _, item in _find(history, PLAYER_OF_HUNT, "PROGRESS")
+        if item.get("placed")
     }
-    merits = {player: placing.SCALE.merit(score) for player, score in results.items()}
-    yield from _tree(history, placing.build_ranking("hunt"), merits)
+    yield from _tree(history, placing.build_ranking("hunt"), results)
 
 
 def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str]:
@@ -354,13 +322,8 @@ def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str
         tree.check(nodes)
     except AssertionError as error:
         yield f"{of.name}: {error}"
-    found = [
-        ranked
-        for item in history.items
-        if PLANTED not in item
-        if (ranked := scores_of.rank(item) or challenge_progress.rank(item))
-        and ranked.ranking.name == of.name
-    ]
+    all_ranked = (scores_of.rank(one) or challenge_progress.rank(one) for _, _, one in _find(history, "", ""))
+    found = [ranked for ranked in all_ranked if ranked and ranked.ranking.name == of.name]
     numbers = {ranked.player: ranked.number for ranked in found}
     if numbers != {player: of.number(merit, player) for player, merit in merits.items()}:
         yield f"{of.name} lists {numbers}, not {merits}"
@@ -435,7 +398,7 @@ def _paths(changes: list[Change]) -> Iterator[str]:
             yield f"{pk} has a progress of {found}, and had {sorted(counts | window[pk])} paths"
 
     for pk, sk, old, new in changes:
-        if not pk.startswith("CHALLENGE#hunt#PLAYER#person-"):
+        if not pk.startswith(f"{PLAYER_OF_HUNT}person-"):
             continue
         if sk.startswith("PATH#"):
             stored[pk] += bool(new) - bool(old)
@@ -518,25 +481,22 @@ def pairs(states: Iterable[Item], *, may_meet_again: bool = False) -> dict[str, 
 def unmatched(history: History) -> Iterator[str]:
     """Check, before any sweep, that of those who came at once without faults no two wait side by side."""
     if history.scenario.theme.name == "arrivals" and history.scenario.is_calm:
-        for item in history.items:
-            if item["sk"] == "STATE" and item["state"] == "waiting":
-                yield from _waits_alone(connections.id_of(item), item, history)
+        for id, _, item in _find(history, "CONN#", "STATE"):
+            if item["state"] == "waiting":
+                yield from _waits_alone(id, item, history)
 
 
 def chat(history: History) -> Iterator[str]:
     """Check every state that occurred, and the state at rest."""
     partners: set[frozenset[str]] = set()
     seen = states(history.stream.records)
-    expected, notices = _last_notices(seen), _notices(seen)
+    expected, notices = _notices(seen)
     try:
         partners = {frozenset(pair) for pair in pairs(seen, may_meet_again=True).values()}
     except AssertionError as error:
         yield f"in a state that occurred: {error}"
-    stored = {
-        connections.id_of(item): item
-        for item in history.items
-        if item["sk"] == "STATE" and item["state"] != "gone"
-    }
+    all_states = {id: item for id, _, item in _find(history, "CONN#", "STATE")}
+    stored = {id: item for id, item in all_states.items() if item["state"] != "gone"}
     is_open = history.gateway.open
     yield from (f"{id} is dead and still {item['state']}" for id, item in stored.items() if id not in is_open)
     yield from (f"{id} is open and has no item" for id in is_open - stored.keys())
@@ -547,7 +507,7 @@ def chat(history: History) -> Iterator[str]:
             yield f"{id} is {item['state']} and was sent {sent}, not {item.get('untold', expected.get(id))}"
         if history.scenario.is_calm and (twice := Counter(sent) - notices[id]):
             yield f"{id} was sent {dict(twice)} more often than noted"
-    entries = {item["sk"] for item in history.items if item["pk"].startswith("WAITING#")}
+    entries = {turn for _, turn, _ in _find(history, "WAITING#", "")}
     waiting = {item["turn"] for item in stored.values() if item["state"] == "waiting"}
     if entries != waiting:
         yield f"waiting are {sorted(waiting)}, and the pool has {sorted(entries)}"
@@ -555,32 +515,24 @@ def chat(history: History) -> Iterator[str]:
     yield from _reported(history, seen)
 
 
-def _last_notices(states: Iterable[Item]) -> dict[str, str]:
-    """Return the last notice that each connection must be sent, "" for one that left by itself."""
-    last: dict[str, Item] = {}
-    notices: dict[str, str] = {}
-    for state in states:
-        id, before = connections.id_of(state), last.get(state["pk"], {})
-        if state["turn"] != before.get("turn"):
-            was_added = len(state.get("untold", ())) > len(before.get("untold", ()))
-            if state["state"] == "matched":
-                notices[id] = CONNECTED
-            else:
-                # A partner that came and went before the notice was sent is not mentioned.
-                notices[id] = DISCONNECTED if was_added and not before.get("untold") else ""
-        last[state["pk"]] = state
-    return notices
+def _notices(states: Iterable[Item]) -> tuple[dict[str, str], dict[str, Counter[str]]]:
+    """Return the last notice that each connection must be sent, and all that were ever added for it.
 
-
-def _notices(states: Iterable[Item]) -> dict[str, Counter[str]]:
-    """Count the notices that were ever added for each connection."""
-    before: dict[str, list[str]] = defaultdict(list)
+    The last one is "" for a connection that left by itself.
+    """
+    before: dict[str, Item] = defaultdict(dict)
+    last: dict[str, str] = {}
     added: dict[str, Counter[str]] = defaultdict(Counter)
     for state in states:
-        id, pending = connections.id_of(state), list(state.get("untold", ()))
-        added[id].update(pending[len(before[id]) :])
-        before[id] = pending
-    return added
+        id = connections.id_of(state)
+        known, pending = before[id].get("untold", ()), list(state.get("untold", ()))
+        added[id].update(pending[len(known) :])
+        if state["turn"] != before[id].get("turn"):
+            # A partner that came and went before the notice was sent is not mentioned.
+            was_left = len(pending) > 0 and not known
+            last[id] = CONNECTED if state["state"] == "matched" else DISCONNECTED if was_left else ""
+        before[id] = state
+    return last, added
 
 
 def _at_rest(id: str, item: Item, stored: dict[str, Item], history: History) -> Iterator[str]:
@@ -604,11 +556,8 @@ def _waits_alone(id: str, item: Item, history: History) -> Iterator[str]:
 
 def _reported(history: History, states: Iterable[Item]) -> Iterator[str]:
     """Check that two who were parted by a report are not matched again."""
-    parted = {
-        frozenset((item["reporter"], item["reported"])): item["sk"].partition("#")[2]
-        for item in history.items
-        if item["pk"] == "REPORTS"
-    }
+    reports = [(sk.partition("#")[2], item) for _, sk, item in _find(history, "REPORTS", "")]
+    parted = {frozenset((item["reporter"], item["reported"])): turn for turn, item in reports}
     over: set[frozenset[str]] = set()  # pairs whose reported turn has begun: it must be their last
     turns: dict[frozenset[str], str] = {}
     for state in (state for state in states if state["state"] == "matched"):
@@ -637,32 +586,28 @@ def _messages(history: History, partners: set[frozenset[str]]) -> Iterator[str]:
 
 def permissions(history: History) -> Iterator[str]:
     """Try to act for others, and expect each request to be refused."""
-    player = board_schemas.PlayerPath(board="sum", player="person-0")
-    score = board_schemas.ScoreBody(id="stranger", value=Decimal(1), player="person-0")
-    progress = challenge_schemas.PlayerParams(challenge="hunt", player="person-0")
-    requests: dict[str, Callable[[], Any]] = {
-        "submit a score": lambda: app.post_score(board_schemas.BoardPath(board="sum"), score, STRANGER),
-        "remove a player": lambda: app.delete_player(player, STRANGER),
-        "read a progress": lambda: app.get_challenge_player(progress, STRANGER),
+    player = {"board": "sum", "player": "person-0"}
+    score = {"id": "stranger", "value": Decimal(1), "player": "person-0"}
+    progress = {"challenge": "hunt", "player": "person-0"}
+    attempt = partial(call, caller=STRANGER)
+    requests = {
+        "submit a score": attempt("post_score", path={"board": "sum"}, body=score),
+        "remove a player": attempt("delete_player", path=player),
+        "read a progress": attempt("get_challenge_player", path=progress),
     }
-    for item in history.items:
-        product = item["pk"].removeprefix("PRODUCT#")
-        if product in (item["pk"], ODD) or PLANTED in item:
-            continue
-        if item["sk"].startswith("REPLY#"):
-            _, comment, id = item["sk"].split("#")
-            reply = comment_schemas.ReplyPath(product=product, id=comment, reply=id)
-            body = comment_schemas.ReplyPatch(text="no")
-            requests[f"edit the reply {id}"] = partial(app.patch_reply, reply, body, STRANGER)
-            requests[f"delete the reply {id}"] = partial(app.delete_reply, reply, STRANGER)
-        if not item["sk"].startswith(("COMMENT#", "HIDDEN#")):
-            continue
-        path = comment_schemas.CommentPath(product=product, id=comments_of.id_of(item))
-        patch = comment_schemas.CommentPatch(rating=1)
-        requests[f"edit {path.id}"] = partial(app.patch_comment, path, patch, STRANGER, None)
-        requests[f"delete {path.id}"] = partial(app.delete_comment, path, STRANGER)
-        if comments_of.is_hidden(item):
-            requests[f"read the hidden {path.id}"] = partial(app.get_comment, path, STRANGER)
+    for product, sk, _ in _find(history, "PRODUCT#", ""):
+        kind, _, rest = sk.partition("#")
+        id, _, reply_id = rest.partition("#")
+        path = {"product": product, "id": id}
+        if kind == "REPLY":
+            reply = path | {"reply": reply_id}
+            requests[f"edit the reply {reply_id}"] = attempt("patch_reply", path=reply, body={"text": "no"})
+            requests[f"delete the reply {reply_id}"] = attempt("delete_reply", path=reply)
+        if kind in ("COMMENT", "HIDDEN"):
+            requests[f"edit {id}"] = attempt("patch_comment", path=path, body={"rating": 1}, if_match=None)
+            requests[f"delete {id}"] = attempt("delete_comment", path=path)
+        if kind == "HIDDEN":
+            requests[f"read the hidden {id}"] = attempt("get_comment", path=path)
     for name, request in requests.items():
         try:
             request()

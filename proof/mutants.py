@@ -6,9 +6,11 @@ of the table and public names, and no source text. One that never takes effect r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any
 from unittest import mock
 
@@ -38,14 +40,17 @@ class Unfit(Exception):
 
 @dataclass
 class Mutant:
-    """A planted fault. `applied` counts how often it took effect."""
+    """A planted fault: functions that are wrapped, or requests and replies that are changed in place.
+
+    `applied` counts how often it took effect.
+    """
 
     name: str
-    change: Change = lambda operation, body: False  # changes a request in place
-    change_reply: ChangeReply = lambda operation, request, reply: False  # changes a reply in place
-    target: Any = None  # the owner of the functions that are wrapped
+    target: Any = None  # the owner of the functions
     functions: str = ""
-    wrapper: Wrapper = lambda function, *arguments: None
+    wrapper: Wrapper = lambda function, *arguments: None  # called with the function and its arguments
+    change: Change = lambda operation, body: False
+    change_reply: ChangeReply = lambda operation, request, reply: False
     applied: int = 0
 
     def rewrite(self, operation: str, body: Body, reply: Body | None = None) -> bool:
@@ -61,6 +66,7 @@ class Mutant:
     def _wrap(self, name: str) -> Wrapper:
         function = getattr(self.target, name)
 
+        @wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
             self.applied += 1
             return self.wrapper(function, *arguments, **named)
@@ -86,24 +92,17 @@ def _has_key(action: Body, pk: str, sk: str) -> bool:
     return bool(found[0].startswith(pk) and found[1].startswith(sk))
 
 
-def _rewriting(pk: str, sk: str, change: Change) -> Change:
-    def rewrite(operation: str, body: Body) -> bool:
-        matching = [(verb, one) for verb, one in _writes(operation, body) if _has_key(one, pk, sk)]
-        return sum(change(verb, one) for verb, one in matching) > 0
-
-    return rewrite
-
-
-def unconditional(name: str, pk: str, sk: str = "", verb: str = "") -> Mutant:
+def unconditional(name: str, pk: str, sk: str, verb: str) -> Mutant:
     """Return a mutant that makes the condition of matching writes always true."""
 
-    def change(found: str, action: Body) -> bool:
-        if "ConditionExpression" not in action or verb not in ("", found):
-            return False
-        action["ConditionExpression"] = f"({action['ConditionExpression']}) OR {ALWAYS}"
-        return True
+    def change(operation: str, body: Body) -> bool:
+        writes = [one for found, one in _writes(operation, body) if found == verb and _has_key(one, pk, sk)]
+        conditional = [one for one in writes if "ConditionExpression" in one]
+        for action in conditional:
+            action["ConditionExpression"] = f"({action['ConditionExpression']}) OR {ALWAYS}"
+        return bool(conditional)
 
-    return Mutant(name, _rewriting(pk, sk, change))
+    return Mutant(name, change=change)
 
 
 def without(name: str, pk: str, sk: str, verb: str) -> Mutant:
@@ -119,7 +118,7 @@ def without(name: str, pk: str, sk: str, verb: str) -> Mutant:
             entry["ConditionCheck"] = check
         return bool(matching)
 
-    return Mutant(name, change)
+    return Mutant(name, change=change)
 
 
 def split(name: str, pk: str, sk: str = "", *, is_first: bool = True) -> Mutant:
@@ -133,7 +132,7 @@ def split(name: str, pk: str, sk: str = "", *, is_first: bool = True) -> Mutant:
                 return tuple(some[i] for i in refused)
         return ()
 
-    return wrapped(name, Table, "transact", transact)
+    return Mutant(name, Table, "transact", transact)
 
 
 # -- replies ---------------------------------------------------------------------------------------
@@ -153,39 +152,28 @@ def _empty_pool(operation: str, request: Body, reply: Body) -> bool:
 # -- functions -------------------------------------------------------------------------------------
 
 
-def wrapped(name: str, target: Any, functions: str, wrapper: Wrapper) -> Mutant:
-    """Return a mutant that replaces functions. The wrapper is called with the function and its arguments."""
-    return Mutant(name, target=target, functions=functions, wrapper=wrapper)
+def _hide_expiry(function: Wrapper, event: Body, context: Any) -> Any:
+    records = [{n: value for n, value in one.items() if n != "userIdentity"} for one in event["Records"]]
+    return function({"Records": records}, context)
 
 
-def _strip(name: str) -> Wrapper:
-    """Return a wrapper that removes a field from a batch of stream records."""
-
-    def call(function: Wrapper, event: Body, context: Any) -> Any:
-        def strip(record: Body) -> Body:
-            body = {n: value for n, value in record["dynamodb"].items() if n != name}
-            return {n: value for n, value in record.items() if n != name} | {"dynamodb": body}
-
-        return function({"Records": [strip(record) for record in event["Records"]]}, context)
-
-    return call
+def _despite_busy(function: Wrapper, *arguments: Any) -> None:
+    with suppress(Busy):
+        function(*arguments)
 
 
-def _despite_busy(function: Wrapper, *arguments: Any) -> Any:
-    try:
-        return function(*arguments)
-    except Busy:
-        return ()
-
-
-def _as_admin(function: Wrapper, *arguments: Any) -> Any:
-    return function(*(one._replace(admin=True) if isinstance(one, Caller) else one for one in arguments))
+def _as_admin(function: Wrapper, *, caller: Caller, **given: Any) -> Any:
+    return function(**given, caller=caller._replace(admin=True))
 
 
 def _count_twice(function: Wrapper, path: str, depth: int, nodes: tree.Nodes) -> Any:
     """Count the bucket's own counter as better, though its players are counted through the index."""
     *_, (prefix, digits) = tree.steps(path, depth)
     return function(path, depth, nodes) + nodes.get(prefix, tree.Node()).count(digits) - 1
+
+
+def _without_key(function: Wrapper, *, idempotency_key: str | None, **given: Any) -> Any:
+    return function(**given, idempotency_key=None)
 
 
 def _nothing(function: Wrapper, *arguments: Any, **named: Any) -> Any:
@@ -208,22 +196,22 @@ def _write_tags_apart(*, is_first: bool) -> Wrapper:
     """Return a wrapper that writes the tags of an addition in an update of their own."""
 
     def update(function: Wrapper, table: Table, key: Key, expression: str, **given: Any) -> Any:
-        values = given.get("values", {})
-        if ":tags" not in values or "ADD #" not in expression:
+        def write(expression: str, **condition: str) -> Any:
+            words = re.findall(r"[:#]\w+", f"{expression} {condition}")  # unused names and values are refused
+            names = {name: value for name, value in given["names"].items() if name in words}
+            values = {name: value for name, value in given["values"].items() if name in words}
+            return function(table, key, expression, names=names, values=values, **condition)
+
+        if ":tags" not in given.get("values", ()) or "ADD #" not in expression:
             return function(table, key, expression, **given)
-        used = {n: v for n, v in values.items() if f"{n})" in given["condition"] or n in CONDITION_VALUES}
-        tags = {"condition": given["condition"], "values": {**used, ":tags": values[":tags"]}}
-        unused = {n: v for n, v in values.items() if n not in used and n != ":tags"}
-        sums = {"names": given["names"], "values": unused}
-        if is_first and function(table, key, "ADD applied :tags", **tags) is None:
-            return None
-        done = function(table, key, expression.replace(", applied :tags", ""), **sums)
-        return done if is_first else function(table, key, "ADD applied :tags", **tags)
+        write_tags = partial(write, "ADD applied :tags", condition=given["condition"])
+        write_sums = partial(write, expression.replace(", applied :tags", ""))
+        if is_first:
+            return None if write_tags() is None else write_sums()
+        write_sums()
+        return write_tags()
 
     return update
-
-
-CONDITION_VALUES = (":oldest", ":room", ":seen_spills", ":seen_applied")
 
 
 def _read_pages_first(function: Wrapper, table: Table, key: Key, seen: Item, changes: Any) -> Any:
@@ -254,54 +242,54 @@ def _compare_no_spills(function: Wrapper, update: Any, name: str, seen: Item) ->
 
 ALL = (
     # Exactly once: the tags of an aggregate
-    Mutant("an addition has no condition", _forget_condition),
-    wrapped("a tag is not written", Update, "tag", lambda f, update, tags: update),
-    wrapped("a tag is written before the sum", Table, "update", _write_tags_apart(is_first=True)),
-    wrapped("a tag is written after the sum", Table, "update", _write_tags_apart(is_first=False)),
-    wrapped("changes that cancel are not tagged", engine, "_add", _leave_out_cancelled),
-    wrapped("a refusal is taken for a duplicate", engine, "_add_slowly", lambda f, *a: (set(), {})),
-    wrapped("a tag is dropped too early", engine, "_remember", lambda f, *a: f(*a[:4], a[4] + 10**6)),
-    wrapped("a tag that has moved is not looked for", engine, "find_moved", lambda f, *a: set()),
-    wrapped("the guard pages are read first", engine, "_not_counted", _read_pages_first),
-    wrapped("`spilled` goes back", Update, "spill", lambda f, u, kept, _, spills: f(u, kept, 0, spills)),
-    wrapped("`spills` is not compared", Update, "require_same", _compare_no_spills),
+    Mutant("an addition has no condition", change=_forget_condition),
+    Mutant("a tag is not written", Update, "tag", lambda f, update, tags: update),
+    Mutant("a tag is written before the sum", Table, "update", _write_tags_apart(is_first=True)),
+    Mutant("a tag is written after the sum", Table, "update", _write_tags_apart(is_first=False)),
+    Mutant("changes that cancel are not tagged", engine, "_add", _leave_out_cancelled),
+    Mutant("a refusal is taken for a duplicate", engine, "_add_slowly", lambda f, *a: (set(), {})),
+    Mutant("a tag is dropped too early", engine, "_remember", lambda f, *a: f(*a[:4], a[4] + 10**6)),
+    Mutant("a tag that has moved is not looked for", engine, "find_moved", lambda f, *a: set()),
+    Mutant("the guard pages are read first", engine, "_not_counted", _read_pages_first),
+    Mutant("`spilled` goes back", Update, "spill", lambda f, u, kept, _, spills: f(u, kept, 0, spills)),
+    Mutant("`spills` is not compared", Update, "require_same", _compare_no_spills),
     split("the guard page is written before the sums", "GUARD#"),
     split("the guard page is written after the sums", "GUARD#", is_first=False),
-    wrapped("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
-    wrapped("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
-    wrapped("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
-    wrapped("a referrer is not counted", sites, "count_event", _without_referrer),
-    wrapped("records before an upgrade are tagged", legacy, "divide", lambda f, t, some, now: ([], some)),
+    Mutant("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
+    Mutant("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
+    Mutant("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
+    Mutant("a referrer is not counted", sites, "count_event", _without_referrer),
+    Mutant("records before an upgrade are tagged", legacy, "divide", lambda f, t, some, now: ([], some)),
     # Exactly once: the stream
-    wrapped("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
-    wrapped("a batch is acknowledged before it is counted", app, "apply", _despite_busy),
+    Mutant("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
+    Mutant("a batch is acknowledged before it is counted", app, "apply", _despite_busy),
     Mutant("a query ends with its first page", change_reply=_drop("LastEvaluatedKey")),
     Mutant("the rest of a batch is dropped", change_reply=_drop("UnprocessedItems", "UnprocessedKeys")),
-    wrapped("an expired item is subtracted", app, "apply", _strip("userIdentity")),
+    Mutant("an expired item is subtracted", app, "apply", _hide_expiry),
     without("an image that cannot be computed is dropped", "QUARANTINE#", "", "Put"),
     # Exactly once: the queue and the requests
-    wrapped("a refused part of a queue request is dropped", Queue, "send_message_batch", _nothing),
-    wrapped("a failed queue message is acknowledged", app, "write_views", _nothing),
+    Mutant("a refused part of a queue request is dropped", Queue, "send_message_batch", _nothing),
+    Mutant("a failed queue message is acknowledged", app, "write_views", _nothing),
     unconditional("a repeated submission counts again", "PLAYER#", "ACTIVITY#", "Put"),
-    wrapped("an activity without its score is not completed", scores, "follow", lambda f, *a: None),
-    wrapped("a bucket is counted twice", tree, "count_better", _count_twice),
-    wrapped("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
+    Mutant("an activity without its score is not completed", scores, "follow", lambda f, *a: None),
+    Mutant("a bucket is counted twice", tree, "count_better", _count_twice),
+    Mutant("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
     unconditional("a path is found twice", "CHALLENGE#", "PATH#", "Put"),
     unconditional("an author has two comments", "PRODUCT#", "AUTHOR#", "Put"),
-    wrapped("the idempotency key is ignored", app, "post_comment", lambda f, *a: f(*a[:3], None)),
+    Mutant("the idempotency key is ignored", app, "post_comment", _without_key),
     without("a deleted comment keeps its author's place", "PRODUCT#", "AUTHOR#", "Delete"),
     unconditional("a vote counts twice", "PRODUCT#", "VOTE#", "Put"),
     unconditional("an edit overwrites votes", "PRODUCT#", "COMMENT#", "Put"),
-    wrapped("the votes of a deleted comment stay", cleanup, "follow", lambda f, *a: None),
+    Mutant("the votes of a deleted comment stay", cleanup, "follow", lambda f, *a: None),
     # Matching
     unconditional("a pair is matched whatever its two have become", "CONN#", "STATE", "Update"),
     split("the entry in the pool is written separately", "WAITING#", is_first=False),
     Mutant("nobody is found in the pool", change_reply=_empty_pool),
-    wrapped("the sweep does nothing", app, "sweep", lambda f, *a: None),
+    Mutant("the sweep does nothing", app, "sweep", lambda f, *a: None),
     # Permissions
-    wrapped("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),
-    wrapped("a stranger may change replies", app, "patch_reply delete_reply", _as_admin),
-    wrapped("a stranger may read what is hidden", app, "get_comment get_challenge_player", _as_admin),
-    wrapped("a stranger may change scores", app, "post_score delete_player", _as_admin),
+    Mutant("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),
+    Mutant("a stranger may change replies", app, "patch_reply delete_reply", _as_admin),
+    Mutant("a stranger may read what is hidden", app, "get_comment get_challenge_player", _as_admin),
+    Mutant("a stranger may change scores", app, "post_score delete_player", _as_admin),
 )
 MUTANTS = {one.name: one for one in ALL}

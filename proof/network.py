@@ -24,7 +24,7 @@ from botocore.retries import standard
 from local.engines.engine import Engine
 from local.engines.gateway import Gateway, refusal
 from local.engines.in_process import InProcessEngine, response_of
-from proof.world import World
+from proof.world import Rates, World
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -37,6 +37,7 @@ THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException")
 TRANSIENT = ("TransactionConflict", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded")
 NO_DELAY: Any = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]  # without it each call waits 40 ms
 Body = dict[str, Any]
+Fault = Callable[[str, AWSPreparedRequest], AWSResponse | None]
 
 
 class Network:
@@ -76,13 +77,13 @@ class Network:
         world = self.world
         world.switch()
         world.note(operation)
-        if world.current and world.occurs(world.rates.cut):
+        if world.current and world.occurs(Rates.cut):
             world.current.is_cut_off = True
             world.fault("the table out of reach")
-        fault = self._draw(operation) if world.current and world.occurs(world.rates.call) else None
+        fault = self._draw(operation) if world.current and world.occurs(Rates.call) else None
         if world.current and world.current.is_cut_off and not world.is_calm:
             raise ConnectTimeoutError(endpoint_url=request.url)
-        if operation == "Query" and world.rng.random() < world.rates.page:
+        if operation == "Query" and world.rng.random() < Rates.page:
             world.fault("a page cut short")
             _rewrite(request, _body(request) | {"Limit": 1})
         body = _body(request)
@@ -111,11 +112,9 @@ class Network:
             self.world.fault("killed after the reply")
             self.world.kill()
 
-    def _draw(self, operation: str) -> Callable[[str, AWSPreparedRequest], AWSResponse | None]:
-        kinds: list[Callable[[str, AWSPreparedRequest], AWSResponse | None]] = [
-            *(self._kill_before, self._kill_between, self._kill_after),
-            *(self._throttle, self._fail, self._lose),
-        ]
+    def _draw(self, operation: str) -> Fault:
+        kinds: list[Fault] = [self._kill_before, self._kill_between, self._kill_after]
+        kinds += [self._throttle, self._fail, self._lose]
         if operation == "TransactWriteItems" or operation in WRITES:
             kinds += [self._conflict] * 3
         if operation in ("BatchGetItem", "BatchWriteItem"):
@@ -221,7 +220,7 @@ class FaultyGateway(Gateway):
         world = self._world
         world.switch()
         fault = ""
-        if world.current and world.occurs(world.rates.call):
+        if world.current and world.occurs(Rates.call):
             fault = world.rng.choice(self.FAULTS)
             world.fault(fault)
         if fault == "killed before a post":

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from local.engines.engine import Engine
     from proof.history import Outcome
 
+T = TypeVar("T")
+R = TypeVar("R")
 IN_PROCESS = "in-process"  # the engine kind of local/engines/in_process.py, imported by the workers alone
 ENVIRONMENT = {
     "HUBBUB_STAGE": "local",
     "HUBBUB_SECRET": "0123456789abcdef0123456789abcdef",
     "POWERTOOLS_METRICS_DISABLED": "true",
     "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+    "PYTHONHASHSEED": "0",  # of the workers: the order of a set follows from it
 }
 HISTORIES = 150  # of a process: an engine keeps some of each deleted table
 
@@ -59,10 +62,17 @@ def run_one(kind: str, seed: int) -> Outcome:
     return run(engine(kind), seed)
 
 
+def in_processes(
+    work: Callable[[T], R], values: Iterable[T], processes: int, each: int = HISTORIES
+) -> Iterator[R]:
+    """Do the work for each value in worker processes, which end after so many; yield results as they come."""
+    with get_context("spawn").Pool(processes, begin, maxtasksperchild=each) as pool:
+        yield from pool.imap_unordered(work, values)
+
+
 def histories(kind: str, seeds: Iterable[int], processes: int) -> Iterator[Outcome]:
     """Run histories in worker processes, and yield their outcomes as they end."""
-    with get_context("spawn").Pool(processes, begin, maxtasksperchild=HISTORIES) as pool:
-        yield from pool.imap_unordered(partial(run_one, kind), seeds)
+    return in_processes(partial(run_one, kind), seeds, processes)
 
 
 def hunt(kind: str, name: str, *, seeds: range) -> Caught:
@@ -82,5 +92,4 @@ def hunt(kind: str, name: str, *, seeds: range) -> Caught:
 
 def hunts(kind: str, names: Iterable[str], seeds: range, processes: int) -> Iterator[Caught]:
     """Hunt mutants in worker processes, and yield the results as they end."""
-    with get_context("spawn").Pool(processes, begin, maxtasksperchild=5) as pool:
-        yield from pool.imap_unordered(partial(hunt, kind, seeds=seeds), names)
+    return in_processes(partial(hunt, kind, seeds=seeds), names, processes, each=5)

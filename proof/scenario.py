@@ -23,6 +23,9 @@ PATHS = ("oak", "mill", "well", "bridge", "tower")
 LIMIT = 3  # paths that a player may find
 PRODUCTS = ("garment", "lamp")
 LANGUAGES = ("en", "de")
+# Few instants, so that some views are the same; a client's clock may be far off.
+VIEW_SECONDS = (0, 0, -1, -3600, -3700, -90_000, 200, 5_000, -700_000)
+POISONED = ("comment", "comment", "comment", "progress", "event", "score", "message")
 REQUESTS = {"views": 7, "score": 7, "path": 6, "comment": 5, "edit": 3, "uncomment": 2, "read": 1}
 ADMIN_TASKS = {"hide": 3, "show": 3, "withdraw": 2, "remove": 1, "season": 1, "poison": 4, "mend": 3}
 FRAMES = {
@@ -136,30 +139,23 @@ def _draw(rng: random.Random, weights: dict[str, int]) -> str:
 def _request(rng: random.Random, weights: dict[str, int], visitor: int, number: int) -> Action:
     match kind := _draw(rng, weights):
         case "views":
-            # Few instants, so that some views are the same; a client's clock may be far off.
-            seconds = (0, 0, -1, -3600, -3700, -90_000, 200, 5_000, -700_000)
-            events = [
-                {
-                    "page": rng.randrange(len(PAGES)),
-                    "client": rng.randrange(3),
-                    "seconds": rng.choice(seconds),
-                }
+            drawn = [
+                (rng.randrange(len(PAGES)), rng.randrange(3), rng.choice(VIEW_SECONDS))
                 for _ in range(rng.randint(1, 3))
             ]
-            return Action(kind, {"events": events})
+            names = ("page", "client", "seconds")
+            return Action(kind, {"events": [dict(zip(names, view, strict=True)) for view in drawn]})
         case "score":
             is_repeat = number and rng.random() < 0.15
-            return Action(
-                kind,
-                {
-                    "board": rng.choice(list(BOARDS)),
-                    "id": rng.randrange(number) if is_repeat else number,
-                    "value": rng.choice((-7, 1, 3, 5, 5, 20, 99)),
-                    "seconds": -1000 * visitor - number * 7 % 11,
-                    # A game server submits for the first visitor, beside that visitor's own submissions.
-                    "player": rng.choice((None, 0)),
-                },
-            )
+            score = {
+                "board": rng.choice(list(BOARDS)),
+                "id": rng.randrange(number) if is_repeat else number,
+                "value": rng.choice((-7, 1, 3, 5, 5, 20, 99)),
+                "seconds": -1000 * visitor - number * 7 % 11,
+                # A game server submits for the first visitor, beside that visitor's own submissions.
+                "player": rng.choice((None, 0)),
+            }
+            return Action(kind, score)
         case "path":
             return Action(kind, {"path": rng.choice((*PATHS, "a wrong one"))})
         case "comment" | "edit":
@@ -177,18 +173,15 @@ def _request(rng: random.Random, weights: dict[str, int], visitor: int, number: 
 
 def _admin_task(rng: random.Random, weights: dict[str, int], number: int) -> Action:
     kind = _draw(rng, weights)
-    items = ("comment", "comment", "comment", "progress", "event", "score", "message")
-    return Action(
-        kind,
-        {
-            "number": number,
-            "visitor": rng.randrange(VISITORS),
-            "product": rng.choice(PRODUCTS),
-            "path": rng.choice(PATHS),
-            "board": rng.choice(list(BOARDS)),
-            "item": rng.choice(items),
-        },
-    )
+    task = {
+        "number": number,
+        "visitor": rng.randrange(VISITORS),
+        "product": rng.choice(PRODUCTS),
+        "path": rng.choice(PATHS),
+        "board": rng.choice(list(BOARDS)),
+        "item": rng.choice(POISONED),
+    }
+    return Action(kind, task)
 
 
 def _frames(rng: random.Random, weights: dict[str, int]) -> list[Action]:

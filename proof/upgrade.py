@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from unittest import mock
@@ -89,10 +89,11 @@ class Upgrade:
             settings = settings._replace(views_sites=settings.views_sites and not has_old)
             return (write_old if self.is_old() else write)(table, views, settings, now)
 
-        with ExitStack() as stack:
-            stack.enter_context(mock.patch.object(app, "apply", apply_either))
-            stack.enter_context(mock.patch.object(events, "write", write_either))
-            stack.enter_context(mock.patch.object(legacy, "OVERLAP", OVERLAP))
+        with (
+            mock.patch.object(app, "apply", apply_either),
+            mock.patch.object(events, "write", write_either),
+            mock.patch.object(legacy, "OVERLAP", OVERLAP),
+        ):
             yield
 
 

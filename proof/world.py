@@ -11,12 +11,14 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from greenlet import greenlet
+
+from chalicelib.errors import Busy
 
 BEGIN = datetime(2100, 11, 21, 10, tzinfo=UTC)  # later than any engine's clock, so that no TTL has passed
 MAX_STEPS = 12_000  # of a history: one that takes more does not end
@@ -49,28 +51,24 @@ class Task:
     result: Any = None
 
 
-@dataclass
 class Rates:
     """The probability of each kind of fault, for a call, an invocation or a delivery."""
 
-    call: float = 0.06  # a call is refused, lost or cut short, or its handler dies at it
-    result: float = 0.04  # an invocation ends and its result is lost
-    cut: float = 0.015  # a call is the first of those that no longer reach the table
-    page: float = 0.25  # a page of a query ends early; this is no fault and also occurs in calm histories
-    skew: float = 0.3  # a handler's clock is wrong, by up to two seconds
-    again: float = 0.25  # a batch that is done is delivered again, whole or in part
-    beside: float = 0.15  # a batch is delivered while the one before it is still running
+    call = 0.06  # a call is refused, lost or cut short, or its handler dies at it
+    result = 0.04  # an invocation ends and its result is lost
+    cut = 0.015  # a call is the first of those that no longer reach the table
+    page = 0.25  # a page of a query ends early; this is no fault and also occurs in calm histories
+    skew = 0.3  # a handler's clock is wrong, by up to two seconds
+    again = 0.25  # a batch that is done is delivered again, whole or in part
+    beside = 0.15  # a batch is delivered while the one before it is still running
 
 
-@dataclass
 class World:
     """The clock, the running handlers and the random generator. `faults` counts the injected faults."""
 
-    seed: int
-    rates: Rates = field(default_factory=Rates)
-
-    def __post_init__(self) -> None:
-        self.rng = random.Random(f"history {self.seed}")
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(f"history {seed}")
         self.now = BEGIN
         self.faults: Counter[str] = Counter()
         self.unexpected: list[str] = []
@@ -128,14 +126,18 @@ class World:
         name: str,
         work: Callable[[], Any],
         done: Callable[[Any], None] = lambda result: None,
-        failed: Callable[[BaseException], None] = lambda error: None,
+        failed: Callable[[BaseException], None] | None = None,
         seconds: float = 30,
     ) -> Task:
-        """Begin an invocation. It is killed when it takes longer than its Lambda timeout of `seconds`."""
+        """Begin an invocation. It is killed when it takes longer than its Lambda timeout of `seconds`.
+
+        An error that no handler may raise is noted, unless `failed` receives the errors.
+        """
         skew = timedelta()
-        if self.occurs(self.rates.skew):
+        if self.occurs(Rates.skew):
             skew = timedelta(milliseconds=self.rng.randint(-2000, 2000))
             self.fault("clock skew")
+        failed = failed or partial(self.check_error, name)
         task = Task(name, self.now + timedelta(seconds=seconds), skew, done, failed, wakes=self.now)
 
         def run() -> None:
@@ -148,6 +150,11 @@ class World:
         task.runs = greenlet(run, parent=self._hub)
         self.tasks.append(task)
         return task
+
+    def check_error(self, name: str, error: BaseException) -> None:
+        """Note an error that no handler may raise: any but its death and a busy table."""
+        if not isinstance(error, Killed | Busy):
+            self.unexpected.append(f"{name} raised {type(error).__name__}: {error}")
 
     def switch(self) -> None:
         """Yield to the other handlers. Raises Killed in a handler that was killed meanwhile."""
@@ -193,7 +200,7 @@ class World:
         self.tasks.remove(task)
         self.note(f"{task.name} {type(task.error).__name__}")
         if task.error is None and not task.is_dead:
-            if self.occurs(self.rates.result):
+            if self.occurs(Rates.result):
                 self.fault("answer of an invocation lost")
                 task.failed(Killed())
             else:
@@ -205,16 +212,3 @@ class World:
         """Run all handlers to their end."""
         while self.step():
             pass
-
-
-class Sequential:
-    """Replaces a thread pool: runs each call at once, in order."""
-
-    def submit(self, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Run a call at once."""
-        done: Future[Any] = Future()
-        try:
-            done.set_result(call(*arguments))
-        except Exception as error:
-            done.set_exception(error)
-        return done

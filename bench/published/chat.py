@@ -46,19 +46,10 @@ class PublishedChat:
         waiting = reply["Items"][0]
         other = waiting["sk"]["S"].partition("#")[2]
         place: Any = {"pk": waiting["pk"], "sk": waiting["sk"]}
-        self._client.transact_write_items(
-            TransactItems=[
-                {
-                    "Delete": {
-                        "TableName": self._table,
-                        "Key": place,
-                        "ConditionExpression": "attribute_exists(pk)",
-                    }
-                },
-                {"Put": {"TableName": self._table, "Item": self._item(f"CHAT#{id}", other, id)}},
-                {"Put": {"TableName": self._table, "Item": self._item(f"CHAT#{other}", id, other)}},
-            ]
-        )
+        delete: Any = {"TableName": self._table, "Key": place, "ConditionExpression": "attribute_exists(pk)"}
+        items = (self._item(f"CHAT#{id}", other, id), self._item(f"CHAT#{other}", id, other))
+        puts: Any = [{"Put": {"TableName": self._table, "Item": item}} for item in items]
+        self._client.transact_write_items(TransactItems=[{"Delete": delete}, *puts])
         return other
 
     def partner(self, id: str) -> str | None:

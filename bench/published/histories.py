@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
-from multiprocessing import get_context
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,8 +50,13 @@ class Client:
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
-        self.left: list[Callable[[], Any]] = []
+        self.left: list[Any] = []
         self.waits = False
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether no call is left."""
+        return not self.left and not self.waits
 
     def act(self) -> None:
         """Make the next call, unless a result is awaited."""
@@ -73,22 +77,25 @@ class Chatter(Client):
 
     def __init__(self, world: World, name: str, chat: PublishedChat, actions: list[Action]) -> None:
         super().__init__(world, name)
-        self.id, self._connections, self._chat, self.actions = "", 0, chat, list(actions)
+        self.id, self._connections, self._chat, self.left = "", 0, chat, list(actions)
         self.is_open = False
 
     def act(self) -> None:
         """Connect if it is not connected; else take the next action that the design describes."""
-        if self.waits or not self.actions:
+        if self.waits or not self.left:
             return
-        action = self.actions.pop(0)
+        action = self.left.pop(0)
         if not self.is_open:
             self._connect()
         elif action.kind in ("disconnect", "die", "again"):
             id, self.is_open = self.id, False
             for _ in range({"disconnect": 1, "again": 2, "die": 0}[action.kind]):
-                self.world.start(self.name, partial(self._chat.disconnect, id))
+                self._send(partial(self._chat.disconnect, id))
         elif action.kind == "message":
-            self.world.start(self.name, partial(self._chat.partner, self.id))
+            self._send(partial(self._chat.partner, self.id))
+
+    def _send(self, event: Callable[[], Any]) -> None:
+        self.world.start(self.name, event, failed=lambda error: None)
 
     def _connect(self) -> None:
         self.waits = True
@@ -186,11 +193,7 @@ def _play(
             world.advance(0.5)
         elif not stream.poll():
             is_idle = stream.is_empty and not queue.waiting and not world.tasks
-            if (
-                is_idle
-                and not any(one.left or one.waits for one in clients)
-                and not any(one.actions for one in chatters)
-            ):
+            if is_idle and all(one.is_done for one in clients):
                 return
 
 
@@ -271,8 +274,7 @@ def run_one(seed: int) -> Counter[str]:
 
 def compare(seeds: range) -> str:
     """Run histories in two processes; return the wrong numbers of the published designs as a table."""
-    with get_context("spawn").Pool(2, runner.begin, maxtasksperchild=runner.HISTORIES) as pool:
-        found = sum(pool.imap_unordered(run_one, seeds), start=Counter[str]())
+    found = sum(runner.in_processes(run_one, seeds, 2), start=Counter[str]())
     rows = [
         (name, found[wrong], found[of], f"{100 * found[wrong] / max(1, found[of]):.1f} %")
         for name, wrong, of in FIGURES

@@ -107,6 +107,14 @@ def resolve(node: Any, stage: str, conditions: dict[str, Any]) -> Any:
     return {key: resolve(value, stage, conditions) for key, value in node.items()}
 
 
+def table_request(properties: Properties) -> dict[str, Any]:
+    """Return the request that creates a table, without what separate calls enable."""
+    separate = ("TimeToLiveSpecification", "PointInTimeRecoverySpecification")
+    request = {name: value for name, value in properties.items() if name not in separate}
+    # In CloudFormation a view type enables the stream; the API needs StreamEnabled.
+    return request | {"StreamSpecification": {"StreamEnabled": True, **properties["StreamSpecification"]}}
+
+
 def create_table(dynamodb: DynamoDBClient, stage: str, name: str | None = None) -> Table:
     """Create the stage's table, optionally with another `name`, and return it once it is ACTIVE.
 
@@ -115,16 +123,9 @@ def create_table(dynamodb: DynamoDBClient, stage: str, name: str | None = None) 
     """
     properties = definition(stage).table
     name = name or str(properties["TableName"])
-    request = {
-        key: value
-        for key, value in properties.items()
-        if key not in ("TimeToLiveSpecification", "PointInTimeRecoverySpecification")
-    }
-    # In CloudFormation a view type enables the stream; the API needs StreamEnabled.
-    request["StreamSpecification"] = {"StreamEnabled": True, **properties["StreamSpecification"]}
     is_new = False
     with contextlib.suppress(dynamodb.exceptions.ResourceInUseException):
-        dynamodb.create_table(**{**request, "TableName": name})
+        dynamodb.create_table(**table_request(properties) | {"TableName": name})
         is_new = True
     dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 90})
     if is_new:

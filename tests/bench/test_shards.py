@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench import shards
-from bench.shards import SCENARIOS, SHARDS, Clock, Scenario, Tally, applied
+from bench import tables
+from bench.shards import SCENARIOS, SHARDS, Clock, Tally, applied
 from bench.tables import Drifted, fresh_table
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
@@ -16,7 +16,7 @@ from tests.support.faults import cancelled, instead
 
 pytestmark = pytest.mark.long
 
-VIEWS, ONE_PAGE, _, SCORES = SCENARIOS
+VIEWS, ONE_PAGE, _, SCORES = SCENARIOS.values()
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,9 @@ def test_a_write_that_is_refused_or_meets_a_conflict_is_billed(inside: Engine) -
 
 
 def test_wrong_sums_are_no_result(inside: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "find_drift", lambda *_: {"a sum": (1, 2)})
+    monkeypatch.setattr(tables, "find_drift", lambda *_: {"a sum": (1, 2)})
     with pytest.raises(Drifted):
-        applied(inside, Scenario("two views", VIEWS.write), 1, 2)
+        applied(inside, VIEWS, 1, 2)
 
 
 def test_workers_take_turns_on_one_clock() -> None:

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from bench import views as bench
 from bench.__main__ import main
-from bench.profile import ImportTimes, import_report
+from bench.profile import import_report
 from bench.report import Report
 from bench.views import BOUNDS, BUSY, HOT, SCENARIOS, Cost, Scenario
 from chalicelib.dynamo.table import Table as HubbubTable
@@ -281,7 +281,7 @@ def test_importing_the_app_makes_no_client() -> None:
 
 
 def test_the_import_target_compares_what_ends_with_a_client() -> None:
-    [target] = import_report(ImportTimes(bare=0.2, app=0.15, connected=0.26), 3).targets
+    [target] = import_report((0.2, 0.15, 0.26), 3).targets
     assert target.measured == pytest.approx(1.3)
     assert (target.bound, target.strict, target.met) == (1.25, True, False)
 

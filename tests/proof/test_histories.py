@@ -66,12 +66,12 @@ def test_the_functions_that_mutants_wrap_exist() -> None:
 
 
 def test_a_mutant_that_takes_no_effect_fails_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
-    unfit = mutants.unconditional("a key that nothing has", "NOSUCH#")
+    unfit = mutants.unconditional("a key that nothing has", "NOSUCH#", "", "Put")
     monkeypatch.setitem(MUTANTS, unfit.name, unfit)
     with pytest.raises(Unfit, match="a key that nothing has: took no effect in 1 histories"):
         runner.hunt(IN_PROCESS, unfit.name, seeds=range(1, 2))
     with pytest.raises(AttributeError, match="no_such_handler"):
-        mutants.wrapped("no function", app, "no_such_handler", lambda function: None).patches()
+        Mutant("no function", app, "no_such_handler", lambda function: None).patches()
 
 
 def test_a_mutant_changes_the_requests_of_handlers_and_is_gone_afterwards() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench.__main__ import main
 from bench.tables import fresh_table
 from chalicelib import times
 from chalicelib.leaderboards import scores
@@ -18,8 +17,10 @@ from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.soak import clients
+from local.soak.__main__ import as_text, main
 from local.soak.clients import Accepted, Pair, Storm
-from local.soak.soak import compare
+from local.soak.soak import Soak, compare
+from local.soak.target import Target
 
 pytestmark = pytest.mark.long
 
@@ -28,11 +29,11 @@ PAGE, TIME = "https://www.example.org/0", "2026-11-21T10:00:00+00:00"
 
 @pytest.mark.parametrize("minutes", [0.1, pytest.param(1, marks=pytest.mark.long)])
 def test_nothing_is_lost_when_the_product_is_killed_under_load(minutes: float) -> None:
-    ran = CliRunner().invoke(main, ["soak", "--minutes", str(minutes), "--rate", "10", "--json"])
+    ran = CliRunner().invoke(main, ["--minutes", str(minutes), "--rate", "10", "--json"])
     assert ran.exit_code == 0, ran.output
     said = json.loads(ran.stdout)
     assert said["met"]
-    rows = {row[0]: row[1] for row in said["figures"][0]["rows"]}
+    rows = said["figures"]
     assert rows["kills"] >= 1
     assert any(name.startswith("requests: storm: ") for name in rows)
     assert rows["requests: views"] > 0
@@ -52,6 +53,17 @@ def test_the_audit_of_a_soak_names_what_is_lost_and_what_is_too_much(ministack: 
         scores.score_key("soak", 1, "ann"),  # 7, and not 14
     }
     assert surplus == {events.event_key(kept._replace(client="nobody sent it"))}
+
+
+def test_a_soak_is_shown_with_its_targets_and_errors() -> None:
+    missed = Target("ms", 2, 1, strict=False)
+    shown = as_text(
+        Soak("How.", [("kills", 12), ("lag, seconds", 0.123)], [Target("lost", 1, 0), missed], ["a 500"])
+    )
+    assert shown.splitlines() == [
+        *("How.", "", "kills: 12", "lag, seconds: 0.12", "target MISSED: lost is 1, at most 0"),
+        *("target missed, for information: ms is 2, at most 1", "error: a 500"),
+    ]
 
 
 PRODUCT: Any = SimpleNamespace(port=1, socket_port=1)
