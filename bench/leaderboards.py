@@ -367,7 +367,7 @@ def changes(engine: Engine, quick: bool) -> Report:
                 question.results.append(Result(row, cost.total, theirs, 1.0))
                 most = next(limit for kind, limit in TARGETS.items() if name.startswith(kind))
                 if size == 1 or name.startswith("small"):
-                    # A loss that leaves its bucket costs 1 WCU more, and random moves are losses half the time.
+                    # A loss that leaves its bucket costs 1 WCU more; half of these moves are losses.
                     can_fall = name == "random moves, 0 to 999,999"
                     targets.append(Target(f"WCU of {row}", cost.total, most, strict=not can_fall))
     return Report([WRITES], [figures], targets, [question])
