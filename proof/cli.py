@@ -1,4 +1,4 @@
-"""The commands of the proof: faulty histories, planted faults, and their results as Markdown tables."""
+"""The command of the proof: faulty histories, and their results as Markdown tables."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,21 +19,9 @@ from proof import runner
 if TYPE_CHECKING:
     from proof.history import Outcome
 
-LENGTH = 110  # characters of a difference
 Row = Sequence[str | int]
 EVERY = 50  # histories between two lines of progress
 PAGE = click.Path(path_type=Path, exists=True)
-OPTIONS = (
-    click.option("--seed", default=1, show_default=True, help="The first seed; each history has the next."),
-    click.option("--processes", default=2, show_default=True, help="The number of worker processes."),
-    click.option("--engine", "kind", default=runner.IN_PROCESS, show_default=True, metavar="KIND|URL"),
-    click.option("--write", "page", type=PAGE, help="Write the tables between the marks of a page."),
-)
-
-
-def options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that both commands have."""
-    return reduce(lambda found, option: option(found), reversed(OPTIONS), command)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,8 +31,11 @@ def main() -> None:
 
 
 @main.command()
-@options
+@click.option("--seed", default=1, show_default=True, help="The first seed; each history has the next.")
 @click.option("--histories", "count", default=200, show_default=True)
+@click.option("--processes", default=2, show_default=True, help="The number of worker processes.")
+@click.option("--engine", "kind", default=runner.IN_PROCESS, show_default=True, metavar="KIND|URL")
+@click.option("--write", "page", type=PAGE, help="Write the tables between the marks of a page.")
 def histories(seed: int, processes: int, kind: str, page: Path | None, count: int) -> None:
     """Run histories with injected faults, and check every invariant.
 
@@ -66,34 +56,6 @@ def histories(seed: int, processes: int, kind: str, page: Path | None, count: in
     command = f"python -m proof histories --seed {seed} --histories {count}"
     show("histories", command, kind, histories_report(outcomes, time.perf_counter() - began), page)
     sys.exit(any(outcome.differences for outcome in outcomes))
-
-
-@main.command()
-@options
-@click.option("--histories", "count", default=100, show_default=True, help="At most, with each fault.")
-@click.argument("names", nargs=-1)
-def mutations(
-    seed: int, processes: int, kind: str, page: Path | None, count: int, names: tuple[str, ...]
-) -> None:
-    """Plant faults in the product, one at a time, until an invariant catches each.
-
-    Takes those of proof/mutants.py, or the given NAMES. The exit code is 1 if one is not caught.
-    """
-    from proof.mutants import MUTANTS, Unfit
-
-    if unknown := set(names) - MUTANTS.keys():
-        raise click.BadParameter(f"no planted fault named {sorted(unknown)[0]!r}")
-    chosen, found = names or tuple(MUTANTS), []
-    try:
-        for one in runner.hunts(kind, chosen, range(seed, seed + count), processes):
-            found.append(one)
-            click.echo(f"{one.name}: {one.difference or 'NOT CAUGHT'}", err=True)
-    except Unfit as error:
-        raise click.ClickException(str(error)) from None
-    found.sort(key=lambda one: chosen.index(one.name))
-    command = f"python -m proof mutations --seed {seed} --histories {count}"
-    show("mutations", command, kind, mutants_report(found, count), page)
-    sys.exit(not all(one.difference for one in found))
 
 
 def show(mark: str, command: str, kind: str, tables: str, page: Path | None) -> None:
@@ -133,18 +95,6 @@ def histories_report(outcomes: Sequence[Outcome], seconds: float) -> str:
     parts = [table("Run", ("", "number"), totals)]
     parts.append(table("Faults of each kind", ("fault", "times"), sorted(faults.items())))
     return "\n\n".join(parts + [table("Differences", ("seed", "difference"), different)] * bool(different))
-
-
-def mutants_report(found: Iterable[runner.Caught], histories: int) -> str:
-    """Return which planted faults were caught, by which invariant, and after how many histories."""
-    rows = []
-    for one in found:
-        invariant, _, text = one.difference.partition(": ")
-        text = " ".join(text.split())
-        shown = text[-LENGTH:] if invariant == "handlers" else text[:LENGTH]
-        rows.append((one.name, invariant or "NOT CAUGHT", one.histories, shown))
-    columns = ("planted fault", "caught by", "after", "first difference")
-    return table(f"Planted faults, in {histories} histories at most", columns, rows)
 
 
 def machine(kind: str) -> str:

@@ -38,15 +38,13 @@ from ops.aws.template import definition, table_request
 from ops.maintenance.audit import scan
 from proof.clients import Admin, Chatter, Known, Visitor
 from proof.event_sources import Queue, Stream
-from proof.network import FaultyGateway, Network
+from proof.network import FaultyGateway, Network, Planted
 from proof.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
 from proof.upgrade import Upgrade
 from proof.world import Stuck, World
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-    from proof.mutants import Mutant
 
 TAGS = (2, 3, 6, 50)  # that an aggregate holds, in a history: with few of them they move to guard pages often
 QUIET = timedelta(seconds=130)  # after which no partner is kept and every claim has expired
@@ -162,7 +160,7 @@ class History:
                 self.world.fault("a view expired")
 
 
-def run(engine: Engine, seed: int, mutant: Mutant | None = None) -> Outcome:
+def run(engine: Engine, seed: int, planted: Planted | None = None) -> Outcome:
     """Run one history and check every invariant. An error raised on the way is a difference too."""
     from proof.invariants import CHECKS, unmatched
 
@@ -170,7 +168,7 @@ def run(engine: Engine, seed: int, mutant: Mutant | None = None) -> Outcome:
     world = World(seed)
     outcome = Outcome(seed)
     random.seed(seed)  # the product's own generator: a random partner, the jitter of a retry
-    with started(engine, client, world, mutant) as (history, network):
+    with started(engine, client, world, planted) as (history, network):
         try:
             world.is_calm = True
             if not history.upgrade.is_planned:
@@ -210,10 +208,10 @@ def _consume(event: Any, context: Any) -> None:
 
 @contextmanager
 def started(
-    engine: Engine, client: DynamoDBClient, world: World, mutant: Mutant | None = None
+    engine: Engine, client: DynamoDBClient, world: World, planted: Planted | None = None
 ) -> Iterator[tuple[History, Network]]:
     """Create the table and the clients of a history, and run the app in the history's world."""
-    network = Network(world, engine, mutant)
+    network = Network(world, engine, planted)
     boards._cached_boards.cache_clear()  # each history begins in a new process, as far as it can tell
     with created_table(client) as (name, arn), ExitStack() as stack:
         stack.enter_context(network.attached(client))
@@ -235,7 +233,7 @@ def started(
             mock.patch.object(matchmaker, "time", SimpleNamespace(monotonic=world.monotonic)),
             mock.patch.dict(matchmaker.sweep.__kwdefaults__, pause=world.sleep),
             mock.patch.object(outbox.wait_until_delivered, "__defaults__", (world.sleep,)),
-            *(mutant.patches() if mutant else ()),
+            *(planted.patches() if planted else ()),
         ):
             stack.enter_context(patch)
         visitors = [

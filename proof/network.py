@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from unittest import mock
 
 import botocore.endpoint
@@ -29,8 +29,6 @@ from proof.world import Rates, World
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from proof.mutants import Mutant
-
 WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 PREFIX = "com.amazonaws.dynamodb.v20120810#"
 THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException")
@@ -40,13 +38,23 @@ Body = dict[str, Any]
 Fault = Callable[[str, AWSPreparedRequest], AWSResponse | None]
 
 
-class Network:
-    """Stands between a client and its engine. A `mutant` rewrites the handlers' requests and responses."""
+class Planted(Protocol):
+    """A fault that a test plants in the product."""
 
-    def __init__(self, world: World, engine: Engine, mutant: Mutant | None = None) -> None:
+    def rewrite(self, operation: str, body: Body, reply: Body | None = None) -> bool:
+        """Change a request, or its reply, in place. Return whether anything was changed."""
+
+    def patches(self) -> list[AbstractContextManager[Any]]:
+        """Return the patches of a history."""
+
+
+class Network:
+    """Stands between a client and its engine. A planted fault rewrites the handlers' requests and replies."""
+
+    def __init__(self, world: World, engine: Engine, planted: Planted | None = None) -> None:
         self.world = world
         self.calls = 0
-        self._engine, self._mutant = engine, mutant
+        self._engine, self._planted = engine, planted
         session = URLLib3Session(timeout=60, proxies={}, socket_options=NO_DELAY)
         self._deliver = engine.send if isinstance(engine, InProcessEngine) else session.send
 
@@ -87,23 +95,23 @@ class Network:
             world.fault("a page cut short")
             _rewrite(request, _body(request) | {"Limit": 1})
         body = _body(request)
-        if self._mutant and world.current and self._mutant.rewrite(operation, body):
+        if self._planted and world.current and self._planted.rewrite(operation, body):
             _rewrite(request, body)
         response = fault(operation, request) if fault else None
         if response is None:
             response = self._deliver(request)
             if operation == "TransactWriteItems" and world.occurs(0.3):
                 response = self._add_conflict(response)
-        response = self._mutate(operation, body, response)
+        response = self._rewrite_reply(operation, body, response)
         world.switch()
         return response
 
-    def _mutate(self, operation: str, body: Body, response: AWSResponse) -> AWSResponse:
-        """Return a reply as the mutant changes it."""
-        if self._mutant is None or self.world.current is None:
+    def _rewrite_reply(self, operation: str, body: Body, response: AWSResponse) -> AWSResponse:
+        """Return a reply as the planted fault changes it."""
+        if self._planted is None or self.world.current is None:
             return response
         reply: Body = json.loads(response.content)
-        is_changed = self._mutant.rewrite(operation, body, reply)
+        is_changed = self._planted.rewrite(operation, body, reply)
         return _reply(response.url, 200 if is_changed else response.status_code, reply)
 
     def _replied(self, **_: Any) -> None:

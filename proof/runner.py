@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from local.engines.engine import Engine
@@ -23,14 +23,6 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",  # of the workers: the order of a set follows from it
 }
 HISTORIES = 150  # of a process: an engine keeps some of each deleted table
-
-
-class Caught(NamedTuple):
-    """The result of a hunt: the number of histories, and the first difference, "" when there was none."""
-
-    name: str
-    histories: int
-    difference: str = ""
 
 
 def set_environment() -> None:
@@ -62,34 +54,12 @@ def run_one(kind: str, seed: int) -> Outcome:
     return run(engine(kind), seed)
 
 
-def in_processes(
-    work: Callable[[T], R], values: Iterable[T], processes: int, each: int = HISTORIES
-) -> Iterator[R]:
-    """Do the work for each value in worker processes, which end after so many; yield results as they come."""
-    with get_context("spawn").Pool(processes, begin, maxtasksperchild=each) as pool:
+def in_processes(work: Callable[[T], R], values: Iterable[T], processes: int) -> Iterator[R]:
+    """Do the work for each value in worker processes, and yield the results as they come."""
+    with get_context("spawn").Pool(processes, begin, maxtasksperchild=HISTORIES) as pool:
         yield from pool.imap_unordered(work, values)
 
 
 def histories(kind: str, seeds: Iterable[int], processes: int) -> Iterator[Outcome]:
     """Run histories in worker processes, and yield their outcomes as they end."""
     return in_processes(partial(run_one, kind), seeds, processes)
-
-
-def hunt(kind: str, name: str, *, seeds: range) -> Caught:
-    """Run histories with a mutant until one has a difference. Raises Unfit when it never took effect."""
-    from proof.history import run
-    from proof.mutants import MUTANTS, Unfit
-
-    mutant = MUTANTS[name]
-    for number, seed in enumerate(seeds, 1):
-        outcome = run(engine(kind), seed, mutant=mutant)
-        if outcome.differences and mutant.applied:
-            return Caught(name, number, outcome.differences[0])
-    if not mutant.applied:
-        raise Unfit(f"{name}: took no effect in {len(seeds)} histories")
-    return Caught(name, len(seeds))
-
-
-def hunts(kind: str, names: Iterable[str], seeds: range, processes: int) -> Iterator[Caught]:
-    """Hunt mutants in worker processes, and yield the results as they end."""
-    return in_processes(partial(hunt, kind, seeds=seeds), names, processes, each=5)

@@ -221,13 +221,46 @@ def _despite_moves(amounts: Any, tags: set[bytes], now: int) -> Update:
     return update
 
 
+def _tags_apart(*, is_first: bool) -> Any:
+    """Write the tags of an addition in an update of their own."""
+
+    def update(table: Memory, key: Key, expression: str, **given: Any) -> Item | None:
+        if ", applied :tags" not in expression:
+            return UPDATE(table, key, expression, **given)
+        both = ("ADD applied :tags", expression.replace(", applied :tags", ""))
+        first, second = both if is_first else both[::-1]
+        if UPDATE(table, key, first, **given) is None:
+            return None
+        return UPDATE(table, key, second, **given | {"condition": ""})
+
+    return update
+
+
+def _pages_apart(*, is_first: bool) -> Any:
+    """Write the guard pages of a move in a transaction of their own."""
+
+    def transact(table: Memory, actions: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
+        aggregate, *pages = actions
+        if is_first:
+            return TRANSACT(table, pages) or TRANSACT(table, [aggregate])
+        return TRANSACT(table, [aggregate]) or TRANSACT(table, pages)
+
+    return transact
+
+
 ONCE = engine.update_once
 TAG, SPILL, SAME = Update.tag, Update.spill, Update.require_same
+UPDATE, TRANSACT = Memory.update, Memory.transact
 FAULTS: dict[str, tuple[Any, str, Any]] = {
     "the pages are read before the aggregate": (engine, "_not_counted", _pages_first),
     "the pages are not read": (engine, "find_moved", lambda table, key, tags: set()),
     "a tag is not written": (Update, "tag", lambda update, tags: update),
     "a tag is written without its condition": (Update, "tag", _tag_without_condition),
+    "a tag is written before the sum": (Memory, "update", _tags_apart(is_first=True)),
+    "a tag is written after the sum": (Memory, "update", _tags_apart(is_first=False)),
+    "a guard page is written before the sum": (Memory, "transact", _pages_apart(is_first=True)),
+    "a guard page is written after the sum": (Memory, "transact", _pages_apart(is_first=False)),
+    "a refusal is taken for a duplicate": (engine, "_add_slowly", lambda *_: (set(), {})),
     "`spilled` is not compared": (engine, "update_once", _despite_moves),
     "`spilled` goes back": (Update, "spill", lambda update, kept, _, spills: SPILL(update, kept, 0, spills)),
     "`spills` is not raised": (

@@ -58,8 +58,8 @@ def test_every_operation_is_written_down_and_no_other() -> None:
 
 def test_the_writes_of_the_table_of_access_patterns_are_those_that_are_measured() -> None:
     """The two documents were made apart: a view, a path and a message cost what docs/table.md says."""
-    assert WRITTEN["view, returning visitor"]["write"] == 1
-    assert (WRITTEN["path"]["write"], WRITTEN["path"]["read"]) == (6, 4)
+    assert WRITTEN["view, returning visitor"]["write"] == 3  # the event, and the visitor of page and site
+    assert (WRITTEN["path"]["write"], WRITTEN["path"]["read"]) == (4, 4)
     assert (WRITTEN["count of a page"]["read"], WRITTEN["message"]["write"]) == (0.5, 1)
 
 
@@ -119,7 +119,7 @@ def test_the_limit_of_addresses_costs_by_the_month_and_by_request_unless_it_is_s
 def test_a_view_is_paid_for_again_when_it_expires() -> None:
     """TTL's removals come through the stream, and pass the mapping's filter, as other changes do."""
     unit = WRITTEN["view, new visitor"]
-    assert unit["removals"] == 2  # the view and the visit
+    assert unit["removals"] == 3  # the view, and the visitor of page and site
     views = lines(bill("--views", "1M", "--returning", "0", "--counts", "0"), "views")
     assert views["invocation"] == pytest.approx(1e6 * (1 + unit["records"] + unit["removals"]))
 

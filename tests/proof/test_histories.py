@@ -1,4 +1,4 @@
-"""Faulty histories keep every invariant, follow from their seeds, and catch planted faults."""
+"""Faulty histories keep every invariant, and follow from their seeds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import app
 from bench.published.histories import FIGURES
 from bench.published.histories import run as run_published
 from local.engines.engine import ROOT, Engine
-from proof import mutants, runner
+from proof import runner
 from proof.cli import main, write
 from proof.history import Outcome, run
-from proof.mutants import MUTANTS, Mutant, Unfit
-from proof.runner import IN_PROCESS, Caught
+from proof.runner import IN_PROCESS
 from proof.scenario import PAGES, scenario
 
 pytestmark = pytest.mark.usefixtures("unwatched")
@@ -57,42 +55,6 @@ def test_a_seed_is_the_same_history_each_time() -> None:
     first, again = (run(runner.engine(IN_PROCESS), 9_000_001) for _ in range(2))
     assert (first.trace, first.calls, first.faults) == (again.trace, again.calls, again.faults)
     assert scenario(7) == scenario(7) != scenario(8)
-
-
-def test_the_functions_that_mutants_wrap_exist() -> None:
-    assert len(MUTANTS) > 20
-    for mutant in MUTANTS.values():
-        assert len(mutant.patches()) == len(mutant.functions.split())
-
-
-def test_a_mutant_that_takes_no_effect_fails_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
-    unfit = mutants.unconditional("a key that nothing has", "NOSUCH#", "", "Put")
-    monkeypatch.setitem(MUTANTS, unfit.name, unfit)
-    with pytest.raises(Unfit, match="a key that nothing has: took no effect in 1 histories"):
-        runner.hunt(IN_PROCESS, unfit.name, seeds=range(1, 2))
-    with pytest.raises(AttributeError, match="no_such_handler"):
-        Mutant("no function", app, "no_such_handler", lambda function: None).patches()
-
-
-def test_a_mutant_changes_the_requests_of_handlers_and_is_gone_afterwards() -> None:
-    [outcome, after] = (
-        run(runner.engine(IN_PROCESS), 2, mutant=one)
-        for one in (MUTANTS["an addition has no condition"], None)
-    )
-    assert outcome.differences
-    assert after.differences == []
-
-
-@pytest.mark.parametrize("name", ["a stranger may change comments"])
-def test_a_planted_fault_is_caught(name: str) -> None:
-    caught = runner.hunt(IN_PROCESS, name, seeds=range(1, 61))
-    assert caught.difference, f"not in {caught.histories} histories"
-
-
-@pytest.mark.long
-def test_every_planted_fault_is_caught() -> None:
-    found = list(runner.hunts(IN_PROCESS, MUTANTS, range(1, 101), 2))
-    assert [one.name for one in found if not one.difference] == []
 
 
 @pytest.mark.long
@@ -134,16 +96,6 @@ def test_the_command_names_the_seed_that_failed_and_writes_its_tables_into_a_pag
     assert "| throttled | 2 |" in written
 
 
-def test_the_command_fails_for_a_planted_fault_that_is_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "hunts", lambda kind, names, *_: iter([Caught(one, 3) for one in names]))
-    monkeypatch.setattr(runner, "set_environment", lambda: None)
-    name = next(iter(MUTANTS))
-    done = CliRunner().invoke(main, ["mutations", name])
-    assert (done.exit_code, f"| {name} | NOT CAUGHT | 3 |  |" in done.stdout) == (1, True)
-    unknown = CliRunner().invoke(main, ["mutations", "no such fault"])
-    assert (unknown.exit_code, "no planted fault named 'no such fault'" in unknown.output) == (2, True)
-
-
 def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("nothing\n")
@@ -167,16 +119,3 @@ def test_the_page_shows_the_runs_it_describes() -> None:
     assert found["histories with a difference"] == "0"
     assert missing(Counter(dict.fromkeys(found, 1))) == set()
     assert len(rows("published")) >= len(FIGURES)
-
-
-def test_the_page_lists_every_planted_fault_and_each_was_caught() -> None:
-    listed = {row[0]: row[1] for row in rows("mutations")[2:]}
-    assert set(listed) == set(MUTANTS)
-    assert "NOT CAUGHT" not in listed.values()
-
-
-def test_a_mutant_without_changes_changes_nothing() -> None:
-    mutant = Mutant("nothing")
-    assert not mutant.rewrite("PutItem", {})
-    assert not mutant.rewrite("PutItem", {}, {})
-    assert (mutant.patches(), mutant.applied) == ([], 0)

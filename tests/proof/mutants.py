@@ -2,30 +2,31 @@
 
 A mutant rewrites the requests and replies of the handlers on the network, or wraps functions. It knows keys
 of the table and public names, and no source text. One that never takes effect raises Unfit.
+
+The faults of the protocol of tags are in tests/aggregates/test_model.py, which enumerates its interleavings.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import partial, wraps
-from typing import Any
+from functools import wraps
+from typing import Any, NamedTuple
 from unittest import mock
 
 import app
 from chalicelib.aggregates import engine, legacy
-from chalicelib.aggregates.updates import Update
 from chalicelib.api.auth import Caller
 from chalicelib.comments import cleanup
-from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import scores
 from chalicelib.ranking import deepening, tree
 from chalicelib.views import events, sites
+from proof import runner
 from proof.event_sources import Queue
+from proof.history import run
 
 Body = dict[str, Any]
 Change = Callable[[str, Body], bool]
@@ -181,49 +182,7 @@ def _nothing(function: Wrapper, *arguments: Any, **named: Any) -> Any:
     return {}
 
 
-# -- the protocol of the tags ----------------------------------------------------------------------
-
-
-def _forget_condition(operation: str, body: Body) -> bool:
-    """Remove the condition from the update of the fast path."""
-    if operation != "UpdateItem" or "size(applied)" not in body.get("ConditionExpression", ""):
-        return False
-    del body["ConditionExpression"]
-    return True
-
-
-def _write_tags_apart(*, is_first: bool) -> Wrapper:
-    """Return a wrapper that writes the tags of an addition in an update of their own."""
-
-    def update(function: Wrapper, table: Table, key: Key, expression: str, **given: Any) -> Any:
-        def write(expression: str, **condition: str) -> Any:
-            words = re.findall(r"[:#]\w+", f"{expression} {condition}")  # unused names and values are refused
-            names = {name: value for name, value in given["names"].items() if name in words}
-            values = {name: value for name, value in given["values"].items() if name in words}
-            return function(table, key, expression, names=names, values=values, **condition)
-
-        if ":tags" not in given.get("values", ()) or "ADD #" not in expression:
-            return function(table, key, expression, **given)
-        write_tags = partial(write, "ADD applied :tags", condition=given["condition"])
-        write_sums = partial(write, expression.replace(", applied :tags", ""))
-        if is_first:
-            return None if write_tags() is None else write_sums()
-        write_sums()
-        return write_tags()
-
-    return update
-
-
-def _read_pages_first(function: Wrapper, table: Table, key: Key, seen: Item, changes: Any) -> Any:
-    moved = engine.find_moved(table, key, {one.tag for one in changes})
-    seen.clear()
-    seen.update(table.get(key, consistent=True) or {})
-    return [one for one in changes if one.tag not in seen.get("applied", ()) and one.tag not in moved]
-
-
-def _leave_out_cancelled(function: Wrapper, batch: Any, key: Key, changes: Any) -> Any:
-    """Write nothing where the changes of a batch cancel."""
-    return function(batch, key, changes) if engine._merge(changes) else ({c.tag for c in changes}, {})
+# -- sums ---------------------------------------------------------------------------------------------
 
 
 def _derive_new_alone(function: Wrapper, *arguments: Any) -> Any:
@@ -236,25 +195,8 @@ def _without_referrer(function: Wrapper, *arguments: Any) -> Any:
     return {at: amount for at, amount in function(*arguments).items() if "#REFERRER#" not in at[0].pk}
 
 
-def _compare_no_spills(function: Wrapper, update: Any, name: str, seen: Item) -> Any:
-    return update if name == "spills" else function(update, name, seen)
-
-
 ALL = (
-    # Exactly once: the tags of an aggregate
-    Mutant("an addition has no condition", change=_forget_condition),
-    Mutant("a tag is not written", Update, "tag", lambda f, update, tags: update),
-    Mutant("a tag is written before the sum", Table, "update", _write_tags_apart(is_first=True)),
-    Mutant("a tag is written after the sum", Table, "update", _write_tags_apart(is_first=False)),
-    Mutant("changes that cancel are not tagged", engine, "_add", _leave_out_cancelled),
-    Mutant("a refusal is taken for a duplicate", engine, "_add_slowly", lambda f, *a: (set(), {})),
-    Mutant("a tag is dropped too early", engine, "_remember", lambda f, *a: f(*a[:4], a[4] + 10**6)),
-    Mutant("a tag that has moved is not looked for", engine, "find_moved", lambda f, *a: set()),
-    Mutant("the guard pages are read first", engine, "_not_counted", _read_pages_first),
-    Mutant("`spilled` goes back", Update, "spill", lambda f, u, kept, _, spills: f(u, kept, 0, spills)),
-    Mutant("`spills` is not compared", Update, "require_same", _compare_no_spills),
-    split("the guard page is written before the sums", "GUARD#"),
-    split("the guard page is written after the sums", "GUARD#", is_first=False),
+    # Exactly once: the sums
     Mutant("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
     Mutant("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
     Mutant("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
@@ -293,3 +235,21 @@ ALL = (
     Mutant("a stranger may change scores", app, "post_score delete_player", _as_admin),
 )
 MUTANTS = {one.name: one for one in ALL}
+
+
+class Caught(NamedTuple):
+    """The result of a hunt: the number of histories, and the first difference, "" when there was none."""
+
+    histories: int
+    difference: str = ""
+
+
+def hunt(mutant: Mutant, seeds: Sequence[int]) -> Caught:
+    """Run histories with a mutant until one has a difference. Raises Unfit when it never took effect."""
+    for number, seed in enumerate(seeds, 1):
+        outcome = run(runner.engine(runner.IN_PROCESS), seed, planted=mutant)
+        if outcome.differences and mutant.applied:
+            return Caught(number, outcome.differences[0])
+    if not mutant.applied:
+        raise Unfit(f"{mutant.name}: took no effect in {len(seeds)} histories")
+    return Caught(len(seeds))
