@@ -19,7 +19,7 @@ define install
 @$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(1)
 endef
 
-.PHONY: help setup setup-local run test test-all lint types openapi screenshots vendor bench proof soak bundle stage \
+.PHONY: help setup setup-local run test test-all security lint types openapi screenshots vendor bench proof soak bundle stage \
   provision deploy destroy package rehearse clean
 
 help:  ## List the commands
@@ -53,6 +53,9 @@ test: setup lint types  ## Check style and types, and run all tests but the long
 
 test-all: setup lint types  ## Check style and types, and run all tests, the long ones too
 	@$(VENV)/bin/python -m pytest -m '' $(ARGS)
+
+security: setup  ## Try every attack that was found once again, and 500 requests of any kind for each call
+	@$(VENV)/bin/python -m pytest -m security $(ARGS)
 
 openapi: setup  ## Generate docs/openapi.json from the code
 	@$(VENV)/bin/python -m ops openapi --output docs/openapi.json

@@ -25,11 +25,6 @@ OVERHEAD = 100  # bytes that DynamoDB bills for each item and index entry beside
 STEP = 1_000_000  # seconds between the preparation and the measurement
 
 
-def every(engine: Engine) -> dict[str, Any]:
-    """Measure every operation."""
-    return {name: measure(engine, name) for name in UNITS}
-
-
 def measure(engine: Engine, name: str) -> dict[str, Any]:
     """Measure one operation: its own WCU and RCU, and those of the stream by the size of its batches."""
     figures: dict[str, Any] = {"stream": {}}

@@ -90,10 +90,10 @@ COSTS = {
     ("GET /leaderboards/{board}/players/{player}", "changed recently"): (200, 0, 2.5),
     ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 4),
     ("GET /leaderboards/{board}/players/{player}/activities", ""): (200, 0, 1),
-    ("GET /leaderboards/{board}/entries", "the top"): (200, 0, 2),
-    ("GET /leaderboards/{board}/entries", "the next page"): (200, 0, 4),
-    ("GET /leaderboards/{board}/entries", "from a place"): (200, 0, 2),
-    ("GET /leaderboards/{board}/entries", "around a player"): (200, 0, 3),
+    ("GET /leaderboards/{board}/entries", "the top"): (200, 0, 1),
+    ("GET /leaderboards/{board}/entries", "the next page"): (200, 0, 3.5),
+    ("GET /leaderboards/{board}/entries", "from a place"): (200, 0, 1.5),
+    ("GET /leaderboards/{board}/entries", "around a player"): (200, 0, 2),
     ("GET /leaderboards/{board}/distribution", ""): (200, 0, 3),
     ("POST /leaderboards/{board}/seasons", ""): (201, 4, 1),
     ("DELETE /leaderboards/{board}/players/{player}", "of two seasons"): (204, 2, 1.5),
@@ -264,6 +264,7 @@ HOST = ".".join(["x" * 60] * 4)  # 243 letters: a long site key
 LONGEST = "/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00"))
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     ("path", "client", "sites", "request_units", "all_units"),
     [

@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| board | `BOARD#<board>` | `DEFINITION` | the fields of `BoardBody`; `season`, `started` |
+| board | `BOARD#<board>` | `DEFINITION` | the fields of `BoardBody`; `season`, `started`, `has_names` |
 | | | | gsi1 = `BOARDS`, sorted by the second of its creation |
 | past season | `BOARD#<board>` | `SEASON#<n>` | `started`, `ended` |
 
@@ -50,6 +50,7 @@ class Board(NamedTuple):
     started: str
     resets: str | None
     created: int = 0  # the second of its creation, by which boards are listed; 0 until it is listed
+    has_names: bool = False  # some players have display names, which lists then read
     is_converted: bool = True  # from the tree of version 0.1.0, whose definitions lack the attribute
 
     @property
@@ -171,14 +172,25 @@ def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Resp
     raise _too_many_changes(name)
 
 
+def note_names(table: Table, board: Board) -> None:
+    """Note that players of a board have display names, before the first name is stored.
+
+    Cost: 1 WCU.
+    """
+    values, condition = {":yes": True}, "attribute_exists(pk)"
+    key = definition_key(board.name)
+    table.update(key, "SET has_names = :yes", condition=condition, values=values, idempotent=True)
+
+
 def _replace_definition(table: Table, stored: Board, *later: Board) -> bool:
     """Write the last of several successive definitions, and an item for each season that they end.
 
     Returns False if the stored definition has changed since it was read.
     """
     condition = "season = :season AND started = :started AND title = :title AND #unit = :unit"
-    condition += " AND resets = :resets"
-    values = {f":{name}": getattr(stored, name) for name in ("season", "started", "title", "unit", "resets")}
+    condition += " AND resets = :resets AND (attribute_not_exists(has_names) OR has_names = :has_names)"
+    read = ("season", "started", "title", "unit", "resets", "has_names")
+    values = {f":{name}": getattr(stored, name) for name in read}
     definition = {"Item": _to_item(later[-1]), "ConditionExpression": condition}
     definition["ExpressionAttributeNames"] = {"#unit": "unit"}
     actions = [{"Put": definition | {"ExpressionAttributeValues": values}}]
@@ -305,15 +317,16 @@ def _to_item(board: Board) -> Item:
 
 def parse(item: Item) -> Board:
     """Return the board of a definition, in the season that is stored."""
-    own = ("name", "created", "is_converted")
+    own = ("name", "created", "has_names", "is_converted")
     fields = {field: item[field] for field in Board._fields if field not in own}
-    fields |= {"created": item.get("gsi1sk", 0), "is_converted": item.get("is_converted", False)}
+    fields |= {name: item.get(name, False) for name in ("has_names", "is_converted")}
+    fields["created"] = item.get("gsi1sk", 0)
     return Board(name=item["pk"].removeprefix("BOARD#"), **fields)
 
 
 def _to_details(board: Board, count: int, ended: str | None = None) -> BoardDetails:
     fields: dict[str, Any] = board._asdict()
-    del fields["is_converted"], fields["created"]
+    del fields["is_converted"], fields["has_names"], fields["created"]
     return BoardDetails(board=fields.pop("name"), players=count, ended=ended, **fields)
 
 

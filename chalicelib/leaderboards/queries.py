@@ -140,8 +140,8 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
 
     A place inside a tie begins there, with the shared rank. A cursor stays in the season of its first page.
 
-    Cost: 0.5 RCU for the board, 0.5 around a player, 0.5 for the name of each entry, and the cost of
-    `positions.list_ranked`.
+    Cost: 0.5 RCU for the board, 0.5 around a player, and the cost of `positions.list_ranked`. 0.5 more for
+    each entry of a board where players have display names.
     Raises: NotFound, BadCursor.
     """
     cursor_scope = ("entries", name, str(query.season), str(query.place), query.around or "")
@@ -173,9 +173,10 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
 def _to_board_entries(table: Table, board: Board, part: EntriesPage) -> list[BoardEntry]:
     """Build the entries of a page, with the display names of the players. The index has no names.
 
-    Cost: 0.5 RCU for each entry.
+    Cost: 0.5 RCU for each entry of a board where players have names, else nothing.
     """
-    keys = [scores.score_key(board.name, board.season, entry.player) for _, entry in part.items]
+    players = [entry.player for _, entry in part.items] if board.has_names else []
+    keys = [scores.score_key(board.name, board.season, player) for player in players]
     names = {key.pk: item.get("name") for key, item in table.get_many(keys).items()}
     return [
         BoardEntry(
@@ -224,7 +225,7 @@ def topic(key: Key) -> str | None:
 def live(table: Table, name: str) -> TopEntries:
     """Return the ten best players of a board, and the number of ranked players.
 
-    Cost: 2 RCU, and 0.5 RCU for the name of each entry.
+    Cost: 2 RCU, and 0.5 RCU for each entry of a board where players have display names.
     Raises: NotFound.
     """
     now = datetime.now(UTC)

@@ -91,7 +91,8 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
     A value that does not change the score is stored as an activity all the same.
 
     Cost: 2 RCU and 4 WCU, 3 WCU for a new player, and 1 WCU for a value that changes nothing. A new player,
-    and a move to another bucket, also read what `choose_depth` does. 1 more RCU for a known id.
+    and a move to another bucket, also read what `choose_depth` does. 1 more RCU for a known id. 1 more WCU
+    for the first display name on a board.
     Raises: NotFound, Forbidden for another player's score, BadRequest, Unprocessable for a value out of
     range, Busy after repeated concurrent submissions.
     """
@@ -121,6 +122,8 @@ def write(
     """
     if board.operator == "increment":
         _add(board, score, submission.value)
+    if submission.name and not board.has_names:
+        boards.note_names(table, board)
     key = activity_key(board.name, submission.player, submission.id)
     at = max(times.milliseconds(now), int((score or {}).get("at", 0)) + 1)
     activity = key._asdict() | {

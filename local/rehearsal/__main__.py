@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ import click
 
 from local.engines import EngineUnavailable
 from local.engines.engine import REGION, ROOT, Engine, start
-from local.rehearsal import walk
+from local.rehearsal import upgrade, walk
 
 STAGE = "dev"
 SMALL = "views"  # a stage with this feature alone
@@ -104,9 +103,18 @@ def check(holds: bool, statement: str) -> None:
     report(f"  ✓ {statement}")
 
 
+def configure(root: Path) -> None:
+    """Configure the stage of a copy for this machine."""
+    file = root / ".chalice" / "config.json"
+    config = json.loads(file.read_text())
+    config["lambda_architecture"] = ARCHITECTURES[platform.machine().lower()]
+    config["stages"][STAGE]["environment_variables"]["HUBBUB_SITES"] = SITE
+    file.write_text(json.dumps(config))
+
+
 @contextlib.contextmanager
-def prepare() -> Iterator[Rehearsal]:
-    """Copy the project, configure its stage for this machine, and start an engine."""
+def prepare(source: Path = ROOT) -> Iterator[Rehearsal]:
+    """Copy a project, configure its stage for this machine, and start an engine."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_"))]:
         del os.environ[name]  # the commands and the engine's workers must not see another stage
     os.environ["SERVE_FUNCTIONS"] = "1"
@@ -116,17 +124,7 @@ def prepare() -> Iterator[Rehearsal]:
     ):
         root = Path(folder) / "hubbub"
         root.mkdir()
-        for name in NEEDED:
-            if (ROOT / name).is_file():
-                shutil.copy(ROOT / name, root)
-            else:
-                ignored = shutil.ignore_patterns("__pycache__", "deployed", "deployments")
-                shutil.copytree(ROOT / name, root / name, ignore=ignored)
-        file = root / ".chalice" / "config.json"
-        config = json.loads(file.read_text())
-        config["lambda_architecture"] = ARCHITECTURES[platform.machine().lower()]
-        config["stages"][STAGE]["environment_variables"]["HUBBUB_SITES"] = SITE
-        file.write_text(json.dumps(config))
+        upgrade.install(root, source, NEEDED, configure)
         yield Rehearsal(root, engine)
 
 
@@ -231,17 +229,47 @@ def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
     check(not any(inventory(rehearsal).values()), "nothing is left")
 
 
+def rehearse_upgrade(revision: str) -> None:
+    """Deploy an earlier version, and under traffic this one, the earlier one again, and this one again."""
+    from ops.aws import deploy
+
+    with tempfile.TemporaryDirectory(prefix="hubbub-earlier-") as folder:
+        earlier = upgrade.extract(revision, Path(folder))
+        with prepare(earlier) as rehearsal:
+            rehearsal.ops("deploy", "--stage", STAGE, "--yes", shows=False)
+            report(f"  {revision} is deployed")
+            urls = deploy.find_urls(rehearsal.root, STAGE, rehearsal.engine.endpoint)
+            admin = rehearsal.token("admin-1", "--scope", "admin")
+            stage = walk.Stage(*urls, SITE, rehearsal.token("player-1"), admin)
+            board = {"title": "Upgrade", "min": 0, "max": 1000, "operator": "increment"}
+            stage.call("PUT", "/leaderboards/upgrade", board, admin)
+            traffic = upgrade.Traffic(stage)
+            with traffic.flowing():
+                traffic.wait()
+                for source, name in ((ROOT, "this version"), (earlier, revision), (ROOT, "this version")):
+                    upgrade.install(rehearsal.root, source, NEEDED, configure)
+                    rehearsal.ops("deploy", "--stage", STAGE, "--yes", shows=False)
+                    traffic.wait()
+                    report(f"  {name} is deployed; so far {traffic.done} and {traffic.repeats} repeats")
+            check(not traffic.errors, f"no request failed for good: {traffic.errors or 'none'}")
+            check(True, upgrade.check_counts(stage, traffic.done))
+
+
 @click.command()
 @click.option(
     "--loses-stream", is_flag=True, help="Also disable and enable the table's stream, and repair its mapping."
 )
-def main(loses_stream: bool) -> None:
+@click.option("--upgrade-from", "revision", help="Rehearse an upgrade from this revision, and back, instead.")
+def main(loses_stream: bool, revision: str | None) -> None:
     """Rehearse a deployment on an engine on this machine."""
     started = time.monotonic()
     try:
-        with prepare() as rehearsal:
-            rehearse(rehearsal, loses_stream)
-    except (RehearsalFailed, EngineUnavailable, OSError) as error:
+        if revision:
+            rehearse_upgrade(revision)
+        else:
+            with prepare() as rehearsal:
+                rehearse(rehearsal, loses_stream)
+    except (RehearsalFailed, EngineUnavailable, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     report(f"rehearsed in {time.monotonic() - started:.0f} s")
 

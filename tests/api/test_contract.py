@@ -118,6 +118,7 @@ def test_a_call_does_what_its_description_says(case: Case[Any], product: Run) ->
     call(case, product)
 
 
+@pytest.mark.security
 @pytest.mark.long
 @api(500, deterministic=False).parametrize()
 def test_a_call_does_what_its_description_says_500_times(case: Case[Any], product: Run) -> None:

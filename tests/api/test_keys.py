@@ -145,6 +145,7 @@ def longest(name: str, make: Callable[..., Key | str]) -> Key | str:
 FUNCTIONS = dict(key_functions())
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_dynamodb_accepts_the_longest_key_of_every_kind(name: str) -> None:
     key = longest(name, FUNCTIONS[name])
@@ -305,6 +306,7 @@ def test_every_call_with_a_token_reaches_its_authorizer_with_the_longest_names(
     assert len(path) <= MAX_AUTHORIZED_PATH
 
 
+@pytest.mark.security
 def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
     assert len(PREFIX) + MAX_AUTHORIZED_PATH <= ARN
     start = "/challenges/c/players/p/paths/"
@@ -341,6 +343,7 @@ IGNORABLE = [
 ]
 
 
+@pytest.mark.security
 def test_a_name_must_not_have_invisible_characters() -> None:
     hidden = ("Cc", "Cf", "Co", "Cs", "Zs", "Zl", "Zp")
     codes = {code for code in range(0x110000) if unicodedata.category(chr(code)) in hidden}

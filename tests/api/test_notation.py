@@ -149,6 +149,7 @@ def test_an_address_that_is_too_long_is_refused_before_any_of_it_is_normalized(
         urls.canonical(url)
 
 
+@pytest.mark.security
 def test_a_host_longer_than_a_dns_name_is_never_normalized(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

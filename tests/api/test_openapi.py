@@ -153,6 +153,7 @@ def test_routes_and_description_name_the_calls_of_the_interface() -> None:
     assert routes - PARTS == set(promised())
 
 
+@pytest.mark.security
 def test_who_may_call_is_what_the_interface_promises_and_what_the_route_asks() -> None:
     needs = {"public": [], "user": [{"bearer": []}], "admin": [{"bearer": ["admin"]}]}
     for (method, path), who in (dict.fromkeys(PARTS, "public") | promised()).items():

@@ -90,6 +90,7 @@ def test_a_handshake_with_a_malformed_lobby_is_refused(chat: Chat, lobby: str) -
     assert chat.item("a") == {}
 
 
+@pytest.mark.security
 def test_a_handshake_from_a_foreign_origin_is_refused(chat: Chat) -> None:
     chat.settings = SETTINGS._replace(stage="prod", origins=("https://www.example.org",))
     assert chat.connect("a", headers={"Origin": "https://evil.example"}) == 403
@@ -215,6 +216,7 @@ def flood(chat: Chat, id: str) -> None:
         pass
 
 
+@pytest.mark.security
 def test_ten_refused_frames_in_a_row_close_the_connection(pair: Chat) -> None:
     pair.enter("c")
     flood(pair, "a")  # the first refusal
@@ -254,6 +256,7 @@ def test_an_accepted_frame_resets_the_count_of_refusals(chat: Chat) -> None:
     assert chat.wire.closed == []
 
 
+@pytest.mark.security
 def test_a_frame_that_is_refused_again_costs_no_access_to_the_table(chat: Chat) -> None:
     chat.enter("a")
     for _ in range(29):
@@ -298,6 +301,7 @@ def test_the_time_of_arrival_is_within_the_last_minute_for_any_event(epoch: Any)
     assert BEGIN - timedelta(minutes=1) <= found <= BEGIN
 
 
+@pytest.mark.security
 def test_a_resumed_connection_inherits_the_rate(chat: Chat) -> None:
     chat.enter("a")
     resume_token = request_token(chat, "a")
@@ -752,6 +756,7 @@ def count_reports(chat: Chat) -> int:
     return len(chat.table.query("REPORTS").items)
 
 
+@pytest.mark.security
 def test_an_address_may_send_five_reports_and_one_more_every_five_minutes(chat: Chat) -> None:
     for number in range(5):
         assert report(chat, f"s{number}", "192.0.2.1") == []
@@ -780,6 +785,7 @@ def test_an_address_is_stored_as_a_keyed_digest_that_expires(chat: Chat) -> None
     assert reports.bucket_key(OTHER, "192.0.2.1").pk != item["pk"]
 
 
+@pytest.mark.security
 def test_reports_do_not_block_more_than_a_hundred_visitors(chat: Chat) -> None:
     chat.enter("r")
     chat.enter("s")

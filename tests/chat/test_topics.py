@@ -251,6 +251,7 @@ def changed(pages: Pages, url: str = PAGE) -> list[Any]:
     return [one for one in pages.stream.read() if passes(one, "push")]
 
 
+@pytest.mark.security
 def test_counting_reads_no_topics_and_posts_nothing(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     listeners(pages, 3)
     pages.stream.read()
@@ -290,6 +291,7 @@ def test_after_a_gateway_failure_the_next_change_brings_the_value(
     assert pages.heard(id) == [2]
 
 
+@pytest.mark.security
 def test_listeners_beyond_the_time_budget_get_the_value_of_the_next_change(
     pages: Pages, counted: Counter[str]
 ) -> None:
@@ -369,6 +371,7 @@ def test_a_topic_with_many_listeners_is_pushed_less_often(pages: Pages) -> None:
     assert pages.heard(id) == [3]
 
 
+@pytest.mark.security
 def test_ten_topics_with_the_longest_names_keep_a_connections_item_small(pages: Pages) -> None:
     pages.chat.enter("a")
     for number in range(10):

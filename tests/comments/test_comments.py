@@ -532,6 +532,7 @@ def test_leaders_are_sorted_by_count_and_then_by_name(shop: Shop) -> None:
     assert shop.get("/products/leaders/statistics")["total"] == 2
 
 
+@pytest.mark.security
 def test_leaders_need_the_stages_minimum_of_ratings(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     for product, fives in {"a": 3, "b": 2, "c": 1}.items():
         for i in range(fives):
@@ -541,6 +542,7 @@ def test_leaders_need_the_stages_minimum_of_ratings(shop: Shop, monkeypatch: pyt
     assert [one["product"] for one in shop.get("/products/leaders")["items"]] == ["a", "b"]
 
 
+@pytest.mark.security
 def test_leaders_are_limited_to_the_products_that_the_stage_names(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -514,7 +514,46 @@ def test_a_submission_and_a_rank_cost_what_their_docstrings_state(site: Site) ->
     assert meter.read_units == 1 + 1 + 1 + 0.5 + 0.5
     with Meter(site.table.client) as meter:
         list_entries(site, "points")
-    assert meter.read_units == 0.5 + 0.5 + 4 * 0.5  # board, index, the names of four players
+    assert meter.read_units == 0.5 + 0.5  # board, index
+
+
+def test_a_list_reads_names_where_a_player_has_one(site: Site) -> None:
+    """The first name is noted in the definition, which a later change of the definition keeps."""
+    create_board(site, "points", **POINTS)
+    submit_first(site, "points", a=30, b=20)
+    _, ann = site.call("POST", "/guests", {"name": "Ann"})
+    as_ann = {"Authorization": f"Bearer {ann['token']}"}
+    with Meter(site.table.client) as meter:
+        site.call("POST", "/leaderboards/points/scores", {"id": "1", "value": 10}, **as_ann)
+        first = meter.write_units
+        site.call("POST", "/leaderboards/points/scores", {"id": "2", "value": 1}, **as_ann)
+        assert (first, meter.write_units - first) == (3 + 1, 4)  # activity, score and index; the definition
+    site.settle()
+    definition = {**POINTS, "title": "Other"}
+    assert site.call("PUT", "/leaderboards/points", definition, Authorization=site.admin())[0] == 200
+    with Meter(site.table.client) as meter:
+        found = site.get("/leaderboards/points/entries")["items"]
+    assert [(one["player"], one["name"]) for one in found] == [("a", None), ("b", None), (ann["sub"], "Ann")]
+    assert meter.read_units == 0.5 + 0.5 + 3 * 0.5
+
+
+def test_a_definition_that_is_put_beside_the_first_name_keeps_it(site: Site) -> None:
+    create_board(site, "points", **POINTS)
+    _, ann = site.call("POST", "/guests", {"name": "Ann"})
+    as_ann = {"Authorization": f"Bearer {ann['token']}"}
+
+    submitted: list[int] = []
+
+    def submit_between(**_: Any) -> None:
+        if not submitted:
+            submitted.append(1)
+            site.call("POST", "/leaderboards/points/scores", {"id": "1", "value": 10}, **as_ann)
+
+    site.table.client.meta.events.register("before-call.dynamodb.TransactWriteItems", submit_between)
+    definition = {**POINTS, "title": "Other"}
+    assert site.call("PUT", "/leaderboards/points", definition, Authorization=site.admin())[0] == 200
+    assert submitted
+    assert [one["name"] for one in site.get("/leaderboards/points/entries")["items"]] == ["Ann"]
 
 
 def test_reading_a_past_season_does_not_make_the_next_rank_cost_more(site: Site) -> None:

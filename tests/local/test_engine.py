@@ -591,6 +591,7 @@ def test_the_time_of_a_write_does_not_depend_on_the_length_of_the_stream(tmp_pat
 HERE = {"Host": "127.0.0.1:8002"}
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     ("headers", "refused"),
     [
@@ -617,6 +618,7 @@ def test_a_foreign_host_or_origin_is_refused(headers: dict[str, str], refused: s
     assert guard.refusal(headers.items()).partition(":")[0] == refused
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_engine_refuses_foreign_hosts_and_origins_over_http(kind: str) -> None:
     needs(kind)
@@ -690,6 +692,7 @@ ATTACK = """async endpoint => {
 }"""
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_page_of_another_origin_cannot_reach_an_engine(kind: str, browser: Browser) -> None:
     """The page is served by another program on this machine, so the browser does not stop its requests."""

@@ -136,6 +136,7 @@ def test_the_same_code_is_the_same_package(made: Made) -> None:
     assert made.package.read_bytes() == before
 
 
+@pytest.mark.security
 def test_its_libraries_are_those_of_the_lock(made: Made) -> None:
     """Each wheel's name, version and hash were checked; nothing else came in, and nothing was built."""
     found = {name.split("/")[0] for name in made.names if ".dist-info/" in name}

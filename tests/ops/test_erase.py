@@ -233,6 +233,7 @@ def test_the_command_asks_first_and_reports_the_items_left(
     assert (left.exit_code, left.stdout) == (3, "erased: nothing\nleft: 1 quarantine\n")
 
 
+@pytest.mark.security
 def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
     dev_table: template.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

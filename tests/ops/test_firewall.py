@@ -38,6 +38,7 @@ def limits(wafv2: Any, resource: str) -> list[int]:
     return [int(rule["Statement"]["RateBasedStatement"]["Limit"]) for rule in found["Rules"]]
 
 
+@pytest.mark.security
 def test_a_stage_limits_addresses_unless_that_is_switched_off(
     cloud: Engine, clients: Clients, stage: str
 ) -> None:

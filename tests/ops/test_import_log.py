@@ -235,6 +235,7 @@ def test_bytes_that_are_no_text_are_read_as_apache_writes_them() -> None:
     assert list(read([b"\x00\xff\n", b"\n", bytes(range(256))], SITE, b"k")) == [Skip.MALFORMED] * 3
 
 
+@pytest.mark.security
 def test_a_client_is_an_address_with_an_agent_on_one_day_under_a_key() -> None:
     def client(text: str, key: bytes = b"k") -> str:
         [view] = read([text.encode()], SITE, key)
@@ -381,6 +382,7 @@ def test_an_import_that_was_killed_is_taken_up_and_counts_once(
     assert items(table) == whole
 
 
+@pytest.mark.security
 def test_a_key_that_an_earlier_version_left_in_the_table_must_go_first(table: Table, tmp_path: Path) -> None:
     table.put({**access_log.OLD_KEY._asdict(), "key": b"k" * 32})
     file = log_file(tmp_path, line())

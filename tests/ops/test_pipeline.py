@@ -40,6 +40,7 @@ def test_a_tag_is_deployed_with_a_role_and_no_stored_key(steps: list[dict[str, A
     assert "secrets." not in WORKFLOW
 
 
+@pytest.mark.security
 def test_every_action_is_pinned_by_its_digest() -> None:
     """A tag can be moved to other code, a commit cannot.
 

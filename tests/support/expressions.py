@@ -20,8 +20,12 @@ TRANSLATION = (
 )
 
 
-def holds(condition: str, item: Item, values: Mapping[str, Any]) -> bool:
+def holds(
+    condition: str, item: Item, values: Mapping[str, Any], names: Mapping[str, str] | None = None
+) -> bool:
     """Return whether a condition is true, by translating it into Python."""
+    for placeholder, name in (names or {}).items():
+        condition = re.sub(rf"{placeholder}\b", name, condition)
     for dynamo, python in TRANSLATION:
         condition = re.sub(dynamo, python, condition)
     return not condition or bool(eval(condition, {"item": item, "values": values}))

@@ -188,6 +188,7 @@ def test_a_batch_with_a_token_has_at_most_500_events(site: Site) -> None:
     assert site.post({"events": [], "url": PAGE})[0] == 400
 
 
+@pytest.mark.security
 def test_a_batch_without_a_valid_token_has_at_most_25_events(site: Site) -> None:
     batch = [event(i, client=f"c{i}") for i in range(25)]
     assert site.post({"events": batch}) == (202, {"accepted": 25, "rejected": []})
@@ -221,6 +222,7 @@ def test_only_configured_sites_count() -> None:
     assert reason("https://example.org/", Settings(stage="dev", sites=frozenset({"*"}))) is None
 
 
+@pytest.mark.security
 def test_an_allowed_site_with_a_path_allows_only_these_pages() -> None:
     listed = "example.org/blog/*, example.org/%41bout, Example.com, *.example.net/a?*, [::1]/x"
     stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": listed})

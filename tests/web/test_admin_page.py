@@ -94,6 +94,7 @@ def test_a_refused_token_is_forgotten_with_a_reason(
         assert not page.locator("#notice").is_visible()
 
 
+@pytest.mark.security
 def test_no_link_makes_the_page_send_the_token_to_another_address(browser: Browser, product: Run) -> None:
     asked: list[str] = []
     with open_page(browser, "about:blank") as page:

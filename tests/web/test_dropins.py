@@ -249,6 +249,7 @@ SECRET = "reset=s3cret"
 TRACKED = "utm_source=mail&UTM_Medium=x&gclid=1&gbraid=2&fbclid=3&msclkid=4&mc_eid=5&_gl=6&mtm_campaign=7"
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("canonical", ["", f"/token?{SECRET}"], ids=["location", "canonical"])
 def test_a_query_is_neither_sent_nor_published(
     browser: Browser, product: Run, shop: OtherSite, canonical: str
@@ -268,6 +269,7 @@ def test_a_query_is_neither_sent_nor_published(
         assert "s3cret" not in json.dumps(top)
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     ("attributes", "query", "sent"),
     [

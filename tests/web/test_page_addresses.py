@@ -75,6 +75,7 @@ def hosted(folder: Path, config: dict[str, Any]) -> Iterator[str]:
             host.shutdown()
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("scheme", ["", "http://"], ids=["without a scheme", "with one"])
 @pytest.mark.parametrize("place", ["the app", "a static host"])
 def test_a_link_cannot_send_the_token_to_a_foreign_address(
