@@ -115,6 +115,11 @@ class LargeBoard:
         for key, node in recounted((leaderboards.contribution,), scores).items():
             yield node | ({} if key == ranking.node_key(self._of, "") else {"full": 1})
 
+    def scores_and_nodes(self) -> Iterator[Item]:
+        """Yield all items, each node by itself: for a million players."""
+        yield from map(self.score, self.scores)
+        yield from self.nodes()
+
     def nodes(self) -> Iterator[Item]:
         """Yield all nodes: some hundred for a million players."""
         prefixes = [""]

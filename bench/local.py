@@ -32,7 +32,7 @@ RACE = {
     **{"order": "asc", "operator": "best"},
 }
 WRITERS = 16
-PATIENCE = 600.0  # seconds until every rank is right
+PATIENCE = 240.0  # seconds until every rank is right
 START_BOUND, RACE_BOUND = 2.0, 60.0  # seconds
 METHOD = """The local run. `python -m local --no-reload` in a process of its own, on each engine in turn, \
 with a folder of its own. Start: from the command to `ready`, the first time and with items in the table. \
@@ -117,8 +117,7 @@ def _views(product: Product, count: int) -> float:
     begin = time.monotonic()
     with ThreadPoolExecutor(WRITERS) as pool:
         list(pool.map(post, range(WRITERS)))
-    reader = Caller(product)
-    while (counted := reader.send("GET", f"/views?url={PAGE}")[1]["views"]) < count:
+    while (counted := Caller(product).send("GET", f"/views?url={PAGE}")[1]["views"]) < count:
         time.sleep(0.05)
     if counted != count:
         raise RuntimeError(f"{counted} views were counted of {count}")
@@ -126,7 +125,7 @@ def _views(product: Product, count: int) -> float:
 
 
 def _race(product: Product, count: int, folder: Path) -> float:
-    """Import the race until every rank is right. Raises RuntimeError for one that stays wrong."""
+    """Import the race until every rank is right. Return infinity if that takes too long."""
     text = gzip.decompress((DATA / "race-2010.csv.gz").read_bytes()).decode().splitlines()[: count + 1]
     file = folder / "race.csv"
     file.write_text("\n".join(text), encoding="utf-8")
@@ -140,7 +139,7 @@ def _race(product: Product, count: int, folder: Path) -> float:
     right = {row["bib"]: 1 + bisect.bisect_left(minutes, float(row["minutes"])) for row in rows}
     while _ranks(Caller(product)) != right:
         if (seconds := time.monotonic() - begin) > PATIENCE:
-            raise RuntimeError(f"some ranks are wrong after {seconds:.0f} s")
+            return float("inf")
     return seconds
 
 

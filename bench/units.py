@@ -31,8 +31,7 @@ def measure(engine: Engine, name: str) -> dict[str, Any]:
     for batch, count in BATCHES.items():
         with deployed(engine) as site:
             own, stream, records, size, removals = _measure(site, UNITS[name], batch, count)
-        figures |= {"write": own[0], "read": own[1], "records": records, "bytes": size}
-        figures["removals"] = removals
+        figures |= {"write": own[0], "read": own[1], "records": records, "bytes": size, "removals": removals}
         figures["stream"][str(batch)] = {"write": stream[0], "read": stream[1]}
         if not records:
             break
