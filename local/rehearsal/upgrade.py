@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
+
 from local.engines.engine import ROOT
 from local.rehearsal.walk import PATIENCE, Stage
 from ops.waiting import wait_until
@@ -69,7 +71,7 @@ class Traffic:
                 return
             try:
                 self._repeat(partial(request, number))
-            except (urllib.error.HTTPError, TimeoutError) as error:
+            except (urllib.error.HTTPError, click.ClickException) as error:
                 self.errors.append(f"{kind}: {error}")
                 return
             self.done[kind] += 1
