@@ -165,8 +165,9 @@ def what_is_wrong_is_refused(context: CheckContext, response: Response, case: Ca
     A view with a malformed referrer or campaign is a view nevertheless.
     """
     if response.status_code == 202:
-        events = case.body.get("events", [case.body]) if isinstance(case.body, dict) else []
-        has_source = any({"referrer", "campaign"} & set(one) for one in events or () if isinstance(one, dict))
+        body: Any = case.body
+        events = body.get("events", [body]) if isinstance(body, dict) else []
+        has_source = any({"referrer", "campaign"} & set(one) for one in events if isinstance(one, dict))
         if response.json()["rejected"] or has_source:
             return None
     return negative_data_rejection(context, response, case)
