@@ -97,7 +97,7 @@ COSTS = {
     ("GET /leaderboards/{board}/distribution", ""): (200, 0, 3),
     ("POST /leaderboards/{board}/seasons", ""): (201, 4, 1),
     ("DELETE /leaderboards/{board}/players/{player}", "of two seasons"): (204, 2, 1.5),
-    ("stream", "a removed player"): (0, 2, 0),
+    ("stream", "a removed player"): (0, 2, 1),
     ("PUT /challenges/{challenge}", "a new one"): (201, 2, 1),
     ("PUT /challenges/{challenge}", "the same again"): (200, 0, 1),
     ("PUT /challenges/{challenge}", "replaced"): (200, 1, 1),

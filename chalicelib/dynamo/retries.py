@@ -143,13 +143,13 @@ class Retries:
                 if not (repeatable or isinstance(error, NOT_SENT)) or not self._wait():
                     raise Busy("The table cannot be reached. Please retry.") from error
             except ClientError as error:
-                self._budget.spend(self._clock() - began)
                 codes = {error_code(error), *cancellation_reasons(error)} - {
                     "None",
                     "TransactionCanceledException",
                 }
                 if any(one.startswith("ConditionalCheckFailed") for one in codes):
-                    raise
+                    raise  # a response, and no failure
+                self._budget.spend(self._clock() - began)
                 if codes & {"ValidationError", "ValidationException"}:
                     if any(words in _message(error) for words in NO_INDEX):
                         raise Busy("The table's index is being built. Please retry later.") from error

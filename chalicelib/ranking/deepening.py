@@ -50,14 +50,18 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
 
     Idempotent: the same changes may come again.
 
-    Cost: nothing for changes inside a bucket. Else 1 RCU for each node of the path and the one below it.
+    Cost: nothing for changes inside a bucket. Else 1 RCU for each node of the path and the one below it, and
+    1 for the bucket that a player has left.
     """
     ranks = tuple(ranks)
     arrived: dict[Key, Ranked] = {}
+    left: dict[Ranking, set[str]] = {}
     for key, *images in changes:
         if key.sk == "DEEPEN" and images[1]:
             _step(table, images[1])
         old, new = (_ranked(ranks, image) for image in images)
+        if old and old.depth and not (new and _is_in(new, old.ranking, old.bucket)):
+            left.setdefault(old.ranking, set()).add(old.bucket)
         if not new or not new.depth:
             arrived.pop(key, None)
         elif key in arrived or not old or (old.bucket, old.ranking) != (new.bucket, new.ranking):
@@ -67,6 +71,8 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
         by_ranking.setdefault(ranked.ranking, {})[key] = ranked
     for ranking, players in by_ranking.items():
         _settle(table, ranking, players, now)
+    for ranking, buckets in left.items():
+        _mark_left(table, ranking, buckets - {""})
 
 
 def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
@@ -75,6 +81,11 @@ def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
         return next((found for rank in ranks if item and (found := rank(item))), None)
     except Exception:  # as in aggregates.engine.compute: an image may be malformed in any way
         return None
+
+
+def _is_in(ranked: Ranked, ranking: Ranking, bucket: str) -> bool:
+    """Return whether a player is in a bucket, at any depth."""
+    return ranked.ranking == ranking and ranked.path.startswith(bucket)
 
 
 def _settle(table: Table, ranking: Ranking, players: Mapping[Key, Ranked], now: datetime) -> None:
@@ -91,16 +102,32 @@ def _settle(table: Table, ranking: Ranking, players: Mapping[Key, Ranked], now: 
     pending = set()
     for prefix in prefixes - {""}:
         if prefix in nodes and not nodes[prefix].is_full and tree.is_complete(prefix, nodes):
-            key = node_key(ranking, prefix)
-            table.update(
-                key, "SET #full = :yes", names={"#full": "full"}, values={":yes": 1}, idempotent=True
-            )
+            _mark_full(table, ranking, prefix)
         elif prefix in nodes or prefix in crowded:
             pending |= {prefix} if not nodes.get(prefix, Node()).is_full else set()
     passed = _begin(table, ranking, pending, now) if pending else set()
     for key, ranked in players.items():
         if ranked.bucket in crowded & passed:
             _stamp(table, key, ranked.number, ranked.depth, ranked.depth + 1)
+
+
+def _mark_left(table: Table, ranking: Ranking, buckets: set[str]) -> None:
+    """Mark the nodes of buckets whose last shallow player has left.
+
+    Cost: 1 RCU for each bucket, and 1 more for one whose node is not full.
+    """
+    found = read_nodes(table, ranking, buckets, consistent=True) if buckets else {}
+    nodes = {prefix: node for prefix, node in found.items() if not node.is_full}
+    if nodes:
+        above = read_nodes(table, ranking, {prefix[:-DIGITS] for prefix in nodes}, consistent=True)
+        for prefix in nodes:
+            if tree.is_complete(prefix, above | nodes):
+                _mark_full(table, ranking, prefix)
+
+
+def _mark_full(table: Table, ranking: Ranking, prefix: str) -> None:
+    key, names = node_key(ranking, prefix), {"#full": "full"}
+    table.update(key, "SET #full = :yes", names=names, values={":yes": 1}, idempotent=True)
 
 
 def _begin(table: Table, ranking: Ranking, prefixes: Iterable[str], now: datetime) -> set[str]:

@@ -154,6 +154,17 @@ def test_slow_work_without_failures_leaves_the_budget_unchanged(table: Table, cl
     assert len(calls) == 2
 
 
+def test_a_false_condition_is_a_response_and_spends_nothing(table: Table, clock: Clock) -> None:
+    def respond_slowly(**_: Any) -> None:
+        clock.now += 2
+
+    table.client.meta.events.register("before-call.dynamodb.TransactWriteItems", respond_slowly)
+    with budget(REQUEST):
+        for _ in range(5):
+            with instead(table, "TransactWriteItems", cancelled("ConditionalCheckFailed")):
+                assert table.transact([PUT]) == (0,)
+
+
 def test_a_conflict_a_false_condition_and_a_throttle_are_distinguished(table: Table) -> None:
     with instead(table, "TransactWriteItems", cancelled("TransactionConflict"), THROTTLE) as calls:
         assert table.transact([PUT]) == ()
