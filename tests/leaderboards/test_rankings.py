@@ -601,3 +601,21 @@ def test_a_board_of_thousands_is_exact_with_the_real_limit(store: tuple[Table, R
     board.settle()
     board.assert_exact(values, 40)
     assert board.largest_bucket() <= tree.LIMIT
+
+
+def test_a_node_is_full_once_the_last_shallow_player_of_its_bucket_has_left(
+    store: tuple[Table, Reader],
+) -> None:
+    """Nobody comes to the bucket any more, so the change of the one who leaves is the last one to tell."""
+    table, _ = store
+    of = ranking.Ranking("BOARD#left#1", tree.Scale(0, 999_999, 0, descending=True), 1)
+    number = of.number(500_000, "ann")
+    bucket = tree.bucket(of.scale.path(number), 1)
+    root, node = ranking.node_key(of, ""), ranking.node_key(of, bucket)
+    ranks = [lambda item: ranking.Ranked(of, "ann", number, 1)]
+    left: list[Any] = [(scores.score_key("left", 1, "ann"), {"any": "image"}, {})]
+    table.put(node._asdict() | {"49": 2})
+    for shallow in (1, 0):
+        table.put(root._asdict() | {bucket: 2 * tree.DEEP + shallow})
+        deepening.follow(table, ranks, left, NOW)
+        assert ("full" in (table.get(node, consistent=True) or {})) == (not shallow)
