@@ -66,7 +66,7 @@ screenshots: setup  ## Take the screenshots in docs
 vendor:  ## Build the page's libraries in web/vendor from npm packages (needs Node)
 	@cd web/vendor && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
-bench: setup  ## Measure everything against the published designs and write bench/RESULTS.md (13 minutes)
+bench: setup  ## Measure everything against the published designs and write bench/RESULTS.md (18 minutes)
 	@$(VENV)/bin/python -m bench all $(ARGS)
 
 proof: setup  ## Run histories with faults and check every invariant; make proof ARGS="--histories 2000"
