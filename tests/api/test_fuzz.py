@@ -41,7 +41,7 @@ from chalicelib.views.schemas import Reason
 from ops.aws import template
 from ops.aws.template import create_table
 from ops.maintenance.audit import NO_SUMS, read_sums
-from tests.support.expressions import holds, updated
+from tests.support.expressions import is_allowed, key_of, update_action, written
 from tests.support.records import record, scan
 
 Property = Callable[..., Any]
@@ -122,11 +122,9 @@ class Memory(Table):
         )
 
     def update(self, key: Key, expression: str, *, idempotent: bool = False, **given: Any) -> Item | None:
-        fields = {"UpdateExpression": expression, "Key": key._asdict()}
-        fields["ExpressionAttributeValues"] = unpack(pack(given.get("values") or {}))
-        fields["ExpressionAttributeNames"] = given.get("names") or {}
-        fields["ConditionExpression"] = given.get("condition", "")
-        return None if self.transact([{"Update": fields}]) else dict(self.items[key])
+        given["values"] = unpack(pack(given.get("values") or {}))
+        refused = self.transact([update_action(key, expression, **given)])
+        return None if refused else dict(self.items[key])
 
     def back_off(self, number: int) -> None:
         pass
@@ -141,15 +139,12 @@ class Memory(Table):
             raise Busy("before")
         packed = [next(iter(_packed(action, self.name).items())) for action in actions]
         fields = [{n: unpack(v) if n in TYPED else v for n, v in body.items()} for _, body in packed]
-        keys = [
-            Key(**one["Key"]) if "Key" in one else Key(one["Item"]["pk"], one["Item"]["sk"]) for one in fields
-        ]
+        keys = list(map(key_of, fields))
         if len(actions) > TRANSACTION or len(set(keys)) < len(keys):
             raise Rejected("too many actions, or two on one item")
-        pairs = list(zip(keys, fields, strict=True))
-        if refused := tuple(i for i, pair in enumerate(pairs) if not self._holds(*pair)):
+        if refused := tuple(i for i, one in enumerate(fields) if not is_allowed(one, self.items)):
             return refused
-        after = [(key, one.get("Item") or self._updated(key, one)) for key, one in pairs]
+        after = [(key_of(one), written(one, self.items)) for one in fields]
         for _, item in after:
             _check(item)
         for key, item in after:
@@ -157,15 +152,6 @@ class Memory(Table):
         if busy == "after":
             raise Busy("after")
         return ()
-
-    def _holds(self, key: Key, one: Mapping[str, Any]) -> bool:
-        condition, values = one.get("ConditionExpression", ""), one.get("ExpressionAttributeValues", {})
-        return holds(condition, self.items.get(key, {}), values, one.get("ExpressionAttributeNames", {}))
-
-    def _updated(self, key: Key, one: Mapping[str, Any]) -> Item:
-        item = self.items.get(key, key._asdict())
-        names, values = one.get("ExpressionAttributeNames", {}), one["ExpressionAttributeValues"]
-        return updated(item, one["UpdateExpression"], names, values)
 
 
 TYPED = {"Item", "Key", "ExpressionAttributeValues"}

@@ -149,12 +149,8 @@ def _without(name: str) -> Callable[..., bool]:
 def _unconditional(kind: str) -> Callable[..., bool]:
     """Put an item of a kind whatever is stored."""
 
-    def put(table: Memory, item: Item, *, condition: str = "", **given: Any) -> bool:
-        return (
-            PUT(table, item)
-            if item["sk"].startswith(kind)
-            else PUT(table, item, condition=condition, **given)
-        )
+    def put(table: Memory, item: Item, **given: Any) -> bool:
+        return PUT(table, item, **({} if item["sk"].startswith(kind) else given))
 
     return put
 

@@ -1,4 +1,7 @@
-"""The expressions that the engine sends to DynamoDB, evaluated on items in memory."""
+"""The writes that the product sends to DynamoDB, evaluated on items in memory.
+
+A write has the fields of DynamoDB's API, with plain values.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.items import Item, Key
 
 TRANSLATION = (
     (r"\b(\w+) (=|<) (:\w+)", r"(item.get('\1') \2\2 values['\3'])"),
@@ -20,18 +23,55 @@ TRANSLATION = (
 )
 
 
-def holds(
-    condition: str, item: Item, values: Mapping[str, Any], names: Mapping[str, str] | None = None
-) -> bool:
-    """Return whether a condition is true, by translating it into Python."""
-    for placeholder, name in (names or {}).items():
+def update_action(key: Key, expression: str, *, condition: str = "", **given: Any) -> dict[str, Any]:
+    """Return an update as an action of a transaction."""
+    return {"Update": {"Key": key._asdict(), "UpdateExpression": expression} | _fields(condition, **given)}
+
+
+def put_action(item: Item, *, condition: str = "", **given: Any) -> dict[str, Any]:
+    """Return a put as an action of a transaction."""
+    return {"Put": {"Item": item} | _fields(condition, **given)}
+
+
+def _fields(condition: str, names: Any = None, values: Any = None) -> dict[str, Any]:
+    return {
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": names or {},
+        "ExpressionAttributeValues": values or {},
+    }
+
+
+def key_of(write: Mapping[str, Any]) -> Key:
+    """Return the key of the item that is written."""
+    return Key(**write["Key"]) if "Key" in write else Key(write["Item"]["pk"], write["Item"]["sk"])
+
+
+def is_allowed(write: Mapping[str, Any], items: Mapping[Key, Item]) -> bool:
+    """Return whether the condition of a write is true."""
+    values, names = write.get("ExpressionAttributeValues", {}), write.get("ExpressionAttributeNames", {})
+    condition = write.get("ConditionExpression", "")
+    for placeholder, name in names.items():
         condition = re.sub(rf"{placeholder}\b", name, condition)
+    return _holds(condition, items.get(key_of(write), {}), values)
+
+
+def written(write: Mapping[str, Any], items: Mapping[Key, Item]) -> Item:
+    """Return the item after a write."""
+    if "Item" in write:
+        return dict(write["Item"])
+    key, names = key_of(write), write.get("ExpressionAttributeNames", {})
+    values = write.get("ExpressionAttributeValues", {})
+    return _updated(items.get(key, key._asdict()), write["UpdateExpression"], names, values)
+
+
+def _holds(condition: str, item: Item, values: Mapping[str, Any]) -> bool:
+    """Return whether a condition is true, by translating it into Python."""
     for dynamo, python in TRANSLATION:
         condition = re.sub(dynamo, python, condition)
     return not condition or bool(eval(condition, {"item": item, "values": values}))
 
 
-def updated(
+def _updated(
     item: Item, expression: str, names: Mapping[str, str], values: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return an item after an update expression."""

@@ -14,7 +14,7 @@ from greenlet import getcurrent, greenlet
 
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Page
-from tests.support.expressions import holds, updated
+from tests.support.expressions import is_allowed, key_of, put_action, update_action, written
 
 T = TypeVar("T")
 
@@ -47,29 +47,17 @@ class Memory:
     def back_off(self, number: int) -> None:
         """Continue at once: the search decides who goes on."""
 
-    def put(self, item: Item, *, condition: str = "", **given: Any) -> bool:
-        return not self.transact([_put(item, condition, **given)])
+    def put(self, item: Item, **given: Any) -> bool:
+        return not self.transact([put_action(item, **given)])
 
     def update(self, key: Key, expression: str, *, idempotent: bool, **given: Any) -> Item | None:
         assert idempotent
-
-        def write() -> Item | None:
-            item = self._updated(key, expression, **given)
-            if item is not None:
-                self.items[key] = item
-            return None if item is None else dict(item)
-
-        return self.request(write)
+        action = update_action(key, expression, **given)
+        return self.request(lambda: None if self._write([action]) else self._copy(key))
 
     def transact(self, actions: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
-        def write() -> tuple[int, ...]:
-            changes = [self._changed(action) for action in actions]
-            refused = tuple(i for i, item in enumerate(changes) if item is None)
-            if not refused:
-                self.items |= {Key(item["pk"], item["sk"]): item for item in changes if item}
-            return refused
-
-        return self.request(write)
+        listed = list(actions)
+        return self.request(lambda: self._write(listed))
 
     def request(self, work: Callable[[], T]) -> T:
         """Yield to the search, then do the work of a request. The reply is a part of the worker's state."""
@@ -83,44 +71,13 @@ class Memory:
     def _copy(self, key: Key) -> Item | None:
         return dict(self.items[key]) if key in self.items else None
 
-    def _changed(self, action: Mapping[str, Any]) -> Item | None:
-        """Return the item after an action of a transaction, or None when its condition is false."""
-        [(verb, write)] = action.items()
-        given = {
-            "condition": write.get("ConditionExpression", ""),
-            "names": write.get("ExpressionAttributeNames", {}),
-            "values": write.get("ExpressionAttributeValues", {}),
-        }
-        if verb == "Update":
-            return self._updated(Key(**write["Key"]), write["UpdateExpression"], **given)
-        item = dict(write["Item"])
-        stored = self.items.get(Key(item["pk"], item["sk"]), {})
-        return item if holds(given["condition"], stored, given["values"], given["names"]) else None
-
-    def _updated(
-        self,
-        key: Key,
-        expression: str,
-        *,
-        condition: str = "",
-        names: Mapping[str, str] | None = None,
-        values: Mapping[str, Any] | None = None,
-    ) -> Item | None:
-        """Return the item after an update, or None when the condition is false."""
-        item = self.items.get(key, {**key._asdict()})
-        if not holds(condition, item, values or {}, names or {}):
-            return None
-        return updated(item, expression, names or {}, values or {})
-
-
-def _put(
-    item: Item,
-    condition: str,
-    names: Mapping[str, str] | None = None,
-    values: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    put = {"Item": item, "ConditionExpression": condition}
-    return {"Put": put | {"ExpressionAttributeNames": names or {}, "ExpressionAttributeValues": values or {}}}
+    def _write(self, actions: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
+        """Write all, unless a condition is false. Return the places of those whose condition is false."""
+        writes = [write for action in actions for write in action.values()]
+        refused = tuple(i for i, write in enumerate(writes) if not is_allowed(write, self.items))
+        if not refused:
+            self.items |= {key_of(write): written(write, self.items) for write in writes}
+        return refused
 
 
 Worker = Callable[[Any], None]
