@@ -38,7 +38,7 @@ from local.engines.meter import Meter
 from local.event_sources import StreamPump
 from local.soak.target import Target
 
-Write = Callable[[Table, int], None]  # writes so many changes
+Write = Callable[[Table, int], None]  # makes the given number of changes
 CONTRIBUTIONS = (views.contribution, scores.contribution)
 DERIVATIONS = (views.derive_listing,)
 BEGUN = 1_800_000_000  # the creation second of the first record

@@ -152,8 +152,8 @@ def read_largest_of_days(
     def add(pks: Sequence[str]) -> None:
         if bounds[0] == bounds[1]:
             items = table.get_many(Key(pk, bounds[0]) for pk in pks)
-            totals.update({key.pk: int(item.get(attribute, 0)) for key, item in items.items()})
-            totals.update({pk: 0 for pk in pks if pk not in totals})
+            found = {key.pk: int(item.get(attribute, 0)) for key, item in items.items()}
+            totals.update(dict.fromkeys(pks, 0) | found)
         else:
             totals.update(map_concurrently(read, pks))
 

@@ -16,6 +16,7 @@ import tarfile
 import threading
 import urllib.error
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ class Traffic:
         self.done = {"views": 0, "scores": 0, "comments": 0}
         self.repeats = 0
         self.errors: list[str] = []
-        self._events: dict[int, dict[str, str]] = {}  # by number: the same event is sent again
+        self._begun = datetime.now(UTC).isoformat()  # of every view, so that a repeated one is the same event
         kinds = (("views", self._view), ("scores", self._score), ("comments", self._comment))
         self._threads = [threading.Thread(target=self._send, args=one) for one in kinds]
 
@@ -93,7 +94,7 @@ class Traffic:
         wait_until(succeeds, "a request succeeds", PATIENCE)
 
     def _view(self, number: int) -> Any:
-        event = self._events.setdefault(number, self._stage.view("upgrade", f"client-{number}"))
+        event = self._stage.view("upgrade", f"client-{number}") | {"time": self._begun}
         return self._stage.call("POST", "/views", event)
 
     def _score(self, number: int) -> Any:
@@ -126,7 +127,7 @@ def check_counts(stage: Stage, done: dict[str, int]) -> str:
 
     try:
         wait_until(lambda: counts() == done, "every request is counted", PATIENCE)
-    except Exception:
+    except click.ClickException:
         raise ValueError(f"counted are {counts()}, not {done}") from None
     return ", ".join(f"{count} {kind}" for kind, count in done.items()) + " are counted once each"
 
@@ -151,12 +152,7 @@ def install(root: Path, source: Path, names: tuple[str, ...], configure: Callabl
 
 def extract(revision: str, folder: Path) -> Path:
     """Write the files of a revision into a folder. Raises OSError for a revision that is not there."""
-    archive = subprocess.run(
-        ["git", "archive", revision],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-    )
+    archive = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=False)
     if archive.returncode:
         raise OSError(f"git archive {revision}: {archive.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:

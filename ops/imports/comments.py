@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from chalicelib import ulids
+from chalicelib import times, ulids
 from chalicelib.api import codec
 from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import IDENTIFIER
@@ -202,7 +202,9 @@ def write_reply(table: Table, row: ReplyRow, *, is_listed: bool = True) -> Skip 
     """
     parent = row.parent
     found = table.get(comments.author_key(parent.product, parent.author), consistent=True)
-    if found is None or ulids.created_at(found["id"]) != _to_millisecond(parent.created):
+    if found is None or times.milliseconds(ulids.created_at(found["id"])) != times.milliseconds(
+        parent.created
+    ):
         return Skip.NO_COMMENT
     path = ReplyPath(parent.product, found["id"], ulids.derive(row.created, row.source))
     author = Caller(row.author, name=row.name)
@@ -211,10 +213,6 @@ def write_reply(table: Table, row: ReplyRow, *, is_listed: bool = True) -> Skip 
     except NotFound:
         return Skip.NO_COMMENT
     return None if is_new else Skip.REPLIED_ALREADY
-
-
-def _to_millisecond(time: datetime) -> datetime:
-    return time.replace(microsecond=time.microsecond // 1000 * 1000)
 
 
 # -- wait ----------------------------------------------------------------------------------------------
