@@ -351,10 +351,14 @@ def test_an_imported_score_costs_what_a_submitted_one_does(
     table, _ = applied
     boards.define(table, "race", BoardBody(title="Race", operator="best", max=Decimal(999)), NOW)
     rows = [Submission(f"runner-{n}", "1", Decimal(n), "2100-01-01T00:00:00.000000Z") for n in range(5)]
-    nodes = 2 * 0.5  # below the root, for two digits
-    assert units(table, lambda: import_scores.write(table, "race", rows)) == (5 * 3, 1 + 5 * (2 + nodes))
+    ahead = 0.5 + 1  # the board and the root
+    nodes = 6 * 0.5  # that of the magnitude, and one for each value
+    assert units(table, lambda: import_scores.write(table, "race", rows)) == (
+        5 * 3,
+        ahead + 1 + 5 * 2 + nodes,
+    )
     known = units(table, lambda: import_scores.write(table, "race", rows))
-    assert known == (0, 1 + 5 * 2)
+    assert known == (0, ahead + 1 + 5 * 2)
 
 
 def test_an_imported_comment_costs_six_write_units(applied: tuple[Table, Callable[[], None]]) -> None:

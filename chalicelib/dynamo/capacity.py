@@ -14,7 +14,14 @@ from typing import Any
 
 HEADER = "X-Consumed-Capacity"
 READS = {"GetItem", "BatchGetItem", "TransactGetItems", "Query", "Scan"}
-WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
+WRITES = {
+    "PutItem",
+    "UpdateItem",
+    "DeleteItem",
+    "BatchWriteItem",
+    "BatchExecuteStatement",
+    "TransactWriteItems",
+}
 
 
 class Units:

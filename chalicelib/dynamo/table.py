@@ -11,7 +11,7 @@ Writes that are repeated when their response is lost (a time-out, a closed conne
 
 | write | repeated | reason |
 |---|---|---|
-| `put`, `delete`, `batch_put` | yes | the same write again leaves the same item |
+| `put`, `put_new`, `delete`, `batch_put` | yes | the same write again leaves the same item |
 | `transact` | yes | all attempts have one ClientRequestToken, and DynamoDB applies it once in 10 minutes |
 | `update` | only with `idempotent=True` | an `ADD` or `SET n = n + 1` would be applied twice |
 """
@@ -267,6 +267,35 @@ class Table:
             for _ in self._batches("UnprocessedItems", self.client.batch_write_item, batch):
                 pass
 
+    def put_new(self, items: Iterable[Item]) -> list[bool]:
+        """Write items that do not exist yet, 25 in a request. Return for each item whether it was written.
+
+        `INSERT` in PartiQL is a put on the condition that there is no such item. Unlike a transaction it
+        writes each item by itself. False means that the item exists, as in `put`.
+
+        Cost: 1 WCU per KB and item, also when it exists.
+        """
+        items, written = list(items), set[Key]()
+        for chunk in chunks(items, BATCH_WRITE):
+            left = {Key(item["pk"], item["sk"]): item for item in chunk}
+            self._try(partial(self._insert, left, written))
+        return [Key(item["pk"], item["sk"]) in written for item in items]
+
+    def _insert(self, left: dict[Key, Item], written: set[Key]) -> None:
+        """Write the items that are left, and take out those that exist now. Raise an error of the others."""
+        statements: Any = [_to_insert(item, self.name) for item in left.values()]
+        responses = self.client.batch_execute_statement(Statements=statements)["Responses"]
+        error: Any = None
+        for key, response in zip(list(left), responses, strict=True):
+            code = response.get("Error", {}).get("Code")
+            if code in (None, "DuplicateItem"):
+                del left[key]
+                written |= {key} if code is None else set()
+            else:
+                error = response["Error"]
+        if error:
+            raise ClientError({"Error": error}, "BatchExecuteStatement")
+
     def transact(self, actions: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Write up to 100 items, all or none; return the indexes of the actions whose condition was false.
 
@@ -363,3 +392,10 @@ def _packed(action: Mapping[str, Any], table: str) -> dict[str, Any]:
     ((verb, fields),) = action.items()
     typed = {"Item", "Key", "ExpressionAttributeValues"}
     return {verb: {"TableName": table} | {n: pack(v) if n in typed else v for n, v in fields.items()}}
+
+
+def _to_insert(item: Item, table: str) -> dict[str, Any]:
+    """Return the statement that writes an item which does not exist. No name of an attribute has a quote."""
+    typed = pack(item)
+    values = ", ".join(f"'{name}': ?" for name in typed)
+    return {"Statement": f'INSERT INTO "{table}" VALUE {{{values}}}', "Parameters": list(typed.values())}

@@ -22,7 +22,7 @@ activities until then are void. It expires when the stream can no longer deliver
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -38,8 +38,8 @@ from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import ScoreBody, ScoreResult
 from chalicelib.ranking import ranking
-from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, index_key
-from chalicelib.ranking.tree import Scale, is_counted_better
+from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, index_key, read_paths
+from chalicelib.ranking.tree import Nodes, Scale, is_counted_better
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a client's clock ahead of ours
 MAX_SEASONS = 10_000  # of a board: more than 800 years of monthly seasons
@@ -124,18 +124,10 @@ def write(
         _add(board, score, submission.value)
     if submission.name and not board.has_names:
         boards.note_names(table, board)
-    key = activity_key(board.name, submission.player, submission.id)
-    at = max(times.milliseconds(now), int((score or {}).get("at", 0)) + 1)
-    activity = key._asdict() | {
-        "value": submission.value,
-        "time": submission.time,
-        "season": board.season,
-        "at": at,
-        **({"name": submission.name} if submission.name else {}),
-    }
+    activity = _build_activity(board, submission, score, now)
     if table.put(activity, condition="attribute_not_exists(pk)"):
         return True, apply_activity(table, board, activity, score)
-    stored = table.get(key, consistent=True)
+    stored = table.get(activity_key(board.name, submission.player, submission.id), consistent=True)
     if stored and stored["season"] != board.season:
         if may_be_pending(stored, now):
             earlier = board._replace(season=stored["season"])
@@ -143,6 +135,37 @@ def write(
     elif stored and may_be_pending(stored, now):
         return False, apply_activity(table, board, stored, score)
     return False, _read_score(table, board, submission.player)
+
+
+def write_first(table: Table, board: Board, submissions: Sequence[Submission], now: datetime) -> list[bool]:
+    """Write the first submissions of different players, without names. Return for each whether it is new.
+
+    The activities are put, 25 in a request, and then the scores of those that were new. A submission that is
+    not new is left as it is: `write` completes it.
+
+    Cost: 3 WCU for each. 0.5 RCU for each node of their paths.
+    Raises: Busy.
+    """
+    activities = [_build_activity(board, one, None, now) for one in submissions]
+    are_new = table.put_new(activities)
+    new = [activity for activity, is_new in zip(activities, are_new, strict=True) if is_new]
+    of = board.ranking
+    merits = {one.player: of.scale.merit(one.value) for one in submissions}
+    nodes = read_paths(table, of, (of.number(merit, player) for player, merit in merits.items()))
+    scores = [
+        _add_activity(board, activity, None, _change(table, board, activity, None, nodes)) for activity in new
+    ]
+    for activity, is_written in zip(new, table.put_new(scores), strict=True):
+        if not is_written:
+            apply_activity(table, board, activity, None)
+    return are_new
+
+
+def _build_activity(board: Board, submission: Submission, score: Item | None, now: datetime) -> Item:
+    fields = {"value": submission.value, "time": submission.time, "season": board.season}
+    fields["at"] = max(times.milliseconds(now), int((score or {}).get("at", 0)) + 1)
+    fields |= {"name": submission.name} if submission.name else {}
+    return activity_key(board.name, submission.player, submission.id)._asdict() | fields
 
 
 def may_be_pending(activity: Item, now: datetime) -> bool:
@@ -186,10 +209,7 @@ def apply_activity(table: Table, board: Board, activity: Item, score: Item | Non
             after = _change(table, board, activity, score)
         except Unprocessable as error:
             refusal, after = error, dict(score or {})  # the tag alone, so that nobody applies the activity
-        after["at"] = max(activity["at"], (score or {}).get("at", 0) + 1)
-        if board.operator == "increment":
-            after["applied"] = (score or {}).get("applied", set()) | {tag(activity)}
-        if _replace(table, key, score, after):
+        if _replace(table, key, score, _add_activity(board, activity, score, after)):
             if refusal is None:
                 return after
             condition: Any = {"condition": "#at = :at", "names": AT, "values": {":at": activity["at"]}}
@@ -198,6 +218,14 @@ def apply_activity(table: Table, board: Board, activity: Item, score: Item | Non
         score = table.get(key, consistent=True)
         table.back_off(attempt)
     raise Busy("Other submissions of this player are being written. Please retry.")
+
+
+def _add_activity(board: Board, activity: Item, score: Item | None, after: Item) -> Item:
+    """Add to a changed score what protects it: its version, and the tag of the activity."""
+    after["at"] = max(activity["at"], (score or {}).get("at", 0) + 1)
+    if board.operator == "increment":
+        after["applied"] = (score or {}).get("applied", set()) | {tag(activity)}
+    return after
 
 
 def _read_score(table: Table, board: Board, player: str) -> Item | None:
@@ -219,7 +247,9 @@ def _is_on_page(table: Table, key: Key, score: Item | None, activity: Item) -> b
     return any(tag(activity) in item["tags"] for page in pages for item in page.items)
 
 
-def _change(table: Table, board: Board, activity: Item, score: Item | None) -> Item:
+def _change(
+    table: Table, board: Board, activity: Item, score: Item | None, nodes: Nodes | None = None
+) -> Item:
     """Return the score after an activity. Raises Unprocessable for a sum out of range."""
     before, player = score or {}, activity["pk"].removeprefix("PLAYER#")
     value = Decimal(activity["value"])
@@ -227,7 +257,7 @@ def _change(table: Table, board: Board, activity: Item, score: Item | None) -> I
         value = _add(board, score, value)
     of = board.ranking
     entry = index_key(of, player, of.scale.merit(value))
-    depth = choose_depth(table, of, entry["gsi1sk"], before)
+    depth = choose_depth(table, of, entry["gsi1sk"], before, nodes)
     changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": activity["time"]}
     kept = {name: before[name] for name in ("applied", "floor", "pages", "since", "name") if name in before}
     kept |= {"name": activity["name"]} if "name" in activity else {}
@@ -402,11 +432,16 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
             _complete_score(table, key, image)
     names = {activity["sk"].split("#", 2)[1] for activity in activities}
     found = {name: _find_or_none(table, name, now) for name in names}
+    pending: list[tuple[Board, Item, Key]] = []
     for activity in activities:
         if current := found[activity["sk"].split("#", 2)[1]]:
-            with contextlib.suppress(Unprocessable, *MALFORMED):
-                if may_be_pending(activity, now):
-                    _complete_activity(table, current, activity, images)
+            with contextlib.suppress(*MALFORMED):
+                board = current._replace(season=activity["season"])
+                key = score_key(board.name, board.season, activity["pk"].removeprefix("PLAYER#"))
+                is_applied = key in images and not is_pending(board, images[key], activity)
+                if not is_applied and may_be_pending(activity, now):
+                    pending.append((board, activity, key))
+    _complete_activities(table, pending)
 
 
 def _complete_score(table: Table, key: Key, score: Item) -> None:
@@ -422,15 +457,15 @@ def _complete_score(table: Table, key: Key, score: Item) -> None:
         table.update(key, "SET gsi1sk = :number", condition="score = :score", values=values, idempotent=True)
 
 
-def _complete_activity(table: Table, current: Board, activity: Item, images: Mapping[Key, Item]) -> None:
-    """Apply an activity to its score unless the image or the item has it, or the activity was erased."""
-    board = current._replace(season=activity["season"])
-    key = score_key(board.name, board.season, activity["pk"].removeprefix("PLAYER#"))
-    if (image := images.get(key)) and not is_pending(board, image, activity):
-        return
-    score = table.get(key, consistent=True)
-    if score or table.get(Key(activity["pk"], activity["sk"]), consistent=True):
-        apply_activity(table, board, activity, score)
+def _complete_activities(table: Table, pending: Iterable[tuple[Board, Item, Key]]) -> None:
+    """Apply activities to their scores unless the item has them, or the activity was erased."""
+    pending = list(pending)
+    scores = table.get_many((key for _, _, key in pending), consistent=True)
+    for board, activity, key in pending:
+        if key in scores or table.get(Key(activity["pk"], activity["sk"]), consistent=True):
+            with contextlib.suppress(Unprocessable, *MALFORMED):
+                if after := apply_activity(table, board, activity, scores.get(key)):
+                    scores[key] = after
 
 
 def _find_or_none(table: Table, name: str, now: datetime) -> Board | None:

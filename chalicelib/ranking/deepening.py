@@ -18,8 +18,10 @@ by the stream at once. So a full node lacks a player no longer than the stream l
 Cost: 1 WCU for each player of the bucket, once per level, and 1 for each step. 1 RCU for each player.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
 from chalicelib import times
 from chalicelib.concurrency import map_concurrently
@@ -28,7 +30,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.ranking import tree
 from chalicelib.ranking.entries import list_below
 from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, node_key, read_nodes
-from chalicelib.ranking.tree import DIGITS, Node, Scale
+from chalicelib.ranking.tree import DIGITS, LIMIT, Node, Scale
 
 STEP = 250  # players that one step re-stamps
 PAUSE = timedelta(
@@ -73,6 +75,26 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
         _settle(table, ranking, players, now)
     for ranking, buckets in left.items():
         _mark_left(table, ranking, buckets - {""})
+
+
+def prepare(table: Table, ranking: Ranking, numbers: Iterable[int]) -> None:
+    """Create the nodes that many new players need, so that these come at their depth and none is re-stamped.
+
+    A node is created full, which is right where the bucket has no shallow player. One who comes meanwhile is
+    re-stamped by the stream.
+
+    Cost: 1 RCU for each bucket that the new players crowd, and 1 WCU for each node.
+    """
+    paths = [ranking.scale.path(number) for number in numbers]
+    nodes = read_nodes(table, ranking, [""], consistent=True)
+    crowded, level = {""}, 1
+    while crowded:
+        below = Counter(tree.bucket(path, level) for path in paths if len(path) > DIGITS * level)
+        reached = {prefix for prefix, n in below.items() if n > LIMIT and prefix[:-DIGITS] in crowded}
+        nodes |= read_nodes(table, ranking, reached, consistent=True)
+        empty = {prefix for prefix in reached - nodes.keys() if tree.count_above(prefix, nodes)[0] == 0}
+        map_concurrently(partial(_mark_full, table, ranking), empty, "deepen")
+        crowded, level = empty | (reached & nodes.keys()), level + 1
 
 
 def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:

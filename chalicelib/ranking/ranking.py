@@ -25,7 +25,7 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.ranking import older, tree
 from chalicelib.ranking.older import OlderScale
-from chalicelib.ranking.tree import DIGITS, TIE, Node, Scale
+from chalicelib.ranking.tree import DIGITS, TIE, Node, Nodes, Scale
 
 
 class Ranking(NamedTuple):
@@ -143,8 +143,29 @@ def count_players(table: Table, ranking: Ranking) -> int:
     return read_nodes(table, ranking, [""]).get("", Node()).total()
 
 
-def choose_depth(table: Table, ranking: Ranking, number: int, before: Mapping[str, Any] | None = None) -> int:
+def read_paths(table: Table, ranking: Ranking, numbers: Iterable[int]) -> dict[str, Node]:
+    """Return the nodes on the paths of numbers, down to the last digits of the scores.
+
+    Cost: 0.5 RCU for each node.
+    """
+    paths = map(ranking.scale.path, numbers)
+    return read_nodes(
+        table,
+        ranking,
+        {tree.bucket(p, level) for p in paths for level in range(1, ranking.scale.score_levels(p) + 1)},
+    )
+
+
+def choose_depth(
+    table: Table,
+    ranking: Ranking,
+    number: int,
+    before: Mapping[str, Any] | None = None,
+    nodes: Nodes | None = None,
+) -> int:
     """Return the depth of a player with a number, whose item was `before`.
+
+    `nodes`: what `read_paths` has returned for the number among others.
 
     Cost: nothing within the bucket, else 0.5 RCU for every two digits of the score, and 0.5 more.
     """
@@ -154,11 +175,11 @@ def choose_depth(table: Table, ranking: Ranking, number: int, before: Mapping[st
         if tree.bucket(ranking.scale.path(int(before["gsi1sk"])), depth) == tree.bucket(path, depth):
             return depth
     levels = ranking.scale.score_levels(path)
-    nodes = read_nodes(table, ranking, (tree.bucket(path, level) for level in range(1, levels + 1)))
-    while (depth := tree.needed_depth(path, nodes)) > levels and depth * DIGITS < len(path):
+    found = dict(nodes) if nodes is not None else read_paths(table, ranking, [number])
+    while (depth := tree.needed_depth(path, found)) > levels and depth * DIGITS < len(path):
         levels = depth  # a crowd of equal scores
-        nodes |= read_nodes(table, ranking, [tree.bucket(path, depth)])
-        if tree.bucket(path, depth) not in nodes:
+        found |= read_nodes(table, ranking, [tree.bucket(path, depth)])
+        if tree.bucket(path, depth) not in found:
             break
     return depth
 

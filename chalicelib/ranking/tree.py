@@ -210,9 +210,14 @@ def is_crowded(path: str, depth: int, nodes: Nodes) -> bool:
 
 def is_complete(prefix: str, nodes: Nodes) -> bool:
     """Return whether all players of a prefix are counted in its node: its counter has no shallow ones."""
-    above = nodes.get(prefix[:-DIGITS], Node())
-    shallow, deep = divide(above.counters.get(prefix[-DIGITS:], 0))
+    shallow, deep = count_above(prefix, nodes)
     return shallow == 0 and deep > 0
+
+
+def count_above(prefix: str, nodes: Nodes) -> tuple[int, int]:
+    """Return the shallow and the deep players of a prefix, as the counter above its node has them."""
+    above = nodes.get(prefix[:-DIGITS], Node())
+    return divide(above.counters.get(prefix[-DIGITS:], 0))
 
 
 def count_better(path: str, depth: int, nodes: Nodes) -> int:

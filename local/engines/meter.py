@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 # A false condition is billed; any other refused call is not.
 _BILLED_ERRORS = {"ConditionalCheckFailedException", "TransactionCanceledException"}
-_PARTIQL = {"ExecuteStatement", "BatchExecuteStatement", "ExecuteTransaction"}
-_WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
+_PARTIQL = {"ExecuteStatement", "ExecuteTransaction"}
+_WRITES = {
+    *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "BatchExecuteStatement"),
+    "TransactWriteItems",
+}
 _NO_INDEXES = TableDefinition(indexes={})
 # The parameters that make a page return less than it read.
 _NARROWING = {"Select", "FilterExpression", "ProjectionExpression"}
@@ -59,7 +62,17 @@ def _requests(operation: str, params: Request) -> list[tuple[str, Request]]:
         case "BatchWriteItem":
             batches = params["RequestItems"].items()
             return [(table, request) for table, batch in batches for one in batch for request in one.values()]
+        case "BatchExecuteStatement":
+            return [_inserted(one["Statement"], one["Parameters"]) for one in params["Statements"]]
     return []
+
+
+def _inserted(statement: str, parameters: list[Item]) -> tuple[str, Request]:
+    """Return the table and the item of an INSERT, the only statement of PartiQL that has a rule here."""
+    insert = re.fullmatch(r"INSERT INTO \"([^\"]+)\" VALUE \{(.*)\}", statement)
+    if insert is None:
+        raise ValueError(f"a statement has no rule in Meter: {statement[:40]}")
+    return insert[1], {"Item": dict(zip(re.findall(r"'([^']+)': \?", insert[2]), parameters, strict=True))}
 
 
 def _item_read(request: Request, image: Item, transactional: bool) -> float:

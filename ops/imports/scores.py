@@ -10,19 +10,21 @@ rows with the same time the operator `set` keeps the later one.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import re
 import time
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import click
@@ -30,14 +32,14 @@ import click
 from chalicelib.api import codec
 from chalicelib.api.schemas import IDENTIFIER
 from chalicelib.concurrency import map_concurrently
-from chalicelib.dynamo.items import Key, chunks
+from chalicelib.dynamo.items import Item, Key, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.scores import Submission
-from chalicelib.ranking import tree
+from chalicelib.ranking import deepening, tree
 from chalicelib.ranking.entries import list_below
 from chalicelib.ranking.positions import ALL
 from chalicelib.ranking.ranking import read_nodes
@@ -45,6 +47,7 @@ from ops.waiting import TIMEOUT, wait_until_counted
 
 GROUP = 49  # rows: their scores, submissions and the board are one batch read of 100 items
 THREADS = 4
+BLOCK = 25_000  # rows that are held in memory; the ranking is prepared for them
 VALUE = re.compile(r"[+-]?\d{1,20}(\.\d{1,18})?", re.ASCII)
 
 
@@ -183,13 +186,30 @@ def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summa
 
     Raises: NotFound, and Busy when the table is throttled for a minute. The import can be run again.
     """
-    summary = Summary()
+    summary, rows = Summary(), iter(found)
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as pool:
-        for batch in _batches(found, summary):
-            for outcomes in pool.map(partial(_write_group_retrying, table, board), chunks(batch, GROUP)):
-                summary.outcomes += outcomes
-            summary.players |= dict.fromkeys(one.player for one in batch)
+        while block := list(islice(rows, BLOCK)):
+            _prepare(table, board, block)
+            for batch in _batches(block, summary):
+                for outcomes in pool.map(partial(_write_group_retrying, table, board), chunks(batch, GROUP)):
+                    summary.outcomes += outcomes
+                summary.players |= dict.fromkeys(one.player for one in batch)
     return summary
+
+
+def _prepare(table: Table, name: str, block: Iterable[Submission | Skip]) -> None:
+    """Prepare the ranking for the players of a block, as far as the rows tell their scores."""
+    board = boards.find(table, name, datetime.now(UTC))
+    scores: dict[str, Decimal] = {}
+    for one in block:
+        if isinstance(one, Submission):
+            earlier = scores.get(one.player, Decimal(0)) if board.operator == "increment" else 0
+            scores[one.player] = one.value + earlier
+    ranking, numbers = board.ranking, []
+    for player, score in scores.items():
+        with contextlib.suppress(ValueError):  # a sum that is off the scale
+            numbers.append(ranking.number(ranking.scale.merit(score), player))
+    deepening.prepare(table, ranking, numbers)
 
 
 def _batches(found: Iterable[Submission | Skip], summary: Summary) -> Iterator[list[Submission]]:
@@ -249,7 +269,22 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Out
             return Skip.OFF_RANGE
         return Outcome.NEW if is_new else Outcome.KNOWN
 
-    return Counter(map_concurrently(write_one, group, "import"))
+    first = [one for one in group if _is_first(board, items, one)]
+    are_new = leaderboards.write_first(table, board, first, now)
+    new = {one for one, is_new in zip(first, are_new, strict=True) if is_new}
+    others = [one for one in group if one not in new]
+    return Counter([Outcome.NEW] * len(new) + map_concurrently(write_one, others, "import"))
+
+
+def _is_first(board: Board, items: Mapping[Key, Item], one: Submission) -> bool:
+    """Return whether a player has no score yet, and the submission's value can be one."""
+    keys = (
+        leaderboards.score_key(board.name, board.season, one.player),
+        leaderboards.activity_key(board.name, one.player, one.id),
+    )
+    with contextlib.suppress(ValueError):
+        return board.scale.merit(one.value) > 0 and not any(key in items for key in keys)
+    return False
 
 
 # -- wait ----------------------------------------------------------------------------------------------
@@ -283,8 +318,7 @@ def is_counted(table: Table, board: Board, players: Iterable[str]) -> bool:
         return False
     buckets = {one.bucket for one in found}
     for prefix in prefixes - {""}:
-        above = nodes.get(prefix[: -tree.DIGITS], tree.Node())
-        shallow, deep = tree.divide(above.counters.get(prefix[-tree.DIGITS :], 0))
+        shallow, deep = tree.count_above(prefix, nodes)
         if deep != nodes.get(prefix, tree.Node()).total():
             return False
         least, most = board.scale.numbers(prefix)

@@ -35,6 +35,7 @@ from tests.support.site import Site
 from tests.support.tables import store_on
 
 HERE = Key("P", "1")
+THERE = Key("P", "there")
 NOW = datetime.now(UTC)
 PUT = {"Put": {"Item": HERE._asdict()}}
 
@@ -240,6 +241,9 @@ def test_idempotent_writes_are_retried(store: Table, fault: Exception) -> None:
         assert store.get(HERE) == {**HERE._asdict(), "n": 2}
     with after(store, "BatchWriteItem", fault):
         store.batch_put([HERE._asdict()])
+    with after(store, "BatchExecuteStatement", fault):
+        assert store.put_new([HERE._asdict(), THERE._asdict()]) == [False, False]
+    assert store.get(THERE) == THERE._asdict()
     with after(store, "DeleteItem", fault):
         assert store.delete(HERE) == {}
 

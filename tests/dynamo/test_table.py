@@ -7,6 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from chalicelib.dynamo.items import Key, pack, unpack
 from chalicelib.dynamo.retries import CONNECT_TIMEOUT, EACH, READ_TIMEOUT
@@ -76,6 +77,36 @@ def test_a_batch_that_stays_unprocessed_is_busy_after_a_bound(table: Table) -> N
     with instead(table, "BatchWriteItem", *[left] * 99) as calls, pytest.raises(Busy):
         table.batch_put([item(1)])
     assert 2 < len(calls) < 99
+
+
+def test_new_items_are_written_and_existing_ones_are_left(table: Table) -> None:
+    values = {"d": Decimal("1.5"), "s": "it's ?", "b": b"\x00", "l": [1, {"x": True}], "bs": {b"a"}}
+    table.put(item(7, text="old"))
+    with instead(table, "BatchExecuteStatement") as calls:
+        written = table.put_new([item(n, **values) for n in range(60)])
+    assert written == [n != 7 for n in range(60)]
+    assert len(calls) == 3
+    assert table.get(Key("P", "0007")) == item(7, text="old")
+    assert table.get(Key("P", "0059")) == item(59, **values)
+
+
+def test_only_the_statements_that_failed_are_sent_again(table: Table) -> None:
+    """Source: API reference of DynamoDB, BatchExecuteStatement: a reply of 200 may have errors in it."""
+    parts = done(
+        {"Responses": [{}, {"Error": {"Code": "ThrottlingError"}}, {"Error": {"Code": "DuplicateItem"}}]}
+    )
+    with instead(table, "BatchExecuteStatement", parts) as calls:
+        assert table.put_new(item(n) for n in range(3)) == [True, True, False]
+    assert len(calls) == 2
+    assert [table.get(Key("P", f"000{n}")) is not None for n in range(3)] == [False, True, False]
+    for code, raised in (
+        ("ThrottlingError", Busy),
+        ("ValidationError", Rejected),
+        ("AccessDenied", ClientError),
+    ):
+        failed = done({"Responses": [{"Error": {"Code": code, "Message": "no"}}]})
+        with instead(table, "BatchExecuteStatement", *[failed] * 99), pytest.raises(raised):
+            table.put_new([item(9)])
 
 
 def test_a_query_follows_dynamodbs_own_pages(table: Table) -> None:

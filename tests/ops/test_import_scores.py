@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -28,6 +29,7 @@ from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
 from chalicelib.leaderboards.scores import Submission
+from chalicelib.ranking import deepening, ranking, tree
 from local.engines.meter import Meter
 from ops.aws import template
 from ops.cli.main import main
@@ -221,6 +223,19 @@ def test_an_import_that_is_killed_goes_on_where_it_was(table: Table, lost: int) 
     assert scores(table) == sums(60, 3)
 
 
+@pytest.mark.parametrize("lost", range(6))  # 60 players: three requests with activities, three with scores
+def test_an_import_that_is_killed_among_first_scores_goes_on_where_it_was(table: Table, lost: int) -> None:
+    defined(table)
+    file = history(players=60, games=1)
+    for kill in instead, after:
+        errors = [*[None] * lost, Killed()] if kill is instead else [Killed()]
+        with kill(table, "BatchExecuteStatement", *errors), contextlib.suppress(Killed):
+            imported(table, file)
+    done = imported(table, file)
+    assert done.get("known", 0) + done.get("new", 0) == 60
+    assert scores(table) == sums(60, 1)
+
+
 def test_several_imports_of_one_file_at_once_count_every_row_once(
     engine_table: EngineTable, table: Table
 ) -> None:
@@ -279,21 +294,17 @@ def test_a_row_that_is_refused_holds_up_no_other(table: Table) -> None:
     found = read(file, GAMES, boards.find(table, "points", NOW), NOW)
     group = [one for one in found if isinstance(one, Submission)]
 
-    real, lock = table.put, threading.Lock()
-    calls: list[int] = []
+    real = table.put_new
 
-    def late(item: Any, **options: Any) -> bool:
-        with lock:
-            if (
-                not calls and item["pk"] == "PLAYER#p7"
-            ):  # after the group has looked, somebody else brings the row of p7
-                calls.append(1)
-                body = ScoreBody(id="g1", value=Decimal(7), time="2026-11-01T00:00:00Z")
-                with mock.patch.object(table, "put", real):
-                    assert leaderboards.submit(table, "points", body, Caller("p7"), NOW).status == 201
-        return real(item, **options)
+    def late(items: Any) -> list[bool]:
+        """After the group has looked, somebody else brings the row of p7."""
+        items = list(items)
+        if "score" not in items[0]:
+            body = ScoreBody(id="g1", value=Decimal(7), time="2026-11-01T00:00:00Z")
+            assert leaderboards.submit(table, "points", body, Caller("p7"), NOW).status == 201
+        return real(items)
 
-    with mock.patch.object(table, "put", late):
+    with mock.patch.object(table, "put_new", late):
         assert +write_group(table, "points", group) == {
             Outcome.NEW: 19,
             Outcome.KNOWN: 1,
@@ -337,7 +348,7 @@ def test_a_table_that_is_busy_is_waited_for(table: Table, monkeypatch: pytest.Mo
     defined(table)
     table._pause = lambda seconds: None
     throttles = [refused("ThrottlingException")] * 40  # more than one call's tries
-    with instead(table, "PutItem", *throttles):
+    with instead(table, "BatchExecuteStatement", *throttles):
         done = imported(table, history(players=5, games=1))
     assert done["new"] + done.get("known", 0) == 5  # rows that were written before the throttle are known
     assert scores(table) == sums(5, 1)
@@ -352,6 +363,50 @@ def test_what_a_row_costs(table: Table) -> None:
             write_group(table, "points", group)
         assert meter.write_units == write_units
         assert 2 * GROUP + 1 <= meter.read_units <= 2 * GROUP + 1 + nodes
+
+
+def test_a_score_that_comes_between_the_two_writes_of_a_first_one_keeps_both(table: Table) -> None:
+    """The activity of the import is there, its score is not, and another submission writes a score."""
+    board, real = defined(table), table.put_new
+    rows = [Submission("ann", "g1", Decimal(5), "2026-11-01T00:00:00.000000Z")]
+
+    def late(items: Any) -> list[bool]:
+        items = list(items)
+        if "score" in items[0]:
+            leaderboards.submit(table, "points", ScoreBody(id="g2", value=Decimal(7)), Caller("ann"), NOW)
+        return real(items)
+
+    with mock.patch.object(table, "put_new", late):
+        assert leaderboards.write_first(table, board, rows, NOW) == [True]
+    assert scores(table) == {"ann": 12}
+
+
+def test_an_import_creates_the_nodes_that_its_players_need_ahead(
+    engine_table: EngineTable, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No player is re-stamped by the stream. Players who were there before are, where a crowd joins them."""
+    stamps: list[Any] = []
+    stamp = deepening._stamp
+    monkeypatch.setattr(deepening, "_stamp", lambda *arguments: stamps.append(stamp(*arguments)))
+    defined(table)
+    file = lines(*(f"p{n},{1_000 + 7 * n % 4_000},g,2026-11-01T00:00:00Z" for n in range(700)))
+    assert imported(table, file) == {"new": 700}
+    settle(engine_table, table)
+    assert stamps == []
+    assert largest_bucket(table) <= tree.LIMIT
+    more = lines(*(f"q{n},{2_000 + n // 2},g,2026-11-01T00:00:00Z" for n in range(600)))
+    assert imported(table, more) == {"new": 600}
+    settle(engine_table, table)
+    assert stamps
+    assert largest_bucket(table) <= tree.LIMIT
+
+
+def largest_bucket(table: Table) -> int:
+    """Check the tree, and return the number of players of its most crowded bucket."""
+    of = boards.find(table, "points", NOW).ranking
+    nodes = ranking.collect_nodes(of, scan(table))
+    tree.check(nodes)
+    return max(tree.divide(count)[0] for node in nodes.values() for count in node.counters.values())
 
 
 def test_waiting_ends_when_all_is_ranked_or_nothing_moves(
@@ -462,7 +517,7 @@ def test_a_board_that_cannot_be_is_a_usage_error(stage: Table, tmp_path: Path, b
 
 def test_an_interrupted_import_says_that_it_may_run_again(stage: Table, tmp_path: Path) -> None:
     defined(stage)
-    with mock.patch.object(leaderboards, "write", side_effect=KeyboardInterrupt):
+    with mock.patch.object(leaderboards, "write_first", side_effect=KeyboardInterrupt):
         done = run(file(tmp_path, GOOD))
     assert done.exit_code == 130
     assert "run it again" in done.stderr
