@@ -30,6 +30,7 @@ from local.engines.engine import KINDS, Engine, default_kind, start
 from local.engines.locks import Lock
 from ops.aws.template import create_queue, create_table
 from tests.support.other_site import OtherSite
+from tests.support.running import addresses_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -240,26 +241,13 @@ def test_dynoxide_keeps_its_state_when_everything_is_killed(spared: str, tmp_pat
 def listens_at(process: int) -> set[str]:
     """Return the addresses on which a process listens, and none after its end."""
     try:
-        return listening(process)
+        return addresses_of(process)
     except OSError:
         return set()
 
 
 def children(process: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
-def listening(process: int) -> set[str]:
-    """Return the addresses on which a process listens, as Linux writes them."""
-    open_files = Path(f"/proc/{process}/fd").iterdir()
-    sockets = {str(file.readlink()) for file in open_files}
-    found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            _, local, _, state, *_, inode = line.split()[:10]
-            if state == "0A" and f"socket:[{inode}]" in sockets:
-                found.add(local)
-    return found
 
 
 @needs_proc
@@ -269,9 +257,9 @@ def test_an_engine_listens_on_loopback_only(kind: str) -> None:
     with start(kind, None) as engine:
         assert engine.process
         port = int(engine.endpoint.rpartition(":")[2])
-        assert listening(engine.process.pid) == {f"0100007F:{port:04X}"}
+        assert addresses_of(engine.process.pid) == {f"0100007F:{port:04X}"}
         for behind in children(engine.process.pid):
-            [address] = listening(behind)
+            [address] = addresses_of(behind)
             host, _, _ = address.partition(":")
             assert host.endswith("7F")  # 127.0.0.0/8
             assert host != "0100007F"  # which every page knows

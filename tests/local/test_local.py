@@ -29,6 +29,7 @@ from tests.support.running import (
     PAGE,
     PATIENCE,
     Run,
+    addresses_of,
     free_ports,
     listens,
     until,
@@ -117,19 +118,7 @@ def test_every_route_answers_a_preflight(run: Run) -> None:
 
 @needs_proc
 def test_every_process_listens_only_on_loopback(run: Run) -> None:
-    sockets = set()
-    for process in run.processes():
-        for file in Path(f"/proc/{process}/fd").iterdir():
-            try:
-                sockets.add(str(file.readlink()))
-            except OSError:  # it was closed meanwhile
-                continue
-    listening = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            _, local, _, state, *_, inode = line.split()[:10]
-            if state == "0A" and f"socket:[{inode}]" in sockets:
-                listening.add(local)
+    listening = addresses_of(*run.processes())
     hidden = {address for address in listening if not address.startswith("0100007F:")}
     assert listening - hidden == {f"0100007F:{port:04X}" for port in run.ports()}
     assert all(address.partition(":")[0].endswith("7F") for address in hidden)  # of 127.0.0.0/8 too

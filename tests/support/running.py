@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -34,6 +34,22 @@ ENVIRONMENT = {
 # Without a secret, a run would create one in the tree.
 ENVIRONMENT["HUBBUB_SECRET"] = "0123456789abcdef0123456789abcdef"
 CHALICE_LOCAL_ENGINE = 8002  # the port in .chalice/config.json
+
+
+def addresses_of(*processes: int) -> set[str]:
+    """Return the addresses on which processes listen, as Linux writes them. OSError: a process has ended."""
+    sockets = set()
+    for process in processes:
+        for file in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):  # it was closed meanwhile
+                sockets.add(str(file.readlink()))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                found.add(local)
+    return found
 
 
 def until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
