@@ -52,7 +52,7 @@ from chalicelib.views import badge, events, queue, site_queries
 from chalicelib.views import queries as view_queries
 from chalicelib.views import schemas as view_schemas
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 app = Chalice(app_name="hubbub", configure_logs=False)  # chalicelib/telemetry logs
 app.experimental_feature_flags.add("WEBSOCKETS")

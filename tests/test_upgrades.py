@@ -75,8 +75,8 @@ def stored(path: Path) -> list[Item]:
     return items(path.read_text())
 
 
-def test_there_are_shapes_of_the_first_version() -> None:
-    assert "shapes-0.1.0" in {path.stem for path in SHAPES}
+def test_there_are_shapes_of_each_release() -> None:
+    assert {"shapes-0.1.0", f"shapes-{app.VERSION}"} <= {path.stem for path in SHAPES}
 
 
 @pytest.mark.parametrize("path", SHAPES, ids=lambda path: path.stem)

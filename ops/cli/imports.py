@@ -140,7 +140,7 @@ def import_scores(
 
     FILE has a header line and may be compressed with gzip; - is stdin. A submission with the same player and
     id counts once, however often the file is imported. A file with several rows per player needs an id
-    column. Needs read and write access to the stage's table.
+    column. Needs read and write access to the stage's table, with dynamodb:PartiQLInsert.
     """
     from rich.console import Console
     from rich.progress import Progress

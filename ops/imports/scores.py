@@ -3,9 +3,12 @@
 Invariant: a player and id count once, as with `POST /leaderboards/{board}/scores`. An interrupted import can
 be run again, because existing submissions are found and not added twice.
 
-Scores and submissions of up to 49 rows of different players are read in one batch. The new rows are then
-written as submissions are, several at a time. A player's rows are written in the order of the file, so of two
-rows with the same time the operator `set` keeps the later one.
+Scores and submissions of up to 49 rows of different players are read in one batch. The first scores of
+players are then written 25 in a request, and other new rows as submissions are, several at a time. The rows
+of a player are written in the order of the file, so of two with the same time the operator `set` keeps the
+later one.
+
+The ranking is prepared for 25,000 rows at a time: their players come at the depth that their crowd needs.
 """
 
 from __future__ import annotations

@@ -21,17 +21,23 @@ import app
 # isort: on
 from bench.chat import OurChat
 from chalicelib import settings
-from chalicelib.aggregates import lag, quarantine
-from chalicelib.api import auth
+from chalicelib.aggregates import lag, legacy, quarantine
+from chalicelib.api import auth, rates
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import submissions
-from chalicelib.chat import handlers
-from chalicelib.comments import comments
-from chalicelib.comments.schemas import CommentPatch
+from chalicelib.chat import bans, handlers, reports
+from chalicelib.comments import comments, replies, votes
+from chalicelib.comments.schemas import CommentPatch, ReplyBody
 from chalicelib.dynamo.items import Item, Key
+from chalicelib.guests import guests
+from chalicelib.guests.schemas import GuestBody
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import ScoreBody, SeasonBody
+from chalicelib.ranking import deepening, tree
+from chalicelib.views import events
+from chalicelib.views.events import View
 from local.engines.engine import start
+from ops.imports import access_log
 from ops.maintenance import export
 from ops.maintenance import scan as segments
 from tests.ops.test_erase import PAGE, plant
@@ -46,6 +52,7 @@ ADMIN = Caller("admin", admin=True)
 def make(live: Live) -> None:
     """Write items of every kind."""
     now, table = datetime.now(UTC), live.table
+    legacy.start_tags(table)
     plant(table)
     for number, value in enumerate((90, 250, 999)):
         body = ScoreBody(id="1", value=Decimal(value))
@@ -66,7 +73,29 @@ def make(live: Live) -> None:
     table.put(quarantine.build_item(b"x" * 12, 1, quarantine.Poison({"pk": {"S": "PLAYER#x"}}, 1, "no"), 1))
     table.put(segments.Segment(0, 2, {"pk": "a", "sk": "b"}).item("BACKFILL#comments"))
     lag.measure_lag(table, lambda: now, pause=lambda seconds: None)
+    make_newer(live, shoe, now)
     live.drain()
+
+
+def make_newer(live: Live, shoe: Item, now: datetime) -> None:
+    """Write items of the kinds that came after 0.1.0. `shoe` is a comment."""
+    table, stage, address = live.table, settings.current(), "203.0.113.7"
+    guests.sign_in(table, GuestBody(name="Cleo"), address, stage, now)
+    rates.take(table, reports.bucket_key(stage, address), reports.LIMIT, now)
+    bans.ban(table, ["digest"], 1, now)
+    viewers = [View(PAGE, now, f"client-{n}", "search.example", "spring") for n in range(60)]
+    events.write(table, viewers, stage, now)  # more than a sum has tags, so some move to a guard page
+    access_log.write(table, [View(PAGE, now - timedelta(days=1), "imported")], stage, now, b"key")
+    live.drain()
+    for round in range(scores.MAX_TAGS + 1):
+        scores.submit(table, "kart", ScoreBody(id=f"{round}", value=Decimal(1)), Caller("cleo"), now)
+    product, id = shoe["pk"].removeprefix("PRODUCT#"), shoe["sk"].split("#")[1]
+    votes.cast(table, product, id, Caller("cleo"))
+    reply = ReplyBody(text="So do I.", language="en")
+    replies.post(table, product, id, reply, Caller("cleo"), "key-1", now)
+    score = table.get(scores.score_key("kart", 1, "ben"), consistent=True) or {}
+    with mock.patch.object(tree, "LIMIT", 1):
+        deepening.follow(table, [scores.rank], [(Key(score["pk"], score["sk"]), {}, score)], now)
 
 
 def _frame(id: str, body: str) -> dict[str, Any]:
@@ -74,10 +103,10 @@ def _frame(id: str, body: str) -> dict[str, Any]:
 
 
 def items(live: Live) -> list[Item]:
-    """Return every item in the order of the keys. A TTL is far in the future, but not that of pages."""
+    """Return every item in the order of the keys. A TTL is far in the future, except in pages and sites."""
     lasting = {"ttl": FOREVER}
     found = [
-        item | (lasting if "ttl" in item and not item["pk"].startswith("URL#") else {})
+        item | (lasting if "ttl" in item and not item["pk"].startswith(("URL#", "SITE#")) else {})
         for item in scan(live.table)
     ]
     return sorted(found, key=lambda item: Key(item["pk"], item["sk"]))
@@ -92,6 +121,10 @@ def questions() -> list[str]:
         f"/views/series?url={PAGE}&interval=day&{frame}",
         f"/views/events?url={PAGE}",
         "/views/top?site=example.org",
+        f"/views/site?site=example.org&interval=day&{frame}",
+        f"/views/referrers?site=example.org&{frame}",
+        f"/views/campaigns?site=example.org&{frame}",
+        "/sites",
         "/leaderboards/kart",
         "/leaderboards/kart/players/ben",
         "/leaderboards/kart/entries",
@@ -110,6 +143,9 @@ def questions() -> list[str]:
         "/products/shoe-1/comments?rating=2,5&language=pt-BR",
         "/products/shoe-1/statistics",
         "/products/leaders",
+        "/products",
+        "/comments",
+        "/replies",
         "/chat/reports",
     ]
 
