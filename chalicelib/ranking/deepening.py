@@ -83,7 +83,7 @@ def prepare(table: Table, ranking: Ranking, numbers: Iterable[int]) -> None:
     A node is created full, which is right where the bucket has no shallow player. One who comes meanwhile is
     re-stamped by the stream.
 
-    Cost: 1 RCU for each bucket that the new players crowd, and 1 WCU for each node.
+    Cost: 1 RCU for the root and for each bucket that the new players crowd, and 1 WCU for each node.
     """
     paths = [ranking.scale.path(number) for number in numbers]
     nodes = read_nodes(table, ranking, [""], consistent=True)
