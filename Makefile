@@ -8,7 +8,8 @@ LOCAL  := $(VENV)/.ready-local
 STAMP  := $(VENV)/.ready
 ARGS   ?=
 
-# $(call install,FILE): make the environment unless it exists, and install a requirements file into it.
+# $(call install,FILE): make the environment unless it exists, and install a requirements file and the engine
+# into it, so that everything works without a network afterwards.
 define install
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
   { echo "Hubbub needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.13 $(MAKECMDGOALS)" >&2; exit 1; }
@@ -17,6 +18,7 @@ define install
 @test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 @echo "installing $(1) into $(VENV) (once, up to a minute)" >&2
 @$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(1)
+@$(VENV)/bin/python -m local.engines.dynoxide
 endef
 
 .PHONY: help setup setup-local run test test-all security lint types openapi screenshots vendor bench proof soak bundle stage \
