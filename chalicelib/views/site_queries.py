@@ -43,11 +43,12 @@ DEFAULT = 30 * times.DAY
 
 def parse_site(site: str) -> str:
     """Return a host in normal form. Raises BadRequest."""
-    address = parse_url(f"http://{site}/", "site")
-    host = urls.host(address)
-    if address not in (f"http://{host}/", f"http://[{host}]/"):
-        raise BadRequest("site: must be a host alone, such as www.example.org")
-    return host
+    if "#" not in site:
+        address = parse_url(f"http://{site}/", "site")
+        host = urls.host(address)
+        if address in (f"http://{host}/", f"http://[{host}]/"):
+            return host
+    raise BadRequest("site: must be a host alone, such as www.example.org")
 
 
 def require_sites(settings: Settings) -> None:

@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -238,6 +239,13 @@ def test_a_period_that_is_too_long_or_malformed_is_refused(site: Site) -> None:
         ):
             status, reply = site.call("GET", f"/views/{path}?site={HOST}&{query}")
             assert (status, reply["Code"]) == (400, "BadRequest"), (path, query)
+
+
+@pytest.mark.parametrize("written", ["a.example/page", "a.example?x", "a.example#top", "a.example:81", "a b"])
+def test_a_site_is_a_host_alone(site: Site, written: str) -> None:
+    status, answer = site.call("GET", f"/views/site?site={quote(written)}")
+    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert answer["Message"].startswith("site: must ")
 
 
 def test_the_longest_period_is_read(site: Site) -> None:
