@@ -4,8 +4,9 @@ The items are those of comments.py. A page begins strictly after the last commen
 returned or read, whichever plan it uses (planner.py).
 
 Invariant: a comment that exists during the whole listing is on exactly one page, whatever is added or deleted
-meanwhile. Filters use the statistics and gsi2, which lag behind a write by well under a second. A comment
-whose rating or language is edited meanwhile may be missed, but is never returned twice.
+meanwhile. Filters use the statistics and gsi2, which follow the writes in their order and lag behind by well
+under a second. A comment whose rating or language is edited meanwhile may be missed, but is never returned
+twice.
 """
 
 from collections import deque

@@ -65,6 +65,8 @@ def read_images(records: Iterable[Any]) -> list[Images]:
 
     >>> read_images([{"dynamodb": {"Keys": {"pk": {"S": "a"}, "sk": {"S": "b"}}}}, {}])
     [(Key(pk='a', sk='b'), {}, {})]
+    >>> read_images([{"dynamodb": {"Keys": {"pk": {"L": []}, "sk": {"S": "b"}}}}])
+    []
     """
     found: list[Images] = []
     for record in records:
@@ -73,8 +75,9 @@ def read_images(records: Iterable[Any]) -> list[Images]:
         ):  # whatever its shape: `aggregates.engine` puts it into quarantine
             body = record["dynamodb"]
             old, new = (unpack(body.get(f"{which}Image") or {}) for which in ("Old", "New"))
-            key = Key(**unpack(body["Keys"]))
-            found.append((key, old, new))
+            keys = unpack(body["Keys"])
+            if all(isinstance(name, str) for name in keys.values()):
+                found.append((Key(**keys), old, new))
     return found
 
 

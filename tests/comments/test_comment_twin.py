@@ -219,9 +219,13 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
     writers: list[Future[None]] = []
 
     def deliver(event: Any, _: object) -> None:
-        """Apply a part of a batch, then all of it, and sometimes fail after that, so that it comes again."""
+        """Apply the first part of a batch, then all of it, and sometimes fail, so that it comes again.
+
+        Lambda keeps the order of a shard. Out of order, the edit of another comment could for a moment take
+        the one that stays from the statistics, which a page's plan relies on.
+        """
         records = event["Records"]
-        some = chance.sample(records, chance.randint(0, len(records)))
+        some = records[: chance.randint(0, len(records))]
         for batch in (some, records):
             engine.apply(table, FEATURES, batch, derivations=[comments.derive_rank])
         if chance.random() < 0.2 and not all(writer.done() for writer in writers):

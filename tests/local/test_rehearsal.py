@@ -88,8 +88,9 @@ def test_every_entry_point_of_the_stage_was_used(rehearsed: list[str]) -> None:
 def test_a_mapping_on_a_deleted_stream_is_repaired_by_the_next_deployment() -> None:
     lines = rehearse("--loses-stream")
     assert "  ✓ the new stream has the one mapping" in lines
-    [drift] = [line for line in lines if line.endswith("which is no longer its source: mapping deleted")]
-    place = lines.index(drift)
+    drift = [line for line in lines if line.endswith("which is no longer its source: mapping deleted")]
+    assert [line.partition(":")[0] for line in drift] == ["hubbub-dev-apply", "hubbub-dev-push"]
+    place = lines.index(drift[0])
     assert [line for line in lines[place:] if line.startswith("Subscribing hubbub-dev-apply to")]
     assert [line for line in lines[place:] if line.startswith("ok      a view is counted")]
 
