@@ -517,9 +517,10 @@ def chat(history: History) -> Iterator[str]:
 
 
 def _notices(states: Iterable[Item]) -> tuple[dict[str, str], dict[str, Counter[str]]]:
-    """Return the last notice that each connection must be sent, and all that were ever added for it.
+    """Return the last notice that each connection must be sent, and all that may be sent to it.
 
-    The last one is "" for a connection that left by itself.
+    The last one is "" for a connection that left by itself. Notices whose claim has expired may be sent
+    again. A handler outlives its claim only in a simulation: Lambda ends it before.
     """
     before: dict[str, Item] = defaultdict(dict)
     last: dict[str, str] = {}
@@ -528,6 +529,8 @@ def _notices(states: Iterable[Item]) -> tuple[dict[str, str], dict[str, Counter[
         id = connections.id_of(state)
         known, pending = before[id].get("untold", ()), list(state.get("untold", ()))
         added[id].update(pending[len(known) :])
+        if state.get("tried") and state.get("teller") != before[id].get("teller"):
+            added[id].update(pending)
         if state["turn"] != before[id].get("turn"):
             # A partner that came and went before the notice was sent is not mentioned.
             was_left = len(pending) > 0 and not known
