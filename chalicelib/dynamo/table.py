@@ -288,11 +288,12 @@ class Table:
         error: Any = None
         for key, response in zip(list(left), responses, strict=True):
             code = response.get("Error", {}).get("Code")
-            if code in (None, "DuplicateItem"):
-                del left[key]
-                written |= {key} if code is None else set()
-            else:
+            if code not in (None, "DuplicateItem"):
                 error = response["Error"]
+                continue
+            del left[key]
+            if code is None:
+                written.add(key)
         if error:
             raise ClientError({"Error": error}, "BatchExecuteStatement")
 

@@ -150,8 +150,8 @@ def write_first(table: Table, board: Board, submissions: Sequence[Submission], n
     are_new = table.put_new(activities)
     new = [activity for activity, is_new in zip(activities, are_new, strict=True) if is_new]
     of = board.ranking
-    merits = {one.player: of.scale.merit(one.value) for one in submissions}
-    nodes = read_paths(table, of, (of.number(merit, player) for player, merit in merits.items()))
+    numbers = (of.number(of.scale.merit(one.value), one.player) for one in submissions)
+    nodes = read_paths(table, of, numbers)
     scores = [
         _add_activity(board, activity, None, _change(table, board, activity, None, nodes)) for activity in new
     ]
@@ -457,9 +457,8 @@ def _complete_score(table: Table, key: Key, score: Item) -> None:
         table.update(key, "SET gsi1sk = :number", condition="score = :score", values=values, idempotent=True)
 
 
-def _complete_activities(table: Table, pending: Iterable[tuple[Board, Item, Key]]) -> None:
+def _complete_activities(table: Table, pending: Sequence[tuple[Board, Item, Key]]) -> None:
     """Apply activities to their scores unless the item has them, or the activity was erased."""
-    pending = list(pending)
     scores = table.get_many((key for _, _, key in pending), consistent=True)
     for board, activity, key in pending:
         if key in scores or table.get(Key(activity["pk"], activity["sk"]), consistent=True):

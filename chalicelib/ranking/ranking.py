@@ -175,11 +175,11 @@ def choose_depth(
         if tree.bucket(ranking.scale.path(int(before["gsi1sk"])), depth) == tree.bucket(path, depth):
             return depth
     levels = ranking.scale.score_levels(path)
-    found = dict(nodes) if nodes is not None else read_paths(table, ranking, [number])
-    while (depth := tree.needed_depth(path, found)) > levels and depth * DIGITS < len(path):
+    nodes = read_paths(table, ranking, [number]) if nodes is None else nodes
+    while (depth := tree.needed_depth(path, nodes)) > levels and depth * DIGITS < len(path):
         levels = depth  # a crowd of equal scores
-        found |= read_nodes(table, ranking, [tree.bucket(path, depth)])
-        if tree.bucket(path, depth) not in found:
+        nodes = {**nodes, **read_nodes(table, ranking, [tree.bucket(path, depth)])}
+        if tree.bucket(path, depth) not in nodes:
             break
     return depth
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import Lock, local
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from chalicelib.dynamo.capacity import WRITES
 from local.engines.capacity import (
     EVENTUAL,
     HUBBUB,
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 # A false condition is billed; any other refused call is not.
 _BILLED_ERRORS = {"ConditionalCheckFailedException", "TransactionCanceledException"}
 _PARTIQL = {"ExecuteStatement", "ExecuteTransaction"}
-_WRITES = {
-    *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "BatchExecuteStatement"),
-    "TransactWriteItems",
-}
 _NO_INDEXES = TableDefinition(indexes={})
 # The parameters that make a page return less than it read.
 _NARROWING = {"Select", "FilterExpression", "ProjectionExpression"}
@@ -153,7 +150,7 @@ class Meter:
         transactional = operation.startswith("Transact")
         if operation in ("Query", "Scan"):
             reads = self._page(operation, params, parsed)
-        elif operation not in _WRITES or self._repeated(params, error):
+        elif operation not in WRITES or self._repeated(params, error):
             reads = sum(_item_read(request, image, transactional) for _, request, image in touched)
         elif error:
             factor = TRANSACTION_FACTOR if transactional else 1

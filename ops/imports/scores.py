@@ -20,14 +20,13 @@ import re
 import time
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
 import click
@@ -189,9 +188,9 @@ def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summa
 
     Raises: NotFound, and Busy when the table is throttled for a minute. The import can be run again.
     """
-    summary, rows = Summary(), iter(found)
+    summary = Summary()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as pool:
-        while block := list(islice(rows, BLOCK)):
+        for block in chunks(found, BLOCK):
             _prepare(table, board, block)
             for batch in _batches(block, summary):
                 for outcomes in pool.map(partial(_write_group_retrying, table, board), chunks(batch, GROUP)):
@@ -257,9 +256,13 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Out
 
     board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
 
-    def write_one(one: Submission) -> Outcome | Skip:
+    def read_one(one: Submission) -> tuple[Item | None, Item | None]:
+        """Return the player's score and the submission's activity."""
         score = items.get(leaderboards.score_key(name, board.season, one.player))
-        activity = items.get(leaderboards.activity_key(name, one.player, one.id))
+        return score, items.get(leaderboards.activity_key(name, one.player, one.id))
+
+    def write_one(one: Submission) -> Outcome | Skip:
+        score, activity = read_one(one)
         is_same_season = activity and activity["season"] == board.season
         if activity and (
             not leaderboards.may_be_pending(activity, now)
@@ -272,22 +275,11 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Out
             return Skip.OFF_RANGE
         return Outcome.NEW if is_new else Outcome.KNOWN
 
-    first = [one for one in group if _is_first(board, items, one)]
+    first = [one for one in group if read_one(one) == (None, None)]
     are_new = leaderboards.write_first(table, board, first, now)
     new = {one for one, is_new in zip(first, are_new, strict=True) if is_new}
     others = [one for one in group if one not in new]
     return Counter([Outcome.NEW] * len(new) + map_concurrently(write_one, others, "import"))
-
-
-def _is_first(board: Board, items: Mapping[Key, Item], one: Submission) -> bool:
-    """Return whether a player has no score yet, and the submission's value can be one."""
-    keys = (
-        leaderboards.score_key(board.name, board.season, one.player),
-        leaderboards.activity_key(board.name, one.player, one.id),
-    )
-    with contextlib.suppress(ValueError):
-        return board.scale.merit(one.value) > 0 and not any(key in items for key in keys)
-    return False
 
 
 # -- wait ----------------------------------------------------------------------------------------------

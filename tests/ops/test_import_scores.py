@@ -384,7 +384,7 @@ def test_a_score_that_comes_between_the_two_writes_of_a_first_one_keeps_both(tab
 def test_an_import_creates_the_nodes_that_its_players_need_ahead(
     engine_table: EngineTable, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No player is re-stamped by the stream. Players who were there before are, where a crowd joins them."""
+    """The stream re-stamps no player of the first file. The second file crowds buckets that have players."""
     stamps: list[Any] = []
     stamp = deepening._stamp
     monkeypatch.setattr(deepening, "_stamp", lambda *arguments: stamps.append(stamp(*arguments)))
