@@ -424,7 +424,8 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
     images: dict[Key, Item] = {}
     for key, _, new in changes:
         if key.pk.startswith("PLAYER#") and key.sk.startswith("BOARD#") and new:
-            images[key] = new
+            latest = images.get(key, new)  # whatever the order: only the record of the last change clears
+            images[key] = max(latest, new, key=lambda item: item.get("at", 0))
         elif key.pk.startswith("PLAYER#") and key.sk.startswith("ACTIVITY#") and new:
             activities.append(new)
     for key, image in images.items():

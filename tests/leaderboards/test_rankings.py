@@ -340,6 +340,16 @@ def test_a_pending_change_of_the_players_own_is_ranked_by_the_new_score(
     board.assert_equals(model)
 
 
+def test_a_loss_is_passed_in_whatever_order_its_records_come(store: tuple[Table, Reader]) -> None:
+    board, model = Board(*store, BODIES[1]), Model(BODIES[1])
+    for change in (Submission("ann", "1", 50, 0), Submission("ann", "2", 0, 0)):
+        model.submit(change)
+        board.submit(change, model.value(change))
+    apply(board.table, board.reader.read()[::-1])
+    board.settle()
+    board.assert_equals(model)
+
+
 def test_a_page_can_begin_at_any_place_inside_a_tie_of_hundreds(store: tuple[Table, Reader]) -> None:
     board = Crowd(*store, BODIES[0])
     players = [f"p{i}" for i in range(400)]
