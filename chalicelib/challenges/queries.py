@@ -23,7 +23,7 @@ from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
 from chalicelib.ranking import positions
-from chalicelib.ranking.ranking import node_key, parse_node, read_nodes
+from chalicelib.ranking.ranking import collect_nodes, node_key, read_nodes
 from chalicelib.settings import Settings
 
 
@@ -95,11 +95,11 @@ def list_leaders(
     definition_key, progress_key = definitions.definition_key(challenge), None
     cursor_scope = ("finders", challenge, str(query.place), query.around or "")
     below, around = int(cursors.decode(settings, cursor_scope, query.cursor) or 0), None
-    keys, root_key = [definition_key], node_key(challenge_ranking.build_ranking(challenge), "")
+    keys, newest = [definition_key], challenge_ranking.build_ranking(challenge)
     if query.around and not below:
         keys.append(progress_key := progress.progress_key(challenge, query.around))
     elif query.place > 1 and not below:
-        keys.append(root_key)
+        keys += [node_key(newest, prefix) for prefix in positions.guess_nodes(newest, query.place)]
     read = table.get_many(keys)
     definition = definitions.parse(challenge, read.get(definition_key))
     of = challenge_ranking.readable_ranking(definition)
@@ -110,11 +110,10 @@ def list_leaders(
         around = item["gsi1sk"], of.depth_of(item)
     if not definition.ranked:
         return ChallengeLeaders(items=[], cursor=None)
-    root = parse_node(read[root_key]) if root_key in read else None
-    if query.place > 1 and of.is_older:
-        root = read_nodes(table, of, [""]).get("")
+    is_older = query.place > 1 and of.is_older
+    nodes = read_nodes(table, of, [""]) if is_older else collect_nodes(of, read.values())
     part = positions.list_ranked(
-        table, of, query.limit, below=below, place=query.place, root=root, around=around
+        table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
     )
     items = []
     names = _read_names(table, challenge, [entry.player for _, entry in part.items])

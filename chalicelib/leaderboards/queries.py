@@ -38,7 +38,7 @@ from chalicelib.leaderboards.schemas import (
 )
 from chalicelib.ranking import entries, positions, tree
 from chalicelib.ranking.positions import EntriesPage
-from chalicelib.ranking.ranking import count_players, node_key, parse_node
+from chalicelib.ranking.ranking import collect_nodes, count_players, node_key
 from chalicelib.settings import Settings
 
 # -- one player ----------------------------------------------------------------------------------------
@@ -151,19 +151,21 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     def keys(board: Board) -> list[Key]:
         if query.around and not below:
             return [scores.score_key(name, board.season, query.around)]
-        return [node_key(board.readable_ranking, "")] if query.place > 1 and not below else []
+        of = board.readable_ranking
+        prefixes = positions.guess_nodes(of, query.place) if query.place > 1 and not below else []
+        return [node_key(of, prefix) for prefix in prefixes]
 
     board, items = boards.find_with_items(table, name, now, season, keys)
-    of, item = board.readable_ranking, next((items.get(key, {}) for key in keys(board)), {})
-    around = root = None
+    of, around, nodes = board.readable_ranking, None, {}
     if query.around and not below:
+        item = items.get(keys(board)[0], {})
         if "score" not in item:
             raise _no_score(query.around, name)
         around = of.number(board.scale.merit(item["score"]), query.around), of.depth_of(item)
-    elif item:
-        root = parse_node(item)
+    else:
+        nodes = collect_nodes(of, items.values())
     part = positions.list_ranked(
-        table, of, query.limit, below=below, place=query.place, root=root, around=around
+        table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
     )
     next_place = json.dumps((board.season, part.items[-1].entry.number)) if part.has_more else ""
     cursor = cursors.encode(settings, cursor_scope, next_place)

@@ -28,7 +28,7 @@ from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.ranking import tree
-from chalicelib.ranking.entries import list_below
+from chalicelib.ranking.entries import start_listing_below
 from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, node_key, read_nodes
 from chalicelib.ranking.tree import DIGITS, LIMIT, Node, Scale
 
@@ -185,7 +185,7 @@ def _step(table: Table, item: Item) -> None:
     ranking = Ranking(item["ranking"], Scale(*item["scale"]), item["shards"])
     prefix, below = item["prefix"], item["below"]
     depth = len(prefix) // DIGITS
-    entries = list_below(table, ranking, STEP, below, ranking.scale.numbers(prefix)[0])
+    entries = start_listing_below(table, ranking, STEP, below, ranking.scale.numbers(prefix)[0])()
     found = table.get_many(entry.key for entry in entries)
     shallow = [
         entry for entry in entries if entry.key in found and _is_at(found[entry.key], entry.number, depth)

@@ -38,12 +38,16 @@ class Entry(NamedTuple):
         return self.key.pk.rpartition("PLAYER#")[2]
 
 
-def list_below(table: Table, ranking: Ranking, limit: int, number: int = TOP, least: int = 1) -> list[Entry]:
-    """Return the next entries from best to worst, strictly below a number, down to the least one.
+def start_listing_below(
+    table: Table, ranking: Ranking, limit: int, number: int = TOP, least: int = 1
+) -> Callable[[], list[Entry]]:
+    """Start to read the next entries from best to worst, strictly below a number, down to the least one.
+
+    Return a function that waits for the entries and returns them.
 
     Cost: 0.5 RCU per 4 KB of index (about 30 entries), in each shard.
     """
-    return _start_listing(table, ranking, (least, number - 1), limit, best_first=True)()
+    return _start_listing(table, ranking, (least, number - 1), limit, best_first=True)
 
 
 def start_listing_above(
@@ -53,7 +57,7 @@ def start_listing_above(
 
     Return a function that waits for the entries and returns them.
 
-    Cost: as for `list_below`.
+    Cost: as for `start_listing_below`.
     """
     return _start_listing(table, ranking, (max(number, 0) + 1, most), limit, best_first=False)
 

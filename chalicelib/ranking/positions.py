@@ -5,18 +5,20 @@ only if it is full. Otherwise it counts the larger bucket through the index, so 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from chalicelib.dynamo.table import Table
 from chalicelib.ranking import tree
-from chalicelib.ranking.entries import TOP, Entry, list_below, start_listing_above
+from chalicelib.ranking.entries import Entry, start_listing_above, start_listing_below
 from chalicelib.ranking.older import OlderScale
 from chalicelib.ranking.ranking import Ranking, read_nodes
-from chalicelib.ranking.tree import DIGITS, TIE, Node
+from chalicelib.ranking.tree import DIGITS, TIE, Node, Nodes
 
 OVERFULL = 2  # times the limit of a bucket are read before its node is tried
 ALL = 10**9
 MAX_RANGES = 50  # of a distribution
+SEEN = 256  # nodes that a process remembers, of 10 KB each
 MAX_NODES = 10  # that a distribution opens on its last level
 
 
@@ -113,42 +115,105 @@ def list_ranked(
     *,
     below: int = 0,
     place: int = 0,
-    root: Node | None = None,
+    nodes: Nodes | None = None,
     around: tuple[int, int] | None = None,
 ) -> EntriesPage:
     """Return up to `limit` entries with their ranks, best first.
 
     The page begins at the top by default. With `below` it begins strictly below a number, with `place` at
-    a place (from 1) of the tree with this root. With `around`, a number and its depth, that entry is in the
-    middle, as far as there are enough entries on both sides. `below` takes precedence over the other two.
+    a place (from 1) of the tree. `nodes` are those of `guess_nodes`, and the root among them. With `around`,
+    a number and its depth, that entry is in the middle, as far as there are enough entries on both sides.
+    `below` takes precedence over the other two.
 
-    Cost: 0.5 RCU per 30 entries. A page that does not begin at the top also costs what `locate` does. The
-    nodes of a place are read one after the other.
+    Cost: 0.5 RCU per 30 entries. A page that does not begin at the top also costs what `locate` does.
     """
-    if around and not below:
-        entries, is_top = _list_around(table, ranking, limit, around[0])
-    elif place > 1 and not below:
-        return _list_from_place(table, ranking, limit, place, root or Node())
-    else:
-        entries, is_top = list_below(table, ranking, limit + 1, below or TOP), not below
-    if not entries:
-        return EntriesPage([], has_more=False)
-    if is_top:
+    if below:
+        return _list_below(table, ranking, limit, below)
+    if around:
+        return _list_around(table, ranking, limit, *around)
+    if place > 1:
+        return _list_from_place(table, ranking, limit, place, nodes or {})
+    return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1)
+
+
+def _list_below(table: Table, ranking: Ranking, limit: int, number: int) -> EntriesPage:
+    """List from a number down, and locate the number beside, for no entry is between it and the first."""
+    read_entries = start_listing_below(table, ranking, limit + 1, number)
+    before = max(number - 1, TIE)
+    start, entries = locate(table, ranking, before), read_entries()
+    is_tied = bool(entries) and entries[0].merit == before // TIE
+    return _to_page(entries, limit, start.rank if is_tied else start.place, start.place)
+
+
+def _list_around(table: Table, ranking: Ranking, limit: int, number: int, depth: int) -> EntriesPage:
+    """List the neighbors of a number on both sides, and locate the number beside.
+
+    The ranks of the others follow from its rank, unless a tie of more entries than were read ends there.
+    A player who passes the number between the two reads is listed once, below it.
+    """
+    read_better = start_listing_above(table, ranking, limit, number)
+    read_worse = start_listing_below(table, ranking, limit + 1, number + 1)
+    rank, merit = locate(table, ranking, number, depth, has_ties=False).rank, number // TIE
+    worse, better = read_worse(), read_better()
+    below = {entry.player for entry in worse}
+    better, is_whole = [entry for entry in better if entry.player not in below], len(better) < limit
+    ahead = min(max(limit // 2, limit - len(worse)), len(better))
+    entries = [*reversed(better[:ahead]), *worse][: limit + 1]
+    if is_whole and ahead == len(better):
         return _to_page(entries, limit, 1, 1)
-    depth, first = 0, entries[0].number
-    if around and not below:  # the depth of a neighbor in the same bucket is right
-        number, depth = around
-        buckets = {tree.bucket(ranking.scale.path(one), depth) for one in (number, first)}
-        depth = depth if len(buckets) == 1 else 0
-    start = locate(table, ranking, first, depth)
-    return _to_page(entries, limit, start.rank, start.place)
+    ties = _count_ties(merit, better, is_whole)
+    if ties is None and any(entry.merit != merit for entry in entries[:limit]):
+        ties = locate(table, ranking, number, depth).place - rank
+    place = max(1, rank + (ties or 0) - ahead)
+    first = entries[0].merit
+    if first == merit:
+        return _to_page(entries, limit, rank, place)
+    ties = _count_ties(first, better[ahead:], is_whole) if ahead else 0
+    if ties is None:
+        rank = locate(table, ranking, entries[0].number, has_ties=False).rank
+        return _to_page(entries, limit, rank, place)
+    return _to_page(entries, limit, max(1, place - ties), place)
 
 
-def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, node: Node) -> EntriesPage:
-    """Descend to the bucket of a place, list it from its top, and skip the entries before the place."""
+def _count_ties(merit: int, better: Sequence[Entry], is_whole: bool) -> int | None:
+    """Count the next better entries with a merit. Return None if there may be more than were read."""
+    ties = sum(entry.merit == merit for entry in better)
+    return ties if ties < len(better) or is_whole else None
+
+
+def guess_nodes(ranking: Ranking, place: int) -> list[str]:
+    """Return the prefixes of the root, and of the nodes on the way to a place that the process last saw.
+
+    A read of all of them at once saves the round trips of one after the other. What has changed since is
+    read again.
+    """
+    prefix, node, left = "", _seen_nodes().get((ranking.name, "")), place - 1
+    prefixes = [prefix]
+    while node and (step := tree.descend(node, left)):
+        prefix, left = prefix + step[0], step[1]
+        node = _seen_nodes().get((ranking.name, prefix))
+        prefixes += [prefix] if node else []
+    return prefixes
+
+
+@cache
+def _seen_nodes() -> dict[tuple[str, str], Node]:
+    """Return the full nodes that places have led to, by ranking and prefix."""
+    return {}
+
+
+def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nodes: Nodes) -> EntriesPage:
+    """Descend to the bucket of a place, list it from its top, and skip the entries before the place.
+
+    A node that is not among those that were guessed costs a round trip.
+    """
     prefix, left, better, scale = "", place - 1, 0, ranking.scale
     lowest = scale.levels if isinstance(scale, OlderScale) else ALL
+    node = nodes.get("", Node())
     while True:
+        if len(_seen_nodes()) >= SEEN:
+            _seen_nodes().clear()
+        _seen_nodes()[ranking.name, prefix] = node
         step = tree.descend(node, left)
         if step is None:
             return EntriesPage([], has_more=False)
@@ -158,31 +223,18 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
             better = place - 1 - left
         if crowd <= tree.LIMIT or len(prefix) == DIGITS * min(lowest, levels + tree.TIE_LEVELS):
             break
-        child = read_nodes(table, ranking, [prefix]).get(prefix)
+        child = nodes.get(prefix) or read_nodes(table, ranking, [prefix]).get(prefix)
         if child is None or not child.is_full:
             break
         node = child
     top = scale.numbers(prefix)[1] + 1
-    listed = list_below(table, ranking, left + limit + 1, top)
+    listed = start_listing_below(table, ranking, left + limit + 1, top)()
     entries = listed[left:]
     if not entries:
         return EntriesPage([], has_more=False)
     ahead = sum(entry.merit > entries[0].merit for entry in listed[:left])
     is_tied = len(prefix) >= DIGITS * levels and entries[0].merit == (top - 1) // TIE
     return _to_page(entries, limit, 1 + better if is_tied else place - left + ahead, place)
-
-
-def _list_around(table: Table, ranking: Ranking, limit: int, number: int) -> tuple[list[Entry], bool]:
-    """Return the entry of a number with its neighbours, one more if others follow, and whether it is the top.
-
-    A player who passes the number between the two reads is listed once, below it.
-    """
-    read_better = start_listing_above(table, ranking, limit, number)
-    worse = list_below(table, ranking, limit + 1, number + 1)
-    below = {entry.player for entry in worse}
-    better = [entry for entry in read_better() if entry.player not in below]
-    ahead = max(limit // 2, limit - len(worse))
-    return [*reversed(better[:ahead]), *worse][: limit + 1], len(better) < min(limit, ahead + 1)
 
 
 def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int) -> EntriesPage:
@@ -212,7 +264,7 @@ def distribution(table: Table, ranking: Ranking) -> list[tuple[int, int, int]]:
     2 for each bucket that is read.
     """
     scale, read_worst = ranking.scale, start_listing_above(table, ranking, 1, 0)
-    best, worst = list_below(table, ranking, 1), read_worst()
+    best, worst = start_listing_below(table, ranking, 1)(), read_worst()
     if not best or not worst:
         return []
     low, high = (entry.merit - 1 + scale.low for entry in (worst[0], best[0]))

@@ -42,7 +42,7 @@ from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.ranking import deepening, tree
-from chalicelib.ranking.entries import list_below
+from chalicelib.ranking.entries import start_listing_below
 from chalicelib.ranking.positions import ALL
 from chalicelib.ranking.ranking import read_nodes
 from ops.waiting import TIMEOUT, wait_until_counted
@@ -317,6 +317,8 @@ def is_counted(table: Table, board: Board, players: Iterable[str]) -> bool:
         if deep != nodes.get(prefix, tree.Node()).total():
             return False
         least, most = board.scale.numbers(prefix)
-        if prefix in buckets and shallow != len(list_below(table, board.ranking, ALL, most + 1, least)):
+        if prefix in buckets and shallow != len(
+            start_listing_below(table, board.ranking, ALL, most + 1, least)()
+        ):
             return False
     return True

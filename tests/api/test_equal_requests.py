@@ -226,7 +226,9 @@ def test_no_page_lists_a_player_twice_while_players_move(table: Table) -> None:
                 players(positions.list_ranked(table, RANKING, limit, around=(number, 1)))
                 for limit in [21, 40] * 60
             ]
-            answers += [[one.player for one in entries.list_below(table, RANKING, 40)] for _ in range(40)]
+            answers += [
+                [one.player for one in entries.start_listing_below(table, RANKING, 40)()] for _ in range(40)
+            ]
         finally:
             over.set()
         for mover in movers:
