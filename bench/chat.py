@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -63,8 +62,7 @@ def _event(id: str) -> dict[str, Any]:
     return {"requestContext": {"connectionId": id, "apiId": "local", "stage": "local"}}
 
 
-STATUS = '{"action": "status"}'
-MESSAGE = '{"action": "message", "text": "hello"}'
+STATUS, MESSAGE = '{"action": "status"}', '{"action": "message", "text": "hello"}'
 
 
 def capacity(engine: Engine) -> Figures:
@@ -152,7 +150,6 @@ def measure(engine: Engine, quick: bool) -> Report:
         ("ms from the second arrival to both notices, median", statistics.median(times)),
         ("… the slowest of 10", times[len(times) * 9 // 10]),
         ("messages a second", rate),
-        ("cores", os.cpu_count() or 0),
     ]
     cost = Question("What does an event of chat write?", "WCU an event")
     for name, wcu, _, theirs, _ in costs.rows:

@@ -25,12 +25,14 @@ from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.leaderboards.schemas import BoardBody, EntriesQuery, ScoreBody, StandingQuery
 from chalicelib.ranking import deepening
+from chalicelib.ranking import positions as ranks
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.engines.memory import Memory
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
 from local.soak.target import Target
+from ops.costs import load_prices
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -38,25 +40,26 @@ if TYPE_CHECKING:
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 COMPARED, FEW = 1_000, 20  # players of the boards that an engine holds too; in a quick run
 SHARES = (0.001, 0.5, 1.0)  # the positions of the measured players, as shares of the board
-LATENCY = 0.020  # seconds of each call, so that concurrent calls overlap
-TRIES = 2
+LATENCY, TRIES = 0.020, 2  # seconds of each call, so that concurrent calls overlap; of the round trips
 NAMES = ("rank", "top 10", "around", "place")
-UNITS, TRIPS = 5, 2
+READS = (*NAMES, "place again", "next page")
+UNITS, TRIPS = 5, {"rank": 2, "around": 4, "place again": 4, "next page": 4}  # at most
 FLOOR = 0.5  # the RRU of one item
 SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (of cursors nobody reads)
 METHOD = f"""Reads. Read units (RRU) by AWS's published rules, computed from the items and index pages \
 that each call reads, eventually consistent as by default. Round trips are those in sequence: the longest \
 chain of calls each of which began after the one before had its reply, with {1000 * LATENCY:g} ms added to \
 every call; concurrent calls are one, and the fewest of {TRIES} tries count. Each figure is the dearest of \
-the players at the best position, in the middle and at the last. Lists have 10 entries; a place is one in \
-the middle of the board. A table in memory serves the product's own calls, because all these boards would \
-take an engine an hour to hold. An engine (dynoxide) holds {SIZES[-1]:,} uniform players, and {COMPARED:,} \
-of each distribution, with the aggregates of a recount; results, units and calls must be equal, or the run \
-fails (quick: {FEW} players). Each rank is compared with the number of better scores. Names are UUIDs, \
-scores lie from 0 to {HIGHEST:,}. Clustered: 90% of the players in 1% of the range. Tied: ten different \
-scores. The boards' operator is increment; the second table has other kinds. The first request of a process \
-for a board, which also reads the season, is not counted. The published design (COUNT) reads one page and \
-stops; here its pages are followed to the right rank."""
+the players at the best position, in the middle and at the last. Lists have 10 entries. A place is in the \
+middle of the board: in a process that has seen no node, in one that has seen those on the way (again), and \
+the page after it. A table in memory serves the product's own calls, because all these boards would take an \
+engine an hour to hold. An engine (dynoxide) holds {SIZES[-1]:,} uniform players, and {COMPARED:,} of each \
+distribution, with the aggregates of a recount; results, units and calls must be equal, or the run fails \
+(quick: {FEW} players). Each rank is compared with the number of better scores. Names are UUIDs, scores lie \
+from 0 to {HIGHEST:,}. Clustered: 90% of the players in 1% of the range. Tied: ten different scores. The \
+boards' operator is increment; the second table has other kinds. The first request of a process for a board, \
+which also reads the season, is not counted. The published design (COUNT) reads one page and stops; here its \
+pages are followed to the right rank."""
 
 Ask = Callable[[], Any]
 
@@ -72,16 +75,23 @@ class Read(NamedTuple):
 
 def questions(table: Table, board: LargeBoard, position: int) -> dict[str, Ask]:
     """Return the reads of a leaderboard, for the player at a position."""
-    player = board.player_at(position)
+    player, place = board.player_at(position), max(2, len(board.scores) // 2)
 
-    def entries(query: EntriesQuery) -> Ask:
-        return lambda: board_queries.list_entries(table, board.name, query, SETTINGS, NOW)
+    def entries(**query: Any) -> Ask:
+        return lambda: board_queries.list_entries(table, board.name, EntriesQuery(**query), SETTINGS, NOW)
 
+    def first_time() -> Any:
+        ranks._seen_nodes.cache_clear()
+        return again()
+
+    again = entries(place=place)
     return {
         "rank": lambda: board_queries.get_standing(table, board.name, player, StandingQuery(), NOW),
-        "top 10": entries(EntriesQuery()),
-        "around": entries(EntriesQuery(around=player)),
-        "place": entries(EntriesQuery(place=max(2, len(board.scores) // 2))),
+        "top 10": entries(),
+        "around": entries(around=player),
+        "place": first_time,
+        "place again": again,
+        "next page": entries(place=place, cursor=again().cursor),
     }
 
 
@@ -108,7 +118,7 @@ def positions(count: int, shares: Sequence[float] = SHARES) -> list[int]:
     return [max(1, round(share * count)) for share in shares]
 
 
-def ours(board: LargeBoard, names: Sequence[str] = NAMES) -> dict[str, Read]:
+def ours(board: LargeBoard, names: Sequence[str] = READS) -> dict[str, Read]:
     """Measure the dearest read of each kind on a board in memory. Raises Drifted for a wrong rank."""
     dearest: dict[str, Read] = {}
     with board.memory.client() as client, board.memory.client() as reader:
@@ -132,7 +142,7 @@ def compare(engine: Engine, board: LargeBoard) -> None:
         load(table.client, table.name, list(map(pack, items)))
         memory = Table("memory", client)
         for position in positions(len(board.scores)):
-            for name in NAMES:
+            for name in READS:
                 there, here = questions(table, board, position), questions(memory, board, position)
                 on_engine = read(there[name], table.client, table.client, latency=0)
                 in_memory = read(here[name], client, reader, latency=0)
@@ -169,30 +179,26 @@ KINDS: dict[str, BoardBody] = {
 def reads(engine: Engine, quick: bool) -> Report:
     """Measure every read for every distribution and size, kinds of boards, and the published rank."""
     sizes = SIZES[:1] if quick else SIZES
-    columns = [column for name in NAMES for column in (name, "trips")]
-    by_size = Figures(
-        "Reads of increment boards: RRU, and round trips in sequence", ("scores", "players", *columns)
-    )
+    columns = [column for name in READS for column in (name, "trips")]
+    by_size = Figures("Reads of increment boards: RRU, and trips", ("scores", "players", *columns))
     by_kind = Figures(f"A rank among {sizes[-1]:,} players, by kind of board", ("board", "RRU", "trips"))
     last = Figures("The published rank (COUNT) of the last player", ("players", "RRU", "trips"))
     cost = Question("What does a rank cost, of a player in the middle?", "RRU, uniform scores")
     trips = Question("… and how many round trips, one after the other?", "round trips")
-    ratios: dict[int, float] = {}
-    largest: list[Read] = []
+    largest: list[dict[str, Read]] = []
     for distribution in ("uniform",) if quick else DISTRIBUTIONS:
         compare(engine, LargeBoard(POINTS, players_of(distribution, FEW if quick else COMPARED)))
         for size in sizes:
             board = LargeBoard(POINTS, players_of(distribution, size))
             found = ours(board)
-            largest += [found["rank"]] if size == sizes[-1] else []
-            cells = [cell for name in NAMES for cell in (found[name].units, found[name].trips)]
+            largest += [found] if size == sizes[-1] else []
+            cells = [cell for name in READS for cell in (found[name].units, found[name].trips)]
             by_size.rows.append((distribution, size, *cells))
             if distribution != "uniform":
                 continue
             if size == SIZES[-1]:
                 compare(engine, board)
             rank, middle, final = found["rank"], published(board, size // 2), published(board, size)
-            ratios[size] = middle.units / rank.units
             cost.results.append(Result(f"{size:,} players", rank.units, middle.units, FLOOR))
             trips.results.append(Result(f"{size:,} players", rank.trips, middle.trips, 1))
             last.rows.append((f"{size:,}", final.units, final.trips))
@@ -200,14 +206,11 @@ def reads(engine: Engine, quick: bool) -> Report:
     for kind, body in KINDS.items():
         rank = ours(LargeBoard(body, uniform), ("rank",))["rank"]
         by_kind.rows.append((kind, rank.units, rank.trips))
-    judged = f"a rank, {sizes[-1]:,} players, the most of any distribution"
-    targets = [
-        Target(f"RRU of {judged}", max(one.units for one in largest), UNITS),
-        Target(f"round trips of {judged}", max(one.trips for one in largest), TRIPS),
-    ]
-    if 100_000 in ratios:
-        name = "times the RRU, COUNT, in the middle of 100,000"
-        targets.append(Target(name, ratios[100_000], 100, at_most=False))
+    targets = []
+    for name, most in TRIPS.items():
+        judged = f"{name}, {sizes[-1]:,} players, the most of any distribution"
+        targets.append(Target(f"RRU of {judged}", max(one[name].units for one in largest), UNITS))
+        targets.append(Target(f"round trips of {judged}", max(one[name].trips for one in largest), most))
     return Report([METHOD], [by_size, by_kind, last], targets, [cost, trips])
 
 
@@ -250,20 +253,12 @@ def _anywhere(rng: random.Random, _: int) -> int:
     return rng.randint(0, HIGHEST)
 
 
-def _gain(rng: random.Random, _: int) -> int:
-    return rng.randint(1, SMALL)
-
-
-def _better(rng: random.Random, score: int) -> int:
-    return min(HIGHEST, score + rng.randint(1, SMALL))
-
-
 CHANGES: dict[str, tuple[BoardBody, Draw]] = {
     "new players, increment": (POINTS, _anywhere),
-    "small gains, increment": (POINTS, _gain),
+    "small gains, increment": (POINTS, lambda rng, _: rng.randint(1, SMALL)),
     "random moves, increment": (POINTS, _anywhere),
     "new players, 0 to 999,999": (LEVELS, _anywhere),
-    "small gains, 0 to 999,999": (LEVELS, _better),
+    "small gains, 0 to 999,999": (LEVELS, lambda rng, score: min(HIGHEST, score + rng.randint(1, SMALL))),
     "random moves, 0 to 999,999": (LEVELS, _anywhere),
 }
 
@@ -379,18 +374,15 @@ def changes(engine: Engine, quick: bool) -> Report:
 # -- time ------------------------------------------------------------------------------------------
 
 TIMED, TIMED_FEW = 100_000, 100  # players
-ADDED = 0.010  # seconds added to every round trip of all designs, in a table that says so
-REPEATS = 5
-FASTER = 100
+REPEATS, FASTER = 5, 100
 TIMED_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 TIMES = f"""Time. The same players with uniform scores, ours and the published design in one table of one \
 engine, and a Redis sorted set on this machine (its own client, nothing kept on disk). The engine holds \
 each player's item of the published design, and our scores and nodes. A figure is the mean over players at \
 10, 30, 50, 70 and 90% of the board, of ours and Redis the median of {REPEATS} repeats each. All results \
-are compared. Once as the engine responds, for the strict target, and once with {1000 * ADDED:g} ms added \
-to every round trip, which stands for a network and is no figure of AWS's. ministack scans its whole table \
-for each query: there, and in a quick run, {TIMED_FEW:,} players are compared, and no target is strict. \
-Each Redis call is one round trip without a network; rank and around are two."""
+are compared. ministack scans its whole table for each query: there, and in a quick run, {TIMED_FEW:,} \
+players are compared, and no target is strict. No call crosses a network. Redis needs two for a rank and \
+around a player."""
 
 
 def _milliseconds(reads: Sequence[Mapping[str, Ask]], repeats: int = REPEATS) -> dict[str, float]:
@@ -407,37 +399,29 @@ def _milliseconds(reads: Sequence[Mapping[str, Ask]], repeats: int = REPEATS) ->
     return {name: statistics.mean(median(one[name]) for one in reads) for name in reads[0]}
 
 
-def our_times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) -> list[dict[str, float]]:
-    """Measure our reads without and with latency. Raises Drifted for results that differ from memory's."""
+def our_times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) -> dict[str, float]:
+    """Measure our reads. Raises Drifted for results that differ from those of the table in memory."""
     with board.memory.client() as client:
         here = [questions(Table("memory", client), board, position) for position in at]
-        right = [{name: question() for name, question in one.items()} for one in here]
+        right = [{name: one[name]() for name in NAMES} for one in here]
     load(table.client, table.name, list(map(pack, board.scores_and_nodes())))
-    there = [questions(table, board, position) for position in at]
+    there = [{name: questions(table, board, position)[name] for name in NAMES} for position in at]
     if [{name: question() for name, question in one.items()} for one in there] != right:
         raise Drifted("the engine's results are not those of the table in memory")
-    alone = _milliseconds(there, repeats)
-    with RoundTrips().of(table.client, ADDED):
-        return [alone, _milliseconds(there, repeats)]
+    return _milliseconds(there, repeats)
 
 
-def published_times(table: Table, board: LargeBoard, at: Sequence[int]) -> list[float]:
-    """Measure the published rank without and with latency. Raises Drifted when it is wrong."""
+def published_time(table: Table, board: LargeBoard, at: Sequence[int]) -> float:
+    """Measure the published rank. Raises Drifted when it is wrong."""
     runners = [published_ranking.runner(one, board.name, score) for one, score in board.scores.items()]
     load(table.client, table.name, runners)
     players = [board.player_at(position) for position in at]
-
-    def mean() -> float:
-        begin = time.perf_counter()
-        ranks = [published_ranking.position(table.client, table.name, one, board.name) for one in players]
-        elapsed = time.perf_counter() - begin
-        if ranks != [board.rank(player) for player in players]:
-            raise Drifted("the published rank is wrong")
-        return 1000 * elapsed / len(players)
-
-    alone = mean()
-    with RoundTrips().of(table.client, ADDED):
-        return [alone, mean()]
+    begin = time.perf_counter()
+    ranks = [published_ranking.position(table.client, table.name, one, board.name) for one in players]
+    elapsed = time.perf_counter() - begin
+    if ranks != [board.rank(player) for player in players]:
+        raise Drifted("the published rank is wrong")
+    return 1000 * elapsed / len(players)
 
 
 def redis_times(quick: bool) -> Report:
@@ -467,20 +451,51 @@ def elapsed(engine: Engine, quick: bool) -> Report:
     size = TIMED if is_judged else TIMED_FEW
     board, at = LargeBoard(POINTS, players_of("uniform", size)), positions(size, TIMED_SHARES)
     with fresh_table(engine) as (table, _):
-        theirs = published_times(table, board, at)
+        theirs = published_time(table, board, at)
         board.define(table)
         mine = our_times(table, board, at, REPEATS if is_judged else 1)
-    report = Report([TIMES]) + redis_times(quick)
-    for i, added in enumerate(("no latency added", f"{1000 * ADDED:g} ms added to each round trip")):
-        rows: list[Sequence[Cell]] = [("ours", *mine[i].values()), ("COUNT", theirs[i], *"---")]
-        figures = Figures(f"{size:,} players, {engine.kind}, {added}: ms", ("design", *NAMES), rows)
-        report.figures.insert(i, figures)
-        ratio, name = theirs[i] / mine[i]["rank"], f"times faster than COUNT, a rank among {size:,}, {added}"
-        report.targets.append(Target(name, ratio, FASTER, at_most=False, strict=is_judged and not i))
-    return report
+    rows: list[Sequence[Cell]] = [("ours", *mine.values()), ("COUNT", theirs, *"---")]
+    figures = Figures(f"{size:,} players, {engine.kind}: ms", ("design", *NAMES), rows)
+    name = f"times faster than COUNT, a rank among {size:,}"
+    target = Target(name, theirs / mine["rank"], FASTER, at_most=False, strict=is_judged)
+    return Report([TIMES], [figures], [target]) + redis_times(quick)
 
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure time and units on an engine; `quick` takes small boards and judges no time."""
     timed = elapsed(engine, quick)
-    return reads(engine, quick) + changes(engine, quick) + timed
+    read, changed = reads(engine, quick), changes(engine, quick)
+    return read + changed + timed + bills(read, changed)
+
+
+# -- a month ---------------------------------------------------------------------------------------
+
+MONTH = {"change": 150, "rank": 150, "top 10": 60}  # of each player: 5, 5 and 2 a day
+BILLS = {"1,000": 0.70, "100,000": 55, "1,000,000": 550}  # dollars at most
+MONTHS = """A month. The units above at AWS's prices of on-demand tables. A player changes the score five \
+times a day by a small gain, alone in its batch, and reads a rank five times and the top ten twice. COUNT's \
+ranks are those in the middle, its top ten is ours. Sizes without changes above have those among a million. \
+Lambda, requests and storage are left out: `python -m ops cost` has them."""
+
+
+def bills(read: Report, changed: Report) -> Report:
+    """Price a month of each size, and find the size from which COUNT costs more."""
+    prices = load_prices()["prices"]
+    wcu, rru = (prices[kind]["usd"] / prices[kind]["per"] for kind in ("write", "read"))
+    gains = [row for row in changed.figures[0].rows if "small gains" in str(row[0]) and row[2] == 1]
+    report = Report([MONTHS], [Figures("Dollars a month", ("players", "ours", "COUNT"))])
+    sizes: Any = zip(read.figures[0].rows, read.questions[0].results, strict=False)  # uniform comes first
+    for (_, players, rank, _, top, *_), middle in sizes:
+        size, row = f"{players:,}", next((row for row in gains if row[1] == f"{players:,}"), gains[-1])
+        change: Any = row[-1] * wcu + row[-2] * rru
+        tops = MONTH["top 10"] * top * rru
+        ours = MONTH["change"] * change + MONTH["rank"] * rank * rru + tops
+        theirs = MONTH["change"] * (changed.questions[0].results[0].published or 0) * wcu + tops
+        count = MONTH["rank"] * middle.published * rru
+        report.figures[0].rows.append((size, players * ours, players * (theirs + count)))
+        if size in BILLS:
+            report.targets.append(Target(f"dollars a month, {size} players", players * ours, BILLS[size]))
+        if size == "1,000":  # ranks of COUNT cost in proportion to the players
+            even = players * (ours - theirs) / count
+            report.targets.append(Target("players, from whom on COUNT costs more", even, 2_000))
+    return report

@@ -121,7 +121,7 @@ def list_leaders(
         found, time = challenge_ranking.decode_merit(entry.merit)
         name = names.get(entry.player)
         items.append(ChallengeLeader(rank=rank, player=entry.player, name=name, found=found, time=time))
-    next_place = str(part.items[-1].entry.number) if part.has_more else ""
+    next_place = str(part.next) if part.next else ""
     return ChallengeLeaders(items=items, cursor=cursors.encode(settings, cursor_scope, next_place))
 
 

@@ -167,7 +167,7 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     part = positions.list_ranked(
         table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
     )
-    next_place = json.dumps((board.season, part.items[-1].entry.number)) if part.has_more else ""
+    next_place = json.dumps((board.season, part.next)) if part.next else ""
     cursor = cursors.encode(settings, cursor_scope, next_place)
     return Entries(items=_to_board_entries(table, board, part), cursor=cursor)
 

@@ -44,10 +44,13 @@ class RankedEntry(NamedTuple):
 
 
 class EntriesPage(NamedTuple):
-    """Consecutive entries, and whether others come after them."""
+    """Consecutive entries, and the number of the last one if others follow, or 0.
+
+    The number is negative if the next entry has the same merit.
+    """
 
     items: list[RankedEntry]
-    has_more: bool
+    next: int
 
 
 # -- one position --------------------------------------------------------------------------------------
@@ -120,12 +123,13 @@ def list_ranked(
 ) -> EntriesPage:
     """Return up to `limit` entries with their ranks, best first.
 
-    The page begins at the top by default. With `below` it begins strictly below a number, with `place` at
-    a place (from 1) of the tree. `nodes` are those of `guess_nodes`, and the root among them. With `around`,
-    a number and its depth, that entry is in the middle, as far as there are enough entries on both sides.
-    `below` takes precedence over the other two.
+    The page begins at the top by default. With `below`, the `next` of a page, it follows that page. With
+    `place` it begins at a place (from 1) of the tree, and `nodes` are those of `guess_nodes`, the root among
+    them. With `around`, a number and its depth, that entry is in the middle, as far as there are enough
+    entries on both sides. `below` takes precedence over the other two.
 
-    Cost: 0.5 RCU per 30 entries. A page that does not begin at the top also costs what `locate` does.
+    Cost: 0.5 RCU per 30 entries. A page that does not begin at the top also costs what `locate` does, or
+    0.5 RCU for each node on the way to a place.
     """
     if below:
         return _list_below(table, ranking, limit, below)
@@ -136,12 +140,18 @@ def list_ranked(
     return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1)
 
 
-def _list_below(table: Table, ranking: Ranking, limit: int, number: int) -> EntriesPage:
-    """List from a number down, and locate the number beside, for no entry is between it and the first."""
-    read_entries = start_listing_below(table, ranking, limit + 1, number)
-    before = max(number - 1, TIE)
-    start, entries = locate(table, ranking, before), read_entries()
-    is_tied = bool(entries) and entries[0].merit == before // TIE
+def _list_below(table: Table, ranking: Ranking, limit: int, below: int) -> EntriesPage:
+    """List from a number down, and locate the number beside, for no entry is between it and the first.
+
+    Within a long tie the rank suffices. The place in it would cost the nodes of its ties.
+    """
+    read_entries = start_listing_below(table, ranking, limit + 1, abs(below))
+    number = max(abs(below) - 1, TIE)
+    start, entries = locate(table, ranking, number, has_ties=below > 0), read_entries()
+    merits = {entry.merit for entry in entries[:limit]}
+    if below < 0 and merits - {number // TIE}:
+        start = locate(table, ranking, number)
+    is_tied = bool(entries) and entries[0].merit == number // TIE
     return _to_page(entries, limit, start.rank if is_tied else start.place, start.place)
 
 
@@ -216,7 +226,7 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
         _seen_nodes()[ranking.name, prefix] = node
         step = tree.descend(node, left)
         if step is None:
-            return EntriesPage([], has_more=False)
+            return EntriesPage([], 0)
         crowd, prefix, left = node.count(step[0]), prefix + step[0], step[1]
         levels = scale.score_levels(prefix)
         if len(prefix) == DIGITS * levels:
@@ -231,7 +241,7 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
     listed = start_listing_below(table, ranking, left + limit + 1, top)()
     entries = listed[left:]
     if not entries:
-        return EntriesPage([], has_more=False)
+        return EntriesPage([], 0)
     ahead = sum(entry.merit > entries[0].merit for entry in listed[:left])
     is_tied = len(prefix) >= DIGITS * levels and entries[0].merit == (top - 1) // TIE
     return _to_page(entries, limit, 1 + better if is_tied else place - left + ahead, place)
@@ -241,7 +251,10 @@ def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int) -> Ent
     """Build a page of consecutive entries, the first of which has this rank and place."""
     ranks = _ranks(entries, rank, place)
     items = [RankedEntry(rank, entry) for rank, entry in zip(ranks, entries[:limit], strict=False)]
-    return EntriesPage(items, len(entries) > limit)
+    if len(entries) <= limit:
+        return EntriesPage(items, 0)
+    last, following = entries[limit - 1 : limit + 1]
+    return EntriesPage(items, -last.number if last.merit == following.merit else last.number)
 
 
 def _ranks(entries: Sequence[Entry], rank: int, place: int) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import zlib
 from collections import Counter
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from bench.round_trips import RoundTrips
 from chalicelib import settings
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
@@ -35,7 +37,7 @@ from chalicelib.leaderboards.schemas import (
     SeasonBody,
     StandingQuery,
 )
-from chalicelib.ranking import deepening, ranking, tree
+from chalicelib.ranking import deepening, positions, ranking, tree
 from tests.conftest import EngineTable
 from tests.support.faults import instead
 from tests.support.records import Reader, drift, scan
@@ -362,6 +364,46 @@ def test_a_page_can_begin_at_any_place_inside_a_tie_of_hundreds(store: tuple[Tab
     assert {player for _, player, _ in whole} == {*players, "better", "worse"}
     for place in (*range(1, 403, 9), 400, 401, 402):
         assert board.entries(place=place, limit=3) == whole[place - 1 :][:3]
+
+
+def test_a_place_is_found_in_two_round_trips_by_the_nodes_that_the_process_has_seen(
+    store: tuple[Table, Reader],
+) -> None:
+    """The nodes are a guess: the page is right when players have moved since, and in another season."""
+    positions._seen_nodes.cache_clear()
+    board = Crowd(*store, BODIES[0])
+    board.place({f"p{i}": 7 for i in range(400)} | {f"q{i}": i % 5 for i in range(300)})
+    board.settle()
+    whole = list(board.pages(limit=100))
+    for most in (4, 2):
+        for place in (200, 500):
+            with (trips := RoundTrips()).of(board.table.client, 0.02):
+                assert board.entries(place=place, limit=3) == whole[place - 1 :][:3]
+            assert trips.in_sequence <= most
+    assert trips.in_sequence == 2
+    for i in range(0, 400, 2):
+        board.submit(Submission(f"p{i}", "1", 0, 0), Decimal(30))
+    board.settle()
+    changed = list(board.pages(limit=100))
+    for place in (100, 200, 300, 500, 700):
+        assert board.entries(place=place, limit=3) == changed[place - 1 :][:3]
+    boards.end_season(board.table, board.name, SeasonBody(season=1), NOW)
+    assert board.entries(place=200) == []
+
+
+def test_the_ranks_around_a_player_are_right_where_long_ties_meet(store: tuple[Table, Reader]) -> None:
+    board = Crowd(*store, BODIES[0])
+    scores = {"p": (7, 300), "q": (6, 40), "r": (5, 1), "s": (4, 20)}
+    board.place({f"{name}{i}": score for name, (score, count) in scores.items() for i in range(count)})
+    board.settle()
+    whole = list(board.pages(limit=100))
+    assert [rank for rank, _, _ in whole] == [*[1] * 300, *[301] * 40, 341, *[342] * 20]
+    assert list(board.pages(limit=7)) == list(board.pages(limit=1)) == whole
+    places = (1, 2, 6, 150, 295, 299, 300, 301, 302, 306, 320, 339, 340, 341, 342, 343, 350, 360, 361)
+    for place, limit in itertools.product(places, (1, 3, 10)):
+        start = max(0, min(place - 1 - limit // 2, len(whole) - limit))
+        around = board.entries(around=whole[place - 1][1], limit=limit)
+        assert around == whole[start : start + limit], (place, limit)
 
 
 def test_uneven_shards_are_merged_in_order(store: tuple[Table, Reader]) -> None:
