@@ -29,7 +29,7 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.schemas import BoardBody, Order
-from chalicelib.ranking import tree
+from chalicelib.ranking import positions, tree
 from chalicelib.settings import Settings
 from chalicelib.views import queue
 from local.engines.engine import Engine
@@ -212,6 +212,7 @@ def started(
 ) -> Iterator[tuple[History, Network]]:
     """Create the table and the clients of a history, and run the app in the history's world."""
     network = Network(world, engine, planted)
+    positions._seen_nodes.cache_clear()
     boards._cached_boards.cache_clear()  # each history begins in a new process, as far as it can tell
     with created_table(client) as (name, arn), ExitStack() as stack:
         stack.enter_context(network.attached(client))
