@@ -79,6 +79,8 @@ class Rehearsal:
                 if shows:
                     report(line.rstrip("\n"))
         if process.returncode:
+            for line in () if shows else lines[-20:]:
+                report(line.rstrip("\n"))
             raise RehearsalFailed(f"python -m ops {' '.join(arguments)}: exit code {process.returncode}")
         return "".join(lines)
 
