@@ -480,8 +480,12 @@ def pairs(states: Iterable[Item], *, may_meet_again: bool = False) -> dict[str, 
 
 
 def unmatched(history: History) -> Iterator[str]:
-    """Check, before any sweep, that of those who came at once without faults no two wait side by side."""
-    if history.scenario.theme.name == "arrivals" and history.scenario.is_calm:
+    """Check, before any sweep, that of those who came at once without faults no two wait side by side.
+
+    A jump of the clock may end a handler for its time. Then the sweep matches those it has left.
+    """
+    is_calm = history.scenario.is_calm and "invocation timed out" not in history.world.faults
+    if history.scenario.theme.name == "arrivals" and is_calm:
         for id, _, item in _find(history, "CONN#", "STATE"):
             if item["state"] == "waiting":
                 yield from _waits_alone(id, item, history)
