@@ -99,7 +99,7 @@ class StreamPump(Pump):
 
     The checkpoint is written after a batch, so a pump that was killed delivers its last batch again. Without
     a checkpoint of this stream the handler gets the last 24 hours again. A pump that begins at LATEST skips
-    the records before its start.
+    the records before its start, and one that is not needed skips records until it is.
     """
 
     def __init__(
@@ -111,6 +111,7 @@ class StreamPump(Pump):
         checkpoint: Path | None = None,
         name: str = "stream pump",
         begins: Literal["TRIM_HORIZON", "LATEST"] = "TRIM_HORIZON",
+        is_needed: Callable[[], object] = lambda: True,
     ) -> None:
         super().__init__(name)
         self._streams = streams
@@ -119,6 +120,7 @@ class StreamPump(Pump):
         self._batch_size = batch_size
         self._checkpoint = checkpoint
         self._begins: Literal["TRIM_HORIZON", "LATEST"] = begins
+        self._is_needed = is_needed
         self._positions: dict[str, Position] = self._load_checkpoint()
         self._open: dict[str, Shard] = {}
         self._closed: set[str] = set()
@@ -127,6 +129,8 @@ class StreamPump(Pump):
         """Deliver one batch of each shard that has one."""
         if not self._open:
             self._find_shards()
+        if not self._is_needed() and self._skip():
+            return False
         delivered = [self._deliver(name, shard) for name, shard in list(self._open.items())]
         return any(delivered)
 
@@ -147,6 +151,15 @@ class StreamPump(Pump):
             del self._open[name]
             return True
         return bool(records)
+
+    def _skip(self) -> bool:
+        """Move to the end of each shard, unless the pump is needed by then. Return whether it has moved."""
+        ends = {name: self._iterator_of(name, "LATEST") for name in self._open}
+        if self._is_needed():  # the records before these ends may be awaited
+            return False
+        self._open = {name: Shard(end) for name, end in ends.items()}
+        self._positions.clear()
+        return True
 
     def _read(self, name: str, shard: Shard, iterator: str) -> None:
         try:
@@ -173,17 +186,18 @@ class StreamPump(Pump):
         An engine that was killed can have lost records and reused their numbers, so the event id is compared.
         """
 
-        def iterator(kind: str, **position: str) -> str:
-            shard: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
-            return self._streams.get_shard_iterator(**shard)["ShardIterator"]
-
         if last := self._positions.get(name):
             with contextlib.suppress(ClientError, ParamValidationError):
-                at = iterator("AT_SEQUENCE_NUMBER", SequenceNumber=last.sequence_number)
+                number = last.sequence_number
+                at = self._iterator_of(name, "AT_SEQUENCE_NUMBER", SequenceNumber=number)
                 found = self._streams.get_records(ShardIterator=at, Limit=1)["Records"]
                 if found and found[0]["eventID"] == last.event_id:
-                    return iterator("AFTER_SEQUENCE_NUMBER", SequenceNumber=last.sequence_number)
-        return iterator(self._begins)
+                    return self._iterator_of(name, "AFTER_SEQUENCE_NUMBER", SequenceNumber=number)
+        return self._iterator_of(name, self._begins)
+
+    def _iterator_of(self, name: str, kind: str, **position: str) -> str:
+        shard: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
+        return self._streams.get_shard_iterator(**shard)["ShardIterator"]
 
     def _load_checkpoint(self) -> dict[str, Position]:
         try:

@@ -18,6 +18,7 @@ from local.page_api import PageApi
 from local.rest import HOST, Rest
 from local.schedule import schedules
 from ops.aws.template import Queue, create_queue, create_table
+from ops.maintenance.streams import keep_json
 from ops.stage import load
 
 
@@ -73,14 +74,20 @@ def serve(
     gateway.start()
 
     # 4. Start the pumps of the stream and the queue, and the schedules.
-    streams = engine.client("dynamodbstreams")
+    streams = keep_json(engine.client("dynamodbstreams"))
     pumps: list[Pump] = []
     if app.router.has("counting"):
         apply, checkpoint = filtered(app.apply, "apply"), data / "stream.json"
         pumps.append(StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint))
     if app.router.has("chat"):
         push = filtered(app.push, "push")
-        pumps.append(StreamPump(streams, table.stream_arn, push, name="push pump", begins="LATEST"))
+        pushing = StreamPump(
+            *(streams, table.stream_arn, push),
+            name="push pump",
+            begins="LATEST",
+            is_needed=gateway.connection_ids,  # without a connection nobody waits for a value
+        )
+        pumps.append(pushing)
     if views_queue and app.router.has("views"):
         pumps.insert(0, QueuePump(engine.client("sqs"), views_queue, app.write_views))
     scheduled = schedules(app.app)

@@ -47,6 +47,7 @@ from chalicelib.ranking.positions import ALL
 from chalicelib.ranking.ranking import read_nodes
 from ops.waiting import TIMEOUT, wait_until_counted
 
+CHECKED = 1_000  # players whose ranks are checked together, so that each bucket is read once for them
 GROUP = 49  # rows: their scores, submissions and the board are one batch read of 100 items
 THREADS = 4
 BLOCK = 25_000  # rows that are held in memory; the ranking is prepared for them
@@ -290,9 +291,13 @@ def wait(table: Table, board: Board, players: Sequence[str], report: Callable[[i
 
     Pass the players in the order in which they were written. Return False after 60 s without progress.
     """
-    parts = chunks(players, GROUP)
+
+    def is_part_counted(part: Sequence[str]) -> bool:
+        """Check the last players first. They are ranked last, and a check of all reads more."""
+        return is_counted(table, board, part[-GROUP:]) and is_counted(table, board, part)
+
     return wait_until_counted(
-        parts, partial(is_counted, table, board), lambda part: report(len(part)), TIMEOUT
+        chunks(players, CHECKED), is_part_counted, lambda part: report(len(part)), TIMEOUT
     )
 
 
@@ -311,14 +316,11 @@ def is_counted(table: Table, board: Board, players: Iterable[str]) -> bool:
     nodes = read_nodes(table, board.ranking, prefixes, consistent=True)
     if any(tree.is_crowded(one.path, one.depth, nodes) for one in found):
         return False
-    buckets = {one.bucket for one in found}
-    for prefix in prefixes - {""}:
-        shallow, deep = tree.count_above(prefix, nodes)
-        if deep != nodes.get(prefix, tree.Node()).total():
-            return False
+    crowds = {prefix: tree.count_above(prefix, nodes) for prefix in prefixes - {""}}
+    if any(deep != nodes.get(prefix, tree.Node()).total() for prefix, (_, deep) in crowds.items()):
+        return False
+    listings = []
+    for prefix in {one.bucket for one in found}:
         least, most = board.scale.numbers(prefix)
-        if prefix in buckets and shallow != len(
-            start_listing_below(table, board.ranking, ALL, most + 1, least)()
-        ):
-            return False
-    return True
+        listings.append((prefix, start_listing_below(table, board.ranking, ALL, most + 1, least)))
+    return all(len(listing()) == crowds[prefix][0] for prefix, listing in listings)

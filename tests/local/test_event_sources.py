@@ -47,8 +47,8 @@ class FakeStream:
 
     def get_shard_iterator(self, **request: Any) -> Event:
         shard, kind = request["ShardId"], request["ShardIteratorType"]
-        position = self.trimmed
-        if kind != "TRIM_HORIZON":
+        position = len(self.shards[shard]) if kind == "LATEST" else self.trimmed
+        if kind not in ("TRIM_HORIZON", "LATEST"):
             position = int(request["SequenceNumber"]) + (kind == "AFTER_SEQUENCE_NUMBER")
             if position < self.trimmed:
                 raise failure("TrimmedDataAccessException")
@@ -402,3 +402,27 @@ def test_a_message_has_the_format_of_lambda() -> None:
             ]
         }
     ]
+
+
+def test_a_pump_that_is_not_needed_skips_records_until_it_is() -> None:
+    stream, taker, needed = FakeStream(a=["1", "2"]), Taker(), [False]
+    fake: Any = stream
+    pump = StreamPump(fake, ARN, taker, 2, begins="LATEST", is_needed=lambda: needed[0])
+    assert not pump.step()
+    stream.shards["a"] += ["3", "4"]
+    assert not pump.step()
+    needed[0] = True
+    stream.shards["a"] += ["5"]
+    drain(pump)
+    assert taker.batches == ["5"]
+
+
+def test_a_pump_that_is_needed_while_it_skips_delivers_what_came_meanwhile() -> None:
+    stream, taker = FakeStream(a=[]), Taker()
+    fake: Any = stream
+    replies = iter([False, False, False])
+    pump = StreamPump(fake, ARN, taker, 2, begins="LATEST", is_needed=lambda: next(replies, True))
+    assert not pump.step()
+    stream.shards["a"] += ["1"]  # before the second look, which finds the pump needed
+    drain(pump)
+    assert taker.batches == ["1"]

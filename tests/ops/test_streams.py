@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from ops.maintenance import streams
 from ops.maintenance.streams import CLOCK_SLACK, EMPTY_PAGES, EMPTY_SECONDS, POLL_SECONDS, StreamFollower
+from tests.conftest import EngineTable
 from tests.support.live import following as follow
 
 
@@ -208,3 +210,24 @@ def test_iterators_are_used_in_a_long_time_without_a_call(stream: Any) -> None:
     assert list(following.poll()) == []
     stream.shards["open"] += ["b4"]
     assert read(following) == ["b4"]
+
+
+def test_records_that_are_kept_as_json_are_those_that_lambda_gets(engine_table: EngineTable) -> None:
+    engine, name, arn = engine_table
+    item: Any = {"pk": {"S": "a"}, "sk": {"S": "b"}, "ids": {"BS": [b"\x00\xff"]}, "n": {"N": "1.5"}}
+    engine.client("dynamodb").put_item(TableName=name, Item=item)
+    engine.client("dynamodb").delete_item(TableName=name, Key={"pk": item["pk"], "sk": item["sk"]})
+
+    def read(client: Any) -> list[dict[str, Any]]:
+        [shard] = streams.list_shards(client, arn)
+        begin = client.get_shard_iterator(
+            StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+        )
+        records = client.get_records(**{"ShardIterator": begin["ShardIterator"]})["Records"]
+        found = [streams.to_lambda_record(record, arn) for record in records]
+        return [record for record in found if record["dynamodb"]["Keys"]["pk"] == {"S": "a"}]
+
+    parsed = read(engine.client("dynamodbstreams"))
+    assert [record["eventName"] for record in parsed] == ["INSERT", "REMOVE"]
+    assert parsed[0]["dynamodb"]["NewImage"]["ids"] == {"BS": ["AP8="]}
+    assert read(streams.keep_json(engine.client("dynamodbstreams"))) == parsed
