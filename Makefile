@@ -54,7 +54,8 @@ test: setup lint types  ## Check style and types, and run all tests but the long
 	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 test-all: setup lint types  ## Check style and types, and run all tests, the long ones too
-	@$(VENV)/bin/python -m pytest -m '' -n 3 --dist loadfile $(ARGS)
+	@$(VENV)/bin/python -m pytest -m 'not alone' -n 3 --dist loadfile $(ARGS)
+	@$(VENV)/bin/python -m pytest -m alone $(ARGS)
 
 security: setup  ## Try every attack that was found once again, and 500 requests of any kind for each call
 	@$(VENV)/bin/python -m pytest -m security $(ARGS)

@@ -314,6 +314,7 @@ def test_nothing_moves_while_the_dashboard_loads(browser: Browser, product: Run)
         assert page.evaluate("window.shift") < 0.1
 
 
+@pytest.mark.alone
 def test_the_first_view_of_the_dashboard_is_complete_within_a_second(browser: Browser, product: Run) -> None:
     """From a click on a link to totals, plot, pages and referrers, with an empty cache: best of five."""
 
