@@ -1,7 +1,8 @@
 """Capacity units, computed from item sizes by the rules AWS publishes.
 
-Local engines report capacity approximately or not at all. So `capacity` corrects their reports, and the bench
-computes it from the items.
+dynoxide reports these units, but not those of a write whose condition is false, and tables in memory report
+none. So `meter` counts by these rules. tests/dynamo/test_consumed.py and the bench compare it with dynoxide's
+reports, to the unit.
 Units are DynamoDB's: a write unit (WCU) covers 1 KB, a read unit (RCU) covers 4 KB; 1 KB is 1,024 bytes.
 Items are in DynamoDB's typed JSON (``{"views": {"N": "7"}}``).
 
