@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from unittest import mock
@@ -58,6 +59,13 @@ if TYPE_CHECKING:
 
 EngineTable = tuple[Engine, str, str]
 """An engine, the name of a table on it, and the ARN of the table's stream."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse tests that share an id, of which xdist would run one and drop the others silently."""
+    shared = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if shared:
+        raise pytest.UsageError(f"{len(shared)} ids belong to several tests, the first is {shared[0]}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -48,17 +48,18 @@ schemathesis.openapi.format("date-time", INSTANTS.map(datetime.isoformat))
 schemathesis.openapi.format("date", INSTANTS.map(lambda moment: moment.date().isoformat()))
 
 
-def api(examples: int, *, deterministic: bool) -> BaseSchema:
-    """The document, with the configuration of its tests."""
+def api(examples: int, *, thorough: bool) -> BaseSchema:
+    """The document, with the configuration of its tests.
+
+    A thorough test sends other random requests in each run, and each boundary value of each field besides.
+    """
     token = auth.mint(settings.current(), "admin-1", scope="admin", seconds=86_400)
     options: Any = {
         "seed": 424242,
         "headers": {"User-Agent": "a browser"},
         "auth": {"openapi": {"bearer": {"bearer": token}}},
-        "generation": {
-            "max-examples": examples,
-            "deterministic": deterministic,
-        },
+        "generation": {"max-examples": examples, "deterministic": not thorough},
+        "phases": {"coverage": {"enabled": thorough}},
         "checks": {
             # A name that nothing has is 404, what contradicts what is there 409, what the board or the game
             # does not take 422, a guess too many 429, what another has changed 412, a path longer than API
@@ -73,6 +74,17 @@ def api(examples: int, *, deterministic: bool) -> BaseSchema:
     }
     config = schemathesis.Config.from_dict(options)
     return schemathesis.openapi.from_dict(DESCRIPTION, config=config)
+
+
+# Fixtures, so that requests are generated when a test runs, and not whenever pytest collects it.
+@pytest.fixture(scope="module")
+def examples() -> BaseSchema:
+    return api(25, thorough=False)
+
+
+@pytest.fixture(scope="module")
+def many_examples() -> BaseSchema:
+    return api(500, thorough=True)
 
 
 @pytest.fixture(scope="module")
@@ -113,14 +125,14 @@ def test_the_product_serves_the_document_that_is_tested_here(product: Run) -> No
     assert requests.get(product.page + "openapi.json", timeout=60).json() == DESCRIPTION
 
 
-@api(25, deterministic=True).parametrize()
+@schemathesis.pytest.from_fixture("examples").parametrize()
 def test_a_call_does_what_its_description_says(case: Case[Any], product: Run) -> None:
     call(case, product)
 
 
 @pytest.mark.security
 @pytest.mark.long
-@api(500, deterministic=False).parametrize()
+@schemathesis.pytest.from_fixture("many_examples").parametrize()
 def test_a_call_does_what_its_description_says_500_times(case: Case[Any], product: Run) -> None:
     call(case, product)
 
