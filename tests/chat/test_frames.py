@@ -254,7 +254,13 @@ def test_a_subject_of_an_unknown_address_can_be_banned(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize(
-    "token", ["", "nonsense", "a.b.c", auth.mint(SETTINGS._replace(stage="other"), "ann")]
+    "token",
+    [
+        "",
+        "nonsense",
+        "a.b.c",
+        pytest.param(auth.mint(SETTINGS._replace(stage="other"), "ann"), id="other stage"),
+    ],
 )
 def test_a_token_that_is_not_valid_counts_as_none(chat: Chat, token: str) -> None:
     assert chat.connect("a", query={"token": token}) == 200
