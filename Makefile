@@ -51,10 +51,10 @@ types: setup  ## Check types, strictly
 	@$(VENV)/bin/mypy
 
 test: setup lint types  ## Check style and types, and run all tests but the long ones
-	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile $(ARGS)
+	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-all: setup lint types  ## Check style and types, and run all tests, the long ones too
-	@$(VENV)/bin/python -m pytest -m 'not alone' -n 3 --dist loadfile $(ARGS)
+	@$(VENV)/bin/python -m pytest -m 'not alone' -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 	@$(VENV)/bin/python -m pytest -m alone $(ARGS)
 
 security: setup  ## Try every attack that was found once again, and 500 requests of any kind for each call

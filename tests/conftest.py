@@ -60,12 +60,16 @@ if TYPE_CHECKING:
 EngineTable = tuple[Engine, str, str]
 """An engine, the name of a table on it, and the ARN of the table's stream."""
 
+FIRST = ("test_contract.py", "test_mutants.py", "test_page.py", "test_rehearsal.py")
+"""The files that take longest. They begin first, so that the others run beside them."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse tests that share an id, of which xdist would run one and drop the others silently."""
     shared = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
     if shared:
         raise pytest.UsageError(f"{len(shared)} ids belong to several tests, the first is {shared[0]}")
+    items.sort(key=lambda item: item.path.name not in FIRST)
 
 
 @pytest.fixture(scope="session", autouse=True)
