@@ -7,6 +7,8 @@ VENV   := .venv
 LOCAL  := $(VENV)/.ready-local
 STAMP  := $(VENV)/.ready
 ARGS   ?=
+# Three test files at a time, in the order of tests/conftest.py.
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 # $(call install,FILE): make the environment unless it exists, and install a requirements file and the engine
 # into it, so that everything works without a network afterwards.
@@ -51,10 +53,10 @@ types: setup  ## Check types, strictly
 	@$(VENV)/bin/mypy
 
 test: setup lint types  ## Check style and types, and run all tests but the long ones
-	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(VENV)/bin/python -m pytest $(PARALLEL) $(ARGS)
 
 test-all: setup lint types  ## Check style and types, and run all tests, the long ones too
-	@$(VENV)/bin/python -m pytest -m 'not alone' -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(VENV)/bin/python -m pytest -m 'not alone' $(PARALLEL) $(ARGS)
 	@$(VENV)/bin/python -m pytest -m alone $(ARGS)
 
 security: setup  ## Try every attack that was found once again, and 500 requests of any kind for each call

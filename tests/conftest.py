@@ -65,7 +65,10 @@ FIRST = ("test_contract.py", "test_mutants.py", "test_page.py", "test_rehearsal.
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests that share an id, of which xdist would run one and drop the others silently."""
+    """Put the longest files first, and refuse tests that share an id.
+
+    Of several tests with one id xdist would run one and drop the others silently.
+    """
     shared = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
     if shared:
         raise pytest.UsageError(f"{len(shared)} ids belong to several tests, the first is {shared[0]}")
