@@ -7,6 +7,8 @@ VENV   := .venv
 LOCAL  := $(VENV)/.ready-local
 STAMP  := $(VENV)/.ready
 ARGS   ?=
+# Bytecode is kept, or each of the tests' many processes would compile the project again.
+unexport PYTHONDONTWRITEBYTECODE
 # Three test files at a time, in the order of tests/conftest.py.
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
