@@ -6,8 +6,10 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -64,6 +66,14 @@ COSTS = [
 )
 def test_a_view_costs_exactly_this(ministack: Engine, scenario: Scenario, cost: Cost) -> None:
     assert bench.cost(ministack, scenario) == pytest.approx(cost, abs=0.0001)
+
+
+def test_a_cost_does_not_depend_on_the_second_of_its_measurement(
+    ministack: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last_second = time.time() // 60 * 60 + 59
+    monkeypatch.setattr(bench, "time", SimpleNamespace(time=lambda: last_second))
+    assert bench.cost(ministack, SCENARIOS[9]) == pytest.approx(COSTS[9], abs=0.0001)
 
 
 def test_a_view_of_a_hot_page_costs_at_most_1_1_write_units(ministack: Engine) -> None:

@@ -126,5 +126,6 @@ def test_an_upgrade_from_0_1_0_under_traffic_loses_nothing_and_the_way_back_neit
     except OSError as reason:
         pytest.skip(f"this clone has no version 0.1.0: {reason}")
     lines = rehearse("--upgrade-from", EARLIER)
-    assert len([line for line in lines if " is deployed" in line]) == 4
+    deployed = [line for line in lines if re.match(rf"  ({EARLIER}|this version) is deployed", line)]
+    assert len(deployed) == 4, lines
     assert [line for line in lines if line.startswith("  ✓ ") and line.endswith("are counted once each")]
