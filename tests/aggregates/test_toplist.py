@@ -105,6 +105,19 @@ def test_the_list_of_one_day_is_exact_and_takes_few_calls(engine: Engine) -> Non
         assert len(calls) <= 8, calls
 
 
+def test_the_entries_of_one_day_only_take_few_calls(engine: Engine) -> None:
+    """The lists, once read to their ends, show which entries have a sum on both days: 20 of 220."""
+    with store_on(engine) as (table, _):
+        days = {DAYS[n]: {f"{i:03}": 1 for i in range(100 * n, 100 * n + 120)} for n in range(2)}
+        right, calls = fill_days(table, days), list[str]()
+        table.client.meta.events.register("before-call.dynamodb", lambda model, **_: calls.append(model.name))
+        found = read_largest_of_days(table, LISTS[:2], (f"DAY#{DAYS[0]}", f"DAY#{DAYS[1]}"), 300, "n")
+        assert found == (right, True)
+        of_lists, before_their_ends, on_both_days = 4, 2 * toplist.FIRST, 20
+        assert calls.count("Query") <= of_lists + before_their_ends + on_both_days
+        assert calls.count("BatchGetItem") <= 12
+
+
 def test_an_entry_that_is_never_the_largest_of_a_day_leads_a_period(engine: Engine) -> None:
     with store_on(engine) as (table, _):
         days = {day: {f"day-{day}": 100, "steady": 90} | {f"x{i}": 3 for i in range(50)} for day in DAYS}
