@@ -13,7 +13,7 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.views import events
 from local.engines.engine import Engine
-from tests.support.tables import store_on
+from tests.support.tables import record_calls, store_on
 
 LIST = "SITE#a"
 
@@ -58,7 +58,6 @@ def _item(name: str, n: int) -> Item:
 # -- periods -------------------------------------------------------------------------------------------
 
 DAYS = [f"2026-11-{day:02}" for day in range(1, 8)]
-SIZES = (0, 5, 60)  # entries of a day
 LISTS = [f"{LIST}#{day}" for day in DAYS]
 PERIOD = (f"DAY#{DAYS[0]}", f"DAY#{DAYS[-1]}")
 
@@ -98,8 +97,7 @@ def test_the_list_of_one_day_is_exact_and_takes_few_calls(engine: Engine) -> Non
     with store_on(engine) as (table, _):
         days = {day: {f"{i:03}": i * number for i in range(1, 151)} for number, day in enumerate(DAYS, 1)}
         fill_days(table, days)
-        day, calls = DAYS[2], list[str]()
-        table.client.meta.events.register("before-call.dynamodb", lambda model, **_: calls.append(model.name))
+        day, calls = DAYS[2], record_calls(table.client)
         found = read_largest_of_days(table, [f"{LIST}#{day}"], (f"DAY#{day}", f"DAY#{day}"), 100, "n")
         assert found == ([(f"{i:03}", 3 * i) for i in range(150, 50, -1)], True)
         assert len(calls) <= 8, calls
@@ -109,8 +107,7 @@ def test_the_entries_of_one_day_only_take_few_calls(engine: Engine) -> None:
     """The lists, once read to their ends, show which entries have a sum on both days: 20 of 220."""
     with store_on(engine) as (table, _):
         days = {DAYS[n]: {f"{i:03}": 1 for i in range(100 * n, 100 * n + 120)} for n in range(2)}
-        right, calls = fill_days(table, days), list[str]()
-        table.client.meta.events.register("before-call.dynamodb", lambda model, **_: calls.append(model.name))
+        right, calls = fill_days(table, days), record_calls(table.client)
         found = read_largest_of_days(table, LISTS[:2], (f"DAY#{DAYS[0]}", f"DAY#{DAYS[1]}"), 300, "n")
         assert found == (right, True)
         of_lists, before_their_ends, on_both_days = 4, 2 * toplist.FIRST, 20

@@ -22,6 +22,7 @@ from ops.aws import deploy, smoke
 from ops.aws.deploy import Urls
 from ops.aws.template import create_table
 from tests.support.running import free_ports
+from tests.support.tables import record_calls
 
 RECORD = {
     "resources": [
@@ -151,8 +152,7 @@ def test_a_table_without_deletion_protection_is_not_updated_before_it_is_deleted
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
-    called: list[str] = []
-    dynamodb.meta.events.register("before-call.dynamodb", lambda model, **_: called.append(model.name))
+    called = record_calls(dynamodb)
     make: Any = boto3.client
     clients = {"dynamodb": dynamodb}
     deploy.delete_data(lambda name: clients.get(name) or make(name), "hubbub-dev", [], "", [])
@@ -164,8 +164,7 @@ def test_a_table_without_deletion_protection_is_not_updated_before_it_is_deleted
 def test_a_table_that_has_its_options_is_not_given_them_again() -> None:
     dynamodb: Any = boto3.client("dynamodb")
     create_table(dynamodb, "dev")
-    called: list[str] = []
-    dynamodb.meta.events.register("before-call.dynamodb", lambda model, **_: called.append(model.name))
+    called = record_calls(dynamodb)
     create_table(dynamodb, "dev")
     assert not [name for name in called if name.startswith("Update")]
 

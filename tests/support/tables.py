@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
 from chalicelib.dynamo.table import Table, connect
@@ -32,3 +33,10 @@ def store_on(engine: Engine, pause: Callable[[float], None] = time.sleep) -> Ite
         client = connect(Settings(endpoint=engine.endpoint, table=made.name)).client
         stream = Reader(engine.client("dynamodbstreams"), made.stream_arn)
         yield Table(made.name, client, pause=pause), stream
+
+
+def record_calls(dynamodb: Any) -> list[str]:
+    """Return a list to which each call of a client adds the operation's name from now on."""
+    calls: list[str] = []
+    dynamodb.meta.events.register("before-call.dynamodb", lambda model, **_: calls.append(model.name))
+    return calls
