@@ -30,6 +30,7 @@ from moto import mock_aws
 
 import app
 from chalicelib.aggregates import engine, legacy, quarantine
+from chalicelib.aggregates.sums import KEPT
 from chalicelib.dynamo.items import Item, Key, pack, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table, _packed
 from chalicelib.errors import Busy, Rejected
@@ -177,9 +178,11 @@ def _check(item: Item) -> None:
 def state(items: Iterable[Item]) -> dict[Key, Item]:
     """Return the part of a table that does not depend on when or in which order records were applied.
 
-    0 is as good as nothing: what cancels within a batch is not written. Of several TTLs the last one is kept.
+    0 is as good as nothing: what cancels within a batch is not written, and its lifetime neither. Of several
+    TTLs the last one is kept.
     """
-    clock = {"QUARANTINE": {"quarantined"}, "URL": {"ttl"}, "SITE": {"ttl"}}
+    lifetime = {"ttl", KEPT}
+    clock = {"QUARANTINE": {"quarantined"}, "URL": lifetime, "SITE": lifetime}
     found = {}
     for item in items:
         if item["pk"].startswith("GUARD"):
@@ -405,6 +408,16 @@ def portions(whole: Sequence[Any], chance: random.Random) -> Iterator[Sequence[A
         size = chance.randint(1, len(mixed))
         yield mixed[:size]
         mixed = mixed[size:]
+
+
+def test_an_import_and_its_removal_leave_no_sum_whether_they_come_together_or_apart() -> None:
+    event = {"pk": {"S": "URL#https://a.example/"}, "sk": {"S": "T#2026-11-21T10:00:00.000000Z#CID#c"}}
+    imported = {"eventID": "imported", "dynamodb": {"Keys": event, "NewImage": event}}
+    removed = {"eventID": "removed", "dynamodb": {"Keys": event, "OldImage": event}}
+    together, apart = Memory(), Memory()
+    delivered(together, [[imported, removed]])
+    delivered(apart, [[imported], [removed]])
+    assert state(together.items.values()) == state(apart.items.values()) == {}
 
 
 def test_among_garbage_every_good_record_counts_once_however_they_are_delivered(fuzz: Fuzz) -> None:
