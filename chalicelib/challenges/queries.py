@@ -94,7 +94,8 @@ def list_leaders(
     """
     definition_key, progress_key = definitions.definition_key(challenge), None
     cursor_scope = ("finders", challenge, str(query.place), query.around or "")
-    below, around = int(cursors.decode(settings, cursor_scope, query.cursor) or 0), None
+    cursor, around = cursors.decode(settings, cursor_scope, query.cursor), None
+    below = [int(part) for part in cursor.split()]  # a cursor of 0.1.0 has no depth
     keys, newest = [definition_key], challenge_ranking.build_ranking(challenge)
     if query.around and not below:
         keys.append(progress_key := progress.progress_key(challenge, query.around))
@@ -121,7 +122,7 @@ def list_leaders(
         found, time = challenge_ranking.decode_merit(entry.merit)
         name = names.get(entry.player)
         items.append(ChallengeLeader(rank=rank, player=entry.player, name=name, found=found, time=time))
-    next_place = str(part.next) if part.next else ""
+    next_place = f"{part.next} {part.depth}" if part.next else ""
     return ChallengeLeaders(items=items, cursor=cursors.encode(settings, cursor_scope, next_place))
 
 

@@ -77,8 +77,8 @@ def get_standing(table: Table, name: str, player: str, query: StandingQuery, now
         consistent=query.consistent,
     )
     beyond = read_beyond()
-    if not position.ahead and position.most < highest:  # the bucket has been deepened since
-        beyond = entries.start_listing_above(table, of, 2, position.most)()
+    if not position.ahead and len(position.bucket) > len(bucket):  # the bucket has been deepened since
+        beyond = entries.start_listing_above(table, of, 2, of.scale.numbers(position.bucket)[1])()
     better = (entry.merit for entry in (*position.ahead, *beyond) if entry.player != player)
     next_merit = next(better, None)
     ranked = max(position.of, position.rank)
@@ -146,7 +146,7 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     """
     cursor_scope = ("entries", name, str(query.season), str(query.place), query.around or "")
     place = cursors.decode(settings, cursor_scope, query.cursor)
-    season, below = json.loads(place or f"[{query.season}, 0]")
+    season, *below = json.loads(place or f"[{query.season}]")  # a cursor of 0.1.0 has no depth
 
     def keys(board: Board) -> list[Key]:
         if query.around and not below:
@@ -167,7 +167,7 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     part = positions.list_ranked(
         table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
     )
-    next_place = json.dumps((board.season, part.next)) if part.next else ""
+    next_place = json.dumps((board.season, part.next, part.depth)) if part.next else ""
     cursor = cursors.encode(settings, cursor_scope, next_place)
     return Entries(items=_to_board_entries(table, board, part), cursor=cursor)
 

@@ -25,15 +25,15 @@ MAX_NODES = 10  # that a distribution opens on its last level
 class Position(NamedTuple):
     """The position of a number: its rank, its place among equals too, and the number of all players.
 
-    `ahead` are the players of its bucket above it, the nearest first. `most` is the greatest number of the
-    bucket.
+    `ahead` are the players of its `bucket` above it, the nearest first. `nodes` are those that were read.
     """
 
     rank: int
     place: int
     of: int
     ahead: list[Entry]
-    most: int
+    bucket: str
+    nodes: Nodes
 
 
 class RankedEntry(NamedTuple):
@@ -46,11 +46,13 @@ class RankedEntry(NamedTuple):
 class EntriesPage(NamedTuple):
     """Consecutive entries, and the number of the last one if others follow, or 0.
 
-    The number is negative if the next entry has the same merit.
+    The number is negative if the next entry has the same merit. `depth` is that of a player near the last
+    one, or 0 if it is not known.
     """
 
     items: list[RankedEntry]
     next: int
+    depth: int
 
 
 # -- one position --------------------------------------------------------------------------------------
@@ -88,7 +90,8 @@ def locate(
         depth = tree.usable_depth(path, min(lowest, levels + 1), nodes)
     depth = min(depth, lowest)
     while True:
-        most = scale.numbers(tree.bucket(path, depth))[1]
+        bucket = tree.bucket(path, depth)
+        most = scale.numbers(bucket)[1]
         limit = OVERFULL * tree.LIMIT + 1 if depth < lowest else ALL
         listing = start_listing_above(table, ranking, limit, after, most)
         missing = [prefix for prefix, _ in tree.steps(path, depth) if prefix not in nodes]
@@ -105,7 +108,7 @@ def locate(
     better += sum(entry.merit > number // TIE for entry in ahead) if depth < levels else 0
     better -= any(tree.is_counted_better(scale.path(old), of, path, min(depth, levels)) for old, of in before)
     place = tree.count_better(path, depth, nodes) + len(ahead) + 1
-    return Position(better + 1, place, nodes.get("", Node()).total(), ahead, most)
+    return Position(better + 1, place, nodes.get("", Node()).total(), ahead, bucket, nodes)
 
 
 # -- lists with ranks ----------------------------------------------------------------------------------
@@ -116,79 +119,102 @@ def list_ranked(
     ranking: Ranking,
     limit: int,
     *,
-    below: int = 0,
+    below: Sequence[int] = (),
     place: int = 0,
     nodes: Nodes | None = None,
     around: tuple[int, int] | None = None,
 ) -> EntriesPage:
     """Return up to `limit` entries with their ranks, best first.
 
-    The page begins at the top by default. With `below`, the `next` of a page, it follows that page. With
-    `place` it begins at a place (from 1) of the tree, and `nodes` are those of `guess_nodes`, the root among
-    them. With `around`, a number and its depth, that entry is in the middle, as far as there are enough
-    entries on both sides. `below` takes precedence over the other two.
+    The page begins at the top by default. With `below`, the `next` of a page and its `depth` if that is
+    known, it follows that page. With `place` it begins at a place (from 1) of the tree, and `nodes` are those
+    of `guess_nodes`, the root among them. With `around`, a number and its depth, that entry is in the middle,
+    as far as there are enough entries on both sides. `below` takes precedence over the other two.
 
     Cost: 0.5 RCU per 30 entries. A page that does not begin at the top also costs what `locate` does, or
-    0.5 RCU for each node on the way to a place.
+    0.5 RCU for each node on the way to a place. Around a player both sides cost 0.5 RCU per 30 entries.
     """
     if below:
-        return _list_below(table, ranking, limit, below)
+        return _list_below(table, ranking, limit, *below)
     if around:
         return _list_around(table, ranking, limit, *around)
     if place > 1:
         return _list_from_place(table, ranking, limit, place, nodes or {})
-    return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1)
+    return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
 
 
-def _list_below(table: Table, ranking: Ranking, limit: int, below: int) -> EntriesPage:
+def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: int = 0) -> EntriesPage:
     """List from a number down, and locate the number beside, for no entry is between it and the first.
 
-    Within a long tie the rank suffices. The place in it would cost the nodes of its ties.
+    Within a long tie the rank suffices. The place in it would cost the nodes of its ties, and the rank of
+    what follows the tie needs only their number.
     """
     read_entries = start_listing_below(table, ranking, limit + 1, abs(below))
-    number = max(abs(below) - 1, TIE)
-    start, entries = locate(table, ranking, number, has_ties=below > 0), read_entries()
-    merits = {entry.merit for entry in entries[:limit]}
-    if below < 0 and merits - {number // TIE}:
-        start = locate(table, ranking, number)
-    is_tied = bool(entries) and entries[0].merit == number // TIE
-    return _to_page(entries, limit, start.rank if is_tied else start.place, start.place)
+    number, scale = max(abs(below) - 1, TIE), ranking.scale
+    levels, merit = scale.score_levels(scale.path(number)), number // TIE
+    has_ties = depth < levels if depth else below > 0
+    start, entries = locate(table, ranking, number, depth, has_ties=has_ties), read_entries()
+    tied = sum(entry.merit == merit for entry in entries[:limit])
+    depth, place, leaves_tie = len(start.bucket) // DIGITS, start.place, tied < len(entries[:limit])
+    if leaves_tie and not has_ties:
+        equal = _count_equal(ranking, merit, start.nodes)
+        place = start.rank + equal - tied if equal else locate(table, ranking, number, depth).place
+    page = _to_page(entries, limit, start.rank if tied else place, place, depth)
+    is_crowded = len(start.ahead) + len(page.items) > tree.LIMIT
+    if is_crowded and tree.bucket(scale.path(abs(page.next)), depth) == start.bucket:
+        return page._replace(depth=0)
+    return page
 
 
 def _list_around(table: Table, ranking: Ranking, limit: int, number: int, depth: int) -> EntriesPage:
     """List the neighbors of a number on both sides, and locate the number beside.
 
-    The ranks of the others follow from its rank, unless a tie of more entries than were read ends there.
+    The ranks of the others follow from its rank. A tie that begins above the entries that were read is
+    counted by its counter. Where that was not read, another read locates it.
     A player who passes the number between the two reads is listed once, below it.
     """
+    scale, merit = ranking.scale, number // TIE
+    levels = scale.score_levels(scale.path(number))
     read_better = start_listing_above(table, ranking, limit, number)
     read_worse = start_listing_below(table, ranking, limit + 1, number + 1)
-    rank, merit = locate(table, ranking, number, depth, has_ties=False).rank, number // TIE
+    start = locate(table, ranking, number, depth, has_ties=depth < levels)
     worse, better = read_worse(), read_better()
+    is_whole, has_bucket = len(better) < limit, depth < levels and len(start.bucket) <= DIGITS * levels
+    better = max(better, start.ahead if has_bucket else [], key=len)
     below = {entry.player for entry in worse}
-    better, is_whole = [entry for entry in better if entry.player not in below], len(better) < limit
+    better = [entry for entry in better if entry.player not in below]
     ahead = min(max(limit // 2, limit - len(worse)), len(better))
     entries = [*reversed(better[:ahead]), *worse][: limit + 1]
     if is_whole and ahead == len(better):
-        return _to_page(entries, limit, 1, 1)
-    ties = _count_ties(merit, better, is_whole)
-    if ties is None and any(entry.merit != merit for entry in entries[:limit]):
-        ties = locate(table, ranking, number, depth).place - rank
-    place = max(1, rank + (ties or 0) - ahead)
-    first = entries[0].merit
-    if first == merit:
-        return _to_page(entries, limit, rank, place)
-    ties = _count_ties(first, better[ahead:], is_whole) if ahead else 0
-    if ties is None:
-        rank = locate(table, ranking, entries[0].number, has_ties=False).rank
-        return _to_page(entries, limit, rank, place)
-    return _to_page(entries, limit, max(1, place - ties), place)
+        return _to_page(entries, limit, 1, 1, depth)
+
+    def count_ties(merit: int, others: Sequence[Entry], listed: Sequence[Entry]) -> int | None:
+        """Count those among the next better entries that share the merit of some listed ones, if known."""
+        is_in_bucket = has_bucket and scale.path(merit * TIE).startswith(start.bucket)
+        if is_whole or is_in_bucket or not better or better[-1].merit > merit:
+            return sum(entry.merit == merit for entry in others)
+        equal = _count_equal(ranking, merit, start.nodes)
+        return equal - sum(entry.merit == merit for entry in listed) if equal else None
+
+    rank, place, first = start.rank, start.rank - ahead, entries[0].merit
+    if any(entry.merit != merit for entry in entries[:limit]):
+        ties = count_ties(merit, better, worse)
+        place += locate(table, ranking, number, depth).place - rank if ties is None else ties
+    if first != merit:
+        ties = count_ties(first, better[ahead:], better[:ahead])
+        if ties is None:
+            rank = locate(table, ranking, entries[0].number, depth, has_ties=False).rank
+        else:
+            rank = place - ties
+    return _to_page(entries, limit, max(1, rank), max(1, place), depth)
 
 
-def _count_ties(merit: int, better: Sequence[Entry], is_whole: bool) -> int | None:
-    """Count the next better entries with a merit. Return None if there may be more than were read."""
-    ties = sum(entry.merit == merit for entry in better)
-    return ties if ties < len(better) or is_whole else None
+def _count_equal(ranking: Ranking, merit: int, nodes: Nodes) -> int:
+    """Return the number of players with a merit, or 0 if the counter of the merit is not among the nodes."""
+    path = ranking.scale.path(merit * TIE)
+    levels = ranking.scale.score_levels(path)
+    *_, (prefix, digits) = tree.steps(path, levels)
+    return nodes.get(prefix, Node()).count(digits) if tree.usable_depth(path, levels, nodes) == levels else 0
 
 
 def guess_nodes(ranking: Ranking, place: int) -> list[str]:
@@ -226,7 +252,7 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
         _seen_nodes()[ranking.name, prefix] = node
         step = tree.descend(node, left)
         if step is None:
-            return EntriesPage([], 0)
+            return EntriesPage([], 0, 0)
         crowd, prefix, left = node.count(step[0]), prefix + step[0], step[1]
         levels = scale.score_levels(prefix)
         if len(prefix) == DIGITS * levels:
@@ -241,20 +267,21 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
     listed = start_listing_below(table, ranking, left + limit + 1, top)()
     entries = listed[left:]
     if not entries:
-        return EntriesPage([], 0)
+        return EntriesPage([], 0, 0)
     ahead = sum(entry.merit > entries[0].merit for entry in listed[:left])
     is_tied = len(prefix) >= DIGITS * levels and entries[0].merit == (top - 1) // TIE
-    return _to_page(entries, limit, 1 + better if is_tied else place - left + ahead, place)
+    rank = 1 + better if is_tied else place - left + ahead
+    return _to_page(entries, limit, rank, place, len(prefix) // DIGITS)
 
 
-def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int) -> EntriesPage:
+def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int, depth: int) -> EntriesPage:
     """Build a page of consecutive entries, the first of which has this rank and place."""
     ranks = _ranks(entries, rank, place)
     items = [RankedEntry(rank, entry) for rank, entry in zip(ranks, entries[:limit], strict=False)]
     if len(entries) <= limit:
-        return EntriesPage(items, 0)
+        return EntriesPage(items, 0, 0)
     last, following = entries[limit - 1 : limit + 1]
-    return EntriesPage(items, -last.number if last.merit == following.merit else last.number)
+    return EntriesPage(items, -last.number if last.merit == following.merit else last.number, depth)
 
 
 def _ranks(entries: Sequence[Entry], rank: int, place: int) -> Iterator[int]:

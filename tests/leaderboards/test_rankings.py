@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from bench.round_trips import RoundTrips
 from chalicelib import settings
 from chalicelib.aggregates import engine as aggregates
+from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import THREADS
 from chalicelib.dynamo.items import read_images
@@ -38,6 +39,7 @@ from chalicelib.leaderboards.schemas import (
     StandingQuery,
 )
 from chalicelib.ranking import deepening, positions, ranking, tree
+from local.engines.meter import Meter
 from tests.conftest import EngineTable
 from tests.support.faults import instead
 from tests.support.records import Reader, drift, scan
@@ -364,6 +366,79 @@ def test_a_page_can_begin_at_any_place_inside_a_tie_of_hundreds(store: tuple[Tab
     assert {player for _, player, _ in whole} == {*players, "better", "worse"}
     for place in (*range(1, 403, 9), 400, 401, 402):
         assert board.entries(place=place, limit=3) == whole[place - 1 :][:3]
+
+
+@pytest.fixture
+def crowd(store: tuple[Table, Reader]) -> Crowd:
+    """Return a board of 760 players with buckets of every depth, and long ties beside short ones."""
+    board = Crowd(*store, BODIES[0])
+    board.place(
+        {f"p{i}": 7 for i in range(300)}
+        | {f"q{i}": i % 5 for i in range(200)}
+        | {f"r{i}": 10**6 + i // 15 for i in range(200)}
+        | {f"s{i}": 10**9 * i for i in range(60)}
+    )
+    board.settle()
+    return board
+
+
+def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Crowd) -> None:
+    """The depth decides what is read, and not what is found, also where a node is not full yet.
+
+    A cursor of 0.1.0 has no depth.
+    """
+    of = boards.find(crowd.table, crowd.name, NOW).ranking
+    whole = list(crowd.pages(limit=100))
+    numbers = [of.number(of.scale.merit(score), player) for _, player, score in whole]
+    scope = ("entries", crowd.name, "0", "0", "")
+    for position in (f"[1, {numbers[9]}]", f"[1, {numbers[9]}, 3]"):
+        assert crowd.entries(limit=5, cursor=cursors.encode(STAGE, scope, position)) == whole[10:15]
+    rng, nodes = random.Random(3), ranking.collect_nodes(of, scan(crowd.table))
+    prefixes = sorted(nodes)
+    for filling in ([], prefixes[1::3], prefixes[1:]):
+        for prefix in filling:
+            names = {"#full": "full", "#counter": max(nodes[prefix].counters)}
+            update = "SET #counter = :few REMOVE #full"
+            crowd.table.update(ranking.node_key(of, prefix), update, names=names, values={":few": 1})
+        for i in range(760):
+            is_tied = i < 759 and whole[i][2] == whole[i + 1][2]
+            is_last_of_tie = is_tied and whole[i][2] != whole[min(i + 3, 759)][2]
+            if i % 23 and not is_last_of_tie:
+                continue
+            for depth in ((), (0,), (1,), (rng.randint(2, 12),)):
+                below = (-numbers[i] if is_tied else numbers[i], *depth)
+                page = positions.list_ranked(crowd.table, of, 4, below=below)
+                found = [(one.rank, one.entry.player) for one in page.items]
+                assert found == [entry[:2] for entry in whole[i + 1 : i + 5]], (i, below)
+
+
+def test_a_page_around_every_kind_of_neighbor_is_a_part_of_the_list(crowd: Crowd) -> None:
+    whole, trips_of = list(crowd.pages(limit=100)), []
+    for limit, i in itertools.product((2, 10), range(0, 760, 11)):
+        start = max(0, min(i - limit // 2, 760 - limit))
+        with (trips := RoundTrips()).of(crowd.table.client, 0.02):
+            assert crowd.entries(around=whole[i][1], limit=limit) == whole[start : start + limit], i
+        trips_of.append(trips.in_sequence)
+    assert Counter(trips_of)[2] >= 130, trips_of
+
+
+def test_a_next_page_costs_two_round_trips_and_at_most_5_rcu(crowd: Crowd) -> None:
+    """A page that leaves the bucket it follows may take another trip."""
+    whole = list(crowd.pages(limit=100))
+    for query in ({"place": 100}, {"place": 400}, {"around": whole[300][1]}, {}):
+        trips_of, cursor = [], None
+        for _ in range(24):
+            following: dict[str, Any] = {"limit": 10, "cursor": cursor, **query}
+            with Meter(crowd.table.client) as meter:
+                crowd.entries(**following)
+            with (trips := RoundTrips()).of(crowd.table.client, 0.02):
+                page = board_queries.list_entries(
+                    crowd.table, crowd.name, EntriesQuery(**following), STAGE, NOW
+                )
+            trips_of.append(trips.in_sequence)
+            cursor = page.cursor
+            assert meter.read_units <= 5
+        assert Counter(trips_of[1:])[2] >= 21, trips_of
 
 
 def test_a_place_is_found_in_two_round_trips_by_the_nodes_that_the_process_has_seen(
