@@ -91,7 +91,7 @@ COSTS = {
     ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 4),
     ("GET /leaderboards/{board}/players/{player}/activities", ""): (200, 0, 1),
     ("GET /leaderboards/{board}/entries", "the top"): (200, 0, 1),
-    ("GET /leaderboards/{board}/entries", "the next page"): (200, 0, 3.5),
+    ("GET /leaderboards/{board}/entries", "the next page"): (200, 0, 2),
     ("GET /leaderboards/{board}/entries", "from a place"): (200, 0, 1.5),
     ("GET /leaderboards/{board}/entries", "around a player"): (200, 0, 3),
     ("GET /leaderboards/{board}/distribution", ""): (200, 0, 3),

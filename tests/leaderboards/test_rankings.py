@@ -414,12 +414,12 @@ def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Cr
 
 def test_a_page_around_every_kind_of_neighbor_is_a_part_of_the_list(crowd: Crowd) -> None:
     whole, trips_of = list(crowd.pages(limit=100)), []
-    for limit, i in itertools.product((2, 10), range(0, 760, 11)):
+    for limit, i in itertools.product((2, 10), range(0, 760, 19)):
         start = max(0, min(i - limit // 2, 760 - limit))
         with (trips := RoundTrips()).of(crowd.table.client, 0.02):
             assert crowd.entries(around=whole[i][1], limit=limit) == whole[start : start + limit], i
         trips_of.append(trips.in_sequence)
-    assert Counter(trips_of)[2] >= 130, trips_of
+    assert Counter(trips_of)[2] >= 76, trips_of
 
 
 def test_a_next_page_costs_two_round_trips_and_at_most_5_rcu(crowd: Crowd) -> None:
@@ -427,7 +427,7 @@ def test_a_next_page_costs_two_round_trips_and_at_most_5_rcu(crowd: Crowd) -> No
     whole = list(crowd.pages(limit=100))
     for query in ({"place": 100}, {"place": 400}, {"around": whole[300][1]}, {}):
         trips_of, cursor = [], None
-        for _ in range(24):
+        for _ in range(14):
             following: dict[str, Any] = {"limit": 10, "cursor": cursor, **query}
             with Meter(crowd.table.client) as meter:
                 crowd.entries(**following)
@@ -438,7 +438,7 @@ def test_a_next_page_costs_two_round_trips_and_at_most_5_rcu(crowd: Crowd) -> No
             trips_of.append(trips.in_sequence)
             cursor = page.cursor
             assert meter.read_units <= 5
-        assert Counter(trips_of[1:])[2] >= 21, trips_of
+        assert Counter(trips_of[1:])[2] >= 12, trips_of
 
 
 def test_a_place_is_found_in_two_round_trips_by_the_nodes_that_the_process_has_seen(
