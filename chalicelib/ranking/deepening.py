@@ -53,7 +53,7 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
     Idempotent: the same changes may come again.
 
     Cost: nothing for changes inside a bucket. Else 1 RCU for each node of the path and the one below it, and
-    1 for the bucket that a player has left.
+    1 for the bucket that a player has left, also for a deeper one.
     """
     ranks = tuple(ranks)
     arrived: dict[Key, Ranked] = {}
@@ -62,11 +62,12 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
         if key.sk == "DEEPEN" and images[1]:
             _step(table, images[1])
         old, new = (_ranked(ranks, image) for image in images)
-        if old and old.depth and not (new and _is_in(new, old.ranking, old.bucket)):
+        has_moved = not old or not new or (old.bucket, old.ranking) != (new.bucket, new.ranking)
+        if has_moved and old and old.depth:
             left.setdefault(old.ranking, set()).add(old.bucket)
         if not new or not new.depth:
             arrived.pop(key, None)
-        elif key in arrived or not old or (old.bucket, old.ranking) != (new.bucket, new.ranking):
+        elif has_moved or key in arrived:
             arrived[key] = new
     by_ranking: dict[Ranking, dict[Key, Ranked]] = {}
     for key, ranked in arrived.items():
@@ -103,11 +104,6 @@ def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
         return next((found for rank in ranks if item and (found := rank(item))), None)
     except Exception:  # as in aggregates.engine.compute: an image may be malformed in any way
         return None
-
-
-def _is_in(ranked: Ranked, ranking: Ranking, bucket: str) -> bool:
-    """Return whether a player is in a bucket, at any depth."""
-    return ranked.ranking == ranking and ranked.path.startswith(bucket)
 
 
 def _settle(table: Table, ranking: Ranking, players: Mapping[Key, Ranked], now: datetime) -> None:

@@ -730,17 +730,22 @@ def test_a_board_of_thousands_is_exact_with_the_real_limit(store: tuple[Table, R
     assert board.largest_bucket() <= tree.LIMIT
 
 
+@pytest.mark.parametrize("depths", [(1, 0), (1, 2), (1, 2, 0)], ids=["gone", "deeper", "deeper and gone"])
 def test_a_node_is_full_once_the_last_shallow_player_of_its_bucket_has_left(
-    store: tuple[Table, Reader],
+    store: tuple[Table, Reader], depths: tuple[int, ...]
 ) -> None:
-    """Nobody comes to the bucket any more, so the change of the one who leaves is the last one to tell."""
+    """Nobody comes to the bucket any more, so the change of the one who leaves is the last one to tell.
+
+    The player has these depths, one after the other, in one batch.
+    """
     table, _ = store
     of = ranking.Ranking("BOARD#left#1", tree.Scale(0, 999_999, 0, descending=True), 1)
     number = of.number(500_000, "ann")
     bucket = tree.bucket(of.scale.path(number), 1)
     root, node = ranking.node_key(of, ""), ranking.node_key(of, bucket)
-    ranks = [lambda item: ranking.Ranked(of, "ann", number, 1)]
-    left: list[Any] = [(scores.score_key("left", 1, "ann"), {"any": "image"}, {})]
+    ranks = [lambda item: ranking.Ranked(of, "ann", number, item["depth"])]
+    images = [{"depth": depth} if depth else {} for depth in depths]
+    left: list[Any] = [(scores.score_key("left", 1, "ann"), *pair) for pair in itertools.pairwise(images)]
     table.put(node._asdict() | {"49": 2})
     for shallow in (1, 0):
         table.put(root._asdict() | {bucket: 2 * tree.DEEP + shallow})
