@@ -36,8 +36,10 @@ setup: $(STAMP)  ## Install everything for development into .venv (quick when no
 setup-local: $(LOCAL)  ## Install only what make run needs into .venv
 
 # The development packages include the local ones, so both stamps are set.
-$(STAMP): requirements.txt requirements-issuer.txt requirements-local.txt requirements-dev.txt
+$(STAMP): requirements.txt requirements-issuer.txt requirements-local.txt requirements-dev.txt requirements.lock \
+  requirements-issuer.lock
 	$(call install,requirements-dev.txt)
+	@$(VENV)/bin/python -m ops.aws.lock
 	@touch $(LOCAL) $(STAMP)
 
 $(LOCAL): requirements.txt requirements-issuer.txt requirements-local.txt

@@ -7,6 +7,9 @@ distributions are never built.
 
 `requirements-issuer.txt` has its own lock. A package of a stage with HUBBUB_JWKS_URL has these libraries too.
 
+`make setup` keeps the wheels for arm64 and its own Python (`python -m ops.aws.lock`), so that a package can
+be made without a network.
+
 Invariant: the lock names no registry, so each machine takes the same files from its own.
 """
 
@@ -29,6 +32,7 @@ from packaging.version import Version
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = ("aarch64", "x86_64")
 GLIBC = {"3.11": 26}  # minor version of glibc 2 in the runtime (Amazon Linux 2)
+WHEELS = Path(sys.prefix) / "wheels"  # that are kept, in a folder for each runtime
 LATER = 34  # … and in those of Python 3.12 and later (Amazon Linux 2023)
 HEADER = """\
 # What a deployment bundles. Written by `python -m ops lock`, from {requirements}: do not edit.
@@ -91,9 +95,37 @@ def run_pip(*arguments: str) -> None:
 
 
 def download(lock: Path, python: str, machine: str, folder: Path) -> None:
-    """Download the wheels of a lock for one runtime, each checked against its hashes."""
+    """Copy the wheels of a lock for one runtime, each checked against its hashes.
+
+    They are those that are kept, or else come from the registry.
+
+    Raises: ClickException with pip's output when it fails.
+    """
     arguments = ("--require-hashes", "--no-deps", "--requirement", str(lock), "--dest", str(folder))
-    run_pip("download", "--quiet", *pip_options(python, machine), *arguments)
+    command, kept = (
+        ("download", "--quiet", *pip_options(python, machine), *arguments),
+        _folder(python, machine),
+    )
+    try:
+        run_pip(*command, "--no-index", "--find-links", str(kept))
+    except click.ClickException as missing:
+        try:
+            run_pip(*command)
+        except click.ClickException as failed:
+            raise click.ClickException(f"{failed.message}\nOf those in {kept}: {missing.message}") from None
+
+
+def keep(root: Path) -> None:
+    """Keep the wheels of a project's locks for arm64 and this Python, if Lambda runs it."""
+    python, machine = f"{sys.version_info.major}.{sys.version_info.minor}", MACHINES[0]
+    folder = _folder(python, machine)
+    folder.mkdir(parents=True, exist_ok=True)
+    for libraries in (EVERY_STAGE, WITH_ISSUER) if python in PYTHONS else ():
+        download(root / libraries.lock, python, machine, folder)
+
+
+def _folder(python: str, machine: str) -> Path:
+    return WHEELS / f"{python}-{machine}"
 
 
 def resolve(requirements: Path) -> list[Locked]:
@@ -190,3 +222,7 @@ def check_lock(root: Path, libraries: Libraries = EVERY_STAGE) -> str:
             required = f"{libraries.requirements} requires {one.specifier}"
             raise click.ClickException(f"{libraries.lock} has {had}, but {required}; run python -m ops lock")
     return hashlib.sha256((root / libraries.lock).read_bytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    keep(Path(__file__).parents[2])
