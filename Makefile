@@ -40,6 +40,7 @@ $(STAMP): requirements.txt requirements-issuer.txt requirements-local.txt requir
   requirements-issuer.lock
 	$(call install,requirements-dev.txt)
 	@$(VENV)/bin/python -m ops.aws.lock
+	@$(VENV)/bin/python -m ops.aws.page_bundle
 	@touch $(LOCAL) $(STAMP)
 
 $(LOCAL): requirements.txt requirements-issuer.txt requirements-local.txt

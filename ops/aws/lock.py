@@ -7,8 +7,8 @@ distributions are never built.
 
 `requirements-issuer.txt` has its own lock. A package of a stage with HUBBUB_JWKS_URL has these libraries too.
 
-`make setup` keeps the wheels for arm64 and its own Python (`python -m ops.aws.lock`), so that a package can
-be made without a network.
+`make setup` keeps the wheels for its own Python (`python -m ops.aws.lock`), so that a package can be made
+without a network.
 
 Invariant: the lock names no registry, so each machine takes the same files from its own.
 """
@@ -116,12 +116,16 @@ def download(lock: Path, python: str, machine: str, folder: Path) -> None:
 
 
 def keep(root: Path) -> None:
-    """Keep the wheels of a project's locks for arm64 and this Python, if Lambda runs it."""
-    python, machine = f"{sys.version_info.major}.{sys.version_info.minor}", MACHINES[0]
-    folder = _folder(python, machine)
-    folder.mkdir(parents=True, exist_ok=True)
-    for libraries in (EVERY_STAGE, WITH_ISSUER) if python in PYTHONS else ():
-        download(root / libraries.lock, python, machine, folder)
+    """Keep the wheels of a project's locks for this Python, if Lambda runs it.
+
+    A deployment takes those for arm64. A rehearsal runs on this machine, perhaps x86_64.
+    """
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for machine in MACHINES if python in PYTHONS else ():
+        folder = _folder(python, machine)
+        folder.mkdir(parents=True, exist_ok=True)
+        for libraries in (EVERY_STAGE, WITH_ISSUER):
+            download(root / libraries.lock, python, machine, folder)
 
 
 def _folder(python: str, machine: str) -> Path:

