@@ -70,6 +70,7 @@ class Pump:
     def _run(self) -> None:
         pause = IDLE
         while True:
+            is_last = self._stopping.is_set()  # before the source is read: what comes later is read again
             try:
                 if self.step():
                     pause = IDLE
@@ -80,7 +81,7 @@ class Pump:
                 reason = error if isinstance(error, ClientError | BotoCoreError) else repr(error)
                 LOGGER.warning("%s: a batch failed and will be retried: %s", self.name, reason)
                 LOGGER.debug("%s", self.name, exc_info=True)
-            if self._stopping.is_set():
+            if is_last:
                 self._is_drained = not failed
                 return
             self._stopping.wait(pause)

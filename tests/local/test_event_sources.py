@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from local import event_sources
-from local.event_sources import QueuePump, StreamPump
+from local.event_sources import Pump, QueuePump, StreamPump
 from ops.aws.template import Queue
 
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/hubbub-local/stream/2026-01-01T00:00:00.000"
@@ -156,6 +156,28 @@ def test_a_stopped_pump_first_drains_its_source() -> None:
     pump.start()
     assert pump.stop()
     assert "".join(taker.batches) == "1234567"
+
+
+class LastMinute(Pump):
+    """A source that gets a record, and is stopped, just after it was found empty."""
+
+    def __init__(self) -> None:
+        super().__init__("last minute")
+        self.delivered: list[int] = []
+
+    def step(self) -> bool:
+        if not self._stopping.is_set():
+            self._stopping.set()
+            return False
+        self.delivered.append(len(self.delivered))
+        return len(self.delivered) == 1
+
+
+def test_a_pump_that_is_stopped_just_after_an_empty_page_reads_once_more() -> None:
+    pump = LastMinute()
+    pump.start()
+    assert pump.stop()
+    assert pump.delivered
 
 
 def test_a_stopped_pump_reports_a_failing_batch_that_it_leaves() -> None:
