@@ -213,8 +213,8 @@ def _count_equal(ranking: Ranking, merit: int, nodes: Nodes) -> int:
     """Return the number of players with a merit, or 0 if the counter of the merit is not among the nodes."""
     path = ranking.scale.path(merit * TIE)
     levels = ranking.scale.score_levels(path)
-    *_, (prefix, digits) = tree.steps(path, levels)
-    return nodes.get(prefix, Node()).count(digits) if tree.usable_depth(path, levels, nodes) == levels else 0
+    is_read = tree.usable_depth(path, levels, nodes) == levels
+    return sum(tree.count_above(tree.bucket(path, levels), nodes)) if is_read else 0
 
 
 def guess_nodes(ranking: Ranking, place: int) -> list[str]:

@@ -29,6 +29,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from ops.stage import ROOT
+
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = ("aarch64", "x86_64")
 GLIBC = {"3.11": 26}  # minor version of glibc 2 in the runtime (Amazon Linux 2)
@@ -229,4 +231,4 @@ def check_lock(root: Path, libraries: Libraries = EVERY_STAGE) -> str:
 
 
 if __name__ == "__main__":
-    keep(Path(__file__).parents[2])
+    keep(ROOT)
