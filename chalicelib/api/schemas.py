@@ -36,7 +36,7 @@ _INVISIBLE = (
 ) + "".join(
     f"{chr(first)}-{chr(last)}"  # literal characters: JSON Schema has no escape above U+FFFF
     for first, last in (
-        (0x13430, 0x13455),  # Egyptian hieroglyph format controls
+        (0x13430, 0x13455),  # Egyptian hieroglyph format controls, among them blanks
         (0x1BCA0, 0x1BCA3),  # shorthand format controls
         (0x1D173, 0x1D17A),  # musical symbols that begin and end a beam or a slur
         *((plane << 16 | 0xFFFE, plane << 16 | 0xFFFF) for plane in range(1, 14)),
