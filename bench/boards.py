@@ -30,6 +30,7 @@ POINTS = BoardBody(title="Points", operator="increment")
 LEVELS = BoardBody(title="Levels", operator="set", max=Decimal(HIGHEST))
 BEST = BoardBody(title="Best", operator="best", max=Decimal(HIGHEST))
 SHARDED = BoardBody(title="Points, 8 shards", operator="increment", shards=8)
+MAGNITUDES = {f"{tree.ZERO + pairs * sign:02}" for pairs in range(1, 10) for sign in (1, -1)}
 
 # Clustered: nine of ten within one percent of the range. Tied: ten different scores. Zipf with exponent 1 is
 # uniform in its logarithm: half of the players have less than 1,000.
@@ -99,14 +100,10 @@ class LargeBoard:
 
     def _count(self, prefix: str) -> int:
         """Return the number of players of a prefix."""
-        if prefix[:DIGITS] not in self._magnitudes:
+        if prefix[:DIGITS] not in MAGNITUDES:
             return 0
         least, most = self._of.scale.numbers(prefix)
         return max(0, bisect_right(self._numbers, most) - bisect_left(self._numbers, least))
-
-    @cached_property
-    def _magnitudes(self) -> set[str]:
-        return {f"{tree.ZERO + pairs * sign:02}" for pairs in range(1, 10) for sign in (1, -1)}
 
     def items(self) -> Iterator[Item]:
         """Yield all items, the aggregates by a recount: for some thousand players."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from local import plots
 from local.soak.target import Target
 
 Cell = str | int | float
@@ -55,10 +56,15 @@ class Question:
         """Return the results as a table, with the ratios."""
         columns = (self.unit, "ours", "published", "floor", "ours : published", "ours : floor")
         rows: list[Sequence[Cell]] = []
-        for one in self.results:
-            cells = ["–" if number is None else number for number in one[1:]]
-            rows.append((one.case, *cells, _ratio(one, one.published), _ratio(one, one.floor)))
+        for case, ours, *others in self.results:
+            cells = ["–" if number is None else number for number in (ours, *others)]
+            rows.append((case, *cells, *(ours / number if number else "–" for number in others)))
         return Figures(self.title, columns, rows)
+
+    def plot(self) -> Iterator[str]:
+        """Yield the lines of a plot in Markdown: bars are ours, P is the published design, F the floor."""
+        yield from ("", "```text", f"{self.unit}: bars are ours, P is published, F is the floor", "")
+        yield from (*plots.bars([(one.case, one[1:]) for one in self.results], "PF"), "```")
 
 
 @dataclass
@@ -98,10 +104,6 @@ class Report:
             for row in figures.rows:
                 table.add_row(*map(text, row))
             console.print(table)
-
-
-def _ratio(one: Result, other: float | None) -> Cell:
-    return "–" if not other else one.ours / other
 
 
 def target_row(target: Target) -> tuple[str, str, str, str]:

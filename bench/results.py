@@ -1,4 +1,4 @@
-"""All measurements in one run, written as one document with tables and methods."""
+"""All measurements in one run, written as one document with tables, plots and methods."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _lines(facts: Mapping[str, str], reports: Mapping[str, Report], seconds: flo
     for report in reports.values():
         for question in report.questions:
             yield f"\n## {question.title}\n"
-            yield from question.figures.markdown()
+            yield from (*question.figures.markdown(), *question.plot())
     yield "\n## Targets\n"
     targets = [target_row(one) for report in reports.values() for one in report.targets]
     yield from Figures("", ("target", "measured", "bound", ""), list(targets)).markdown()

@@ -47,10 +47,11 @@ def as_object(found: Soak) -> dict[str, object]:
 
 
 def as_text(found: Soak) -> str:
-    """Return the method, the figures, the targets and the first errors of a soak."""
+    """Return the method, the figures, the plot, the targets and the first errors of a soak."""
     lines = [found.method, ""]
     for name, figure in found.figures:
         lines.append(f"{name}: {f'{figure:,.2f}' if isinstance(figure, float) else figure}")
+    lines += ["", *found.plot, ""]
     for target in found.targets:
         word = "met" if target.met else "MISSED" if target.strict else "missed, for information"
         bound = f"{'at most' if target.at_most else 'at least'} {target.bound:,.4g}"

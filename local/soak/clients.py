@@ -37,7 +37,7 @@ class Accepted:
     comments: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     requests: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-    lags: list[float] = field(default_factory=list)
+    lags: list[tuple[float, float]] = field(default_factory=list)  # when a view was accepted, seconds
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -263,7 +263,7 @@ class Probe(threading.Thread):
             while self.caller.call("GET", f"/views?url={quote(page, safe='')}")[1]["views"] != 1:
                 if self._stopping.wait(0.05):
                     break  # the lag is at least this
-            self._accepted.lags.append(time.monotonic() - begun)
+            self._accepted.lags.append((begun, time.monotonic() - begun))
 
 
 class Pair(threading.Thread):

@@ -21,6 +21,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import scores as leaderboards
 from chalicelib.views import events as views
 from chalicelib.views.events import View
+from local import plots
 from local.engines.engine import Engine, start
 from local.soak.clients import AT_ONCE, BOARD, CHALLENGE, Accepted, Pair, Probe, Storm, Visitor, define
 from local.soak.product import SETTINGS, Product
@@ -78,10 +79,11 @@ class Memory(threading.Thread):
 
 
 class Soak(NamedTuple):
-    """The outcome of a soak: its method, its figures, its targets and the errors."""
+    """The outcome of a soak: its method, its figures, a plot of the lag, its targets and the errors."""
 
     method: str
     figures: list[tuple[str, str | int | float]]
+    plot: list[str]
     targets: list[Target]
     errors: list[str]
 
@@ -132,7 +134,7 @@ def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str]
         **{"visitors": VISITORS, "rate": rate, "pairs": PAIRS, "part": KILLED, "at_once": AT_ONCE},
         **{"minutes": minutes, "between": between},
     )
-    lags = sorted(accepted.lags) or [0.0]
+    lags = sorted(lag for _, lag in accepted.lags) or [0.0]
     figures: list[tuple[str, str | int | float]] = [
         *((f"requests: {kind}", count) for kind, count in sorted(accepted.requests.items())),
         ("retries", sum(visitor.caller.retries for visitor in visitors)),
@@ -147,6 +149,11 @@ def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str]
         ("its slope, MB a minute", memory.slope()),
         ("seconds from the last request until all was counted", waited),
         ("items in the table", found.items),
+    ]
+    moments = [(accepted_at - begun, lag) for accepted_at, lag in accepted.lags]
+    plot = [
+        f"The longest lag, in seconds, by the time of the view, over {minutes:g} minutes; × is a kill.",
+        *plots.columns(moments, 60 * minutes, [moment - begun for moment in kills.moments]),
     ]
     errors = sum(one.caller.errors for one in visitors) + probe.caller.errors
     targets = [
@@ -164,11 +171,11 @@ def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str]
         Target("memory, MB a minute", memory.slope(), SLOPE, strict=minutes >= LONG),
     ]
     wrong = [*accepted.wrong, *map(str, sorted(missing)), *map(str, sorted(surplus))]
-    return Soak(method, figures, targets, wrong)
+    return Soak(method, figures, plot, targets, wrong)
 
 
 class Kills:
-    """Kills and restarts the product; `starts` are the seconds of each restart."""
+    """Kills and restarts the product; `moments` are when, `starts` the seconds of each restart."""
 
     def __init__(
         self,
@@ -178,6 +185,7 @@ class Kills:
         kinds: Sequence[str],
         wrong: list[str],
     ) -> None:
+        self.moments: list[float] = []
         self.starts: list[float] = []
         self.counts: Counter[str] = Counter()
         self._product, self._memory, self._killing = product, memory, killing
@@ -192,6 +200,7 @@ class Kills:
             kind = self._kinds[len(self.starts) % len(self._kinds)]
             with self._killing:
                 tell(f"kill {len(self.starts) + 1}: {kind}")
+                self.moments.append(time.monotonic())
                 self._kill(kind, rng)
             self.counts[kind] += 1
             self.starts.append(self._product.seconds)

@@ -41,6 +41,8 @@ def test_one_run_answers_every_question_and_meets_every_target(document: Path) -
     assert [
         title for title in re.findall(r"^## (.*)$", text, re.M) if title.startswith(("What", "…"))
     ] == QUESTIONS
+    assert text.count("\nWCU a view: bars are ours, P is published, F is the floor\n\n") == 1
+    assert text.count("bars are ours") == len(re.findall(r"ours : floor", text))
     assert "**missed** |" not in text  # times are for information here: other work may go on
     for name in results.MEASUREMENTS:
         assert f"\n## {name}\n" in text

@@ -58,10 +58,10 @@ def test_the_audit_of_a_soak_names_what_is_lost_and_what_is_too_much(ministack: 
 def test_a_soak_is_shown_with_its_targets_and_errors() -> None:
     missed = Target("ms", 2, 1, strict=False)
     shown = as_text(
-        Soak("How.", [("kills", 12), ("lag, seconds", 0.123)], [Target("lost", 1, 0), missed], ["a 500"])
+        Soak("How.", [("lag, seconds", 0.123)], ["5 │█"], [Target("lost", 1, 0), missed], ["a 500"])
     )
     assert shown.splitlines() == [
-        *("How.", "", "kills: 12", "lag, seconds: 0.12", "target MISSED: lost is 1, at most 0"),
+        *("How.", "", "lag, seconds: 0.12", "", "5 │█", "", "target MISSED: lost is 1, at most 0"),
         *("target missed, for information: ms is 2, at most 1", "error: a 500"),
     ]
 
