@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple, get_type_hints
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, get_type_hints
 import app
 from chalicelib import times
 from chalicelib.api.auth import Caller
+from chalicelib.chat import bans, reports
 from chalicelib.comments import comments as comments_of
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
@@ -61,6 +62,9 @@ class Known:
     votes: dict[tuple[str, str], bool | None] = field(default_factory=dict)  # comment, reader; None: unknown
     replies: dict[tuple[str, str, str], bool | None] = field(default_factory=dict)  # product, comment, reply
     texts_with_key: set[str] = field(default_factory=set)  # of replies with an idempotency key
+    bans_sent: dict[str, datetime] = field(default_factory=dict)  # digest of an address or a subject
+    bans_done: dict[str, datetime] = field(default_factory=dict)
+    openings: list[tuple[datetime, tuple[str, ...], datetime, int]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
 
@@ -363,6 +367,19 @@ class Admin(Visitor):
     def _season(self, board: str, **_: Any) -> Request:
         return Request(call("post_season", path={"board": board}, body={"season": 1}))
 
+    def _ban(self, number: int, **_: Any) -> Request:
+        def ban() -> list[str]:
+            listed = call("get_chat_reports", query={})().items
+            for id in [listed[number % len(listed)].id] if listed else []:
+                item = self._table.get(Key(reports.PARTITION, id.replace(reports.ID_SEPARATOR, "#"))) or {}
+                digests = [item[name] for name in bans.DIGESTS if name in item]
+                self.known.bans_sent = dict.fromkeys(digests, self.world.now) | self.known.bans_sent
+                call("post_chat_report", path={"id": id}, body={"action": "ban"})()
+                return digests
+            return []
+
+        return Request(ban, lambda all: self.known.bans_done.update(dict.fromkeys(all, self.world.now)))
+
     def _poison(self, number: int, item: str, **_: Any) -> None:
         """Put a malformed item or message, bypassing the product."""
         self.world.fault("poison planted")
@@ -397,20 +414,20 @@ class Admin(Visitor):
 class Chatter:
     """A socket client that connects, talks, leaves and vanishes, over several connections in sequence.
 
-    It sends no frame again. `asks_status` makes it send `status` once it is connected.
+    It sends no frame again. If it does more than connect, it asks for its status once it is connected.
     """
 
     def __init__(
-        self, world: World, gateway: FaultyGateway, name: str, actions: list[Action], *, asks_status: bool
+        self, world: World, gateway: FaultyGateway, known: Known, number: int, actions: list[Action]
     ) -> None:
-        self.world, self.gateway, self.name = world, gateway, name
+        self.world, self.gateway, self.known = world, gateway, known
         self.left = list(actions)
-        self.id = ""
-        self.interests = ""
-        self.asks_status = asks_status
+        self.id = self.interests = ""
         self.running = 0  # frames whose handlers are running
+        self._name, self._number = f"chatter-{number}", number
+        self._asks_status = len(actions) > 1
         self._connections = self._frames = 0
-        self._token = ""
+        self._resume = self._guest = ""  # tokens
 
     @property
     def is_done(self) -> bool:
@@ -424,27 +441,41 @@ class Chatter:
         action = self.left.pop(0)
         if action.kind == "connect":
             self.interests = action.arguments["interests"]
-        if not self.id or self.id not in self.gateway.open:  # it was disconnected, or refused
+        if action.kind == "guest":
+            self._sign_in()
+        elif not self.id or self.id not in self.gateway.open:  # it was disconnected, or refused
             self.connect()
         elif action.kind in ("disconnect", "die", "again"):
             self.disconnect(action.kind)
         elif action.kind != "connect":
             self.send(action.kind, action.arguments.get("topic", ""))
 
+    def _sign_in(self) -> None:
+        def done(response: Any) -> None:
+            self._guest = response.body.token
+
+        sign_in = call("post_guest", body={}, address=f"10.0.0.{self._number}")
+        self._start("guest", lambda event, context: sign_in(), None, done)
+
     def connect(self) -> None:
         """Open another connection, with the resume token of the one before if there is one."""
         self._connections += 1
-        self.id = id = f"{self.name}-{self._connections}"
-        query = {"interests": self.interests} | ({"resume": self._token} if self._token else {})
-        self._token = ""
+        self.id = id = f"{self._name}-{self._connections}"
+        tokens = {"resume": self._resume, "token": self._guest}
+        query = {"interests": self.interests} | {name: token for name, token in tokens.items() if token}
+        self._resume = ""
+        address = f"10.0.{self._connections if self._guest else 0}.{self._number}"  # a guest has several
+        opened, sent = context(id, identity={"sourceIp": address}), self.world.now
+        digests = bans.find_network(app.stage, opened), bans.find_subject(app.stage, self._guest)
 
         def done(response: Any) -> None:
+            self.known.openings.append((sent, digests, self.world.now, response["statusCode"]))
             if response["statusCode"] == 200:
                 self.gateway.open.add(id)
-                if self.asks_status:
+                if self._asks_status:
                     self.send("status", id=id)
 
-        event = {"requestContext": context(id), "queryStringParameters": query}
+        event = {"requestContext": opened, "queryStringParameters": query}
         self._start("$connect", app.socket_connect, event, done)
 
     def send(self, action: str, topic: str = "", id: str = "") -> None:
@@ -457,7 +488,7 @@ class Chatter:
         more = {"message": {"text": f"{id} {self._frames}"}, "report": {"reason": "why"}, "subscribe": named}
         if action == "resume":
             tokens = [one["token"] for one in self.gateway.frames[self.id] if one["type"] == "resume"]
-            self._token = tokens[-1] if tokens else ""
+            self._resume = tokens[-1] if tokens else ""
         fields = {"action": action} | more.get(action, {})
         self._start(action, app.socket_message, {"requestContext": context(id), "body": json.dumps(fields)})
 

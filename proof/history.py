@@ -241,10 +241,7 @@ def started(
             Visitor(world, known, f"person-{0 if plan.theme.is_one_player else i}", actions)
             for i, actions in enumerate(plan.visitors)
         ]
-        chatters = [
-            Chatter(world, gateway, f"chatter-{i}", actions, asks_status=not plan.theme.is_rush)
-            for i, actions in enumerate(plan.chatters)
-        ]
+        chatters = [Chatter(world, gateway, known, i, actions) for i, actions in enumerate(plan.chatters)]
         admin = Admin(world, known, plan.admin, table, messages)
         upgrade = Upgrade(world)
         stack.enter_context(upgrade.patched(table))

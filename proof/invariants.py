@@ -420,19 +420,12 @@ def _comments(changes: list[Change]) -> Iterator[str]:
         prefix = next((one for one in other if sk.startswith(one)), None)
         if not pk.startswith("PRODUCT#") or prefix is None or pk == f"PRODUCT#{ODD}":
             continue
-        if old and new and new["revision"] != old["revision"] + (not _is_same_comment(old, new)):
+        names = {*(old or ()), *(new or ())} - {"votes", "replies"}  # which change without a revision
+        if old and new and new["revision"] != old["revision"] + any(old.get(n) != new.get(n) for n in names):
             yield f"{sk} of revision {old['revision']} became {new['revision']}"
         if new and not old and {(pk, sk), (pk, sk.replace(prefix, other[prefix], 1))} & stored:
             yield f"{sk} is stored twice"
-        if new:
-            stored.add((pk, sk))
-        else:
-            stored.discard((pk, sk))
-
-
-def _is_same_comment(old: Item, new: Item) -> bool:
-    """Return whether only the numbers of votes and replies differ."""
-    return all(old.get(name) == new.get(name) for name in {*old, *new} - {"votes", "replies"})
+        (stored.add if new else stored.discard)((pk, sk))
 
 
 def _pool(changes: list[Change]) -> Iterator[str]:
@@ -592,6 +585,16 @@ def _messages(history: History, partners: set[frozenset[str]]) -> Iterator[str]:
                 yield f"{id} received messages of {sender} twice or out of order: {received}"
 
 
+def bans(history: History) -> Iterator[str]:
+    """Check that nobody connects after a ban of the address or subject, and nobody else is refused."""
+    sent, done = history.known.bans_sent, history.known.bans_done
+    for begun, digests, ended, status in history.known.openings:
+        if status == 200 and any(done.get(digest, begun) < begun for digest in digests):
+            yield f"a connection of {begun} was accepted after a ban"
+        if status == 403 and not any(sent.get(digest, ended) < ended for digest in digests):
+            yield f"a connection of {begun} was refused without a ban"
+
+
 def permissions(history: History) -> Iterator[str]:
     """Try to act for others, and expect each request to be refused."""
     player = {"board": "sum", "player": "person-0"}
@@ -628,6 +631,6 @@ CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     one.__name__: one
     for one in (
         *(handlers, views, sites, scores, ranks, challenge, comments, reactions),
-        *(quarantined, recounts, listings, chat, transitions, permissions),
+        *(quarantined, recounts, listings, chat, bans, transitions, permissions),
     )
 }

@@ -158,10 +158,9 @@ class Network:
         raise ReadTimeoutError(endpoint_url=request.url)
 
     def _apply_or_not(self, kind: str, operation: str, request: AWSPreparedRequest) -> None:
-        if self.world.rng.random() < 0.5:
-            self.world.fault(f"{kind}, not applied")
-        else:
-            self.world.fault(f"{kind}, applied")
+        is_applied = self.world.rng.random() >= 0.5
+        self.world.fault(f"{kind}, {'' if is_applied else 'not '}applied")
+        if is_applied:
             self._deliver(request)
 
     def _conflict(self, operation: str, request: AWSPreparedRequest) -> AWSResponse:

@@ -27,7 +27,16 @@ LANGUAGES = ("en", "de")
 VIEW_SECONDS = (0, 0, -1, -3600, -3700, -90_000, 200, 5_000, -700_000)
 POISONED = ("comment", "comment", "comment", "progress", "event", "score", "message")
 REQUESTS = {"views": 7, "score": 7, "path": 6, "comment": 5, "edit": 3, "uncomment": 2, "read": 1}
-ADMIN_TASKS = {"hide": 3, "show": 3, "withdraw": 2, "remove": 1, "season": 1, "poison": 4, "mend": 3}
+ADMIN_TASKS = {
+    "hide": 3,
+    "show": 3,
+    "withdraw": 2,
+    "remove": 1,
+    "season": 1,
+    "poison": 4,
+    "mend": 3,
+    "ban": 1,
+}
 FRAMES = {
     **{"message": 8, "next": 4, "status": 2, "leave": 2, "find": 3, "report": 1, "ping": 1, "typing": 1},
     **{"disconnect": 3, "die": 2, "again": 1, "subscribe": 2, "resume": 2},
@@ -56,6 +65,7 @@ THEMES = (
     Theme("comments", {"comment": 2, "edit": 6, "uncomment": 1}, {"hide": 1, "show": 1}, {}),
     Theme("arrivals", {}, {}, {}, is_rush=True, calm=0.8),
     Theme("talks", {}, {}, FRAMES),
+    Theme("bans", {}, {"ban": 1}, {"report": 3, "disconnect": 5, "find": 2, "message": 1, "resume": 1}),
     Theme(
         "reactions",
         {"comment": 3, "edit": 2, "uncomment": 1, "vote": 6, "unvote": 2, "reply": 3, "unreply": 2},
@@ -93,10 +103,8 @@ def scenario(seed: int) -> Scenario:
         for visitor in range(VISITORS)
     ]
     admin = [_admin_task(rng, ADMIN_TASKS, number) for number in range(rng.randint(2, 6))]
-    chatters = [
-        [Action("connect", {"interests": rng.choice(("", "", "", "a", "a,b"))}), *_frames(rng, FRAMES)]
-        for _ in range(rng.randint(2, CHATTERS))
-    ]
+    interests = ("", "", "", "a", "a,b")
+    chatters = [_socket(rng, FRAMES, rng.choice(interests)) for _ in range(rng.randint(2, CHATTERS))]
     return Scenario(visitors, admin, chatters, rng.random() < 0.5)
 
 
@@ -110,12 +118,11 @@ def _themed(rng: random.Random, theme: Theme) -> Scenario:
         for visitor in range(VISITORS):
             actions = [_request(rng, theme.requests, visitor, n) for n in range(rng.randint(5, CROWD))]
             visitors.append([_in_one_place(rng, one, board, n) for n, one in enumerate(actions)])
+    if theme.admin_tasks:
         tasks = [_admin_task(rng, theme.admin_tasks, number) for number in range(rng.randint(3, CROWD))]
         admin = [_in_one_place(rng, task, board) for task in tasks]
     if theme.frames or theme.is_rush:
-        for _ in range(rng.randint(3, 9)):
-            frames = _frames(rng, theme.frames) if theme.frames else []
-            chatters.append([Action("connect", {"interests": ""}), *frames])
+        chatters = [_socket(rng, theme.frames) for _ in range(rng.randint(3, 9))]
     return Scenario(visitors, admin, chatters, False, theme, rng.random() < theme.calm)
 
 
@@ -184,6 +191,10 @@ def _admin_task(rng: random.Random, weights: dict[str, int], number: int) -> Act
     return Action(kind, task)
 
 
-def _frames(rng: random.Random, weights: dict[str, int]) -> list[Action]:
+def _socket(rng: random.Random, weights: dict[str, int], interests: str = "") -> list[Action]:
+    """Return the actions of a chatter: a connection, then frames. Half of those with frames are guests."""
     topics = (f"views:{PAGES[0]}", "leaderboard:sum", "challenge:hunt", f"product:{PRODUCTS[0]}")
-    return [Action(_draw(rng, weights), {"topic": rng.choice(topics)}) for _ in range(rng.randint(3, 10))]
+    kinds = [_draw(rng, weights) for _ in range(rng.randint(3, 10))] if weights else []
+    guest = [Action("guest", {})] * (rng.randrange(2) if weights else 0)
+    frames = [Action(kind, {"topic": rng.choice(topics)}) for kind in kinds]
+    return [*guest, Action("connect", {"interests": interests}), *frames]

@@ -18,6 +18,7 @@ from unittest import mock
 import app
 from chalicelib.aggregates import engine, legacy
 from chalicelib.api.auth import Caller
+from chalicelib.chat import bans
 from chalicelib.comments import cleanup
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
@@ -239,6 +240,10 @@ ALL = (
     split("the entry in the pool is written separately", "WAITING#", is_first=False),
     Mutant("nobody is found in the pool", change_reply=_empty_pool),
     Mutant("the sweep does nothing", app, "sweep", lambda f, *a: None),
+    # Bans
+    Mutant("a ban is not written", bans, "ban", lambda f, *a: None),
+    Mutant("a subject is not banned", bans, "ban", lambda f, table, digests, *a: f(table, digests[:1], *a)),
+    Mutant("everybody is banned", bans, "is_banned", lambda f, *a: True),
     # Permissions
     Mutant("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),
     Mutant("a stranger may change replies", app, "patch_reply delete_reply", _as_admin),
