@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import zlib
@@ -27,7 +28,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.concurrency import THREADS
 from chalicelib.dynamo.items import read_images
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import Conflict, NotFound, Unprocessable
+from chalicelib.errors import Busy, Conflict, NotFound, Unprocessable
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards.schemas import (
@@ -504,7 +505,10 @@ def test_uneven_shards_are_merged_in_order(store: tuple[Table, Reader]) -> None:
 
 
 def test_concurrent_submissions_of_one_player_are_all_counted(store: tuple[Table, Reader]) -> None:
-    """Eight clients send each id twice, while two consumers deliver the same batches concurrently."""
+    """Eight clients send each id twice, while two consumers deliver the same batches concurrently.
+
+    A client that is told Busy repeats its request.
+    """
     table, reader = store
     board = Board(table, reader, BODIES[0])
     done = Event()
@@ -512,8 +516,11 @@ def test_concurrent_submissions_of_one_player_are_all_counted(store: tuple[Table
     def client(number: int) -> None:
         for i in range(12):
             player, id = ("ann", f"{number}-{i}") if i % 3 else (f"p{i}", f"{number}-{i}")
-            for _ in range(2):
-                board.submit(Submission(player, id, 0, 0), Decimal(i + 1))
+            acknowledged = 0
+            while acknowledged < 2:
+                with contextlib.suppress(Busy):
+                    board.submit(Submission(player, id, 0, 0), Decimal(i + 1))
+                    acknowledged += 1
 
     def consume(own_reader: Reader) -> None:
         while not done.is_set():
@@ -522,9 +529,11 @@ def test_concurrent_submissions_of_one_player_are_all_counted(store: tuple[Table
     with ThreadPoolExecutor(10) as pool:
         consumers = [pool.submit(consume, one) for one in (reader.again(), reader.again())]
         clients = [pool.submit(client, number) for number in range(8)]
-        for one in clients:
-            one.result()
-        done.set()
+        try:
+            for one in clients:
+                one.result()
+        finally:
+            done.set()
         for one in consumers:
             one.result()
     board.deliver()

@@ -142,9 +142,11 @@ def test_a_conversion_under_live_traffic_keeps_ranks_and_answers(older: Older) -
     with delivered(older):
         thread = threading.Thread(target=play)
         thread.start()
-        counts = convert(older.table, 2, None, lambda _: None, pause=lambda _: None)
-        done.set()
-        thread.join()
+        try:
+            counts = convert(older.table, 2, None, lambda _: None, pause=lambda _: None)
+        finally:
+            done.set()
+            thread.join()
     assert problems == []
     assert counts["switched"] >= 3
     assert counts["stamped"] >= 7

@@ -130,12 +130,12 @@ CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://google.com/bot)"
 
 
 @pytest.mark.parametrize(
-    ("reason", "field", "body", "agent"),
+    ("reason", "field", "seconds_ago", "url", "agent"),
     [
-        ("too_old", "time", event(30 * 86_400), "a browser"),
-        ("in_the_future", "time", event(-3600), "a browser"),
-        ("site_not_allowed", "url", event(url="https://elsewhere.example/"), "a browser"),
-        ("bot", "User-Agent", event(), CRAWLER),
+        ("too_old", "time", 30 * 86_400, PAGE, "a browser"),
+        ("in_the_future", "time", -3600, PAGE, "a browser"),
+        ("site_not_allowed", "url", 0, "https://elsewhere.example/", "a browser"),
+        ("bot", "User-Agent", 0, PAGE, CRAWLER),
     ],
 )
 def test_a_single_event_that_is_not_counted_is_422_with_its_reason_and_in_a_batch_it_is_rejected(
@@ -143,9 +143,11 @@ def test_a_single_event_that_is_not_counted_is_422_with_its_reason_and_in_a_batc
     monkeypatch: pytest.MonkeyPatch,
     reason: str,
     field: str,
-    body: dict[str, str],
+    seconds_ago: float,
+    url: str,
     agent: str,
 ) -> None:
+    body = event(seconds_ago, url=url)
     monkeypatch.setattr(app, "stage", app.stage._replace(sites=frozenset({"example.org"})))
     status, reply = site.post(body, User_Agent=agent)
     assert (status, reply["Code"]) == (422, reason)
