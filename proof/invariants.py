@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import app
+from chalicelib import times
 from chalicelib.aggregates import engine, legacy, quarantine
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress as challenge_progress
@@ -30,6 +31,7 @@ from chalicelib.views.events import count_page_views
 from ops.maintenance import audit
 from proof.clients import ODD, PLANTED, call
 from proof.scenario import BOARDS, LIMIT, PATHS, PRODUCTS
+from proof.world import BEGIN
 
 if TYPE_CHECKING:
     from proof.history import History
@@ -314,6 +316,76 @@ def ranks(history: History) -> Iterator[str]:
         if item.get("placed")
     }
     yield from _tree(history, placing.build_ranking("hunt"), results)
+
+
+def lists(history: History) -> Iterator[str]:
+    """Compare the lists and the statistics of sites that calls return with the stored items."""
+    pairs = {**_lists_of_sites(history), **_lists_of_all(history)}
+    for name, (found, right) in pairs.items():
+        if sorted(found) != sorted(right):
+            yield f"{name} has {found}, and stored is {right}"
+
+
+Rows = list[tuple[Any, ...]]
+
+
+def _listed(operation: str, *names: str, **query: str) -> Rows:
+    """Return these attributes of the items that a call returns, without those of the odd product."""
+    rows = call(operation, query={"limit": 100, **query})().items
+    return [row for row in (tuple(getattr(one, name) for name in names) for one in rows) if ODD not in row]
+
+
+def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
+    """Return what calls return of each site, beside what is stored.
+
+    After an upgrade a page's day may be in no list of its site until `ops repair` has run.
+    """
+    days: dict[str, Rows] = defaultdict(list)  # of a page, a site, a referrer or a campaign
+    views: Counter[str] = Counter()
+    for of, day, item in _find(history, "", "DAY#"):
+        row = (f"{day}T00:00:00Z", int(item.get("views", 0)), int(item.get("visitors", 0)))
+        days[of].append(row)
+        views[of] += row[1]
+    pages = {url: count_page_views(item) for url, _, item in _find(history, "URL#", "STATISTICS")}
+    sites = {host: int(item.get("views", 0)) for host, _, item in _find(history, "SITE#", "TOTAL")}
+    period = {"from_": times.to_iso(BEGIN - 3 * times.DAY), "to": times.to_iso(history.world.clock())}
+    found = {"the list of sites": (_listed("get_sites", "site", "views"), list(sites.items()))}
+
+    def of_period(prefix: str) -> Rows:
+        return [(of.removeprefix(prefix), count) for of, count in views.items() if of.startswith(prefix)]
+
+    for host in sites:
+        series = call("get_views_site", query={"site": host, **period})()
+        shown = [(one.time, one.views, one.visitors) for one in series.items if one.views or one.visitors]
+        found[f"the series of {host}"] = shown, days[f"SITE#{host}"]
+        sums = tuple(sum(row[column] for row in days[f"SITE#{host}"]) for column in (1, 2))
+        found[f"the totals of {host}"] = [(series.views, series.visitors)], [sums]
+        own = [(url, count) for url, count in pages.items() if url.split("/")[2] == host]
+        found[f"the pages of {host}"] = _listed("get_views_top", "url", "views", site=host), own
+        for kind in ("referrer", "campaign"):
+            rows = _listed(f"get_views_{kind}s", kind, "views", site=host, **period)
+            found[f"the {kind}s of {host}"] = rows, of_period(f"SITE#{host}#{kind.upper()}#")
+        if not history.upgrade.is_planned:
+            own = [(url, count) for url, count in of_period("URL#") if url.split("/")[2] == host]
+            rows = _listed("get_views_top", "url", "views", site=host, **period)
+            found[f"the pages of a period of {host}"] = rows, own
+    return found
+
+
+def _lists_of_all(history: History) -> dict[str, tuple[Rows, Rows]]:
+    """Return the lists of boards, challenges, comments, replies and leaders, beside what is stored."""
+    shown = [(product, id, item) for product, id, item in _find(history, "PRODUCT#", comments_of.COMMENT)]
+    hidden = [(product, id, item) for product, id, item in _find(history, "PRODUCT#", comments_of.HIDDEN)]
+    comments = [(product, id, item["rating"]) for product, id, item in shown + hidden]
+    replies = [(product, *rest.split("#")) for product, rest, _ in _find(history, "PRODUCT#", "REPLY#")]
+    fives = Counter(product for product, _, item in shown if item["rating"] == 5)
+    return {
+        "the list of boards": (_listed("get_boards", "board"), [(name,) for name in BOARDS]),
+        "the list of challenges": (_listed("get_challenges", "challenge"), [("hunt",)]),
+        "the list of comments": (_listed("get_all_comments", "product", "id", "rating"), comments),
+        "the list of replies": (_listed("get_all_replies", "product", "comment", "id"), replies),
+        "the list of leaders": (_listed("get_leaders", "product", "five_star"), list(fives.items())),
+    }
 
 
 def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str]:
@@ -630,7 +702,7 @@ def permissions(history: History) -> Iterator[str]:
 CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     one.__name__: one
     for one in (
-        *(handlers, views, sites, scores, ranks, challenge, comments, reactions),
+        *(handlers, views, sites, scores, ranks, challenge, comments, reactions, lists),
         *(quarantined, recounts, listings, chat, bans, transitions, permissions),
     )
 }

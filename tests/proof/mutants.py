@@ -19,12 +19,13 @@ import app
 from chalicelib.aggregates import engine, legacy
 from chalicelib.api.auth import Caller
 from chalicelib.chat import bans
-from chalicelib.comments import cleanup
+from chalicelib.comments import cleanup, comments
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import scores
 from chalicelib.ranking import deepening, tree
-from chalicelib.views import events, sites
+from chalicelib.views import events, site_queries, sites
+from chalicelib.views.site_queries import Period
 from proof import runner
 from proof.event_sources import Queue
 from proof.history import run
@@ -205,6 +206,10 @@ def _without_referrer(function: Wrapper, *arguments: Any) -> Any:
     return {at: amount for at, amount in function(*arguments).items() if "#REFERRER#" not in at[0].pk}
 
 
+def _without_listing(function: Wrapper, *arguments: Any) -> Any:
+    return {at: amount for at, amount in function(*arguments).items() if at[1] != "gsi1pk"}
+
+
 ALL = (
     # Exactly once: the sums
     Mutant("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
@@ -235,6 +240,10 @@ ALL = (
     ),
     unconditional("an edit overwrites votes", "PRODUCT#", "COMMENT#", "Put"),
     Mutant("the votes of a deleted comment stay", cleanup, "follow", lambda f, *a: None),
+    # Lists
+    Mutant("a site is not listed", sites, "count_event", _without_listing),
+    Mutant("a period ends a day early", site_queries, "read_period", lambda f, *a: Period(f(*a).days[:-1])),
+    Mutant("a comment is not listed", comments, "list_attributes", lambda f, *a: {}),
     # Matching
     unconditional("a pair is matched whatever its two have become", "CONN#", "STATE", "Update"),
     split("the entry in the pool is written separately", "WAITING#", is_first=False),
