@@ -26,6 +26,7 @@ MEASUREMENTS = {
     "challenges": "Capacity of a path, with its statistics.",
     "comments": "Capacity of writing comments, and of reading pages of them by any filter.",
     "chat": "Capacity, time to the notice and messages a second of chat.",
+    "sites": "The month's bill of three example sites, beside the list prices of the usual choices.",
     "shards": "Conflicts and cost of four shards of a stream, applied at the same time.",
     "profile": "CPU time of importing the app, and of every handler.",
 }

@@ -9,7 +9,7 @@ included.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +54,41 @@ class Line(NamedTuple):
     usd: float
 
 
-def estimate_bill(uses: list[Use], assumed: Assumed, alarms: int) -> list[Line]:
+def build_uses(used: Mapping[str, Any]) -> list[Use]:
+    """Build the uses of a month from the options of `python -m ops cost`, with defaults for missing ones."""
+
+    def given(name: str, default: float = 0) -> float:
+        return default if used.get(name) is None else float(used[name])
+
+    views, back = given("views"), given("returning", 50) / 100
+    scores, comments, chats = given("scores", 20 * given("players")), given("comments"), given("chats")
+    channel = "queue" if used.get("queue") else "rest"
+    return [
+        Use("views", "view, new visitor", views * (1 - back), channel),
+        Use("views", "view, returning visitor", views * back, channel),
+        Use("views", "count of a page", given("counts", views)),
+        Use("leaderboards", "score", scores, "user"),
+        Use("leaderboards", "rank", given("ranks", 2 * scores)),
+        Use("challenges", "path", given("paths"), "user"),
+        Use("challenges", "wrong guess", given("guesses", given("paths")), "user"),
+        Use("comments", "comment", comments, "user"),
+        Use("comments", "page of comments", given("pages", 50 * comments)),
+        Use("chat", "two meet and part", chats, "socket"),
+        Use("chat", "message", given("messages", 20 * chats), "socket"),
+    ]
+
+
+def count_alarms() -> int:
+    """Count the alarms that a stage has."""
+    import yaml
+
+    from ops.aws.template import TEMPLATE
+
+    resources = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))["Resources"].values()
+    return sum(one["Type"] == "AWS::CloudWatch::Alarm" for one in resources)
+
+
+def estimate_bill(uses: list[Use], assumed: Assumed) -> list[Line]:
     """Estimate the bill of a month, by feature and price item. Items of zero are omitted."""
     units = json.loads((HERE / "units.json").read_text(encoding="utf-8"))
     amounts: dict[tuple[str, str], float] = {}
@@ -63,7 +97,11 @@ def estimate_bill(uses: list[Use], assumed: Assumed, alarms: int) -> list[Line]:
             amounts[use.feature, what] = amounts.get((use.feature, what), 0.0) + amount
     sweep = MINUTES * 0.25 * 0.2  # GB-seconds of an idle sweep
     amounts |= {("always", "invocation"): MINUTES, ("always", "second"): sweep}
-    amounts |= {("always", "alarm"): alarms, ("always", "dashboard"): 1, ("always", "metric"): METRICS}
+    amounts |= {
+        ("always", "alarm"): count_alarms(),
+        ("always", "dashboard"): 1,
+        ("always", "metric"): METRICS,
+    }
     amounts |= {("always", "message"): POLLS}
     if assumed.limits:
         amounts |= {("always", "acl"): 1, ("always", "rule"): 1}

@@ -103,36 +103,12 @@ def cost(as_json: bool, **used: Any) -> None:
 
     All numbers are per month and may be written as 50k or 1.5M.
     """
-    import yaml
-
     from ops import costs
-    from ops.aws.template import TEMPLATE
 
-    def given(name: str, otherwise: float) -> float:
-        return otherwise if used[name] is None else float(used[name])
-
-    views, back = used["views"], used["returning"] / 100
-    scores = given("scores", 20 * used["players"])
-    channel = "queue" if used["queue"] else "rest"
-    uses = [
-        costs.Use("views", "view, new visitor", views * (1 - back), channel),
-        costs.Use("views", "view, returning visitor", views * back, channel),
-        costs.Use("views", "count of a page", given("counts", views)),
-        costs.Use("leaderboards", "score", scores, "user"),
-        costs.Use("leaderboards", "rank", given("ranks", 2 * scores)),
-        costs.Use("challenges", "path", used["paths"], "user"),
-        costs.Use("challenges", "wrong guess", given("guesses", used["paths"]), "user"),
-        costs.Use("comments", "comment", used["comments"], "user"),
-        costs.Use("comments", "page of comments", given("pages", 50 * used["comments"])),
-        costs.Use("chat", "two meet and part", used["chats"], "socket"),
-        costs.Use("chat", "message", given("messages", 20 * used["chats"]), "socket"),
-    ]
     assumed = costs.Assumed(batch=used["batch"], minutes=used["minutes"], queue=used["queue"])
     assumed = assumed._replace(limits=used["address_limit"])
-    resources = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))["Resources"].values()
-    alarms = sum(one["Type"] == "AWS::CloudWatch::Alarm" for one in resources)
     _show_bill(
-        costs.estimate_bill(uses, assumed, alarms),
+        costs.estimate_bill(costs.build_uses(used), assumed),
         costs.list_assumptions(assumed),
         costs.load_prices(),
         as_json,

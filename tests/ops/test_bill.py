@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from bench import units
 from bench.operations import UNITS
-from local.engines.engine import ROOT, Engine
+from local.engines.engine import Engine
 from ops import costs
 from ops.cli.main import main
 
@@ -149,12 +149,3 @@ def test_a_malformed_number_is_refused(number: str) -> None:
     done = CliRunner().invoke(main, ["cost", "--views", number])
     assert done.exit_code == 2
     assert "1.5M" in done.output
-
-
-def test_the_bills_of_the_example_sites_are_those_of_the_document() -> None:
-    text = (ROOT / "docs" / "performance.md").read_text()
-    rows = re.findall(r"^\| [^|]+ \| `(--[^`]+)` \| ([\d.]+) \| ([\d.]+) \|", text, re.MULTILINE)
-    assert len(rows) == 3
-    for options, total, always in rows:
-        found = bill(*options.split())
-        assert (f"{found['usd']:.2f}", f"{found['features']['always']:.2f}") == (total, always), options
