@@ -72,6 +72,10 @@ def test_the_published_designs_go_wrong_where_they_are_expected_to() -> None:
     assert found["views"] > len(PAGES)
 
 
+def test_a_history_of_the_published_designs_ends_however_many_errors_their_handlers_raise() -> None:
+    assert run_published(runner.engine(IN_PROCESS), 88)["views"]  # more than MAX_UNEXPECTED errors
+
+
 def outcomes(*_: Any) -> Iterator[Outcome]:
     yield Outcome(5, faults=Counter(throttled=2), calls=9)
     yield Outcome(6, ["views: one is lost"], calls=1)
