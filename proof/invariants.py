@@ -344,15 +344,18 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
     views: Counter[str] = Counter()
     for of, day, item in _find(history, "", "DAY#"):
         row = (f"{day}T00:00:00Z", int(item.get("views", 0)), int(item.get("visitors", 0)))
-        days[of].append(row)
+        days[of] += [row] * any(row[1:])  # a day whose events were all removed is in no list
         views[of] += row[1]
-    pages = {url: count_page_views(item) for url, _, item in _find(history, "URL#", "STATISTICS")}
+    all_pages = {url: count_page_views(item) for url, _, item in _find(history, "URL#", "STATISTICS")}
+    pages = {url: count for url, count in all_pages.items() if count}
     sites = {host: int(item.get("views", 0)) for host, _, item in _find(history, "SITE#", "TOTAL")}
     period = {"from_": times.to_iso(BEGIN - 3 * times.DAY), "to": times.to_iso(history.world.clock())}
     found = {"the list of sites": (_listed("get_sites", "site", "views"), list(sites.items()))}
 
     def of_period(prefix: str) -> Rows:
-        return [(of.removeprefix(prefix), count) for of, count in views.items() if of.startswith(prefix)]
+        return [
+            (of.removeprefix(prefix), count) for of, count in views.items() if count and of.startswith(prefix)
+        ]
 
     for host in sites:
         series = call("get_views_site", query={"site": host, **period})()
