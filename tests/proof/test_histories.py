@@ -73,7 +73,7 @@ def test_the_published_designs_go_wrong_where_they_are_expected_to() -> None:
 
 
 def test_a_history_of_the_published_designs_ends_however_many_errors_their_handlers_raise() -> None:
-    assert run_published(runner.engine(IN_PROCESS), 88)["views"]  # more than MAX_UNEXPECTED errors
+    assert run_published(runner.engine(IN_PROCESS), 88)["counts of ratings"] > 0  # over 30 errors
 
 
 def outcomes(*_: Any) -> Iterator[Outcome]:
