@@ -22,6 +22,16 @@ from ops.maintenance.streams import keep_json
 from ops.stage import load
 
 
+def wait_for_signal(stopping: threading.Event) -> None:
+    """Wait until a signal's handler has set the event.
+
+    Handlers run in the main thread alone. A signal that another thread receives does not wake it, so it wakes
+    by itself once a second.
+    """
+    while not stopping.wait(1):
+        pass
+
+
 def serve(
     engine: Engine,
     *,
@@ -109,7 +119,7 @@ def serve(
     }.items():
         print(f"{name:8} {url}", flush=True)
     print(word, flush=True)
-    stopping.wait()
+    wait_for_signal(stopping)
 
     # 6. Stop in order: accept no more requests, process the accepted ones, then close the sockets.
     print("stopping: processing the accepted views", file=sys.stderr, flush=True)

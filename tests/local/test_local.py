@@ -396,3 +396,26 @@ def test_an_old_python_gets_a_clear_message(tmp_path: Path) -> None:
     assert ended.returncode != 0
     assert f"Hubbub needs Python 3.11 or later; {old} is Python 3.8.0. Try: make PYTHON=" in ended.stderr
     assert not environment.exists()
+
+
+OTHER_THREAD = """
+import signal, sys, threading, time
+from local.serve import wait_for_signal
+
+stopping, main = threading.Event(), threading.get_ident()
+
+def interrupt():
+    seen = 0  # how often the main thread was found waiting, after it could have gone on
+    while seen < 20:
+        seen = seen + 1 if sys._current_frames()[main].f_code is threading.Condition.wait.__code__ else 0
+        time.sleep(0.01)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, lambda *_: stopping.set())
+threading.Thread(target=interrupt).start()
+wait_for_signal(stopping)
+"""
+
+
+def test_a_signal_that_another_thread_receives_stops_the_run() -> None:
+    subprocess.run([sys.executable, "-c", OTHER_THREAD], cwd=ROOT, check=True, timeout=30)
