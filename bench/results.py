@@ -23,16 +23,8 @@ FILE = "RESULTS.md"
 PACKAGES = ("boto3", "botocore", "chalice", "msgspec", "ministack", "redis")
 IDLE = 0.25  # the load of a core up to which the machine counts as idle
 ENGINE = "dynoxide"
-MEASUREMENTS = (
-    "profile",
-    "views",
-    "leaderboards",
-    "challenges",
-    "comments",
-    "chat",
-    "sites",
-    "shards",
-)  # idle first
+# The time of handlers is measured first, while the machine is idle.
+MEASUREMENTS = ("profile", "views", "leaderboards", "challenges", "comments", "chat", "sites", "shards")
 HEAD = """# Costs and times
 
 Written by `make bench` on {date}, in {minutes:.0f} minutes; nothing in it is written by hand. \

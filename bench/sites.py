@@ -39,7 +39,7 @@ SITES = (
     Site(
         "a blog with 100,000 views, and as many reads of a count",
         {"views": 100_000},
-        Choice("Plausible", 19, "its plan for 100,000 views, priv/plan_prices.json in plausible/analytics"),
+        Choice("Plausible", 19.0, "its plan for 100,000 views, priv/plan_prices.json in plausible/analytics"),
     ),
     Site(
         "a game with 50,000 players, 20 scores and 40 ranks each",
@@ -72,6 +72,6 @@ def measure(_: Engine, quick: bool) -> Report:
         lines = estimate_bill(build_uses(site.used), Assumed())
         rest = sum(line.usd for line in lines if line.feature == "always")
         usd = sum(line.usd for line in lines)
-        figures.rows.append((site.name, usd, rest, site.choice.name, float(site.choice.usd)))
+        figures.rows.append((site.name, usd, rest, site.choice.name, site.choice.usd))
     sources = ". ".join(f"{site.choice.name}: {site.choice.source}" for site in SITES)
     return Report([METHOD, f"Sources of the list prices. {sources}."], [figures])

@@ -341,21 +341,23 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
     After an upgrade a page's day may be in no list of its site until `ops repair` has run.
     """
     days: dict[str, Rows] = defaultdict(list)  # of a page, a site, a referrer or a campaign
-    views: Counter[str] = Counter()
     for of, day, item in _find(history, "", "DAY#"):
         row = (f"{day}T00:00:00Z", int(item.get("views", 0)), int(item.get("visitors", 0)))
         days[of] += [row] * any(row[1:])  # a day whose events were all removed is in no list
-        views[of] += row[1]
-    all_pages = {url: count_page_views(item) for url, _, item in _find(history, "URL#", "STATISTICS")}
-    pages = {url: count for url, count in all_pages.items() if count}
+    pages = {url: count_page_views(item) for url, _, item in _find(history, "URL#", "STATISTICS")}
     sites = {host: int(item.get("views", 0)) for host, _, item in _find(history, "SITE#", "TOTAL")}
     period = {"from_": times.to_iso(BEGIN - 3 * times.DAY), "to": times.to_iso(history.world.clock())}
     found = {"the list of sites": (_listed("get_sites", "site", "views"), list(sites.items()))}
 
-    def of_period(prefix: str) -> Rows:
-        return [
-            (of.removeprefix(prefix), count) for of, count in views.items() if count and of.startswith(prefix)
-        ]
+    def of_period(prefix: str) -> dict[str, int]:
+        matching = {of: rows for of, rows in days.items() if of.startswith(prefix)}
+        return {of.removeprefix(prefix): sum(row[1] for row in rows) for of, rows in matching.items()}
+
+    def counted(views: dict[str, int]) -> Rows:
+        return [(name, count) for name, count in views.items() if count]
+
+    def own(views: dict[str, int], host: str) -> Rows:
+        return counted({url: count for url, count in views.items() if url.split("/")[2] == host})
 
     for host in sites:
         series = call("get_views_site", query={"site": host, **period})()
@@ -363,23 +365,22 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
         found[f"the series of {host}"] = shown, days[f"SITE#{host}"]
         sums = tuple(sum(row[column] for row in days[f"SITE#{host}"]) for column in (1, 2))
         found[f"the totals of {host}"] = [(series.views, series.visitors)], [sums]
-        own = [(url, count) for url, count in pages.items() if url.split("/")[2] == host]
-        found[f"the pages of {host}"] = _listed("get_views_top", "url", "views", site=host), own
+        rows = _listed("get_views_top", "url", "views", site=host)
+        found[f"the pages of {host}"] = rows, own(pages, host)
         for kind in ("referrer", "campaign"):
             rows = _listed(f"get_views_{kind}s", kind, "views", site=host, **period)
-            found[f"the {kind}s of {host}"] = rows, of_period(f"SITE#{host}#{kind.upper()}#")
+            found[f"the {kind}s of {host}"] = rows, counted(of_period(f"SITE#{host}#{kind.upper()}#"))
         if not history.upgrade.is_planned:
-            own = [(url, count) for url, count in of_period("URL#") if url.split("/")[2] == host]
             rows = _listed("get_views_top", "url", "views", site=host, **period)
-            found[f"the pages of a period of {host}"] = rows, own
+            found[f"the pages of a period of {host}"] = rows, own(of_period("URL#"), host)
     return found
 
 
 def _lists_of_all(history: History) -> dict[str, tuple[Rows, Rows]]:
     """Return the lists of boards, challenges, comments, replies and leaders, beside what is stored."""
-    shown = [(product, id, item) for product, id, item in _find(history, "PRODUCT#", comments_of.COMMENT)]
-    hidden = [(product, id, item) for product, id, item in _find(history, "PRODUCT#", comments_of.HIDDEN)]
-    comments = [(product, id, item["rating"]) for product, id, item in shown + hidden]
+    shown = list(_find(history, "PRODUCT#", comments_of.COMMENT))
+    hidden = _find(history, "PRODUCT#", comments_of.HIDDEN)
+    comments = [(product, id, item["rating"]) for product, id, item in (*shown, *hidden)]
     replies = [(product, *rest.split("#")) for product, rest, _ in _find(history, "PRODUCT#", "REPLY#")]
     fives = Counter(product for product, _, item in shown if item["rating"] == 5)
     return {

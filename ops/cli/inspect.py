@@ -71,8 +71,7 @@ AMOUNT = Amount()
 @click.option(
     "--returning",
     type=click.FloatRange(0, 100),
-    default=50,
-    help="Percent of views by visitors seen earlier that day.",
+    help="Percent of views by visitors seen earlier that day.  [default: 50]",
 )
 @click.option("--counts", type=AMOUNT, help="Reads of a page's count.  [default: one per view]")
 @click.option("--players", type=AMOUNT, default="0", help="Players of leaderboards.")
