@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import app
-from chalicelib import times
-from chalicelib import ulids
+from chalicelib import times, ulids
 from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.comments import comments
@@ -45,8 +44,8 @@ def test_a_product_is_listed_once_from_its_first_comment_on(site: Site) -> None:
             post(site, f"shoe-{number}", author)
     found = pages(site, "/products", 2)
     assert sorted(one["product"] for one in found) == [f"shoe-{number}" for number in range(5)]
-    times = [one["created"] for one in found]
-    assert times == sorted(times, reverse=True)
+    moments = [one["created"] for one in found]
+    assert moments == sorted(moments, reverse=True)
 
 
 def test_a_product_whose_entry_was_lost_in_a_crash_is_listed_by_its_next_comment(
