@@ -88,10 +88,14 @@ def _lines(facts: Mapping[str, str], reports: Mapping[str, Report], seconds: flo
             yield ""
 
 
+def is_idle() -> bool:
+    """Tell whether this machine did nearly nothing in the last minute."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1) < IDLE
+
+
 def machine() -> dict[str, str]:
     """Return the processor, the versions, the commit and the load of this machine; never its name."""
     load, commit = os.getloadavg()[0], _output("git", "rev-parse", "--short", "HEAD")
-    is_idle = load / (os.cpu_count() or 1) < IDLE
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores, {gigabytes:.0f} GB",
@@ -100,7 +104,7 @@ def machine() -> dict[str, str]:
         "packages": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
         "redis-server": _output("redis-server", "--version").partition(" sha=")[0],
         "commit": commit + (" with changes" if _output("git", "status", "--porcelain") != "none" else ""),
-        "other work": ("none" if is_idle else "**some**: times are too long")
+        "other work": ("none" if is_idle() else "**some**: times are too long")
         + f" (load {load:.1f} at the start)",
     }
 
