@@ -50,7 +50,9 @@ def install() -> Path:
             if digest != INTEGRITY[name]:
                 raise EngineUnavailable(f"{archive.name} is not the archive that was verified")
             with tarfile.open(archive) as package:
-                package.extract("package/dynoxide", folder, filter="data")
+                # Python 3.11.3 and earlier have no filter, and raise an error for an argument of that name.
+                package.extraction_filter = getattr(tarfile, "data_filter", None)
+                package.extract("package/dynoxide", folder)
             unpacked = Path(folder, "package")
             (unpacked / "dynoxide").chmod(0o755)
             # The rename is atomic. Another process may have installed it first.

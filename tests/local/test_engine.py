@@ -446,6 +446,19 @@ def test_a_verified_archive_is_installed_once(
     assert dynoxide.install() == binary
 
 
+def test_a_python_without_filters_for_archives_installs_it(
+    nothing_installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extract = tarfile.TarFile.extract
+
+    def extract_of_3_11_2(self: tarfile.TarFile, member: str, path: str) -> None:
+        extract(self, member, path)
+
+    monkeypatch.setattr(tarfile.TarFile, "extract", extract_of_3_11_2)
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    test_a_verified_archive_is_installed_once(nothing_installed, monkeypatch)
+
+
 def test_without_npm_it_is_installed_with_pip(
     nothing_installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
