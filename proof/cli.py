@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Row = Sequence[str | int]
 EVERY = 50  # histories between two lines of progress
 PAGE = click.Path(path_type=Path, exists=True)
+FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,15 +38,22 @@ def main() -> None:
 @click.option("--processes", default=2, show_default=True, help="The number of worker processes.")
 @click.option("--engine", "kind", default=runner.IN_PROCESS, show_default=True, metavar="KIND|URL")
 @click.option("--write", "page", type=PAGE, help="Write the tables between the marks of a page.")
-def histories(seed: int, processes: int, kind: str, page: Path | None, count: int) -> None:
+@click.option("--outcomes", "log", type=FILE, help="Keep the outcomes in this file; skip those it has.")
+def histories(seed: int, processes: int, kind: str, page: Path | None, log: Path | None, count: int) -> None:
     """Run histories with injected faults, and check every invariant.
 
-    Each follows from its seed: `--seed S --histories 1` repeats one. Exits with 1 if an invariant fails.
+    Each follows from its seed: `--seed S --histories 1` repeats one. Exits with 1 if an invariant fails, and
+    when it is interrupted.
     """
-    began, outcomes = time.perf_counter(), []
+    seeds = range(seed, seed + count)
+    outcomes, seconds = read(log, seeds) if log else ([], 0.0)
+    left = set(seeds) - {outcome.seed for outcome in outcomes}
+    began = time.perf_counter()
     try:
-        for outcome in runner.histories(kind, range(seed, seed + count), processes):
+        for outcome in runner.histories(kind, sorted(left), processes):
             outcomes.append(outcome)
+            if log:
+                keep(log, outcome, seconds + time.perf_counter() - began)
             if outcome.differences:
                 again = f"python -m proof histories --seed {outcome.seed} --histories 1"
                 lines = [f"seed {outcome.seed} has a difference; repeat: {again}", *outcome.differences[:5]]
@@ -53,9 +62,27 @@ def histories(seed: int, processes: int, kind: str, page: Path | None, count: in
                 click.echo(f"{len(outcomes):,} of {count:,} histories", err=True)
     except KeyboardInterrupt:
         click.echo("Interrupted. The tables show the histories that ended.", err=True)
+    seconds += time.perf_counter() - began
     command = f"python -m proof histories --seed {seed} --histories {count}"
-    show("histories", command, kind, histories_report(outcomes, time.perf_counter() - began), page)
-    sys.exit(any(outcome.differences for outcome in outcomes))
+    show("histories", command, kind, histories_report(outcomes, seconds), page)
+    sys.exit(len(outcomes) < count or any(outcome.differences for outcome in outcomes))
+
+
+def keep(log: Path, outcome: Outcome, seconds: float) -> None:
+    """Append an outcome to a file, with the seconds that the run has taken."""
+    with log.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"seconds": seconds} | vars(outcome)) + "\n")
+
+
+def read(log: Path, seeds: range) -> tuple[list[Outcome], float]:
+    """Read the outcomes of these seeds from a file, and the seconds that their run has taken."""
+    from proof.history import Outcome
+
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    rows = [json.loads(line) for line in lines]
+    seconds = max((row.pop("seconds") for row in rows), default=0.0)
+    kept = [Outcome(**row | {"faults": Counter(row["faults"])}) for row in rows]
+    return [outcome for outcome in kept if outcome.seed in seeds], seconds
 
 
 def show(mark: str, command: str, kind: str, tables: str, page: Path | None) -> None:

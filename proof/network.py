@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from unittest import mock
 
 import botocore.endpoint
+from botocore import UNSIGNED
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from botocore.httpsession import URLLib3Session
@@ -65,6 +66,7 @@ class Network:
         hooks: dict[str, Any] = {"before-send.dynamodb": self._send, "after-call.dynamodb": self._replied}
         if isinstance(self._engine, InProcessEngine):
             self._engine.detach(client)
+            hooks["choose-signer.dynamodb"] = _unsigned
         for event, hook in hooks.items():
             events.register(event, hook)
         events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
@@ -245,6 +247,11 @@ class FaultyGateway(Gateway):
 
 
 # -- requests and responses ------------------------------------------------------------------------
+
+
+def _unsigned(**_: Any) -> Any:
+    """Choose no signature: the engine in this process needs none, and a history takes a sixth less time."""
+    return UNSIGNED
 
 
 def _body(request: AWSPreparedRequest) -> Body:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from bench.published.histories import FIGURES
 from bench.published.histories import run as run_published
 from local.engines.engine import ROOT, Engine
 from proof import runner
-from proof.cli import main, write
+from proof.cli import main, read, write
 from proof.history import Outcome, run
 from proof.runner import IN_PROCESS
 from proof.scenario import PAGES, scenario
@@ -98,6 +98,37 @@ def test_the_command_names_the_seed_that_failed_and_writes_its_tables_into_a_pag
     assert written.endswith("<!-- end of histories -->\nafter\n")
     assert "`python -m proof histories --seed 5 --histories 2`" in written
     assert "| throttled | 2 |" in written
+
+
+def test_an_interrupted_command_goes_on_with_the_histories_that_are_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[list[int]] = []
+
+    def run_until(last: int) -> None:
+        def some(kind: str, seeds: Iterable[int], processes: int) -> Iterator[Outcome]:
+            asked.append(list(seeds))
+            for seed in asked[-1]:
+                if seed > last:
+                    raise KeyboardInterrupt
+                yield Outcome(seed, faults=Counter(throttled=2), calls=9, records=3)
+
+        monkeypatch.setattr(runner, "histories", some)
+        options = ["histories", "--seed", "5", "--histories", "4", "--outcomes", str(log)]
+        results.append(CliRunner().invoke(main, options))
+
+    log, results = tmp_path / "outcomes.jsonl", list[Result]()
+    monkeypatch.setattr(runner, "set_environment", lambda: None)
+    run_until(6)
+    took = read(log, range(5, 9))[1]
+    run_until(9)
+    assert [done.exit_code for done in results] == [1, 0]
+    assert asked == [[5, 6, 7, 8], [7, 8]]
+    assert "| histories | 2 |" in results[0].stdout
+    for row in ("histories | 4", "calls of the table | 36", "stream records | 12", "throttled | 8"):
+        assert f"| {row} |" in results[1].stdout
+    assert 0 < took < read(log, range(5, 9))[1]
+    assert [outcome.seed for outcome in read(log, range(8, 20))[0]] == [8]
 
 
 def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
