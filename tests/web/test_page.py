@@ -135,7 +135,7 @@ def test_the_leaderboard_shows_your_rank_and_any_position(page: Page, product: R
     page.wait_for_selector("#leaderboard .standing:has-text('of 111')")
     page.fill("#leaderboard [name=place]", "100")
     page.click("#leaderboard [aria-label='Go to this position']")
-    page.wait_for_selector("#leaderboard .entries tr:first-child .rank:text-matches('^(9\\d|100)$')")
+    page.wait_for_selector("#leaderboard .entries tr:first-child .rank:text-matches('^(9[0-9]|100)$')")
     page.click("#leaderboard >> text=More")
     page.wait_for_selector("#leaderboard .entries tr:nth-child(11)")
     page.click("text=Around you")
