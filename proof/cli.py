@@ -48,12 +48,12 @@ def histories(seed: int, processes: int, kind: str, page: Path | None, log: Path
     seeds = range(seed, seed + count)
     outcomes, seconds = read(log, seeds) if log else ([], 0.0)
     left = set(seeds) - {outcome.seed for outcome in outcomes}
-    began = time.perf_counter()
+    began = time.perf_counter() - seconds
     try:
         for outcome in runner.histories(kind, sorted(left), processes):
             outcomes.append(outcome)
             if log:
-                keep(log, outcome, seconds + time.perf_counter() - began)
+                keep(log, outcome, time.perf_counter() - began)
             if outcome.differences:
                 again = f"python -m proof histories --seed {outcome.seed} --histories 1"
                 lines = [f"seed {outcome.seed} has a difference; repeat: {again}", *outcome.differences[:5]]
@@ -62,9 +62,8 @@ def histories(seed: int, processes: int, kind: str, page: Path | None, log: Path
                 click.echo(f"{len(outcomes):,} of {count:,} histories", err=True)
     except KeyboardInterrupt:
         click.echo("Interrupted. The tables show the histories that ended.", err=True)
-    seconds += time.perf_counter() - began
     command = f"python -m proof histories --seed {seed} --histories {count}"
-    show("histories", command, kind, histories_report(outcomes, seconds), page)
+    show("histories", command, kind, histories_report(outcomes, time.perf_counter() - began), page)
     sys.exit(len(outcomes) < count or any(outcome.differences for outcome in outcomes))
 
 
