@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from uuid import UUID
 
 from bench.tables import recounted
@@ -30,6 +30,7 @@ POINTS = BoardBody(title="Points", operator="increment")
 LEVELS = BoardBody(title="Levels", operator="set", max=Decimal(HIGHEST))
 BEST = BoardBody(title="Best", operator="best", max=Decimal(HIGHEST))
 SHARDED = BoardBody(title="Points, 8 shards", operator="increment", shards=8)
+BODIES = {body.title: body for body in (POINTS, LEVELS, BEST, SHARDED)}
 MAGNITUDES = {f"{tree.ZERO + pairs * sign:02}" for pairs in range(1, 10) for sign in (1, -1)}
 
 # Clustered: nine of ten within one percent of the range. Tied: ten different scores. Zipf with exponent 1 is
@@ -43,13 +44,15 @@ DISTRIBUTIONS: dict[str, Callable[[random.Random], int]] = {
 }
 
 
+@cache
 def name(number: int) -> str:
     """Return the name of a player or a board: a UUID."""
     return str(UUID(bytes=hashlib.blake2b(f"{SEED}-{number}".encode(), digest_size=16).digest(), version=4))
 
 
-def players(distribution: str, count: int) -> dict[str, int]:
-    """Return players with their scores."""
+@lru_cache(maxsize=1)
+def players(distribution: str, count: int) -> Mapping[str, int]:
+    """Return players with their scores. The last ones are kept."""
     rng, draw = random.Random(SEED), DISTRIBUTIONS[distribution]
     return {name(number): draw(rng) for number in range(count)}
 
@@ -162,3 +165,9 @@ class LargeBoard:
         counts = {f"{number:02}": self._count(f"{prefix}{number:02}") for number in range(100)}
         found = {digits: n * (tree.DEEP if n > tree.LIMIT else 1) for digits, n in counts.items() if n}
         return key._asdict() | found | ({"full": 1} if prefix else {}) if found else None
+
+
+@lru_cache(maxsize=1)
+def uniform_board(title: str, count: int) -> LargeBoard:
+    """Return a board of players with uniform scores. The last one is kept: a million take ten seconds."""
+    return LargeBoard(BODIES[title], players("uniform", count))

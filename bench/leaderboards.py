@@ -10,7 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench import redis_board
-from bench.boards import BEST, DISTRIBUTIONS, HIGHEST, LEVELS, NOW, POINTS, SEED, SHARDED, LargeBoard
+from bench.boards import (
+    BEST,
+    DISTRIBUTIONS,
+    HIGHEST,
+    LEVELS,
+    NOW,
+    POINTS,
+    SEED,
+    SHARDED,
+    LargeBoard,
+    uniform_board,
+)
 from bench.boards import name as name_of
 from bench.boards import players as players_of
 from bench.published import ranking as published_ranking
@@ -29,6 +40,7 @@ from chalicelib.ranking import deepening
 from chalicelib.ranking import positions as ranks
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
+from local.engines.in_process import client_of
 from local.engines.memory import Memory
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
@@ -140,7 +152,7 @@ def compare(engine: Engine, board: LargeBoard) -> None:
     with fresh_table(engine) as (table, _), board.memory.client() as client, board.memory.client() as reader:
         board.define(table)
         items = board.items() if len(board.scores) <= COMPARED else board.scores_and_nodes()
-        load(table.client, table.name, list(map(pack, items)))
+        load(client_of(engine), table.name, map(pack, items))  # it validates nothing, and is faster
         memory = Table("memory", client)
         for position in positions(len(board.scores)):
             for name in READS:
@@ -203,9 +215,8 @@ def reads(engine: Engine, quick: bool) -> Report:
             cost.results.append(Result(f"{size:,} players", rank.units, middle.units, FLOOR))
             trips.results.append(Result(f"{size:,} players", rank.trips, middle.trips, 1))
             last.rows.append((f"{size:,}", final.units, final.trips))
-    uniform = players_of("uniform", sizes[-1])
     for kind, body in KINDS.items():
-        rank = ours(LargeBoard(body, uniform), ("rank",))["rank"]
+        rank = ours(uniform_board(body.title, sizes[-1]), ("rank",))["rank"]
         by_kind.rows.append((kind, rank.units, rank.trips))
     targets = []
     for name, most in TRIPS.items():
@@ -269,7 +280,7 @@ def change_costs(
 ) -> dict[int, Cost]:
     """Measure changes in batches of each size. Raises Drifted when the aggregates are wrong afterwards."""
     body, draw = CHANGES[name]
-    board = LargeBoard(body, players_of("uniform", players))
+    board = uniform_board(body.title, players)
     rng, count = random.Random(SEED), 10 + sum(batches)
     chosen = rng.sample(sorted(board.scores), count)
     if name.startswith("new"):
@@ -411,8 +422,8 @@ def times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) -> d
             for one, player in zip(here, players, strict=True)
         ]
     board.define(table)
-    load(table.client, table.name, list(map(pack, board.scores_and_nodes())))
-    runners = [published_ranking.runner(one, board.name, score) for one, score in board.scores.items()]
+    load(table.client, table.name, map(pack, board.scores_and_nodes()))
+    runners = (published_ranking.runner(one, board.name, score) for one, score in board.scores.items())
     load(table.client, table.name, runners)
     there: list[dict[str, Ask]] = []
     for position, player in zip(at, players, strict=True):

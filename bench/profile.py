@@ -233,6 +233,6 @@ def batch_report(engine: Engine, runs: int) -> Report:
 
 def measure(engine: Engine, quick: bool) -> Report:
     """Measure both; `quick` makes fewer runs."""
-    runs = 1 if quick else 21
+    runs = 1 if quick else 15
     imports = import_report(import_times(runs), runs)  # first: while the engine is idle
-    return imports + handler_report(engine, 1 if quick else 50) + batch_report(engine, 1 if quick else 20)
+    return imports + handler_report(engine, 1 if quick else 25) + batch_report(engine, 1 if quick else 20)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -38,7 +39,7 @@ def fresh_table(engine: Engine) -> Iterator[tuple[Table, str]]:
         client.delete_table(TableName=created.name)
 
 
-def load(client: DynamoDBClient, name: str, items: Sequence[Mapping[str, Any]]) -> None:
+def load(client: DynamoDBClient, name: str, items: Iterable[Mapping[str, Any]]) -> None:
     """Write items in typed JSON into the table of this name, some batches at a time."""
 
     def put(some: Sequence[Mapping[str, Any]]) -> None:
@@ -46,8 +47,9 @@ def load(client: DynamoDBClient, name: str, items: Sequence[Mapping[str, Any]]) 
         while left:
             left = client.batch_write_item(RequestItems=left).get("UnprocessedItems")
 
+    rest = iter(items)
     with ThreadPoolExecutor(WRITERS) as writers:
-        list(writers.map(put, [items[i : i + BATCH_WRITE] for i in range(0, len(items), BATCH_WRITE)]))
+        list(writers.map(put, iter(lambda: list(islice(rest, BATCH_WRITE)), [])))
 
 
 def drain(pump: StreamPump) -> None:
