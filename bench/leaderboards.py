@@ -40,7 +40,6 @@ from chalicelib.ranking import deepening
 from chalicelib.ranking import positions as ranks
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
-from local.engines.in_process import client_of
 from local.engines.memory import Memory
 from local.engines.meter import Meter
 from local.event_sources import StreamPump
@@ -152,7 +151,7 @@ def compare(engine: Engine, board: LargeBoard) -> None:
     with fresh_table(engine) as (table, _), board.memory.client() as client, board.memory.client() as reader:
         board.define(table)
         items = board.items() if len(board.scores) <= COMPARED else board.scores_and_nodes()
-        load(client_of(engine), table.name, map(pack, items))  # it validates nothing, and is faster
+        load(engine, table.name, map(pack, items))
         memory = Table("memory", client)
         for position in positions(len(board.scores)):
             for name in READS:
@@ -412,7 +411,9 @@ def _milliseconds(reads: Sequence[Mapping[str, Ask]], repeats: int = REPEATS) ->
     return {name: statistics.mean(some) for name, some in medians.items()}
 
 
-def times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) -> dict[str, float]:
+def times(
+    engine: Engine, table: Table, board: LargeBoard, at: Sequence[int], repeats: int
+) -> dict[str, float]:
     """Measure our reads, and the published rank as COUNT. Raises Drifted for a wrong result."""
     players = [board.player_at(position) for position in at]
     with board.memory.client() as client:
@@ -422,9 +423,9 @@ def times(table: Table, board: LargeBoard, at: Sequence[int], repeats: int) -> d
             for one, player in zip(here, players, strict=True)
         ]
     board.define(table)
-    load(table.client, table.name, map(pack, board.scores_and_nodes()))
+    load(engine, table.name, map(pack, board.scores_and_nodes()))
     runners = (published_ranking.runner(one, board.name, score) for one, score in board.scores.items())
-    load(table.client, table.name, runners)
+    load(engine, table.name, runners)
     there: list[dict[str, Ask]] = []
     for position, player in zip(at, players, strict=True):
         asked = questions(table, board, position)
@@ -462,7 +463,7 @@ def elapsed(engine: Engine, quick: bool) -> Report:
     size = TIMED if is_judged else TIMED_FEW
     board, at = LargeBoard(POINTS, players_of("uniform", size)), positions(size, TIMED_SHARES)
     with fresh_table(engine) as (table, _):
-        found = times(table, board, at, REPEATS if is_judged else 1)
+        found = times(engine, table, board, at, REPEATS if is_judged else 1)
     count = found.pop(COUNT)
     rows: list[Sequence[Cell]] = [("ours", *found.values()), (COUNT, count, *"---")]
     figures = Figures(f"{size:,} players, {engine.kind}: ms", ("design", *NAMES), rows)

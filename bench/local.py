@@ -100,7 +100,7 @@ def _fill(kind: str, data: Path, items: int) -> None:
     with start(kind, data) as engine:
         dynamodb, text = engine.client("dynamodb"), {"text": {"S": "x" * 200}}
         keys = [{"pk": {"S": f"ITEM#{i // 100}"}, "sk": {"S": f"{i:06}"}} for i in range(items)]
-        load(dynamodb, create_table(dynamodb, "local").name, [key | text for key in keys])
+        load(engine, create_table(dynamodb, "local").name, [key | text for key in keys])
 
 
 def _views(product: Product, count: int) -> float:

@@ -36,14 +36,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
 from functools import lru_cache, partial
-from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from chalicelib import times, urls
 from chalicelib.aggregates import sums
 from chalicelib.api import auth
-from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.items import Key, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
@@ -248,8 +247,7 @@ def write(
         midnight = times.floor(view.time, times.DAY)
         return (expires(view) or 0) + times.epoch(view.time) - times.epoch(midnight)
 
-    rest = iter(found)
-    while group := list(islice(rest, GROUP)):
+    for group in chunks(found, GROUP):
         new = []
         for one in group:
             if isinstance(one, Skip) or expires(one) is None:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -31,6 +30,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import IDENTIFIER
 from chalicelib.comments import comments, replies
 from chalicelib.comments.schemas import CommentBody, ReplyBody, ReplyPath
+from chalicelib.dynamo.items import chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Conflict, NotFound
 from ops.maintenance.audit import find_drift
@@ -154,9 +154,8 @@ def write(
     Cost: 6 WCU per comment of 1 KB, 5 if it is not listed. That of `write_reply` per reply.
     """
     summary = Summary()
-    rest = iter(found)
     with ThreadPoolExecutor(WRITERS) as pool:
-        while group := list(islice(rest, GROUP)):
+        for group in chunks(found, GROUP):
             firsts: dict[tuple[str, str], tuple[Row, datetime]] = {}
             threads: dict[Parent, list[ReplyRow]] = {}
             for i, row in enumerate(group):
