@@ -31,6 +31,7 @@ window.WebSocket = class {
 def page(browser: Browser, product: Run) -> Iterator[Page]:
     with open_page(browser, product.page) as page:
         yield wait_until_live(page)
+        print(page.inner_text("body"))  # pytest shows it after a failure
 
 
 @pytest.fixture(scope="module")
@@ -418,6 +419,7 @@ def test_a_guest_whom_the_stage_no_longer_knows_is_replaced(page: Page) -> None:
         }"""
     )
     page.reload()
+    wait_until_live(page)  # a panel that loads moves the buttons below it
     choose(page, "comments", "replaced")
     page.fill("#write textarea", "Still here.")
     page.click("#write label:has([name=rating][value='4'])")

@@ -162,7 +162,7 @@ export class Hubbub {
   }
 
   /**
-   * Call a function with the current value of a topic and with each new one. Return a function that stops it.
+   * Call a function with the current value of a topic and again after each change. Return a function that stops it.
    * `onError` gets a refusal, and `onState` whether the topic is connected. While it is not, `poll` is called every
    * `every` ms, and its result is passed on.
    */

@@ -13,8 +13,8 @@ export const changes = new EventTarget();
 export const isPushed = () => open.size > 0;
 
 /**
- * Call a function with the current value of a topic and each new one, and without a value when it should poll. Return
- * a function that unsubscribes.
+ * Call a function with the current value of a topic and again after each change, and without a value when it should
+ * poll. Return a function that unsubscribes.
  */
 export function follow(topic, notify) {
   let isFirst = true; // the caller has just loaded

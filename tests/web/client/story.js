@@ -57,12 +57,12 @@ export async function run({ Hubbub }, api, admin) {
   told.refreshed = [(await fresh.getQuarantine()).items.length, (await fresh.getQuarantine()).items.length, asked];
   told.unknown = await refusal(new Hubbub(api, { token: () => "outdated" }).getQuarantine());
 
-  // A live value: the current one first, then each change.
+  // A live value: the current one first, then the one after each change.
   const url = "https://example.org/live", values = [];
-  const stop = site.live(`views:${url}`, (value) => values.push(value.views));
+  const stop = site.live(`views:${url}`, ({ views, uniques }) => values.push([views, uniques]));
   await until(() => values.length);
   await site.postViews({ url, time: new Date().toISOString(), clientId: "c-1" });
-  await until(() => values.at(-1) === 1);
+  await until(() => `${values.at(-1)}` === "1,1");
   told.values = values;
   const errors = [];
   const stopOther = site.live("stars:1", () => {}, { onError: ({ code }) => errors.push(code) });
