@@ -25,7 +25,7 @@ define install
 @$(VENV)/bin/python -m local.engines.dynoxide
 endef
 
-.PHONY: help setup setup-local run test test-all security lint types openapi screenshots vendor bench proof soak bundle stage \
+.PHONY: help setup setup-local run test test-all security lint types screenshots vendor bench proof soak bundle stage \
   provision deploy destroy package rehearse clean
 
 help:  ## List the commands
@@ -66,9 +66,6 @@ test-all: setup lint types  ## Check style and types, and run all tests, the lon
 
 security: setup  ## Try every attack that was found once again, and 500 requests of any kind for each call
 	@$(VENV)/bin/python -m pytest -m security $(ARGS)
-
-openapi: setup  ## Generate docs/openapi.json from the code
-	@$(VENV)/bin/python -m ops openapi --output docs/openapi.json
 
 screenshots: setup  ## Take the screenshots in docs
 	@$(VENV)/bin/python -m local.screenshots $(ARGS)

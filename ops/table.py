@@ -1,4 +1,4 @@
-"""Builds docs/table.md from the item tables and the costs in docstrings.
+"""Builds the list of items and costs that `python -m ops table` prints, from docstrings.
 
 A module that owns items has a table of them in its docstring, with the header `| item | pk | sk | holds |`.
 A function that reads or writes the table has a `Cost:` line. ops/table.md is the frame: its text is written
@@ -30,7 +30,7 @@ PACKAGES = (
 
 
 def text() -> str:
-    """Return docs/table.md as it must be."""
+    """Return the list as Markdown."""
     modules = [path for package in PACKAGES for path in sorted((ROOT / package).glob("*.py"))]
     frame = FRAME.read_text(encoding="utf-8")
     frame = frame.replace("<!-- items -->\n", "\n".join(_items(modules)))
@@ -44,7 +44,7 @@ def _items(modules: list[Path]) -> Iterator[str]:
         if HEADER in lines:
             start = lines.index(HEADER)
             end = next((n for n in range(start, len(lines)) if not lines[n].startswith("|")), len(lines))
-            yield f"### {_link(path)}\n\n" + "\n".join(lines[start:end]) + "\n"
+            yield f"### {path.relative_to(ROOT).as_posix()}\n\n" + "\n".join(lines[start:end]) + "\n"
 
 
 def _costs(modules: list[Path]) -> Iterator[str]:
@@ -71,8 +71,3 @@ def _cost(node: ast.FunctionDef | ast.ClassDef) -> str:
 
 def _parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def _link(path: Path) -> str:
-    name = path.relative_to(ROOT).as_posix()
-    return f"[{name}](../{name})"

@@ -2,7 +2,7 @@
 
 The units are computed from the items by AWS's published rules (local/engines/meter.py), so every
 change of an item, a key, an index or a call appears here. When a cost changes on purpose, update the
-docstring and docs/table.md too.
+docstring and ops/table.md too.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def test_every_call_action_and_handler_of_the_app_has_a_cost() -> None:
 
 
 def test_every_contribution_is_in_a_batch_with_a_cost() -> None:
-    """Every kind of item that contributes to sums, by docs/table.md."""
+    """Every kind of item that contributes to sums, by `python -m ops table`."""
     batches = {name for operation, name in COSTS if operation == "stream"}
     assert len(app.CONTRIBUTIONS) == 5
     assert batches >= {

@@ -149,7 +149,7 @@ def openapi(output: Path | None) -> None:
 @main.command()
 @OUTPUT
 def table(output: Path | None) -> None:
-    """Print docs/table.md: the items of the table and the cost of each operation, from the docstrings."""
+    """Print the items of the table and the cost of each operation, from the docstrings, as Markdown."""
     from ops.table import text
 
     _write(text(), output)

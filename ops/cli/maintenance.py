@@ -63,42 +63,6 @@ def backfill(feature: str, stage: str, segments: int, rate: float | None, as_jso
 
 @click.command()
 @STAGE
-@SEGMENTS
-@click.option("--rate", type=click.FloatRange(0.1), help="Maximum items per second.  [default: unlimited]")
-@JSON
-def convert(stage: str, segments: int, rate: float | None, as_json: bool) -> None:
-    """Convert the leaderboards and ranked challenges of version 0.1.0.
-
-    Safe while the stage serves traffic. An interrupted run resumes when it is run again. Exit code 1: some
-    items still count in the older tree, because the stream lags. Run it again.
-    """
-    from chalicelib.dynamo.table import connect
-    from ops.cli.progress import progress
-    from ops.maintenance.convert import convert
-    from ops.stage import load
-
-    table = connect(load(stage))
-    with progress("converting") as say:
-        found: Counter[str] = Counter()
-
-        def tick(counts: Counter[str]) -> None:
-            found.update(counts)
-            say(", ".join(f"{count:,} {word}" for word, count in found.items()))
-
-        try:
-            done = convert(table, segments, rate, tick)
-        except KeyboardInterrupt:
-            click.echo("interrupted: run it again to resume", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
-    words = ("stamped", "switched", "cleared", "expired", "left", "malformed")
-    fields = {word: done[word] for word in words}
-    click.echo(json.dumps(fields) if as_json else ", ".join(f"{n:,} {word}" for word, n in fields.items()))
-    if done["left"]:
-        raise click.exceptions.Exit(1)
-
-
-@click.command()
-@STAGE
 @SETTLE
 @click.option("--repair", "repairs", is_flag=True, help="Correct the drift, as `repair` does.")
 @JSON
@@ -303,4 +267,4 @@ def _show_redriven(summary: Redriven, dry_run: bool, as_json: bool) -> None:
         click.echo("dry run: nothing was written")
 
 
-COMMANDS = (audit, repair, backfill, convert, redrive, replay)
+COMMANDS = (audit, repair, backfill, redrive, replay)

@@ -131,10 +131,8 @@ def test_it_is_a_valid_openapi_document() -> None:
     assert list(OpenAPIV31SpecValidator(DESCRIPTION).iter_errors()) == []
 
 
-def test_the_file_in_docs_is_up_to_date() -> None:
-    printed = CliRunner().invoke(main, ["openapi"]).output
-    assert printed == (ROOT / "docs" / "openapi.json").read_text(), "run: make openapi"
-    assert json.loads(printed) == DESCRIPTION
+def test_the_command_prints_it() -> None:
+    assert json.loads(CliRunner().invoke(main, ["openapi"]).output) == DESCRIPTION
 
 
 def test_it_is_written_to_the_file_that_is_named(tmp_path: Path) -> None:
@@ -317,7 +315,8 @@ def node() -> Path:
 
 def test_a_client_typed_by_it_compiles_and_a_wrong_one_does_not(node: Path, tmp_path: Path) -> None:
     (tmp_path / "client.ts").write_text(CLIENT)
-    make = [node / "openapi-typescript", ROOT / "docs" / "openapi.json", "-o", tmp_path / "hubbub.d.ts"]
+    (tmp_path / "openapi.json").write_text(json.dumps(DESCRIPTION))
+    make = [node / "openapi-typescript", tmp_path / "openapi.json", "-o", tmp_path / "hubbub.d.ts"]
     check = [node / "tsc", "--strict", "--noEmit", "--target", "es2022", tmp_path / "client.ts"]
     for command in (make, check):
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)

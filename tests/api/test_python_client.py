@@ -1,4 +1,4 @@
-"""A client in Python is generated from docs/openapi.json, and its calls work with the app."""
+"""A client in Python is generated from the OpenAPI document, and its calls work with the app."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from chalice.test import Client
 import app
 from chalicelib import settings
 from chalicelib.api import auth
-from local.engines.engine import ROOT
 from ops.aws import template
+from ops.openapi import format_openapi
 
 PACKAGE = "hubbub_client"
 
@@ -30,7 +30,8 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The output of the generator. Its package can be imported."""
     folder = tmp_path_factory.mktemp("python")
     command = [sys.executable, "-m", "openapi_python_client", "generate", "--meta", "none"]
-    command += ["--path", str(ROOT / "docs" / "openapi.json"), "--output-path", str(folder / PACKAGE)]
+    (folder / "openapi.json").write_text(format_openapi())
+    command += ["--path", str(folder / "openapi.json"), "--output-path", str(folder / PACKAGE)]
     # The generator formats its files with ruff, which is beside this Python.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
@@ -65,7 +66,7 @@ def test_the_generator_warns_of_nothing_but_the_image_that_it_cannot_type(output
 
 
 def test_every_operation_has_a_function(output: str) -> None:
-    description = json.loads((ROOT / "docs" / "openapi.json").read_text())
+    description = json.loads(format_openapi())
     operations = [one for methods in description["paths"].values() for one in methods.values()]
     assert len(operations) == len(app.router.routes)
     for one in operations:

@@ -998,7 +998,7 @@ def test_a_post_whose_response_was_lost_is_not_retried(pair: Chat) -> None:
 
 
 def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
-    """docs/table.md has the same figures."""
+    """ops/table.md has the same figures."""
     costs = {}
 
     def measure(what: str, run: Callable[[], Any]) -> None:

@@ -645,7 +645,7 @@ def test_a_change_of_the_text_alone_changes_no_count(shop: Shop) -> None:
 
 
 def test_a_comment_and_its_product_are_stored_as_three_items_with_these_attributes(shop: Shop) -> None:
-    """docs/table.md describes the same items."""
+    """ops/table.md describes the same items."""
     shop.post("me", 5, "en")
     items: dict[str, Item] = {item["sk"].split("#")[0]: item for item in scan(shop.table)}
     assert {name: set(item) - {"pk", "sk"} for name, item in items.items()} == {

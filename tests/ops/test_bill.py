@@ -62,7 +62,7 @@ def test_every_operation_is_written_down_and_no_other() -> None:
 
 
 def test_the_writes_of_the_table_of_access_patterns_are_those_that_are_measured() -> None:
-    """The two documents were made apart: a view, a path and a message cost what docs/table.md says."""
+    """The two documents were made apart: a view, a path and a message cost what ops/table.md says."""
     assert WRITTEN["view, returning visitor"]["write"] == 3  # the event, and the visitor of page and site
     assert (WRITTEN["path"]["write"], WRITTEN["path"]["read"]) == (4, 4)
     assert (WRITTEN["count of a page"]["read"], WRITTEN["message"]["write"]) == (0.5, 1)

@@ -27,6 +27,7 @@ from chalicelib.views import events, queue
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import QueuePump, StreamPump
+from ops import table as item_table
 from ops.aws.template import create_queue
 from ops.cli.main import main
 from ops.maintenance import audit, export, features, replay
@@ -166,7 +167,7 @@ def test_an_exported_file_is_complete_or_missing(
 
 
 def test_every_kind_of_item_has_a_feature() -> None:
-    rows = (ROOT / "docs" / "table.md").read_text().partition("## Items")[2].partition("## Access")[0]
+    rows = item_table.text().partition("## Items")[2].partition("## Access")[0]
     keys = re.findall(r"^\| [^|]+ \| [^|`]*`([^`]+)`(?:, `([^`]+)`)? \| `([^`]+)`", rows, re.MULTILINE)
     assert len(keys) > 20
     for *partitions, sk in keys:
