@@ -608,9 +608,7 @@ def apply(event: Any) -> None:
 
 def apply_records(records: list[Any]) -> None:
     """Add a batch of stream records to the aggregates, and complete what they have begun. Idempotent."""
-    report = engine.apply(
-        connect(), CONTRIBUTIONS, records, derivations=DERIVATIONS, guard_pages=stage.guard_pages, now=clock
-    )
+    report = engine.apply(connect(), CONTRIBUTIONS, records, derivations=DERIVATIONS, now=clock)
     middleware.count_batch(report)
     complete(records)
 

@@ -43,7 +43,6 @@ class Settings(NamedTuple):
     views_sites: bool = True
     comments_list: bool = True
     page_days: int = 400
-    guard_pages: int = 1
     origins: tuple[str, ...] = ("*",)
     jwks_url: str = ""
     issuer: str = "hubbub"
@@ -136,7 +135,6 @@ def read(environ: Mapping[str, str]) -> Settings:
         views_sites=_switch(environ, "HUBBUB_VIEWS_SITES"),
         comments_list=_switch(environ, "HUBBUB_COMMENTS_LIST"),
         page_days=page_days,
-        guard_pages=_number(environ, "HUBBUB_GUARD_PAGES", 1),
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
         chat_length=_number(environ, "HUBBUB_CHAT_LENGTH", 2_000),
         chat_frames=_number(environ, "HUBBUB_CHAT_FRAMES", 30, most=40),

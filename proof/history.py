@@ -19,8 +19,6 @@ from unittest import mock
 import app
 from chalicelib import concurrency
 from chalicelib.aggregates import engine as engine_of_sums
-from chalicelib.aggregates import legacy
-from chalicelib.aggregates.engine import derive_all
 from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import connections, matchmaker, outbox
@@ -40,7 +38,6 @@ from proof.clients import Admin, Chatter, Known, Visitor
 from proof.event_sources import Queue, Stream
 from proof.network import FaultyGateway, Network, Planted
 from proof.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
-from proof.upgrade import Upgrade
 from proof.world import Stuck, World
 
 if TYPE_CHECKING:
@@ -82,7 +79,6 @@ class History:
     chatters: list[Chatter]
     settings: Settings
     scenario: Scenario
-    upgrade: Upgrade
     expired: list[Item] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
 
@@ -171,8 +167,6 @@ def run(engine: Engine, seed: int, planted: Planted | None = None) -> Outcome:
     with started(engine, client, world, planted) as (history, network):
         try:
             world.is_calm = True
-            if not history.upgrade.is_planned:
-                legacy.start_tags(history.table)
             create_definitions(history.table, world.now)
             world.is_calm = history.scenario.is_calm
             history.run()
@@ -184,9 +178,6 @@ def run(engine: Engine, seed: int, planted: Planted | None = None) -> Outcome:
             world.is_calm = history.scenario.is_calm
             history.drain()
             world.is_calm = True
-            if history.upgrade.is_planned:  # as `ops repair` does after an upgrade
-                keys = [Key(item["pk"], item["sk"]) for item in scan(client, history.table.name)]
-                derive_all(history.table, app.DERIVATIONS, keys)
             history.items = scan(client, history.table.name)
             for name, check in CHECKS.items():
                 outcome.differences += [f"{name}: {difference}"[:LENGTH] for difference in check(history)]
@@ -243,10 +234,8 @@ def started(
         ]
         chatters = [Chatter(world, gateway, known, i, actions) for i, actions in enumerate(plan.chatters)]
         admin = Admin(world, known, plan.admin, table, messages)
-        upgrade = Upgrade(world)
-        stack.enter_context(upgrade.patched(table))
         clients = (known, visitors, admin, chatters)
-        yield History(world, table, stream, messages, gateway, *clients, stage, plan, upgrade), network
+        yield History(world, table, stream, messages, gateway, *clients, stage, plan), network
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import app
 from chalicelib import times
-from chalicelib.aggregates import engine, legacy, quarantine
+from chalicelib.aggregates import engine, quarantine
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress as challenge_progress
 from chalicelib.challenges import ranking as placing
@@ -60,16 +60,10 @@ def _by_key(history: History) -> dict[Key, Item]:
 
 
 def recounts(history: History) -> Iterator[str]:
-    """Compare every aggregate with a recount of the items, the expired views included.
-
-    A view that 0.1.0 counted, and that a client sent again after the upgrade, adds nothing to its day. If no
-    other view follows, the day is in no list of its site until `ops repair` has run.
-    """
+    """Compare every aggregate with a recount of the items, the expired views included."""
     items = [item for item in history.items if PLANTED not in item]
     for (key, name), pair in audit.find_drift(app.CONTRIBUTIONS, [*items, *history.expired]).items():
-        is_unlisted = name == "gsi1pk" and pair[0] is None and key.sk.startswith("DAY#")
-        if not (is_unlisted and history.upgrade.is_planned):
-            yield str(((key, name), pair))
+        yield str(((key, name), pair))
 
 
 def listings(history: History) -> Iterator[str]:
@@ -107,11 +101,7 @@ def views(history: History) -> Iterator[str]:
 
 
 def sites(history: History) -> Iterator[str]:
-    """Count the views, visitors, referrers and campaigns of each site and day from the stored items.
-
-    A view from before the end of an upgrade has no `site`, and counts for its page alone. If it was accepted
-    then, and comes again later in a request that dies, its visitor of the site may be missing.
-    """
+    """Count the views, visitors, referrers and campaigns of each site and day from the stored items."""
     right: Counter[tuple[str, str, str]] = Counter()  # by partition key, sort key and attribute
     visits: set[tuple[str, str, str, str]] = set()  # of a site, on a day, in an hour, by a client
     views: set[tuple[str, str, str, str]] = set()
@@ -128,7 +118,7 @@ def sites(history: History) -> Iterator[str]:
             right.update((f"SITE#{host}", f"DAY#{day}", name) for name in ("views", f"v{hour}"))
             for kind in {"referrer", "campaign"} & item.keys():
                 right[f"SITE#{host}#{kind.upper()}#{item[kind]}", f"DAY#{day}", "views"] += 1
-            if (url, time, client) in history.known.views_accepted and not history.upgrade.is_planned:
+            if (url, time, client) in history.known.views_accepted:
                 views.add((host, day, hour, client))
     yield from (f"accepted and without a visitor of the site: {one}" for one in views - visits)
     stored = {
@@ -263,12 +253,10 @@ def reactions(history: History) -> Iterator[str]:
 def quarantined(history: History) -> Iterator[str]:
     """Compare the quarantine with the planted images, one entry for each side of each record."""
     expected, items = set(), _by_key(history)
-    since = items.get(legacy.START_KEY, {}).get("since", 2**32)  # absent: no record is tagged
     for record in history.stream.records:
         body = record["dynamodb"]
         second = int(body["ApproximateCreationDateTime"])
-        is_tagged = second >= since
-        tag = engine.make_tag(record["eventID"], second) if is_tagged else legacy.record_id(record["eventID"])
+        tag = engine.make_tag(record["eventID"], second)
         for side, sign in (("OldImage", -1), ("NewImage", 1)):
             if PLANTED in body.get(side, {}):
                 expected.add(quarantine.item_key(tag, second, sign))
@@ -336,10 +324,7 @@ def _listed(operation: str, *names: str, **query: str) -> Rows:
 
 
 def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
-    """Return what calls return of each site, beside what is stored.
-
-    After an upgrade a page's day may be in no list of its site until `ops repair` has run.
-    """
+    """Return what calls return of each site, beside what is stored."""
     days: dict[str, Rows] = defaultdict(list)  # of a page, a site, a referrer or a campaign
     for of, day, item in _find(history, "", "DAY#"):
         row = (f"{day}T00:00:00Z", int(item.get("views", 0)), int(item.get("visitors", 0)))
@@ -370,9 +355,8 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
         for kind in ("referrer", "campaign"):
             rows = _listed(f"get_views_{kind}s", kind, "views", site=host, **period)
             found[f"the {kind}s of {host}"] = rows, counted(of_period(f"SITE#{host}#{kind.upper()}#"))
-        if not history.upgrade.is_planned:
-            rows = _listed("get_views_top", "url", "views", site=host, **period)
-            found[f"the pages of a period of {host}"] = rows, own(of_period("URL#"), host)
+        rows = _listed("get_views_top", "url", "views", site=host, **period)
+        found[f"the pages of a period of {host}"] = rows, own(of_period("URL#"), host)
     return found
 
 

@@ -40,7 +40,7 @@ Aggregates with an index key are written last: a list is not ahead of the counte
 
 **Not counted.** An item that TTL removed stays counted, because the fact expired and did not become false. An
 image whose contribution fails goes to quarantine (`quarantine.py`). A union of sets needs no tag, because it
-is idempotent. Records from before an upgrade have another protection (`legacy.py`).
+is idempotent.
 
 Cost: on the fast path 1 WCU per KB of each aggregate, and its index writes. On the slow path also 1 RCU per 4
 KB of the aggregate and of each guard page that is read. Moving about 50 tags costs 2 WCU per KB of the
@@ -54,7 +54,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from chalicelib.aggregates import legacy, quarantine
+from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.quarantine import Poison, serialize
 from chalicelib.aggregates.sums import (
     Amounts,
@@ -88,7 +88,6 @@ class Difference(NamedTuple):
 
     id: str
     second: int
-    partition: Any
     images: tuple[tuple[Any, int], ...]
     sums: Sums
     poison: tuple[Poison, ...]
@@ -137,14 +136,12 @@ def apply(
     records: Iterable[Any],
     *,
     derivations: Sequence[Derivation] = (),
-    guard_pages: int = 1,
     now: Callable[[], float] = time.time,
 ) -> Report:
     """Add a batch of stream records, in Lambda's notation, to the aggregates that they change.
 
     Idempotent: the same records may come again, in any mix and order, from concurrent callers, and after a
-    crash at any point. A record of any shape is applied, ignored or quarantined. `guard_pages` is for records
-    from before an upgrade.
+    crash at any point. A record of any shape is applied, ignored or quarantined.
 
     Raises:
         Busy: conflicts or throttles outlast the retries. The batch can then be delivered again.
@@ -159,10 +156,8 @@ def apply(
         elif differences.setdefault(difference.tag, difference) is not difference:
             report.duplicates += 1
     batch = Batch(table, derivations, int(now()))
-    old, new = legacy.divide(table, list(differences.values()), batch.now)
-    _add_untagged(batch, old, guard_pages)
-    _add_all(batch, new)
-    _quarantine_all(batch, new)
+    _add_all(batch, differences.values())
+    _quarantine_all(batch, differences.values())
     report.quarantined = len(batch.quarantined)
     report.applied = len(batch.counted - batch.quarantined)
     report.duplicates += len(differences.keys() - batch.counted - batch.quarantined)
@@ -190,10 +185,8 @@ def compute(contributions: Sequence[Contribution], record: Any) -> Difference:
             poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"))
     if all(isinstance(amount, Constant) for amount in sums.values()):
         sums = {}  # only constants: nothing is added, so no tag is needed
-    keys = body.get("Keys")
-    partition = keys.get("pk") if isinstance(keys, dict) else None
     second = _second(body.get("ApproximateCreationDateTime"))
-    return Difference(id, second, partition, images, sums, tuple(poison))
+    return Difference(id, second, images, sums, tuple(poison))
 
 
 def computed(contributions: Sequence[Contribution], image: Any) -> Sums:
@@ -286,12 +279,6 @@ def _add_all(batch: Batch, differences: Iterable[Difference]) -> None:
     for keys in (by_key.keys() - listed, listed):
         if failure := next(filter(None, map_concurrently(attempt, sorted(keys))), None):
             raise failure
-
-
-def _add_untagged(batch: Batch, differences: list[Difference], guard_pages: int) -> None:
-    """Add differences whose records have the protection of version 0.1.0."""
-    legacy.add(batch.table, differences, guard_pages, batch.now, batch.counted, batch.quarantined)
-    derive_all(batch.table, batch.derivations, {key for one in differences for key, _ in one.sums})
 
 
 def _add_or_refuse(batch: Batch, key: Key, changes: Sequence[Change]) -> None:

@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,12 +28,11 @@ import click
 
 from local.engines import EngineUnavailable
 from local.engines.engine import REGION, ROOT, Engine, start
-from local.rehearsal import upgrade, walk
+from local.rehearsal import walk
 
 STAGE = "dev"
 SMALL = "views"  # a stage with this feature alone
 SITE = "www.example.org"
-ATTEMPTS = 3  # of a deployment of an earlier version under traffic
 NEEDED = (
     *("app.py", "chalicelib", "vendor", ".chalice", "ops"),
     *("requirements.txt", "requirements.lock", "requirements-issuer.txt", "requirements-issuer.lock"),
@@ -115,9 +115,20 @@ def configure(root: Path) -> None:
     file.write_text(json.dumps(config))
 
 
+def copy_project(root: Path) -> None:
+    """Copy what a deployment needs, without the record of a deployment."""
+    ignored = shutil.ignore_patterns("__pycache__", "deployed", "deployments")
+    for name in NEEDED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=ignored)
+        elif source.is_file():
+            shutil.copy(source, root / name)
+
+
 @contextlib.contextmanager
-def prepare(source: Path = ROOT) -> Iterator[Rehearsal]:
-    """Copy a project, configure its stage for this machine, and start an engine."""
+def prepare() -> Iterator[Rehearsal]:
+    """Copy the project, configure its stage for this machine, and start an engine."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_"))]:
         del os.environ[name]  # the commands and the engine's workers must not see another stage
     os.environ["SERVE_FUNCTIONS"] = "1"
@@ -127,7 +138,8 @@ def prepare(source: Path = ROOT) -> Iterator[Rehearsal]:
     ):
         root = Path(folder) / "hubbub"
         root.mkdir()
-        upgrade.install(root, source, NEEDED, configure)
+        copy_project(root)
+        configure(root)
         yield Rehearsal(root, engine)
 
 
@@ -232,63 +244,16 @@ def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
     check(not any(inventory(rehearsal).values()), "nothing is left")
 
 
-def deploy_over(rehearsal: Rehearsal, attempts: int) -> None:
-    """Deploy the installed version over another one under traffic.
-
-    The engine returns 502 while it replaces a function. This version's checks wait for that to end. Version
-    0.1.0 checks once and then exits with an error, so its command is repeated.
-    """
-    for attempt in range(1, attempts + 1):
-        try:
-            rehearsal.ops("deploy", "--stage", STAGE, "--yes", shows=False)
-        except RehearsalFailed as error:
-            if attempt == attempts:
-                raise
-            report(f"  {error}; attempt {attempt} of {attempts}")
-        else:
-            return
-
-
-def rehearse_upgrade(revision: str) -> None:
-    """Deploy an earlier version, and under traffic this one, the earlier one again, and this one again."""
-    from ops.aws import deploy
-
-    with tempfile.TemporaryDirectory(prefix="hubbub-earlier-") as folder:
-        earlier = upgrade.extract(revision, Path(folder))
-        with prepare(earlier) as rehearsal:
-            rehearsal.ops("deploy", "--stage", STAGE, "--yes", shows=False)
-            report(f"  {revision} is deployed")
-            urls = deploy.find_urls(rehearsal.root, STAGE, rehearsal.engine.endpoint)
-            admin = rehearsal.token("admin-1", "--scope", "admin")
-            stage = walk.Stage(*urls, SITE, rehearsal.token("player-1"), admin)
-            board = {"title": "Upgrade", "min": 0, "max": 1000, "operator": "increment"}
-            stage.call("PUT", "/leaderboards/upgrade", board, admin)
-            traffic = upgrade.Traffic(stage)
-            with traffic.flowing():
-                traffic.wait()
-                for source, name in ((ROOT, "this version"), (earlier, revision), (ROOT, "this version")):
-                    upgrade.install(rehearsal.root, source, NEEDED, configure)
-                    deploy_over(rehearsal, attempts=ATTEMPTS if source == earlier else 1)
-                    traffic.wait()
-                    report(f"  {name} is deployed; so far {traffic.done} and {traffic.repeats} repeats")
-            check(not traffic.errors, f"no request failed for good: {traffic.errors or 'none'}")
-            check(True, upgrade.check_counts(stage, traffic.done))
-
-
 @click.command()
 @click.option(
     "--loses-stream", is_flag=True, help="Also disable and enable the table's stream, and repair its mapping."
 )
-@click.option("--upgrade-from", "revision", help="Rehearse an upgrade from this revision, and back, instead.")
-def main(loses_stream: bool, revision: str | None) -> None:
+def main(loses_stream: bool) -> None:
     """Rehearse a deployment on an engine on this machine."""
     started = time.monotonic()
     try:
-        if revision:
-            rehearse_upgrade(revision)
-        else:
-            with prepare() as rehearsal:
-                rehearse(rehearsal, loses_stream)
+        with prepare() as rehearsal:
+            rehearse(rehearsal, loses_stream)
     except (RehearsalFailed, EngineUnavailable, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     report(f"rehearsed in {time.monotonic() - started:.0f} s")

@@ -1,7 +1,7 @@
 """Deploy an earlier version of the code to a stage, from a checkout of its revision.
 
 The stage keeps its data, its variables and its record of deployed resources. Code, policies and the template
-are those of the earlier revision. docs/upgrading.md says which versions can follow each other in this way.
+are those of the earlier revision. It must have the same format of the table.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def read_status(settings: Settings, client: Client, checkpoint: Path | None) -> 
 def find_problems(found: dict[str, Any], stream: str) -> Iterator[str]:
     """Yield a line for each problem."""
     for name in found["table"]["missing"]:
-        yield f"the table has no index {name}, or it is still being filled: see docs/upgrading.md"
+        yield f"the table has no index {name}, or it is still being filled: run `ops provision`"
     if not stream:
         yield "the table has no stream, so nothing is counted"
     if (found["lagSeconds"] or 0) > LATE:

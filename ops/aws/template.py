@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from botocore.exceptions import ClientError
 
-from chalicelib.aggregates import legacy
-from chalicelib.dynamo import table as store
-
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
@@ -123,13 +120,9 @@ def create_table(dynamodb: DynamoDBClient, stage: str, name: str | None = None) 
     """
     properties = definition(stage).table
     name = name or str(properties["TableName"])
-    is_new = False
     with contextlib.suppress(dynamodb.exceptions.ResourceInUseException):
         dynamodb.create_table(**table_request(properties) | {"TableName": name})
-        is_new = True
     dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 90})
-    if is_new:
-        legacy.start_tags(store.Table(name, dynamodb))
     _enable_time_to_live(dynamodb, name, properties["TimeToLiveSpecification"])
     _enable_recovery(dynamodb, name, properties["PointInTimeRecoverySpecification"])
     table = dynamodb.describe_table(TableName=name)["Table"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chalicelib.aggregates import engine, legacy
+from chalicelib.aggregates import engine
 from chalicelib.aggregates.sums import Amount
 from chalicelib.aggregates.updates import Update
 from chalicelib.dynamo.items import Item, Key
@@ -22,7 +22,6 @@ RECORDS = {
     name: record(None, {"pk": "X", "sk": name, "n": amount}, second=SECONDS[name])
     for name, amount in AMOUNTS.items()
 }
-ALL_TAGGED = legacy.Window(0, 2**32, NOW + 10)
 Batches = tuple[str, ...]
 
 
@@ -34,7 +33,6 @@ def deliver(batches: Batches) -> Worker:
     """A worker that receives batches one after the other. One that comes twice is delivered again."""
 
     def work(table: Any) -> None:
-        legacy._windows[table] = ALL_TAGGED
         for batch in batches:
             engine.apply(table, [contribution], [RECORDS[name] for name in batch], now=lambda: NOW + 10)
 

@@ -29,7 +29,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from moto import mock_aws
 
 import app
-from chalicelib.aggregates import engine, legacy, quarantine
+from chalicelib.aggregates import engine, quarantine
 from chalicelib.aggregates.sums import KEPT
 from chalicelib.dynamo.items import Item, Key, pack, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table, _packed
@@ -93,7 +93,6 @@ class Memory(Table):
         super().__init__("memory", None)  # type: ignore[arg-type]
         self.items: dict[Key, Item] = {}
         self.stream: list[dict[str, Any]] = []
-        self.items[legacy.START_KEY] = {**legacy.START_KEY._asdict(), "since": 0}
         self._lock = Lock()
         self._busy = iter(busy)  # for each write: "before" or "after" it is done, or ""
 

@@ -158,7 +158,6 @@ def test_every_key_is_built_by_one_of_the_tested_functions() -> None:
     """A key is a text such as f"BOARD#{board}": a kind, `#`, and a value."""
     elsewhere = {
         "aggregates.engine.compute",  # see below
-        "aggregates.legacy._page",  # a digest
         "aggregates.queries.list_quarantined",  # a partition of `quarantine.item_key`
         "challenges.progress.contribution",
         "challenges.ranking.build_ranking",

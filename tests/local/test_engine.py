@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chalicelib.aggregates import legacy
 from local.engines import EngineUnavailable, dynoxide, guard
 from local.engines import engine as engines
 from local.engines.engine import KINDS, Engine, default_kind, start
@@ -73,12 +72,6 @@ def needs(kind: str) -> None:
 def put(engine: Engine, sk: str, **attributes: Any) -> None:
     item = {"pk": {"S": "a"}, "sk": {"S": sk}, **attributes}
     engine.client("dynamodb").put_item(TableName="hubbub-dev", Item=item)
-
-
-@pytest.fixture(autouse=True)
-def untagged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the item of a new table, so that its stream has only the records of the test."""
-    monkeypatch.setattr(legacy, "start_tags", lambda table: None)
 
 
 def records(engine: Engine, stream_arn: str, Limit: int = 1000, **position: Any) -> list[Any]:  # noqa: N803
@@ -220,7 +213,7 @@ def test_an_engine_keeps_its_state_and_ends_when_its_owner_is_killed(kind: str, 
 
     with start(kind, tmp_path) as after:
         assert not listens(port)
-        assert after.client("dynamodb").scan(TableName="hubbub-dev")["Count"] == 2  # and that of a new table
+        assert after.client("dynamodb").scan(TableName="hubbub-dev")["Count"] == 1
 
 
 @needs_proc
@@ -235,7 +228,7 @@ def test_dynoxide_keeps_its_state_when_everything_is_killed(spared: str, tmp_pat
             os.kill(process, signal.SIGKILL)
     owner.wait()
     with start("dynoxide", tmp_path) as after:
-        assert after.client("dynamodb").scan(TableName="hubbub-dev")["Count"] == 2
+        assert after.client("dynamodb").scan(TableName="hubbub-dev")["Count"] == 1
         assert not listens_at(engine)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from local.engines.engine import ROOT
-from local.rehearsal import upgrade
 from tests.support.running import ENVIRONMENT
 
 TIMES_AND_IDS = (
@@ -93,39 +92,3 @@ def test_a_mapping_on_a_deleted_stream_is_repaired_by_the_next_deployment() -> N
     place = lines.index(drift[0])
     assert [line for line in lines[place:] if line.startswith("Subscribing hubbub-dev-apply to")]
     assert [line for line in lines[place:] if line.startswith("ok      a view is counted")]
-
-
-EARLIER = "c3f160f"  # version 0.1.0
-
-
-def test_an_upgrade_replaces_files_and_keeps_the_record_of_the_deployment(tmp_path: Path) -> None:
-    source, root = tmp_path / "new", tmp_path / "project"
-    for folder, files in (
-        (source, {"app.py": "new", ".chalice/config.json": "new", ".chalice/deployed/dev.json": "of others"}),
-        (root, {"app.py": "old", ".chalice/old.json": "old", ".chalice/deployed/dev.json": "ours"}),
-    ):
-        for name, text in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text)
-    configured: list[Path] = []
-    upgrade.install(root, source, ("app.py", ".chalice", "absent"), configured.append)
-    found = {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
-    assert found == {"app.py": "new", ".chalice/config.json": "new", ".chalice/deployed/dev.json": "ours"}
-    assert configured == [root]
-
-
-def test_a_revision_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="git archive no-such-revision: "):
-        upgrade.extract("no-such-revision", tmp_path)
-
-
-@pytest.mark.long
-def test_an_upgrade_from_0_1_0_under_traffic_loses_nothing_and_the_way_back_neither(tmp_path: Path) -> None:
-    try:
-        upgrade.extract(EARLIER, tmp_path)
-    except OSError as reason:
-        pytest.skip(f"this clone has no version 0.1.0: {reason}")
-    lines = rehearse("--upgrade-from", EARLIER)
-    deployed = [line for line in lines if re.match(rf"  ({EARLIER}|this version) is deployed", line)]
-    assert len(deployed) == 4, lines
-    assert [line for line in lines if line.startswith("  ✓ ") and line.endswith("are counted once each")]

@@ -25,10 +25,10 @@ from ops.cli.main import explain, main
 from ops.stage import ROOT, ensure_secret, load, read_variables
 
 CONFIG = {
-    "environment_variables": {"HUBBUB_VIEWS_WINDOW_DAYS": "3", "HUBBUB_GUARD_PAGES": "2"},
+    "environment_variables": {"HUBBUB_VIEWS_WINDOW_DAYS": "3", "HUBBUB_TOPIC_LISTENERS": "2"},
     "stages": {
         "local": {"environment_variables": {"HUBBUB_SECRET_FILE": ".local/secret"}},
-        "dev": {"environment_variables": {"HUBBUB_STAGE": "dev", "HUBBUB_GUARD_PAGES": "4"}},
+        "dev": {"environment_variables": {"HUBBUB_STAGE": "dev", "HUBBUB_TOPIC_LISTENERS": "4"}},
         "bare": {},
     },
 }
@@ -55,15 +55,15 @@ def root(tmp_path: Path) -> Path:
 
 def test_a_stages_variables_override_those_of_all_stages(root: Path) -> None:
     settings = load("dev", root)
-    assert (settings.stage, settings.table, settings.guard_pages) == ("dev", "hubbub-dev", 4)
+    assert (settings.stage, settings.table, settings.topic_listeners) == ("dev", "hubbub-dev", 4)
     assert settings.views_window.days == 3
-    assert os.environ["HUBBUB_GUARD_PAGES"] == "4"
+    assert os.environ["HUBBUB_TOPIC_LISTENERS"] == "4"
 
 
 def test_an_exported_variable_is_kept_and_the_stage_is_the_requested_one(root: Path) -> None:
-    os.environ.update(HUBBUB_GUARD_PAGES="7", HUBBUB_ENDPOINT="http://localhost:1", HUBBUB_STAGE="prod")
+    os.environ.update(HUBBUB_TOPIC_LISTENERS="7", HUBBUB_ENDPOINT="http://localhost:1", HUBBUB_STAGE="prod")
     settings = load("bare", root)
-    assert (settings.guard_pages, settings.endpoint, settings.stage) == (7, "http://localhost:1", "bare")
+    assert (settings.topic_listeners, settings.endpoint, settings.stage) == (7, "http://localhost:1", "bare")
 
 
 def test_the_local_stage_gets_its_secret_when_it_is_first_loaded(root: Path) -> None:
@@ -94,8 +94,8 @@ def test_the_error_names_an_unreadable_configuration(tmp_path: Path, text: str |
 
 
 def test_a_malformed_setting_is_named(root: Path) -> None:
-    os.environ["HUBBUB_GUARD_PAGES"] = "many"
-    with pytest.raises(click.ClickException, match="HUBBUB_GUARD_PAGES is 'many'"):
+    os.environ["HUBBUB_TOPIC_LISTENERS"] = "many"
+    with pytest.raises(click.ClickException, match="HUBBUB_TOPIC_LISTENERS is 'many'"):
         load("dev", root)
 
 

@@ -166,7 +166,7 @@ def test_a_missing_index_is_reported(ministack: Engine) -> None:
         dynamodb.update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
         settings = Settings(table=made.name)
         [problem, *_] = looked(settings, ministack, Path("nowhere"))["problems"]
-        assert problem == "the table has no index gsi2, or it is still being filled: see docs/upgrading.md"
+        assert problem == "the table has no index gsi2, or it is still being filled: run `ops provision`"
 
 
 def test_the_status_of_an_engine_without_queues_is_printed(engine: Engine, engine_table: EngineTable) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import app
-from chalicelib.aggregates import engine, legacy
+from chalicelib.aggregates import engine
 from chalicelib.api.auth import Caller
 from chalicelib.chat import bans
 from chalicelib.comments import cleanup, comments
@@ -216,7 +216,6 @@ ALL = (
     Mutant("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
     Mutant("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
     Mutant("a referrer is not counted", sites, "count_event", _without_referrer),
-    Mutant("records before an upgrade are tagged", legacy, "divide", lambda f, t, some, now: ([], some)),
     # Exactly once: the stream
     Mutant("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
     Mutant("a batch is acknowledged before it is counted", app, "apply", _despite_busy),

@@ -8,10 +8,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from chalicelib.aggregates import engine, legacy
+from chalicelib.aggregates import engine
 from chalicelib.aggregates.sums import Contribution
 from chalicelib.chat import subscriptions
-from chalicelib.dynamo.items import Item, Key, pack
+from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
 from local import filters
 from ops.maintenance import audit
@@ -37,10 +37,7 @@ def record(
 
 
 class Reader:
-    """A reader of a table's stream on an engine, which reads each record once, oldest first.
-
-    It leaves out the record of the item that every new table begins with (aggregates/legacy.py).
-    """
+    """A reader of a table's stream on an engine, which reads each record once, oldest first."""
 
     def __init__(self, streams: DynamoDBStreamsClient, stream_arn: str) -> None:
         self._streams = streams
@@ -68,8 +65,7 @@ class Reader:
                 if not reply["Records"]:
                     break
         assert_nothing_is_filtered_out(found)
-        start = {name: {"S": value} for name, value in legacy.START_KEY._asdict().items()}
-        return [one for one in found if one["dynamodb"]["Keys"] != start]
+        return found
 
 
 def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
@@ -85,9 +81,8 @@ def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
 
 
 def scan(table: Table) -> list[Item]:
-    """Return every item of a table, without the item that every new table begins with."""
-    items = audit.scan(table.client, table.name)
-    return [item for item in items if Key(item["pk"], item["sk"]) != legacy.START_KEY]
+    """Return every item of a table."""
+    return list(audit.scan(table.client, table.name))
 
 
 def drift(table: Table, contributions: Sequence[Contribution]) -> dict[Any, Any]:
