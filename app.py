@@ -115,13 +115,13 @@ router.authorizer = identify
 
 
 @router.route("POST", "/guests", status=201, errors=(SlowDown,))
-def post_guest(body: guest_schemas.GuestBody, address: str) -> Response[guest_schemas.Guest]:
-    """Sign in as a guest with a random `sub`.
+def post_guest(body: guest_schemas.GuestBody, address: str, caller: Caller) -> Response[guest_schemas.Guest]:
+    """Sign in as a guest with a random `sub`. A guest with a token keeps the `sub` and gets another name.
 
     An address may have 60 guests at once, and one more every ten seconds. Only a stage that allows guests has
     this path (`HUBBUB_GUESTS`).
     """
-    return guests.sign_in(connect(), body, address, stage, datetime.now(UTC))
+    return guests.sign_in(connect(), body, caller, address, stage, datetime.now(UTC))
 
 
 # -- views ---------------------------------------------------------------------------------------------

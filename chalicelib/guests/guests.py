@@ -1,4 +1,4 @@
-"""Sign in guests: each has a random subject and a token of the stage.
+"""Sign in guests: each has a random subject and a token of the stage, and can change its name.
 
 | item | pk | sk | holds |
 |---|---|---|---|
@@ -32,16 +32,16 @@ def bucket_key(settings: Settings, address: str) -> Key:
 
 
 def sign_in(
-    table: Table, body: GuestBody, address: str, settings: Settings, now: datetime
+    table: Table, body: GuestBody, caller: auth.Caller, address: str, settings: Settings, now: datetime
 ) -> Response[Guest]:
-    """Return a new guest with a token.
+    """Return a new guest with a token, or the guest who calls with a new token under the name of the body.
 
     Cost: 1 WCU; 2 WCU when the bucket is not empty.
     Raises: SlowDown when the address has had too many guests.
     """
     if wait := rates.take(table, bucket_key(settings, address), LIMIT, now):
         raise SlowDown("Too many guests from this address. Retry after the time in Retry-After.", wait / 1000)
-    sub, name = f"guest-{secrets.token_hex(10)}", names.clean(body.name)
+    sub, name = caller.sub if caller.guest else f"guest-{secrets.token_hex(10)}", names.clean(body.name)
     token = auth.mint(settings, sub, seconds=int(settings.token_life.total_seconds()), name=name, guest=True)
     expires = times.to_iso((now + settings.token_life).replace(microsecond=0))
     return Response(Guest(token=token, sub=sub, name=name, expires=expires))

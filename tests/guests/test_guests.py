@@ -27,7 +27,7 @@ ADDRESS = "192.0.2.1"
 def sign_in(
     table: Table, address: str = ADDRESS, now: datetime = NOW, name: str | None = None
 ) -> auth.Caller:
-    guest = guests.sign_in(table, GuestBody(name=name), address, SETTINGS, now).body
+    guest = guests.sign_in(table, GuestBody(name=name), auth.Caller(), address, SETTINGS, now).body
     found = auth.read_context(auth.authenticate(SETTINGS, f"Bearer {guest.token}"))
     assert (found.sub, found.name) == (guest.sub, guest.name)
     return found
@@ -42,6 +42,20 @@ def test_a_guest_is_signed_in_under_a_random_subject(site: Site) -> None:
     assert caller == auth.Caller(ann["sub"], False, "", "Ann Lee", guest=True)
     lasts = times.parse(ann["expires"]) - datetime.now(UTC)
     assert timedelta(days=29, hours=23) < lasts <= timedelta(days=30)
+
+
+def test_a_guest_with_another_name_is_the_same_guest(site: Site) -> None:
+    _, ann = site.call("POST", "/guests", {"name": "Ann"})
+    bearer = {"Authorization": f"Bearer {ann['token']}"}
+    status, renamed = site.call("POST", "/guests", {"name": "Ann Lee"}, **bearer)
+    assert (status, renamed["sub"], renamed["name"]) == (201, ann["sub"], "Ann Lee")
+    assert auth.read_context(auth.authenticate(settings.current(), f"Bearer {renamed['token']}")).guest
+
+
+def test_a_token_of_no_guest_makes_a_new_guest(site: Site) -> None:
+    for bearer in (site.token("ann"), site.admin(), "Bearer nonsense"):
+        status, guest = site.call("POST", "/guests", {"name": "Ann"}, Authorization=bearer)
+        assert (status, guest["sub"][:6], guest["name"]) == (201, "guest-", "Ann")
 
 
 def test_a_guest_without_a_name_has_none(site: Site) -> None:

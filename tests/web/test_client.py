@@ -27,12 +27,13 @@ NODE = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installe
 NPM = pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
 TOLD = {
     "fresh": True,
-    "guest": "Ann",
+    "guest": ["Ann Lee", True],
+    "signIns": 0,
     "again": [200, 12],
     "rank": 1,
     "encoded": True,
     "retried": True,
-    "names": ["Ann", *(f"author {number}" for number in (4, 3, 2, 1, 0))],
+    "names": ["Ann Lee", *(f"author {number}" for number in (4, 3, 2, 1, 0))],
     "firstPage": 2,
     "outdated": ["HubbubError", "PreconditionFailed", 412],
     "deleted": None,
@@ -99,7 +100,7 @@ def test_the_story_in_a_browser_on_another_site(run: Run, browser: Browser) -> N
             arguments = [run.page.rstrip("/"), token(run, "admin-1", scope="admin")]
             check(page.evaluate("([api, admin]) => begin(api, admin)", arguments))
             guest = page.evaluate("localStorage.getItem(Object.keys(localStorage)[0])")
-            assert json.loads(guest)["name"] == "Ann"
+            assert json.loads(guest)["name"] == "Ann Lee"
 
 
 RECONNECT = """

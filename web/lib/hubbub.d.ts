@@ -85,13 +85,13 @@ export class Hubbub {
   set token(token: Token);
   /** The guest that this browser keeps for the stage. */
   readonly guest: Guest | null;
-  /** Sign in as the guest that this browser keeps, or as a new one with another name or with `fresh`. */
+  /** Sign in as the guest that this browser keeps, or as a new one with `fresh`. Another name renames the guest. */
   signInAsGuest(name?: string, options?: { fresh?: boolean }): Promise<Guest>;
   live<Topic extends string>(topic: Topic, onValue: (value: Value<Topic>) => void, options?: LiveOptions<Value<Topic>>): () => void;
   chat(lobby?: string, options?: { interests?: string[]; resume?: string }): Chat;
   /** Send a call by its name, and return its status, headers and body. */
   request<Name extends CallName>(name: Name, args?: Parameters<Hubbub[Name]>[0], options?: CallOptions): Promise<{ status: number; headers: Headers; etag: string | null; body: Awaited<ReturnType<Hubbub[Name]>> }>;
-  /** Sign in as a guest with a random `sub`. `POST /guests` */
+  /** Sign in as a guest with a random `sub`. A guest with a token keeps the `sub` and gets another name. `POST /guests` */
   postGuest(args: GuestBody, options?: CallOptions): Promise<Guest>;
   /** Count one view event, or a list of up to 25 events; with a user's or admin's token up to 500. `POST /views` */
   postViews(args: ViewsBody, options?: CallOptions): Promise<Accepted>;

@@ -146,12 +146,16 @@ export class Hubbub {
 
   /**
    * Sign in as a guest, where the stage allows guests, and return `{token, sub, name, expires}`. A browser keeps the
-   * guest in localStorage, and returns the same one until its token expires. Another name or `fresh` makes a new one.
+   * guest in localStorage, and returns the same one until its token expires. Another name renames the guest, and `fresh`
+   * makes a new one.
    */
   async signInAsGuest(name, { fresh = false } = {}) {
     let guest = fresh ? null : this.guest;
-    if (!guest || (name && guest.name !== name)) {
-      this.#guest = guest = await this.postGuest(name ? { name } : {});
+    const asked = name?.trim();
+    // The server may keep another spelling of the name than the one that was asked for.
+    if (!guest || (name != null && guest.asked !== asked && (guest.name ?? "") !== asked)) {
+      this.token = guest?.token;
+      this.#guest = guest = { ...(await this.postGuest({ name: asked }, { auth: true })), asked };
       try {
         localStorage.setItem(`hubbub.guest ${this.#api}`, JSON.stringify(guest));
       } catch { /* the guest lasts until the page is closed */ }

@@ -18,8 +18,11 @@ export async function run({ Hubbub }, api, admin) {
   await chief.putBoard({ board: "race/1", title: "Race", operator: "best" });
   const first = await site.signInAsGuest("Bo"), second = await site.signInAsGuest("Bo", { fresh: true });
   told.fresh = first.sub !== second.sub;
-  const guest = await site.signInAsGuest("Ann");
-  told.guest = guest.name;
+  const guest = await site.signInAsGuest("Ann\u200b Lee ");
+  told.guest = [guest.name, guest.sub === second.sub];
+  const signIns = () => calls.filter((call) => call === "POST /guests 201").length, before = signIns();
+  for (const name of ["Ann\u200b Lee ", "Ann\u200b Lee", "Ann Lee", undefined]) await site.signInAsGuest(name);
+  told.signIns = signIns() - before;
   await site.postScore({ board: "race/1", id: "1", value: 12 });
   const again = await site.request("postScore", { board: "race/1", id: "1", value: 12 });
   told.again = [again.status, again.body.score];
