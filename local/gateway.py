@@ -32,7 +32,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -50,6 +50,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.protocol import State
+
+from local.origins import refusal
 
 LOGGER = logging.getLogger("hubbub.local")
 HOST = "127.0.0.1"
@@ -213,12 +215,18 @@ def _metadata(status: int) -> dict[str, Any]:
 
 
 class Gateway:
-    """Serves an app's WebSocket handlers on a port of 127.0.0.1. Port 0 picks a free one."""
+    """Serves an app's WebSocket handlers on a port of 127.0.0.1. Port 0 picks a free one.
 
-    def __init__(self, app: Chalice, port: int, limits: Limits = Limits()) -> None:
+    `origins` are those whose pages may open sockets besides pages of this machine.
+    """
+
+    def __init__(
+        self, app: Chalice, port: int, limits: Limits = Limits(), origins: Collection[str] = ()
+    ) -> None:
         self._app = app
         self._port = port
         self._limits = limits
+        self._origins = origins
         self._connections: dict[str, Connection] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._thread: threading.Thread | None = None
@@ -286,9 +294,11 @@ class Gateway:
     async def _handshake(
         self, websocket: ServerConnection, request: Request, response: Response
     ) -> Response | None:
-        """Run `$connect` for a valid handshake. Return None to accept it."""
+        """Run `$connect` for a valid handshake of an allowed page. Return None to accept it."""
         if response.status_code != 101:
             return None
+        if reason := refusal(request.headers.raw_items(), self._origins):
+            return websocket.respond(403, reason)
         # $connect must complete even if the client gives up, because $disconnect has to undo its writes.
         return await asyncio.shield(self._spawn(self._connect(websocket, request)))
 

@@ -1,22 +1,16 @@
 """The call that only a local run has, for its page: it fills the demo data.
 
-A process on this machine can use the engine and its data anyway, but a browser also sends requests of other
-sites to 127.0.0.1. A request must therefore
-
-- have this server as `Host`, against DNS rebinding,
-- have the server's own `Origin`, which browsers send with every POST,
-- be JSON, which no HTML form can send.
-
-No response allows another origin.
+A process on this machine can use the engine and its data anyway. A request of a page must be of this server's
+own page, unlike other requests to REST (origins.py), and JSON, which no HTML form can send.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from local.demo import Demo
+from local.origins import refusal
 
 
 class PageApi:
@@ -24,16 +18,13 @@ class PageApi:
 
     PATH = "/local/"
 
-    def __init__(self, url: str, demo: Demo) -> None:
-        port = urlsplit(url).port
-        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+    def __init__(self, demo: Demo) -> None:
         self._demo = demo
 
     def respond(self, path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the status and the body of the response."""
-        host = headers.get("Host", "")
-        if host not in self._hosts or headers.get("Origin") != f"http://{host}":
-            return 403, _error("Forbidden", "Only the page of this server may call this path.")
+        if reason := refusal(headers.items()):
+            return 403, _error("Forbidden", reason)
         if headers.get("Content-Type") != "application/json":
             return 400, _error("BadRequest", "Content-Type: must be application/json")
         if path == "/local/demo":

@@ -1,7 +1,8 @@
 """REST on 127.0.0.1: Chalice's local server with the behaviour of API Gateway and of a web server.
 
 Below a prefix the routes are served as below a stage of API Gateway. A request that API Gateway would refuse
-never reaches the app, and the refusal has the contract's shape.
+never reaches the app, and the refusal has the contract's shape. Neither does a request of a page of another
+site (origins.py). The origin that may read a response is therefore the one that asked, never `*`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -33,12 +34,14 @@ from chalice.local import (
     ThreadedHTTPServer,
 )
 
+from local.origins import refusal
 from local.page_api import PageApi
 
 MAX_BODY_BYTES = 10 * 1024 * 1024  # API Gateway's limit
 MAX_LINE_BYTES = 8192  # of a chunk's size, or of a trailer
 LOGGER = logging.getLogger("hubbub.local")
 HOST = "127.0.0.1"
+ALLOWED = "Access-Control-Allow-Origin"
 
 # Errors of API Gateway itself, as the gateway responses of a deployment define them.
 GATEWAY_ERRORS = {
@@ -47,6 +50,7 @@ GATEWAY_ERRORS = {
 }
 CODES = {
     401: "Unauthorized",
+    403: "Forbidden",
     404: "NotFound",
     413: "TooLarge",
     414: "UriTooLong",
@@ -98,6 +102,7 @@ class Handler(ChaliceRequestHandler):
     disable_nagle_algorithm = True  # otherwise the body waits 40 ms for the ACK of the headers
     default_request_version = "HTTP/1.1"  # of a malformed request line
     timeout = 75.0  # seconds without a byte from the client
+    _origin = ""  # of the page that sent the request, if it is allowed
 
     def __init__(
         self, request: Any, client_address: Any, server: Any, app_object: Chalice, config: Config
@@ -107,15 +112,19 @@ class Handler(ChaliceRequestHandler):
 
     def handle_one_request(self) -> None:
         """Handle a request, and close the connection after it when the server is stopping."""
+        self._origin = ""
         super().handle_one_request()
         if cast(Server, self.server).is_stopping:
             self.close_connection = True
 
     def respond(self) -> None:
         """Respond to a request of any method."""
+        server = cast(Server, self.server)
         try:
+            if reason := refusal(self.headers.items(), server.origins):
+                raise Refusal(403, reason)
+            self._origin = self.headers.get("Origin", "")
             body = read_body(self.headers, self.rfile, self._send_continue)
-            server = cast(Server, self.server)
             page_api, path = server.page_api, below(server.prefix, self.path)
             if page_api and self.command == "POST" and path.startswith(page_api.PATH):
                 status, content = page_api.respond(path, self.headers)
@@ -124,8 +133,8 @@ class Handler(ChaliceRequestHandler):
                 self._call_app(body)
         except NotBelow:
             self._send_error(*GATEWAY_ERRORS[403])
-        except Refusal as refusal:
-            self.send_error(refusal.status, str(refusal))
+        except Refusal as error:
+            self.send_error(error.status, str(error))
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = respond  # noqa: N815
 
@@ -171,8 +180,7 @@ class Handler(ChaliceRequestHandler):
 
     def _send_error(self, status: int, message: str) -> None:
         body = json.dumps({"Code": CODES.get(status, "BadRequest"), "Message": message})
-        headers = {"Access-Control-Allow-Origin": "*"}
-        self._send_http_response_with_body(status, headers, body)
+        self._send_http_response_with_body(status, {ALLOWED: "*"}, body)
 
     def _linger(self) -> None:
         """Wait until a client that still sends has read the response. Closing would reset the connection."""
@@ -198,6 +206,14 @@ class Handler(ChaliceRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
+    def _send_headers(self, headers: Any) -> None:
+        if headers.get(ALLOWED) == "*":
+            headers = {name: value for name, value in headers.items() if name != ALLOWED}
+            self.send_header("Vary", "Origin")
+            if self._origin:
+                self.send_header(ALLOWED, self._origin)
+        super()._send_headers(headers)
+
     def version_string(self) -> str:
         """Return the server's name without versions."""
         return "hubbub-local"
@@ -214,6 +230,7 @@ class Server(ThreadedHTTPServer):
     def __init__(self, *arguments: Any) -> None:
         self.is_stopping = False
         self.prefix = ""
+        self.origins: Collection[str] = ()
         self.page_api: PageApi | None = None
         self._connections: set[Any] = set()
         self._changed = threading.Condition()
@@ -255,15 +272,17 @@ class Server(ThreadedHTTPServer):
 class Rest:
     """Serves a Chalice app's routes on a port of 127.0.0.1, below an optional prefix such as `/api`.
 
+    `origins` are those whose pages may use it besides pages of this machine.
+
     Raises: OSError when the port is in use.
     """
 
-    def __init__(self, app: Chalice, port: int, prefix: str = "") -> None:
+    def __init__(self, app: Chalice, port: int, prefix: str = "", origins: Collection[str] = ()) -> None:
         app.__class__ = LocalChalice  # as `chalice local` does: each thread has its own current request
         config = Config(chalice_stage="local", config_from_disk={"app_name": app.app_name})
         self._dev = LocalDevServer(app, config, HOST, port, handler_cls=Handler, server_cls=Server)
         self._server = cast(Server, self._dev.server)
-        self._server.prefix = prefix
+        self._server.prefix, self._server.origins = prefix, origins
         self.url = f"http://{HOST}:{self._server.server_port}{prefix}"
 
     def serve_page_api(self, page_api: PageApi) -> None:

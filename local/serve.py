@@ -76,10 +76,10 @@ def serve(
     import app  # reads the environment
 
     # 3. Start REST, and the WebSocket gateway whose posts stay in this process.
-    rest = Rest(app.app, port, prefix)
+    rest = Rest(app.app, port, prefix, settings.origins)
     demo = Demo(rest.url, lambda sub, scope: auth.mint(settings, sub, scope=scope))
-    rest.serve_page_api(PageApi(rest.url, demo))
-    gateway = Gateway(app.app, socket_port)
+    rest.serve_page_api(PageApi(demo))
+    gateway = Gateway(app.app, socket_port, origins=settings.origins)
     app.app.websocket_api.session = gateway.session()
     gateway.start()
 

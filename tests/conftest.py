@@ -185,7 +185,8 @@ def browser() -> Iterator[Browser]:
     if not chromium:
         pytest.skip("chromium is not on the PATH; on Debian: apt-get install chromium")
     with api.sync_playwright() as playwright:
-        running: Browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS.split())
+        flags = [*CHROMIUM_FLAGS.split(), "--host-resolver-rules=MAP evil.example 127.0.0.1"]
+        running: Browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         yield running
         running.close()
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from chalicelib.api import codec
 from chalicelib.chat.connections import Handshake
@@ -52,20 +51,8 @@ def is_foreign_origin(event: Mapping[str, Any], settings: Settings) -> bool:
     """Return whether a handshake comes from a page of an origin that the stage does not allow.
 
     A browser always sends the origin of the page (RFC 6455, 4.1), and no script can change it. A handshake
-    without an origin comes from another program, which could send any origin, so it is not refused. In the
-    local stage `*` means the origins of this machine: no site that a developer visits may use the sockets.
+    without an origin comes from another program, which could send any origin, so it is not refused.
     """
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     origin = headers.get("origin")
-    if origin is None or origin in settings.origins:
-        return False
-    if "*" not in settings.origins:
-        return True
-    return settings.stage == "local" and not _is_of_this_machine(origin)
-
-
-def _is_of_this_machine(origin: str) -> bool:
-    try:
-        return urlsplit(origin).hostname in ("127.0.0.1", "localhost", "::1")
-    except ValueError:
-        return False
+    return origin is not None and "*" not in settings.origins and origin not in settings.origins

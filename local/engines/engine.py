@@ -8,7 +8,7 @@
 
 An engine ignores Ctrl-C, which a terminal sends to all processes in its foreground, so that the application
 can drain first. It ends with the process that started it, however that process ends. A data folder is used by
-one engine at a time. Every engine that is started here refuses requests from pages of other sites (guard.py).
+one engine at a time. Every engine started here refuses requests from pages of other sites (origins.py).
 """
 
 from __future__ import annotations

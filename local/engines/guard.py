@@ -1,8 +1,8 @@
 """A proxy in front of an engine that refuses requests from other sites and corrects dynoxide's responses.
 
-An engine serves every client that reaches its port, and a browser on the same machine can reach it on behalf
-of any page. `refusal` decides which requests come from a page of another site. `ministack.py` calls it inside
-ministack's server. For dynoxide this module runs as a process between the clients and the engine:
+An engine serves every client that reaches its port. `local/origins.py` decides which requests come from a
+page of another site. `ministack.py` asks it inside ministack's server. For dynoxide this module runs as a
+process between the clients and the engine:
 
     python -m local.engines.guard --port 8002 --program DYNOXIDE --state FOLDER
 
@@ -39,11 +39,12 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
+from local.origins import refusal
+
 DATABASE = "dynoxide.db"
 DAY = 86_400  # seconds
 FIVE_YEARS = 5 * 365 * DAY  # seconds: AWS does not delete items that expired longer ago
@@ -52,29 +53,6 @@ EXPIRED = "expired#"
 """An attribute that the sweep adds to an item before it deletes the item. Stream records do not show it."""
 STREAMS = "DynamoDBStreams_20120810."
 MAX_HEAD_BYTES = 65_536
-
-
-def refusal(headers: Iterable[tuple[str, str]]) -> str:
-    """Return why a request with these headers is refused, or "".
-
-    A page cannot change these headers of a browser:
-
-    - `Host` must name this machine. Otherwise a foreign host name points here (DNS rebinding).
-    - `Origin` must be the engine's own address. Browsers send it with every request that can change data or
-      whose response a page can read.
-    - `Sec-Fetch-Site` must not name another site, as it does for an image or a link.
-    """
-    found: dict[str, list[str]] = {}
-    for name, value in headers:
-        found.setdefault(name.lower(), []).append(value.strip())
-    hosts = found.get("host", [])
-    if len(hosts) != 1 or not LOOPBACK.fullmatch(hosts[0].lower()):
-        return "Host: must be 127.0.0.1 or localhost"
-    if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in found.get("origin", [])):
-        return "Origin: pages of other origins may not use this engine"
-    if any(site not in ("same-origin", "none") for site in found.get("sec-fetch-site", [])):
-        return "Sec-Fetch-Site: pages of other sites may not use this engine"
-    return ""
 
 
 FIELD = re.compile(

@@ -29,7 +29,8 @@ from ministack.core.responses import AccountRegionScopedDict, set_request_accoun
 from ministack.services import apigateway_v1 as rest_apis
 from ministack.services import dynamodb, sqs
 
-from local.engines.guard import FIVE_YEARS, refusal
+from local.engines.guard import FIVE_YEARS
+from local.origins import refusal
 
 logger = logging.getLogger("hubbub.local")
 

@@ -68,33 +68,24 @@ HERE = ("https://www.example.org",)
 
 
 @pytest.mark.parametrize(
-    ("stage", "origins", "origin", "is_foreign"),
+    ("origins", "origin", "is_foreign"),
     [
-        ("prod", HERE, "https://www.example.org", False),
-        ("prod", HERE, "https://evil.example", True),
-        ("prod", HERE, "https://www.example.org.evil.example", True),
-        ("prod", HERE, "http://www.example.org", True),
-        ("prod", HERE, "null", True),
-        ("prod", HERE, "", True),
-        ("prod", HERE, None, False),  # not a browser
-        ("prod", ("*",), "https://evil.example", False),
-        ("local", ("*",), "http://127.0.0.1:8000", False),
-        ("local", ("*",), "http://localhost:5173", False),
-        ("local", ("*",), "http://[::1]:8000", False),
-        ("local", ("*",), "http://[::1", True),
-        ("local", ("*",), "https://evil.example", True),
-        ("local", ("*",), "http://127.0.0.1.evil.example", True),
-        ("local", ("*",), "null", True),
-        ("local", ("*", "https://dev.example"), "https://dev.example", False),
-        ("local", ("*",), None, False),
+        (HERE, "https://www.example.org", False),
+        (HERE, "https://evil.example", True),
+        (HERE, "https://www.example.org.evil.example", True),
+        (HERE, "http://www.example.org", True),
+        (HERE, "null", True),
+        (HERE, "", True),
+        (HERE, None, False),  # not a browser
+        (("*",), "https://evil.example", False),
     ],
 )
 @pytest.mark.parametrize("header", ["Origin", "origin"])
 def test_an_origin_that_the_stage_does_not_allow_is_foreign(
-    stage: str, origins: tuple[str, ...], origin: str | None, is_foreign: bool, header: str
+    origins: tuple[str, ...], origin: str | None, is_foreign: bool, header: str
 ) -> None:
     event = {"requestContext": context("c"), "headers": {} if origin is None else {header: origin}}
-    assert handshake.is_foreign_origin(event, Settings(stage=stage, origins=origins)) == is_foreign
+    assert handshake.is_foreign_origin(event, Settings(origins=origins)) == is_foreign
 
 
 def test_api_gateway_accepts_no_close_code() -> None:

@@ -23,7 +23,7 @@ class CountingDemo(Demo):
 @pytest.fixture
 def page_api() -> PageApi:
     url = "http://127.0.0.1:8000"
-    return PageApi(url, CountingDemo(url, lambda sub, scope: ""))
+    return PageApi(CountingDemo(url, lambda sub, scope: ""))
 
 
 def ask(page_api: PageApi, path: str, headers: dict[str, str] = HERE) -> tuple[int, object]:

@@ -32,6 +32,7 @@ class OtherSite:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.origin = f"http://localhost:{self._server.server_port}"
         self.other_origin = f"http://127.0.0.1:{self._server.server_port}"  # the same site by another name
+        self.foreign_origin = f"http://evil.example:{self._server.server_port}"  # for the fixture `browser`
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
