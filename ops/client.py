@@ -1,7 +1,8 @@
 """Writes the client's calls (web/lib/hubbub.js) and types (web/lib/hubbub.d.ts) from the OpenAPI document.
 
-The types of requests and responses are generated. The rest of hubbub.d.ts stands in ops/client.d.ts, in which
-`/* calls */` and `/* schemas */` stand for what is generated.
+The calls are part of the module that is served, so they are committed. The types are written when the client
+is packed (`prepack` in web/package.json). Those of requests and responses are generated. The rest stands in
+ops/client.d.ts, in which `/* calls */` and `/* schemas */` stand for what is generated.
 """
 
 from __future__ import annotations

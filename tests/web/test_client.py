@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import app
+from chalicelib.api.openapi import describe
 from ops import client
 from tests.support.other_site import OtherSite
 from tests.support.pages import open_page, token
@@ -180,8 +181,10 @@ def test_a_resumed_chat_keeps_its_partner(run: Run, browser: Browser, blank: str
         one.wait_for_function("heard.at(-1) === 'still here?'")
 
 
-def test_the_calls_and_the_types_are_current() -> None:
-    assert client.write() == [], "run: .venv/bin/python -m ops client"
+def test_the_calls_are_current() -> None:
+    source = client.SOURCE.read_text()
+    current = client.write_calls(source, describe(app.router.routes, app.VERSION))
+    assert current == source, "run: .venv/bin/python -m ops client"
 
 
 def test_it_is_smaller_than_6_kb() -> None:
@@ -191,7 +194,7 @@ def test_it_is_smaller_than_6_kb() -> None:
 @NPM
 def test_npm_packs_the_client_with_its_types() -> None:
     done = subprocess.run(
-        ["npm", "pack", "--dry-run", "--json"],
+        ["npm", "pack", "--dry-run", "--json", "--foreground-scripts=false"],
         cwd=ROOT / "web",
         capture_output=True,
         text=True,
