@@ -29,12 +29,13 @@ from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 MIN_SECRET = 32  # bytes: RFC 7518, 3.2
-LEEWAY = 5  # seconds that an issuer's clock may be ahead of ours
+LEEWAY = 60  # seconds that an issuer's clock may be ahead of ours
 ALGORITHMS = ("RS256", "ES256")  # accepted for the keys of a JWKS URL
 FRESH = 300  # seconds for which fetched keys are used without another request
 STALE = 3600  # seconds for which they are used while the issuer does not respond
 MAX_REQUESTS, REQUEST_SPAN = 3, 30  # at most 3 requests to the issuer in 30 seconds
-MAX_JWKS = 1_000_000  # bytes of the issuer's response that are read
+MAX_JWKS = 1_000_000  # bytes of an issuer's response
+FETCH_SECONDS = 5  # for an issuer's response; no part of it may take more than 3
 OWN_ISSUER = "hubbub"  # the `iss` of the stage's own tokens beside those of a JWKS URL
 # The errors of PyJWT, and the claim or the part of the token that causes each.
 PROBLEMS = {
@@ -189,7 +190,7 @@ def mint(
 def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     """Verify an Authorization header; return the context that the authorizer passes to the request.
 
-    Signature, algorithm, `exp`, `nbf`, `aud` and `iss` must all be valid; `nbf` and `iat` may be 5 seconds
+    Signature, algorithm, `exp`, `nbf`, `aud` and `iss` must all be valid; `nbf` and `iat` may be a minute
     ahead. The lifetime is at most HUBBUB_TOKEN_HOURS.
 
     Never raises. An invalid token gives a context with `problem`. It names the claim and what is accepted,
@@ -203,27 +204,25 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     token = token.strip()
     try:
         header = jwt.get_unverified_header(token)
-        is_own = not settings.jwks_url or header.get("alg") == "HS256"
+        algorithm, kid = header.get("alg"), header.get("kid")
+        is_own = not settings.jwks_url or algorithm == "HS256"
     except Exception:  # a malicious token can raise anything in the parser, such as RecursionError
         return _invalid("it is malformed")
+    issuer = own_issuer(settings) if is_own else jwks_issuer(settings)
+    if algorithm not in issuer.algorithms:
+        return _invalid(f"`alg` must be {' or '.join(issuer.algorithms)}")
     try:
-        found = (
-            (read_secret(settings), "HS256")
-            if is_own
-            else _key_set(settings.jwks_url).find(header.get("kid"))
-        )
+        key = read_secret(settings) if is_own else _key_set(settings.jwks_url).find(kid, algorithm)
     except Exception as error:  # a file, SSM or the issuer fails; the client is not the cause
         logs.log_error("tokens cannot be checked", error, reason=str(error)[:300])
         return {"problem": "this stage cannot check tokens now; please retry later"}
-    if not found:
+    if not key:
         return _invalid("`kid`: the issuer has no key with this id")
-    issuer = own_issuer(settings) if is_own else jwks_issuer(settings)
     try:
-        key, algorithm = found  # each key has one algorithm, so it is never used with another
         claims = jwt.decode(
             token,
             key,
-            algorithms=[algorithm],
+            algorithms=[algorithm],  # the key's only one, so it is never used with another
             issuer=issuer.name,
             leeway=LEEWAY,
             options={"require": ["exp", "sub", "iss"], "verify_aud": False},
@@ -232,6 +231,8 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
         lifetime = exp - int(claims.get("iat", time.time()))
     except Exception as error:
         return _invalid(_find_problem(error, issuer))
+    if exp <= time.time():  # an issuer's clock may be ahead, which is no reason for a longer life
+        return _invalid(PROBLEMS["ExpiredSignatureError"])
     if not issuer.accepts_audience(claims):
         accepted = " or ".join(f"`{one}`" for one in issuer.audiences)
         return _invalid(f"`aud`, or else `client_id`, must be {accepted}")
@@ -251,8 +252,6 @@ def _find_problem(error: Exception, issuer: Issuer) -> str:
     match type(error).__name__:
         case "InvalidIssuerError":
             return f"`iss` must be `{issuer.name}`"
-        case "InvalidAlgorithmError":
-            return f"`alg` must be {' or '.join(issuer.algorithms)}"
         case "MissingRequiredClaimError":
             return f"`{getattr(error, 'claim', 'a claim')}` is missing"
         case kind:
@@ -292,32 +291,50 @@ def _key_set(url: str) -> "KeySet":
     return KeySet(url)
 
 
-class KeySet:
-    """An issuer's public keys by key id, cached for five minutes; an unknown key id fetches them at once.
+class Key(NamedTuple):
+    """A public key of an issuer. Its id is optional (RFC 7517, 4.5); it has one algorithm."""
 
-    There are at most three requests in 30 seconds, so forged key ids cannot cause more. While the issuer does
-    not respond, its last keys stay valid for an hour.
+    id: str | None
+    algorithm: str
+    key: Any
+
+
+class KeySet:
+    """An issuer's public keys, cached for five minutes; an unknown key id fetches them at once.
+
+    A sole key needs no id in the token or in the set. A token names one of several keys (OpenID Connect Core,
+    10.1). There are at most three requests in 30 seconds, so forged key ids cannot cause more. While the
+    issuer does not respond, its last keys stay valid for an hour.
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._url = url
         self._clock = clock
         self._lock = Lock()
-        self._found: dict[str, tuple[Any, str]] = {}
+        self._found: list[Key] = []
         self._fetched_at = float("-inf")
         self._requests: deque[float] = deque(maxlen=MAX_REQUESTS)
 
-    def find(self, kid: str | None) -> tuple[Any, str] | None:
-        """Return the key of an id and its algorithm, or None. Raises OSError when no keys can be read."""
-        if kid is None:
-            return None
+    def find(self, kid: str | None, algorithm: str) -> Any:
+        """Return the key for a token, or None. Raises OSError when no keys can be read."""
         with self._lock:
             now = self._clock()
-            if (kid not in self._found or now - self._fetched_at > FRESH) and self._may_request(now):
+            key = self._match(kid, algorithm)
+            if (key is None or now - self._fetched_at > FRESH) and self._may_request(now):
                 self._refresh(now)
+                key = self._match(kid, algorithm)
             if now - self._fetched_at > STALE:
                 raise OSError("the keys of HUBBUB_JWKS_URL cannot be read")
-            return self._found.get(kid)
+            return key
+
+    def _match(self, kid: str | None, algorithm: str) -> Any:
+        is_sole = len(self._found) == 1
+        for key in self._found:
+            if key.algorithm == algorithm and (
+                (kid is not None and kid == key.id) or (is_sole and None in (kid, key.id))
+            ):
+                return key.key
+        return None
 
     def _may_request(self, now: float) -> bool:
         return len(self._requests) < MAX_REQUESTS or now - self._requests[0] > REQUEST_SPAN
@@ -330,10 +347,11 @@ class KeySet:
             logs.log_error("the keys of HUBBUB_JWKS_URL cannot be read", error, reason=str(error)[:300])
 
 
-def _fetch(url: str) -> dict[str, tuple[Any, str]]:
-    """Fetch the signing keys that have an accepted algorithm. Raises OSError, ValueError, ImportError."""
-    from urllib.request import urlopen
+def _fetch(url: str) -> list[Key]:
+    """Fetch the keys that can sign with an accepted algorithm and are long enough (RFC 7518, 3.3).
 
+    Raises: OSError, ValueError, ImportError.
+    """
     import jwt
     from jwt.algorithms import has_crypto
 
@@ -345,10 +363,31 @@ def _fetch(url: str) -> dict[str, tuple[Any, str]]:
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "127.0.0.1"):
         raise ValueError("HUBBUB_JWKS_URL must begin with https://")
-    with urlopen(url, timeout=3) as response:  # noqa: S310 - the scheme is https
-        keys = jwt.PyJWKSet.from_dict(json.loads(response.read(MAX_JWKS))).keys
-    return {
-        key.key_id: (key.key, key.algorithm_name)
-        for key in keys
-        if key.key_id and key.algorithm_name in ALGORITHMS and key.public_key_use in ("sig", None)
-    }
+    return [
+        Key(key.key_id or None, key.algorithm_name, key.key)
+        for key in jwt.PyJWKSet.from_dict(json.loads(_read(url))).keys
+        if key.algorithm_name in ALGORITHMS
+        and key.public_key_use in ("sig", None)
+        and "verify" in key._jwk_data.get("key_ops", ["verify"])
+        and not key.Algorithm.check_key_length(key.key)
+    ]
+
+
+def _read(url: str) -> bytes:
+    """Read a URL without following redirects, which could lead to another host or away from https.
+
+    Raises: OSError, also for a response that is too long or takes too long.
+    """
+    from urllib.request import HTTPRedirectHandler, build_opener
+
+    class Refused(HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            raise OSError("HUBBUB_JWKS_URL must not redirect: set the address that it leads to")
+
+    begin, body = time.monotonic(), b""
+    with build_opener(Refused).open(url, timeout=3) as response:
+        while part := response.read1(65_536):
+            body += part
+            if len(body) > MAX_JWKS or time.monotonic() - begin > FETCH_SECONDS:
+                raise OSError(f"more than {MAX_JWKS} bytes or {FETCH_SECONDS} s")
+    return body

@@ -9,6 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ HEADERS: dict[str, tuple[str | None, str | None]] = {
         None,
     ),
     "a life of 30 days": ("Bearer " + by_hand(HS256, claims(iat=NOW, exp=NOW + 30 * 86_400)), "user"),
-    "a clock 3 seconds ahead": ("Bearer " + by_hand(HS256, claims(nbf=int(time.time()) + 3)), "user"),
+    "a clock 20 seconds ahead": ("Bearer " + by_hand(HS256, claims(nbf=int(time.time()) + 20)), "user"),
     "expired": ("Bearer " + by_hand(HS256, claims(exp=int(time.time()) - 1, scope="admin")), None),
     "not yet valid": ("Bearer " + by_hand(HS256, claims(nbf=int(time.time()) + 86_400, scope="admin")), None),
     "issued later": ("Bearer " + by_hand(HS256, claims(iat=int(time.time()) + 86_400, scope="admin")), None),
@@ -285,7 +286,9 @@ class Issuer:
     def __init__(self) -> None:
         self.fetches = 0
         self.status = 200
+        self.location = ""
         self.body: bytes | None = None
+        self.pause = 0.0  # seconds between two bytes of the body
         self.keys: dict[str, Any] = {}
         issuer = self
 
@@ -295,11 +298,17 @@ class Issuer:
                 body = issuer.body if issuer.body is not None else issuer.document()
                 self.send_response(issuer.status)
                 self.send_header("Content-Length", str(len(body)))
+                if issuer.location:
+                    self.send_header("Location", issuer.location)
                 self.end_headers()
-                self.wfile.write(body)
+                with suppress(ConnectionError):
+                    for byte in [bytes([one]) for one in body] if issuer.pause else [body]:
+                        self.wfile.write(byte)
+                        issuer.stopping.wait(issuer.pause)
 
             def log_message(self, format: str, *args: Any) -> None: ...
 
+        self.stopping = threading.Event()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(
             target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
@@ -388,18 +397,47 @@ def test_tokens_of_another_issuer_are_refused(issuer: Issuer) -> None:
         assert "not valid" in found["problem"], name
 
 
-def test_keys_without_an_accepted_algorithm_or_use_are_ignored(issuer: Issuer) -> None:
+def test_an_issuers_clock_may_be_a_minute_ahead(issuer: Issuer) -> None:
+    for seconds, part_of_the_result in ((20, "sub"), (55, "sub"), (90, "problem")):
+        later = int(time.time()) + seconds
+        assert part_of_the_result in issuer.check(signed(RSA, "r", iat=later, nbf=later)), seconds
+
+
+def test_a_sole_key_needs_no_id_in_the_token_or_in_the_set(issuer: Issuer) -> None:
+    """RFC 7517, 4.5: the id is optional. OpenID Connect Core, 10.1: a token names one of several keys."""
+    published = {"r": issuer.keys["r"], "e": issuer.keys["e"]}
+
+    def accepted(*keys: dict[str, Any]) -> list[bool]:
+        issuer.body, issuer.now = json.dumps({"keys": keys}).encode(), issuer.now + auth.FRESH + 1
+        return ["sub" in issuer.check(signed(RSA, kid)) for kid in (None, "r", "x")]
+
+    named, unnamed = published["r"] | {"kid": "r"}, published["r"]
+    assert accepted(named) == [True, True, False]
+    assert accepted(unnamed) == [True, True, True]
+    assert accepted(named, published["e"] | {"use": "enc"}) == [True, True, False]  # only one key signs
+    assert accepted(named, published["e"] | {"kid": "e"}) == [False, True, False]
+    assert accepted(unnamed, published["e"]) == [False, False, False]
+    assert accepted(published["e"] | {"kid": "r"}, named) == [False, True, False]  # one id for two types
+    assert "problem" in issuer.check(by_hand(HS256, claims(**ISSUER), PEM))
+
+
+@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
+def test_keys_without_an_accepted_algorithm_use_or_size_are_ignored(issuer: Issuer) -> None:
     published = issuer.keys["r"]
+    small = rsa.generate_private_key(public_exponent=65537, key_size=1024)
     issuer.publish(
+        small=small,
         encrypts=published | {"use": "enc"},
+        wraps=published | {"key_ops": ["wrapKey"]},
         strong=published | {"alg": "RS512"},
         shared={"kty": "oct", "k": part(b"x" * 32), "alg": "HS256"},
         odd={"kty": "odd"},
-        good=published | {"use": "sig", "alg": "RS256"},
+        good=published | {"use": "sig", "alg": "RS256", "key_ops": ["verify"]},
     )
     assert "sub" in issuer.check(signed(RSA, "good"))
-    for kid in ("encrypts", "strong", "odd"):
+    for kid in ("encrypts", "wraps", "strong", "odd"):
         assert "problem" in issuer.check(signed(RSA, kid))
+    assert "problem" in issuer.check(signed(small, "small"))
     assert "problem" in issuer.check(by_hand(HS256 | {"kid": "shared"}, claims(**ISSUER), b"x" * 32))
 
 
@@ -470,6 +508,30 @@ def test_while_the_issuer_does_not_respond_its_last_keys_are_valid_for_an_hour(i
     issuer.now += 3599
     assert "sub" in issuer.check(signed(RSA, "r"))
     issuer.now += 2
+    assert "cannot check tokens now" in issuer.check(signed(RSA, "r"))["problem"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("location", ["/moved", "http://localhost:{port}/moved", "http://evil.example/jwks"])
+def test_a_redirect_is_not_followed(issuer: Issuer, status: int, location: str) -> None:
+    issuer.status, issuer.location = status, location.format(port=issuer.server.server_port)
+    with listening() as log:
+        assert "cannot check tokens now" in issuer.check(signed(RSA, "r"))["problem"]
+    assert issuer.fetches == 1
+    assert "HUBBUB_JWKS_URL must not redirect" in log.text
+
+
+def test_a_response_that_takes_too_long_is_given_up(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "FETCH_SECONDS", 0.3)
+    issuer.pause = 0.05  # each byte comes in time, all of them do not
+    begin = time.monotonic()
+    assert "cannot check tokens now" in issuer.check(signed(RSA, "r"))["problem"]
+    assert time.monotonic() - begin < 3
+    issuer.stopping.set()
+
+
+def test_a_response_of_more_than_a_megabyte_is_not_read(issuer: Issuer) -> None:
+    issuer.body = issuer.document() + b" " * auth.MAX_JWKS
     assert "cannot check tokens now" in issuer.check(signed(RSA, "r"))["problem"]
 
 
