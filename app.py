@@ -6,7 +6,7 @@ from typing import Any
 
 from chalice.app import AuthResponse, Chalice, Rate
 
-from chalicelib import settings
+from chalicelib import feature, settings
 from chalicelib.aggregates import engine, lag
 from chalicelib.aggregates import queries as stream_queries
 from chalicelib.aggregates import schemas as stream_schemas
@@ -19,7 +19,7 @@ from chalicelib.challenges import schemas as challenge_schemas
 from chalicelib.chat import connections, handlers, matchmaker, reports, subscriptions
 from chalicelib.chat import schemas as chat_schemas
 from chalicelib.chat.gateway import ConnectionGateway, Session
-from chalicelib.comments import cleanup, comments, pages, replies, statistics, votes
+from chalicelib.comments import comments, pages, replies, statistics, votes
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo import retries
 from chalicelib.dynamo.items import read_images
@@ -62,37 +62,14 @@ gateway = ConnectionGateway(lambda: app.websocket_api.session)
 refusals = connections.RefusalCache()
 app.register_middleware(middleware.measure)  # of every handler
 app.register_middleware(retries.apply_budget)
-router = Router(app, stage.origins, stage.capacity, stage.parts)
+# Each package describes its feature. What enumerates features is derived from this list.
+FEATURES = feature.load("guests", "views", "leaderboards", "challenges", "comments", "chat", "aggregates")
+CONTRIBUTIONS = tuple(one.contribution for one in FEATURES if one.contribution)
+DERIVATIONS = tuple(one.derive for one in FEATURES if one.derive)
+RANKS = tuple(one.rank for one in FEATURES if one.rank)
+router = Router(app, stage.origins, stage.capacity, feature.select(FEATURES, stage), FEATURES)
 app.api.cors = router.cors()
-
-# One function per feature. It returns the amounts that an item adds to aggregates.
-CONTRIBUTIONS = (
-    events.contribution,
-    scores.contribution,
-    progress.contribution,
-    comments.contribution,
-    lag.contribution,
-)
-
-# One function for each list. It returns the update of an aggregate's index key, which follows from its sums.
-DERIVATIONS = (events.derive_listing, comments.derive_rank)
-
-# One source for each feature: the values that are pushed to the subscribers of its topics.
-SOURCES = {
-    ("views", "views"): subscriptions.Source(
-        view_queries.topic_id, view_queries.parse_url, view_queries.topic_value
-    ),
-    ("leaderboards", "leaderboard"): subscriptions.Source(
-        board_queries.topic, subscriptions.parse_identifier, board_queries.live
-    ),
-    ("challenges", "challenge"): subscriptions.Source(
-        challenge_queries.topic, subscriptions.parse_identifier, challenge_queries.live
-    ),
-    ("comments", "product"): subscriptions.Source(
-        statistics.topic, subscriptions.parse_identifier, statistics.live
-    ),
-}
-TOPICS = {topic: source for (feature, topic), source in SOURCES.items() if router.has(feature)}
+TOPICS = {kind: topic for one in router.enabled for kind, topic in one.topics.items()}
 
 
 def clock() -> float:
@@ -616,10 +593,8 @@ def apply_records(records: list[Any]) -> None:
 def complete(records: list[Any]) -> None:
     """Complete what the records of a batch have begun: submissions, index keys, depths, deleted comments."""
     table, now, changes = connect(), datetime.now(UTC), read_images(records)
-    scores.follow(table, changes, now)
-    progress.follow(table, changes)
-    cleanup.follow(table, changes)
-    deepening.follow(table, (scores.rank, progress.rank), changes, now)
+    feature.follow(FEATURES, table, changes, now)
+    deepening.follow(table, RANKS, changes, now)
 
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers
@@ -735,7 +710,7 @@ def get_openapi() -> Response[Any]:
     """Return the OpenAPI 3.1 document."""
     from chalicelib.api.openapi import describe  # imported here, because only this handler needs it
 
-    return Response(describe(router.routes, VERSION), headers={"Cache-Control": "public, max-age=300"})
+    return Response(describe(router, VERSION), headers={"Cache-Control": "public, max-age=300"})
 
 
 @router.route("GET", "/docs", produces="text/html; charset=utf-8")

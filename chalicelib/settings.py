@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 MAX_NUMBER = 100_000  # of any setting in days, seconds or pages
-FEATURES = ("views", "leaderboards", "challenges", "comments", "chat")
 QUEUE_DAYS = 15  # added to a view's lifetime, because it may wait in the queue and its dead letters
 PAGE_MARGIN = QUEUE_DAYS + 8  # days: TTL may be some days late, and events expire before their sums
 
@@ -67,17 +66,12 @@ class Settings(NamedTuple):
     secret_file: str = ""
     secret_parameter: str = ""
     socket: str = ""
-    features: frozenset[str] = frozenset(FEATURES)
+    features: frozenset[str] = frozenset()  # of HUBBUB_FEATURES, which is empty for all
     capacity: bool = False
 
-    @property
-    def parts(self) -> frozenset[str]:
-        """Return the parts of the app that this stage has.
-
-        These are its features, `counting` where one of them has aggregates, and `guests` if it allows them.
-        """
-        counting = {"counting"} if self.features - {"chat"} else set()
-        return self.features | counting | ({"guests"} if self.guests else set())
+    def has(self, feature: str) -> bool:
+        """Return whether the stage has a feature that HUBBUB_FEATURES can name."""
+        return not self.features or feature in self.features
 
     def allows(self, host: str, page: str = "") -> bool:
         """Return whether views of a page (its path and query) are counted; without a page, any of the host.
@@ -213,10 +207,8 @@ def _number(
 
 
 def _features(environ: Mapping[str, str]) -> frozenset[str]:
-    named = [part.strip() for part in environ.get("HUBBUB_FEATURES", "").split(",") if part.strip()]
-    if unknown := set(named) - set(FEATURES):
-        raise ValueError(f"HUBBUB_FEATURES has {min(unknown)[:40]!r}: the features are {', '.join(FEATURES)}")
-    return frozenset(named or FEATURES)
+    """Return the names in HUBBUB_FEATURES. `feature.select` refuses a name that no feature has."""
+    return frozenset(part.strip() for part in environ.get("HUBBUB_FEATURES", "").split(",") if part.strip())
 
 
 def _sign_in(environ: Mapping[str, str]) -> SignIn | None:

@@ -1,18 +1,15 @@
-"""Applies the stream filters of `.chalice/gateway.yaml`, as Lambda does.
+"""Applies the filters of the stream, as Lambda does.
 
 A record that a wrong filter would drop on AWS is dropped in a local run too, where tests find it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-import yaml
-
-from local.engines.engine import ROOT
+from chalicelib.feature import filter_patterns
 
 Handler = Callable[[dict[str, Any], Any], Any]
 
@@ -20,9 +17,9 @@ Handler = Callable[[dict[str, Any], Any], Any]
 @cache
 def patterns(function: str) -> tuple[Mapping[str, Any], ...]:
     """Return the patterns of the function `apply` or `push`."""
-    template = yaml.safe_load((ROOT / ".chalice" / "gateway.yaml").read_text(encoding="utf-8"))
-    [event] = template["Resources"][function.title()]["Properties"]["Events"].values()
-    return tuple(json.loads(one["Pattern"]) for one in event["Properties"]["FilterCriteria"]["Filters"])
+    import app  # here, because it reads the settings of the run
+
+    return tuple(filter_patterns(app.FEATURES, function))
 
 
 def passes(record: Mapping[str, Any], function: str) -> bool:

@@ -69,7 +69,7 @@ def serve(
         HUBBUB_ENDPOINT=engine.endpoint,
         HUBBUB_STREAM_ARN=table.stream_arn,
         HUBBUB_QUEUE_URL=views_queue.url if queue and views_queue else "",
-        HUBBUB_SOCKET=f"ws://{HOST}:{socket_port}" if "chat" in settings.features else "",
+        HUBBUB_SOCKET=f"ws://{HOST}:{socket_port}" if settings.has("chat") else "",
     )
     if engine.has_queues:  # ministack reports wrong capacity units for reads
         os.environ["HUBBUB_CAPACITY"] = "off"

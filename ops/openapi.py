@@ -10,4 +10,4 @@ def format_openapi() -> str:
     import app
     from chalicelib.api.openapi import describe
 
-    return json.dumps(describe(app.router.routes, app.VERSION), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(describe(app.router, app.VERSION), indent=2, ensure_ascii=False) + "\n"

@@ -15,17 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FRAME = Path(__file__).with_suffix(".md")
 HEADER = "| item | pk | sk | holds |"
-PACKAGES = (
-    "chalicelib/guests",
-    "chalicelib/views",
-    "chalicelib/leaderboards",
-    "chalicelib/challenges",
-    "chalicelib/comments",
-    "chalicelib/chat",
-    "chalicelib/ranking",
-    "chalicelib/aggregates",
-    "ops/imports",
-    "ops/maintenance",
+PACKAGES = tuple(
+    path.parent.relative_to(ROOT).as_posix()
+    for top in ("chalicelib", "ops")
+    for path in sorted((ROOT / top).glob("*/__init__.py"))
 )
 
 

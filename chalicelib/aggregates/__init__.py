@@ -1,1 +1,24 @@
 """Sums over items, added up from the table's stream, exactly once."""
+
+from chalicelib.aggregates import lag
+from chalicelib.feature import GET, MANY, PUT, QUERY, UPDATE, Feature, Kind
+
+FEATURE = Feature(
+    name="counting",
+    paths={
+        "lag": "How far the sums are behind what is written.",
+        "quarantine": "Items that could not be counted.",
+    },
+    items=(
+        Kind("GUARD*", "*"),
+        Kind("QUARANTINE#*", "*"),
+        Kind("PULSE", "SENT", is_applied=True),
+        Kind("PULSE", "COUNTED", is_sum=True),
+        Kind("ERASE#*", "*"),
+        Kind("BACKFILL#*", "*"),
+    ),
+    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE}),
+    functions=("apply",),
+    contribution=lag.contribution,
+    serves=True,
+)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from chalicelib.api.router import CODES, CSV, JSON, Response, Route
+from chalicelib.api.router import CODES, CSV, JSON, SERVICE, Response, Route, Router
 from chalicelib.errors import (
     BadRequest,
     Busy,
@@ -25,17 +25,6 @@ from chalicelib.errors import (
 REFERENCE = "#/components/schemas/{name}"
 Schema = dict[str, Any]
 
-# By the first part of a path. Every other path belongs to the tag `service`.
-TAGS = {
-    "guests": "Visitors who sign in without an identity provider.",
-    "views": "Views and unique clients of a site's pages, in total and over time.",
-    "leaderboards": "Scores of players, ranked.",
-    "challenges": "The paths of a challenge that each player has found.",
-    "products": "Comments on products, with ratings.",
-    "comments": "Comments on all products, for moderation.",
-    "replies": "Replies to the comments on all products, for moderation.",
-    "service": "The app itself.",
-}
 HEADERS: dict[str, Any] = {
     "X-Request-Id": {
         "description": "The id of this request in the logs.",
@@ -78,13 +67,15 @@ BEARER = {
 }
 
 
-def describe(routes: Sequence[Route], version: str) -> Schema:
-    """Describe routes as one OpenAPI document."""
-    paths: dict[str, Schema] = {}
+def describe(router: Router, version: str) -> Schema:
+    """Describe the routes of a router as one OpenAPI document."""
+    routes, paths = router.routes, dict[str, Schema]()
+    summaries = {tag: text for feature in router.enabled for tag, text in feature.paths.items()}
+    summaries[SERVICE] = "The app itself."
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     kinds = [kind for route in routes for kind in (route.arguments.get("body"), route.result)]
-    tags = {_tag(route) for route in routes}
+    tags = {route.tag for route in routes}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -96,7 +87,7 @@ def describe(routes: Sequence[Route], version: str) -> Schema:
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": ".", "description": "The stage that served this document"}],
-        "tags": [{"name": tag, "description": text} for tag, text in TAGS.items() if tag in tags],
+        "tags": [{"name": tag, "description": text} for tag, text in summaries.items() if tag in tags],
         "paths": paths,
         "components": {
             "schemas": {"Error": _error()}
@@ -178,7 +169,7 @@ def _operation(route: Route) -> Schema:
     operation: Schema = {
         "operationId": route.name,
         "summary": " ".join(summary.split()),
-        "tags": [_tag(route)],
+        "tags": [route.tag],
         "parameters": [
             *_parameters("path", route.arguments.get("path")),
             *_parameters("query", route.arguments.get("query")),
@@ -276,11 +267,6 @@ def list_errors(route: Route) -> list[type[HubbubError]]:
         *(error for error in route.errors if error not in found),
         *([Busy] if route.arguments else []),
     ]
-
-
-def _tag(route: Route) -> str:
-    first = route.path.split("/")[1]
-    return first if first in TAGS else "service"
 
 
 def _text(kind: Any) -> str:

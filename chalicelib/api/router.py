@@ -23,7 +23,7 @@ OpenAPI document from `Router.routes`.
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote, unquote
 
@@ -36,12 +36,14 @@ from chalicelib.api import auth, codec
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo import capacity
 from chalicelib.errors import BadRequest, Forbidden, HubbubError, TooLarge, Unauthorized, UriTooLong
+from chalicelib.feature import Feature
 from chalicelib.telemetry import logs
 
 T = TypeVar("T")
 Access = Literal["public", "user", "admin"]
 
 JSON, CSV = "application/json", "text/csv"
+SERVICE = "service"  # the tag of the routes of no feature
 NEXT_CURSOR = "X-Next-Cursor"  # the cursor of the next page of a list as CSV
 MAX_BODY = 1_000_000  # bytes
 # API Gateway refuses a request to a method with an authorizer when the method's ARN is longer than 1,600
@@ -55,20 +57,6 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "Strict-Transport-Security": "max-age=31536000",
-}
-# By the first part of a path: the part of the app that it belongs to. A stage may have only some of them.
-PART_OF = {
-    "guests": "guests",
-    "views": "views",
-    "sites": "views",
-    "leaderboards": "leaderboards",
-    "challenges": "challenges",
-    "products": "comments",
-    "comments": "comments",
-    "replies": "comments",
-    "chat": "chat",
-    "lag": "counting",
-    "quarantine": "counting",
 }
 # Chalice's own error codes, and the codes that clients see instead.
 CODES = {"MethodNotAllowedError": "MethodNotAllowed", "InternalServerError": "InternalError"}
@@ -97,6 +85,7 @@ class Route(NamedTuple):
     has_csv: bool
     errors: tuple[type[HubbubError], ...]
     description: str
+    tag: str
 
 
 class Router:
@@ -107,12 +96,14 @@ class Router:
         app: Chalice,
         origins: tuple[str, ...] = ("*",),
         shows_capacity: bool = False,
-        parts: Collection[str] | None = None,
+        enabled: Iterable[Feature] = (),
+        features: Iterable[Feature] = (),
     ):
         self.app = app
         self.origins = origins
         self.shows_capacity = shows_capacity
-        self.parts = frozenset(PART_OF.values() if parts is None else parts)
+        self.enabled = tuple(enabled)
+        self.features = {path: one.name for one in (*features, *self.enabled) for path in one.paths}
         self.authorizer: Any = None
         self.routes: list[Route] = []
         app.register_middleware(self._finish, "http")
@@ -135,9 +126,9 @@ class Router:
         rows of the result are also served as CSV. `errors` lists the handler's own errors. The errors that
         every route can return are added to the description.
 
-        A path that belongs to a part which is off is not registered, so it is 404.
+        A path that belongs to a feature which is off is not registered, so it is 404.
         """
-        if not self.has(PART_OF.get(path.split("/")[1], "")):
+        if not self.has(self.feature_of(path)):
             return lambda handler: handler
         statuses = status if isinstance(status, tuple) else (status,)
 
@@ -161,6 +152,7 @@ class Router:
                 has_csv,
                 errors,
                 text,
+                first if (first := path.split("/")[1]) in self.features else SERVICE,
             )
             self.routes.append(route)
 
@@ -174,13 +166,17 @@ class Router:
 
         return register
 
-    def has(self, part: str) -> bool:
-        """Return whether a part of the app is on. The part with an empty name always is."""
-        return part in {"", *self.parts}
+    def feature_of(self, path: str) -> str:
+        """Return the name of the feature that a path belongs to; empty for a path of none."""
+        return self.features.get("".join(path.split("/")[1:2]), "")
 
-    def only(self, part: str, register: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a decorator that registers a handler if a part is on, and else leaves it as a function."""
-        return register if self.has(part) else lambda handler: handler
+    def has(self, feature: str) -> bool:
+        """Return whether a feature is on. The one with an empty name always is."""
+        return feature in {"", *(one.name for one in self.enabled)}
+
+    def only(self, feature: str, register: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a decorator that registers a handler if a feature is on, or leaves it as a function."""
+        return register if self.has(feature) else lambda handler: handler
 
     def cors(self) -> CORSConfig:
         """Return the CORS configuration of the app.
@@ -253,6 +249,7 @@ class Router:
             extra={
                 "request_id": request_id,
                 "call": f"{context.get('httpMethod')} {context.get('resourcePath')}",
+                "feature": self.feature_of(context.get("resourcePath") or "") or SERVICE,
                 "status": response.status_code,
                 "ms": round((time.perf_counter() - started) * 1000, 1),
             },

@@ -8,6 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from chalicelib.errors import BadRequest
+
 RULES: dict[str, str] = {}
 """For each pattern, the rule in words that an error message states instead of the pattern."""
 
@@ -61,6 +63,18 @@ STORED_PATTERN = (
 )
 STORED = re.compile(STORED_PATTERN)
 STORED_RULE = "must be 1 to 128 characters without white space, `#` or control characters"
+
+
+def parse_identifier(name: str) -> str:
+    """Return the name of a board, a challenge or a product, as a topic has it.
+
+    Raises: BadRequest for a malformed name.
+    """
+    if not STORED.search(name):
+        raise BadRequest("topic: the name of a board, a challenge or a product is malformed")
+    return name
+
+
 StoredIdentifier = Annotated[str, Meta(pattern=described(STORED_PATTERN, STORED_RULE), examples=["player-1"])]
 
 Instant = Annotated[

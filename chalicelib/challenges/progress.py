@@ -20,6 +20,7 @@ statistics are a sum over progress alone, so they do not depend on how a batch o
 """
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
 from chalicelib.aggregates.sums import Amount
@@ -197,7 +198,7 @@ def _number(of: Ranking, player: str, item: Item) -> int:
     return of.number(of.scale.merit(challenge_ranking.encode_score(item["found"], item["latest"])), player)
 
 
-def follow(table: Table, changes: Iterable[Images]) -> None:
+def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
     """Put the index key into the progress of a batch's ranked players, and remove it from the others.
 
     Idempotent.

@@ -5,8 +5,8 @@
 | listener | `TOPIC#<digest>` | `CONN#<id>` | `at`, `ttl`; `name`: the client's notation, if it differs |
 | head | `TOPIC#<digest>` | `HEAD` | `topic`, `listeners`, `joined`, `pushed`, `missed`, `ttl` |
 
-A topic is `<kind>:<name>`. A feature with topics registers a `Source` in app.py, which maps aggregates to
-names and reads their values. A change of an aggregate without a head costs one read and nothing else.
+A topic is `<kind>:<name>`. A feature has a `Topic` for each kind, which maps aggregates to names and reads
+their values. A change of an aggregate without a head costs one read and nothing else.
 
 `push` is a stream consumer of its own, apart from `apply`, which counts. The head's `pushed` allows one push
 in 0.4 s, and fewer for a topic with many listeners. A change that comes sooner sets `missed` on the head.
@@ -28,13 +28,13 @@ from typing import Any, Literal, NamedTuple
 
 from chalicelib import times
 from chalicelib.api import codec
-from chalicelib.api.schemas import STORED
 from chalicelib.chat import connections
 from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, NotFound
+from chalicelib.feature import Topic
 from chalicelib.telemetry import logs, metrics
 
 PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic, at least
@@ -48,19 +48,7 @@ HEAD = "HEAD"
 Subscribed = Literal["yes", "too_many_topics", "too_many_listeners"]
 
 
-class Source(NamedTuple):
-    """A feature's topics. `name` maps the key of an aggregate to a topic's name, or to None.
-
-    `canonical` returns a client's name in the notation of `name`, or raises BadRequest. `value` reads the
-    value of a name, which is what GET returns.
-    """
-
-    name: Callable[[Key], str | None]
-    canonical: Callable[[str], str]
-    value: Callable[[Table, str], Any]
-
-
-Sources = Mapping[str, Source]
+Sources = Mapping[str, Topic]
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -83,16 +71,6 @@ def listener_key(topic: str, id: str) -> Key:
 def head_key(topic: str) -> Key:
     """Build the key of a topic's head, which exists while the topic may have listeners."""
     return Key(_partition(digest_topic(topic)), HEAD)
-
-
-def parse_identifier(name: str) -> str:
-    """Return the name of a board, a challenge or a product.
-
-    Raises: BadRequest for a malformed name.
-    """
-    if not STORED.search(name):
-        raise BadRequest("topic: the name of a board, a challenge or a product is malformed")
-    return name
 
 
 def canonical(sources: Sources, name: str) -> str | None:

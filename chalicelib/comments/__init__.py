@@ -1,1 +1,27 @@
 """Comments on products, with ratings in many languages and their statistics."""
+
+from chalicelib.api.schemas import parse_identifier
+from chalicelib.comments import cleanup, comments, statistics
+from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
+
+FEATURE = Feature(
+    name="comments",
+    paths={
+        "products": "Comments on products, with ratings.",
+        "comments": "Comments on all products, for moderation.",
+        "replies": "Replies to the comments on all products, for moderation.",
+    },
+    items=(
+        Kind("PRODUCT#*", "COMMENT#*", is_applied=True),
+        Kind("PRODUCT#*", "CLEANUP#*", is_applied=True),
+        Kind("PRODUCT#*", "S", is_sum=True, is_live=True),
+        Kind("PRODUCT#*", "S#*", is_sum=True),
+        Kind("PRODUCT#*", "*"),
+    ),
+    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
+    indexes=("gsi1", "gsi2"),
+    contribution=comments.contribution,
+    derive=comments.derive_rank,
+    follow=cleanup.follow,
+    topics={"product": Topic(statistics.topic, parse_identifier, statistics.live)},
+)

@@ -13,6 +13,7 @@ after the last step there are none.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from chalicelib.comments.comments import CLEANUP
 from chalicelib.comments.replies import REPLY
@@ -24,7 +25,7 @@ from chalicelib.dynamo.table import Table
 STEP = 100  # items that one step deletes
 
 
-def follow(table: Table, changes: Iterable[Images]) -> None:
+def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
     """Take the next step of each cleanup in a batch of the stream.
 
     Idempotent: the same changes may come again.

@@ -1,8 +1,9 @@
 """CloudWatch metrics, printed once per invocation as one line of the embedded metric format.
 
 A line needs no call to AWS, because CloudWatch extracts metrics from the log. Metrics are in the namespace
-`Hubbub/<stage>` with the dimension `service`, and some also with `feature`. A client's input is never a
-dimension, because each value of a dimension is billed monthly. POWERTOOLS_METRICS_DISABLED=true prints none.
+`Hubbub/<stage>` with the dimension `service`. The log line of a request has its feature. A client's input is
+never a dimension, because each value of a dimension is billed monthly. POWERTOOLS_METRICS_DISABLED=true
+prints none.
 """
 
 from collections import Counter
@@ -21,8 +22,8 @@ def count(**amounts: float) -> None:
         _counts.update(amounts)
 
 
-def publish(service: str, feature: str = "", **units: str) -> None:
-    """Print the metrics counted since the last call, if there are any, by `service` and by `feature`.
+def publish(service: str, **units: str) -> None:
+    """Print the metrics counted since the last call, if there are any, by `service`.
 
     The unit of a metric is Count unless `units` has another one.
     """
@@ -35,8 +36,6 @@ def publish(service: str, feature: str = "", **units: str) -> None:
     from aws_lambda_powertools.metrics import EphemeralMetrics
 
     metrics = EphemeralMetrics(namespace=f"Hubbub/{current().stage}", service=service)
-    if feature:
-        metrics.add_dimensions(service=service, feature=feature)
     for name, amount in amounts.items():
         metrics.add_metric(name, units.get(name, "Count"), amount)
     metrics.flush_metrics()

@@ -2,7 +2,7 @@
 
 | service | metrics |
 |---|---|
-| `api`, and by feature | `Latency`, `ServerErrors`; `ViewsAccepted`, `ViewsRejected` |
+| `api` | `Latency`, `ServerErrors`; `ViewsAccepted`, `ViewsRejected` |
 | `aggregates` | `Applied`, `Duplicates`, `Quarantined`, `Lag` |
 | `queue` | `QueueFailures`, `ViewsRejected` |
 | `chat` | `Pairs`, `DeadPeers`, `PostsFailed`, `PushesDeferred`, `PushesDropped` |
@@ -18,13 +18,6 @@ from typing import Any, Protocol
 from chalicelib.telemetry import metrics
 from chalicelib.telemetry.logs import logger
 
-FEATURES = {
-    "views": "views",
-    "leaderboards": "leaderboards",
-    "challenges": "challenges",
-    "products": "comments",
-    "chat": "chat",
-}
 SERVICES = {"DynamoDBEvent": "aggregates", "SQSEvent": "queue"}
 
 
@@ -82,5 +75,4 @@ def _measure_request(request: Any, handle: Callable[[Any], Any]) -> Any:
     finally:
         latency = round((time.perf_counter() - started) * 1000, 1)
         metrics.count(Latency=latency, ServerErrors=int(is_server_error))
-        first = str(request.context.get("resourcePath", "")).split("/")[1:2]
-        metrics.publish("api", FEATURES.get("".join(first), "service"), Latency="Milliseconds")
+        metrics.publish("api", Latency="Milliseconds")

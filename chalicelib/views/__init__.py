@@ -1,1 +1,29 @@
 """Views of pages: events in, exact totals, series, unique clients and top pages out."""
+
+from chalicelib.feature import BATCH, GET, QUERY, Feature, Kind, Topic
+from chalicelib.views import events, queries
+
+FEATURE = Feature(
+    name="views",
+    paths={
+        "views": "Views and unique clients of a site's pages, in total and over time.",
+        "sites": "The sites that have views.",
+    },
+    items=(
+        Kind("URL#*", "T#*", is_applied=True),
+        Kind("URL#*", "STATISTICS", is_sum=True, is_live=True),
+        Kind("URL#*", "DAY#*", is_sum=True),
+        Kind("URL#*", "VISITOR#*", is_sum=True, is_applied=True),
+        Kind("SITE#*", "TOTAL", is_sum=True),
+        Kind("SITE#*", "DAY#*", is_sum=True),
+        Kind("SITE#*", "VISITOR#*", is_sum=True, is_applied=True),
+        Kind("IMPORT*", "*"),
+    ),
+    actions=frozenset({GET, QUERY, BATCH}),
+    indexes=("gsi1",),
+    functions=("write_views",),
+    sends=True,
+    contribution=events.contribution,
+    derive=events.derive_listing,
+    topics={"views": Topic(queries.topic_id, queries.parse_url, queries.topic_value)},
+)

@@ -18,7 +18,6 @@ from typing import Any
 import click
 
 from chalicelib import settings as stage_settings
-from chalicelib.settings import FEATURES
 from ops.aws import features
 
 PATTERN = "dev"
@@ -60,7 +59,7 @@ def ensure_stage(root: Path, stage: str) -> bool:
         raise click.ClickException("the local stage cannot be deployed; start it with make run")
     enabled = read_features(stage, root)
     if stage == PATTERN:
-        if enabled != set(FEATURES):
+        if enabled != features.names():
             raise click.ClickException(
                 f"{PATTERN} is the pattern of all stages and has every feature; "
                 "set HUBBUB_FEATURES in another stage"
@@ -80,7 +79,7 @@ def ensure_stage(root: Path, stage: str) -> bool:
         functions.setdefault(name, settings)
         functions[name]["iam_policy_file"] = own
         text = (root / ".chalice" / pattern["lambda_functions"][name]["iam_policy_file"]).read_text()
-        if enabled != set(FEATURES):
+        if enabled != features.names():
             text = json.dumps(features.restrict(name, json.loads(text), enabled), indent=2) + "\n"
         write_atomically(root / ".chalice" / own, rename_stage(text, stage))
     write_atomically(root / CONFIG, format_config(config))
@@ -95,7 +94,9 @@ def read_features(stage: str, root: Path) -> frozenset[str]:
     config = read(root)
     own = config["stages"].get(stage, {}).get("environment_variables", {})
     try:
-        return stage_settings.read({**config.get("environment_variables", {}), **own}).features
+        named = stage_settings.read({**config.get("environment_variables", {}), **own}).features
+        features.enabled(named)
+        return named or features.names()
     except ValueError as error:
         raise click.ClickException(str(error)) from None
 

@@ -1,9 +1,9 @@
 """Configure the event source mappings: the stream and the queue that Lambda reads for each function.
 
-`chalice deploy` creates a mapping and sets its batch size. All other settings are in `.chalice/gateway.yaml`,
-which `ops package` uses too. This module applies them to existing mappings. Chalice keeps a mapping as long
-as its own record has the same stream, so a mapping on a former stream is detected here and deleted before the
-next deploy creates a new one.
+`chalice deploy` creates a mapping and sets its batch size. The stream's filters follow from the features. All
+other settings are in `.chalice/gateway.yaml`, which `ops package` uses too. This module applies them to
+existing mappings. Chalice keeps a mapping as long as its own record has the same stream, so a mapping on a
+former stream is detected here and deleted before the next deploy creates a new one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from chalicelib.settings import FEATURES
+from chalicelib.feature import filter_patterns
 from ops.aws import chalice_config, features, provision
 from ops.stage import ROOT
 from ops.waiting import wait_until
@@ -62,7 +62,7 @@ def expect_mappings_on(
     stream_arn: str,
     queue_arn: str,
     failures_arn: str,
-    enabled: Collection[str] = FEATURES,
+    enabled: Collection[str] = (),
 ) -> list[Mapping]:
     """Return the expected mappings of a stage with some features on the given sources."""
     template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
@@ -74,11 +74,23 @@ def expect_mappings_on(
             continue
         [event] = template["Resources"][name]["Properties"]["Events"].values()
         settings = {key: value for key, value in event["Properties"].items() if key != source}
+        if source == "Stream":
+            settings["FilterCriteria"] = filter_criteria(function, enabled)
         if "DestinationConfig" in settings:
             target = settings["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0]
             settings["DestinationConfig"] = {"OnFailure": {"Destination": arns[target]}}
         mappings.append(Mapping(f"hubbub-{stage}-{function}", sources[source], settings))
     return mappings
+
+
+def filter_criteria(function: str, enabled: Collection[str]) -> dict[str, Any]:
+    """Return the stream's filter for `apply` or `push`, as Lambda takes it.
+
+    Lambda takes five patterns of at most 4,096 characters each: AWS Lambda Developer Guide, "Control which
+    events Lambda sends to your function".
+    """
+    patterns = filter_patterns(features.enabled(enabled), function)
+    return {"Filters": [{"Pattern": json.dumps(pattern)} for pattern in patterns]}
 
 
 def find_queue_arn(client: SQSClient, url: str) -> str:

@@ -20,7 +20,7 @@ import click
 import yaml
 
 from chalicelib.settings import read
-from ops.aws import bundle, chalice_config, deploy, features
+from ops.aws import bundle, chalice_config, deploy, event_sources, features
 from ops.stage import read_variables
 
 PARTS = ("resources.yaml", "gateway.yaml")
@@ -38,7 +38,12 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
         for section, value in part.items():
             if isinstance(value, dict):
                 whole[section] = {**whole.get(section, {}), **value}
-    _leave_out(whole, chalice_config.read_features(stage, root))
+    enabled = chalice_config.read_features(stage, root)
+    _leave_out(whole, enabled)
+    for function in ("apply", "push"):
+        if features.has_function(function, enabled):
+            [event] = whole["Resources"][function.title()]["Properties"]["Events"].values()
+            event["Properties"]["FilterCriteria"] = event_sources.filter_criteria(function, enabled)
     whole["Parameters"]["Stage"] |= {"Default": stage, "AllowedPattern": f"^{stage}$"}
     api = whole["Resources"]["RestAPI"]["Properties"]
     for response in api["GatewayResponses"].values():
@@ -51,7 +56,7 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
 
 def _leave_out(whole: dict[str, Any], enabled: Collection[str]) -> None:
     """Remove what the templates say of functions that a stage with these features does not have."""
-    for name in features.FEATURES_OF:
+    for name in features.optional_functions():
         if not features.has_function(name, enabled):
             del whole["Resources"]["".join(part.title() for part in name.split("_"))]
     if "chat" not in enabled:

@@ -107,11 +107,11 @@ def run_checks(
     checks: dict[str, Callable[[Retrier], str]] = {
         "REST responds": lambda retrier: _health(retrier, urls.rest, settings.stage),
     }
-    if "views" in settings.features:
+    if settings.has("views"):
         checks["a view is counted"] = lambda retrier: _count(retrier, urls.rest, settings)
     path = "/chat/reports" if settings.features == {"chat"} else "/quarantine"
     checks["an admin token is accepted"] = lambda retrier: _admin(retrier, urls.rest + path, path, token())
-    if "chat" in settings.features:
+    if settings.has("chat"):
         checks["a socket sends its status"] = lambda retrier: _socket(retrier, urls.socket)
     for name, check in checks.items():
         try:

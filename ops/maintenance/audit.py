@@ -20,7 +20,6 @@ history never expires, so a sum of it without `kept` has drifted.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Constant, Contribu
 from chalicelib.comments import comments, replies, votes
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
+from chalicelib.feature import is_sum
 from chalicelib.views import sites
 from ops.maintenance.streams import StreamFollower
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 MAX_PASSES = 4  # a table without drift needs one
 EXPIRING = ("URL#", "SITE#")  # aggregates of items that TTL deletes
-AGGREGATE = re.compile("STATISTICS|TOTAL|DAY#.*|VISITOR#.*|NODE|RANKED#.*|S|S#.*|COUNTED")
 CONSTANTS = {"gsi1pk", "ttl", "series", "full", KEPT}  # these stay when the sums of their item become zero
 NO_SUMS = {"pk", "sk", "applied", "spilled", "spills"}  # of an aggregate: its key, and the engine's memory
 
@@ -97,6 +96,8 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
     may hold more than its recount, because nothing is ever removed from a set. An index key that moves in
     steps has drifted when it is not on a step of its sum. Only aggregates are kept in memory.
     """
+    import app
+
     recounted: sums.Sums = {}
     stored: dict[tuple[Key, str], Any] = {}
     misplaced: Drift = {}
@@ -108,8 +109,7 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
         if comment := _comment_of(item):
             shown.add(comment)
             stored |= {(comment, name): item[name] for name in comments.COUNTS if name in item}
-        if AGGREGATE.fullmatch(item["sk"]):
-            key = Key(item["pk"], item["sk"])
+        if is_sum(app.FEATURES, key := Key(item["pk"], item["sk"])):
             stored |= {(key, name): value for name, value in read_sums(item).items()}
             misplaced |= _find_misplaced(key, item)
     wanted = {

@@ -25,7 +25,7 @@ from chalicelib.api.openapi import describe
 from chalicelib.views.events import MAX_ANONYMOUS_EVENTS
 from tests.support.running import Run
 
-DESCRIPTION = describe(app.router.routes, app.VERSION)
+DESCRIPTION = describe(app.router, app.VERSION)
 
 # What a format means here, which JSON Schema cannot say: an address is that of a web page, a time frame is
 # short and lies in the past.

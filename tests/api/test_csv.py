@@ -108,7 +108,7 @@ def test_every_list_of_the_document_describes_its_csv() -> None:
     import app
     from chalicelib.api.openapi import describe
 
-    described: Any = describe(app.router.routes, "0")["paths"]
+    described: Any = describe(app.router, "0")["paths"]
     paths = {
         path for path, one in described.items() if "text/csv" in str(one.get("get", {}).get("responses"))
     }

@@ -13,12 +13,14 @@ import click
 import pytest
 import yaml
 
+import app
 from chalicelib import settings
-from chalicelib.settings import FEATURES
+from chalicelib.feature import select
 from ops.aws import chalice_config, event_sources, features, package
 from ops.stage import ROOT
 from tests.support.running import ENVIRONMENT, Run
 
+FEATURES = [one.name for one in app.FEATURES if one.is_named]
 SHOW = """
 import json, app
 from chalicelib.api import openapi
@@ -27,7 +29,7 @@ print(json.dumps({
     "functions": sorted(name for name in app.app.handler_map),
     "sockets": sorted(app.app.websocket_handlers),
     "topics": sorted(app.TOPICS),
-    "paths": sorted(openapi.describe(app.router.routes, "0")["paths"]),
+    "paths": sorted(openapi.describe(app.router, "0")["paths"]),
 }))
 """
 ROOTS = {
@@ -79,7 +81,7 @@ def test_without_the_setting_a_stage_has_everything() -> None:
 
 def test_an_unknown_feature_is_named() -> None:
     with pytest.raises(ValueError, match="HUBBUB_FEATURES has 'games': the features are views, leaderb"):
-        settings.read({"HUBBUB_FEATURES": "views,games"})
+        select(app.FEATURES, settings.read({"HUBBUB_FEATURES": "views,games"}))
 
 
 def test_a_run_of_views_alone_counts_and_has_nothing_else(
@@ -170,4 +172,4 @@ def test_the_packaged_stack_names_only_its_own_functions(project: Path) -> None:
 
 def test_every_function_with_a_condition_exists() -> None:
     config = chalice_config.read(ROOT)
-    assert set(features.FEATURES_OF) <= set(config["stages"]["dev"]["lambda_functions"])
+    assert set(config["stages"]["dev"]["lambda_functions"]) >= features.optional_functions()

@@ -28,9 +28,9 @@ from chalicelib.aggregates import engine
 from chalicelib.api import auth, codec
 from chalicelib.api.openapi import list_errors
 from chalicelib.api.router import MAX_AUTHORIZED_PATH
-from chalicelib.api.schemas import IDENTIFIER, STORED, Identifier, Schema, StoredIdentifier
+from chalicelib.api.schemas import IDENTIFIER, STORED, Identifier, Schema, StoredIdentifier, parse_identifier
 from chalicelib.challenges import definitions
-from chalicelib.chat import connections, reports, subscriptions, waiting_pool
+from chalicelib.chat import connections, reports, waiting_pool
 from chalicelib.chat.schemas import ReportFrame
 from chalicelib.comments import comments
 from chalicelib.dynamo.items import Item, Key
@@ -419,7 +419,7 @@ def test_a_longer_name_of_0_1_0_can_be_read_and_removed_but_not_created(site: Si
         name,
         "admin-1",
     ]
-    assert subscriptions.parse_identifier(name) == name
+    assert parse_identifier(name) == name
     assert site.call("DELETE", page, Authorization=admin)[0] == 204
     assert site.call("GET", page)[0] == 404
 
@@ -433,4 +433,4 @@ def test_a_token_of_such_a_name_is_refused_with_the_rule() -> None:
 
 def test_a_topic_without_a_valid_name_is_refused() -> None:
     with pytest.raises(BadRequest):
-        subscriptions.parse_identifier("a b")
+        parse_identifier("a b")

@@ -21,7 +21,7 @@ from chalicelib.api.openapi import describe
 from local.engines.engine import ROOT
 from ops.cli.main import main
 
-DESCRIPTION = describe(app.router.routes, app.VERSION)
+DESCRIPTION = describe(app.router, app.VERSION)
 PARTS = {("GET", "/docs/{file}")}  # no call of their own: what the page of GET /docs is made of
 OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
     (method.upper(), path): operation

@@ -47,8 +47,9 @@ def apply(table: Table, records: Sequence[Any]) -> None:
     """Apply a batch as the app does."""
     aggregates.apply(table, CONTRIBUTIONS, records)
     changes = read_images(records)
-    progress.follow(table, changes)
-    deepening.follow(table, [progress.rank], changes, datetime.now(UTC))
+    now = datetime.now(UTC)
+    progress.follow(table, changes, now)
+    deepening.follow(table, [progress.rank], changes, now)
 
 
 class Hunt:

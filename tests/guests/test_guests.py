@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from chalice.app import Chalice
 
+from app import FEATURES
 from chalicelib import settings, times
 from chalicelib.api import auth
 from chalicelib.api.router import Router
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import SlowDown
+from chalicelib.feature import select
 from chalicelib.guests import guests
 from chalicelib.guests.schemas import GuestBody
 from chalicelib.settings import Settings
@@ -143,7 +145,7 @@ def test_only_a_stage_that_allows_guests_has_the_path() -> None:
     for stage, status in (({}, 404), ({"HUBBUB_GUESTS": "on"}, 201)):
         chosen = settings.read({"HUBBUB_STAGE": "dev", **stage})
         chalice = Chalice(app_name="small")
-        router = Router(chalice, parts=chosen.parts)
+        router = Router(chalice, enabled=select(FEATURES, chosen), features=FEATURES)
 
         @router.route("POST", "/guests", status=201)
         def post_guest(body: GuestBody) -> GuestBody:

@@ -20,8 +20,9 @@ from click.testing import CliRunner
 import app
 from chalicelib.aggregates import quarantine
 from chalicelib.dynamo import table
-from chalicelib.dynamo.items import Item, unpack
+from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
+from chalicelib.feature import owner_of
 from chalicelib.settings import Settings, read
 from chalicelib.views import events, queue
 from chalicelib.views.events import View
@@ -30,7 +31,7 @@ from local.event_sources import QueuePump, StreamPump
 from ops import table as item_table
 from ops.aws.template import create_queue
 from ops.cli.main import main
-from ops.maintenance import audit, export, features, replay
+from ops.maintenance import audit, export, replay
 from tests.conftest import EngineTable
 from tests.ops.test_erase import PAGE, plant
 from tests.support.faults import instead
@@ -124,11 +125,11 @@ def test_an_export_has_every_item_as_it_is_and_each_feature_its_own(live: Live, 
     assert json.loads(done.stderr) == {"read": len(everything), "written": len(everything)}
     assert by_key(items(whole.read_text())) == everything
     parts: dict[tuple[str, str], Item] = {}
-    for feature in features.FEATURES:
+    for feature in (one.name for one in app.FEATURES):
         printed = run("export", "--feature", feature, "--rate", "100000")
         some = by_key(items(printed.stdout))
         assert not parts.keys() & some.keys()
-        assert {features.feature_of(item) for item in some.values()} <= {feature}
+        assert {owner_of(app.FEATURES, Key(item["pk"], item["sk"])) for item in some.values()} <= {feature}
         parts |= some
     assert parts == everything
 
@@ -172,8 +173,8 @@ def test_every_kind_of_item_has_a_feature() -> None:
     assert len(keys) > 20
     for *partitions, sk in keys:
         for pk in filter(None, partitions):
-            pk = pk.replace("<ranking>", "BOARD#b#1")
-            assert features.feature_of({"pk": pk, "sk": sk}), (pk, sk)
+            pk, sk = (text.replace("<ranking>", "CHALLENGE#c") for text in (pk, sk))
+            assert owner_of(app.FEATURES, Key(pk, sk)), (pk, sk)
 
 
 # -- replay --------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_the_expected_mappings_are_on_the_current_sources(clients: Clients, stag
         "MaximumRecordAgeInSeconds": 43_200,
     }
     assert (push.function, push.source) == (f"hubbub-{stage}-push", table["LatestStreamArn"])
-    assert len(push.settings.pop("FilterCriteria")["Filters"]) == 3
+    assert len(push.settings.pop("FilterCriteria")["Filters"]) == 2
     assert push.settings == {"MaximumRetryAttempts": 2, "MaximumRecordAgeInSeconds": 60}
     assert queue.source.endswith(f":hubbub-{stage}-views")
     assert queue.settings == {"FunctionResponseTypes": ["ReportBatchItemFailures"]}

@@ -35,7 +35,7 @@ from tests.support.dev_stage import DevStage, dev_stage
 from tests.support.permissions import Permission, Seen
 from tests.support.records import record, scan
 
-FEATURES = ("views", "leaderboards", "challenges", "comments", "chat")
+FEATURES = tuple(one.name for one in app.FEATURES if one.is_named)
 FUNCTIONS = sorted(permissions.files())
 NAMES = {  # of each function at `chalice deploy`, and as a part of a stack that has the stage's name
     "api_handler": ("hubbub-dev", "hubbub-dev-APIHandler"),
@@ -100,7 +100,7 @@ def tour(watched: None, stage: DevStage) -> set[Seen]:
 
 
 BY_FEATURE: dict[str, set[Seen]] = {}
-"""The calls of each feature. The empty name has the calls that no feature owns."""
+"""The calls of each feature."""
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -109,7 +109,7 @@ def test_a_stage_with_one_feature_has_the_permissions_of_that_feature_alone(
 ) -> None:
     policy = json.loads(permissions.files()["api_handler"].read_text())
     allowed = permissions.parse(features.restrict("api_handler", policy, {feature}))
-    seen = BY_FEATURE[feature] | BY_FEATURE[""]
+    seen = set().union(*(BY_FEATURE[one.name] for one in features.enabled({feature})))
     needed = {one.permission for one in seen if one.function == "api_handler"}
     assert [one for one in needed if not any(own.covers(one) for own in allowed)] == []
     idle = {own for own in allowed if not any(own.covers(one) for one in needed)}
@@ -120,7 +120,7 @@ def test_a_stage_with_every_feature_has_the_whole_policy() -> None:
     policy = json.loads(permissions.files()["api_handler"].read_text())
     assert features.restrict("api_handler", policy, set(FEATURES)) == policy
     actions = {action for one in policy["Statement"] if one["Sid"] == "Table" for action in one["Action"]}
-    assert frozenset().union(*features.API_ACTIONS.values()) == actions
+    assert frozenset().union(*(one.actions for one in app.FEATURES)) == actions
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -400,10 +400,13 @@ def keep_what_is_damaged(stage: DevStage) -> None:
     assert [item for item in scan(stage.root) if item["pk"].startswith("QUARANTINE#")]
 
 
-def look_at_the_service(stage: DevStage) -> None:
-    """Sign in as a guest, and read the lag and the quarantine."""
+def sign_in_as_guests(stage: DevStage) -> None:
     for _ in range(2):
         stage.call("POST", "/guests", {"name": "Ann"}, status=201)
+
+
+def look_at_the_service(stage: DevStage) -> None:
+    """Read the lag and the quarantine."""
     stage.call("GET", "/quarantine", who="admin")
     stage.call("GET", "/lag", who="admin")
 
@@ -426,7 +429,8 @@ PARTS = (
     ("chat", match_strangers),
     ("push", push_topics),
     ("stream", keep_what_is_damaged),
-    ("", look_at_the_service),
+    ("guests", sign_in_as_guests),
+    ("counting", look_at_the_service),
     ("stream", deliver_again),
 )
 """What the tour does, each with the feature that needs it."""

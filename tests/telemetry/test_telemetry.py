@@ -37,20 +37,18 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [line for line in printed if "_aws" in line and line["service"] != "before"]
 
 
-def test_a_request_is_measured_for_all_and_for_its_feature(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_request_is_measured(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     site.get(f"/views?url={PAGE}")
     [line] = lines(capsys)
     [directive] = line["_aws"]["CloudWatchMetrics"]
     assert directive["Namespace"] == "Hubbub/local"
-    assert directive["Dimensions"] == [["service"], ["service", "feature"]]
+    assert directive["Dimensions"] == [["service"]]
     assert {one["Name"]: one["Unit"] for one in directive["Metrics"]} == {
         "Latency": "Milliseconds",
         "ServerErrors": "Count",
     }
-    assert (line["service"], line["feature"], line["ServerErrors"]) == ("api", "views", [0.0])
+    assert (line["service"], line["ServerErrors"]) == ("api", [0.0])
     assert line["Latency"][0] > 0
     assert PAGE not in json.dumps(line)
 

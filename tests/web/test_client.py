@@ -183,7 +183,7 @@ def test_a_resumed_chat_keeps_its_partner(run: Run, browser: Browser, blank: str
 
 def test_the_calls_are_current() -> None:
     source = client.SOURCE.read_text()
-    current = client.write_calls(source, describe(app.router.routes, app.VERSION))
+    current = client.write_calls(source, describe(app.router, app.VERSION))
     assert current == source, "run: .venv/bin/python -m ops client"
 
 

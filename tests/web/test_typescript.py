@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 
 PACKAGES = ("typescript@5.9.3", "openapi-typescript@7.10.1")
-DESCRIPTION = describe(app.router.routes, app.VERSION)
+DESCRIPTION = describe(app.router, app.VERSION)
 
 
 @pytest.fixture(scope="module")

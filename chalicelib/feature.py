@@ -1,0 +1,174 @@
+"""A feature's description of itself, from which everything that enumerates features is derived.
+
+Each package of a feature exports one `FEATURE`, and app.py lists the packages once. Routes stay decorators in
+app.py. The router, the OpenAPI document, the stream and its filters, topics, policies, audit and export read
+these records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from chalicelib.aggregates.sums import Contribution, Derivation
+    from chalicelib.dynamo.items import Images, Item, Key
+    from chalicelib.dynamo.table import Table
+    from chalicelib.ranking.ranking import Ranked
+    from chalicelib.settings import Settings
+
+
+class Kind(NamedTuple):
+    """A kind of item, by its keys. A key that ends in `*` stands for every key with that beginning.
+
+    `is_sum` marks an aggregate, which the stream adds up. `is_applied` marks a kind whose changes a
+    contribution or a follower reads. `is_live` marks a kind whose changes a live topic shows. If it is the
+    name of an attribute, only images with that attribute are shown.
+    """
+
+    pk: str
+    sk: str
+    is_sum: bool = False
+    is_applied: bool = False
+    is_live: bool | str = False
+
+    def has(self, key: Key) -> bool:
+        """Return whether an item with this key is of this kind."""
+        return _matches(self.pk, key.pk) and _matches(self.sk, key.sk)
+
+
+class Topic(NamedTuple):
+    """A kind of live topic. `name` maps the key of an aggregate to a topic's name, or to None.
+
+    `canonical` returns a client's name in the notation of `name`, or raises BadRequest. `value` reads the
+    value of a name, which is what GET returns.
+    """
+
+    name: Callable[[Key], str | None]
+    canonical: Callable[[str], str]
+    value: Callable[[Table, str], Any]
+
+
+class Feature(NamedTuple):
+    """One feature.
+
+    `paths` has the first part of each path of its routes, with the summary of those routes. `items` are the
+    kinds of items that it owns. `actions` and `indexes` are those that its routes need of the table.
+    `functions` are the Lambda functions that exist only for it. `sends` tells whether its routes send
+    messages to the queue.
+
+    `contribution` returns the amounts that an item adds to aggregates. `derive` returns the update of an
+    aggregate's index key, which follows from its sums. `rank` returns the player that an item ranks. `follow`
+    completes what a batch of changes has begun, after the aggregates have counted it, and is idempotent.
+
+    `serves` marks a feature that no stage names: it is on when one of the others has a contribution.
+    `is_on` decides instead of HUBBUB_FEATURES whether a stage has the feature.
+    """
+
+    name: str
+    paths: Mapping[str, str]
+    items: tuple[Kind, ...]
+    actions: frozenset[str] = frozenset()
+    indexes: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    sends: bool = False
+    contribution: Contribution | None = None
+    derive: Derivation | None = None
+    rank: Callable[[Item], Ranked | None] | None = None
+    follow: Callable[[Table, Sequence[Images], datetime], None] | None = None
+    topics: Mapping[str, Topic] = {}
+    serves: bool = False
+    is_on: Callable[[Settings], bool] | None = None
+
+    @property
+    def is_named(self) -> bool:
+        """Return whether a stage names the feature in HUBBUB_FEATURES."""
+        return not self.serves and self.is_on is None
+
+
+GET, MANY, QUERY = (f"dynamodb:{name}" for name in ("GetItem", "BatchGetItem", "Query"))
+BATCH, PUT = (f"dynamodb:{name}" for name in ("BatchWriteItem", "PutItem"))
+UPDATE, DELETE = (f"dynamodb:{name}" for name in ("UpdateItem", "DeleteItem"))
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern
+
+
+def load(*packages: str) -> tuple[Feature, ...]:
+    """Return the features of packages of chalicelib, each of which exports its `FEATURE`."""
+    return tuple(import_module(f"chalicelib.{package}").FEATURE for package in packages)
+
+
+def select(features: Iterable[Feature], settings: Settings) -> tuple[Feature, ...]:
+    """Return the features of a stage: those that HUBBUB_FEATURES names, or all, and those that serve them.
+
+    Raises: ValueError for a name that no feature has.
+    """
+    features = tuple(features)
+    names = [feature.name for feature in features if feature.is_named]
+    if unknown := settings.features.difference(names):
+        raise ValueError(f"HUBBUB_FEATURES has {min(unknown)[:40]!r}: the features are {', '.join(names)}")
+    wanted = settings.features or frozenset(names)
+    counts = any(feature.contribution for feature in features if feature.name in wanted)
+
+    def is_selected(feature: Feature) -> bool:
+        if feature.is_on is not None:
+            return feature.is_on(settings)
+        return counts if feature.serves else feature.name in wanted
+
+    return tuple(filter(is_selected, features))
+
+
+def follow(features: Iterable[Feature], table: Table, changes: Sequence[Images], now: datetime) -> None:
+    """Complete what a batch of changes has begun, feature by feature. Idempotent."""
+    for feature in features:
+        if feature.follow:
+            feature.follow(table, changes, now)
+
+
+def owner_of(features: Iterable[Feature], key: Key) -> str:
+    """Return the name of the feature that owns an item; empty for an item of none."""
+    owners = (feature.name for feature in features for kind in feature.items if kind.has(key))
+    return next(owners, "")
+
+
+def is_sum(features: Iterable[Feature], key: Key) -> bool:
+    """Return whether a key is one of an aggregate."""
+    return any(kind.is_sum and kind.has(key) for feature in features for kind in feature.items)
+
+
+def filter_patterns(features: Iterable[Feature], function: str) -> list[dict[str, Any]]:
+    """Return the filter of the stream for `apply` or `push`: the patterns of the records that it needs.
+
+    Records of other items (sums, tree nodes, connections, entries of the waiting pool) cost no invocation.
+    Kinds are combined, so a record of a combination that no kind has may pass. One matching pattern is
+    enough.
+    """
+    kinds = [kind for feature in features for kind in feature.items]
+    if function == "apply":
+        applied = [kind for kind in kinds if kind.is_applied]
+        return [{"dynamodb": {"Keys": {"sk": {"S": _alternatives(kind.sk for kind in applied)}}}}]
+    live = [kind for kind in kinds if kind.is_live is True]
+    keys = {
+        "pk": {"S": _alternatives(kind.pk for kind in live)},
+        "sk": {"S": _alternatives(kind.sk for kind in live)},
+    }
+    marked = [
+        {
+            "dynamodb": {
+                "Keys": {"pk": {"S": _alternatives([kind.pk])}, "sk": {"S": _alternatives([kind.sk])}},
+                "NewImage": {kind.is_live: {"S": [{"exists": True}]}},
+            }
+        }
+        for kind in kinds
+        if isinstance(kind.is_live, str)
+    ]
+    return [{"dynamodb": {"Keys": keys}}, *marked]
+
+
+def _alternatives(keys: Iterable[str]) -> list[Any]:
+    return [{"prefix": key[:-1]} if key.endswith("*") else key for key in dict.fromkeys(keys)]
