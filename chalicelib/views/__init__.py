@@ -11,6 +11,7 @@ FEATURE = Feature(
     },
     items=(
         Kind("URL#*", "T#*", is_applied=True),
+        Kind("URL#*", "SENT"),
         Kind("URL#*", "STATISTICS", is_sum=True, is_live=True),
         Kind("URL#*", "DAY#*", is_sum=True),
         Kind("URL#*", "VISITOR#*", is_sum=True, is_applied=True),
