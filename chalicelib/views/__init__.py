@@ -11,7 +11,8 @@ FEATURE = Feature(
     },
     items=(
         Kind("URL#*", "T#*", is_applied=True),
-        Kind("URL#*", "SENT"),
+        Kind("URL#*", "SENT", is_applied=True),
+        Kind("URL#*", "COUNTED", is_sum=True),
         Kind("URL#*", "STATISTICS", is_sum=True, is_live=True),
         Kind("URL#*", "DAY#*", is_sum=True),
         Kind("URL#*", "VISITOR#*", is_sum=True, is_applied=True),
