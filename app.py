@@ -12,7 +12,7 @@ from chalicelib.aggregates import queries as stream_queries
 from chalicelib.aggregates import schemas as stream_schemas
 from chalicelib.api import auth, listing, schemas, static
 from chalicelib.api.auth import Caller
-from chalicelib.api.router import Response, Router
+from chalicelib.api.router import KB, MAX_BODY, Response, Router
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
 from chalicelib.challenges import schemas as challenge_schemas
@@ -91,7 +91,7 @@ def identify(request: Any) -> AuthResponse:
 router.authorizer = identify
 
 
-@router.route("POST", "/guests", status=201, errors=(SlowDown,))
+@router.route("POST", "/guests", status=201, errors=(SlowDown,), max_body=4 * KB)
 def post_guest(body: guest_schemas.GuestBody, address: str, caller: Caller) -> Response[guest_schemas.Guest]:
     """Sign in as a guest with a random `sub`. A guest with a token keeps the `sub` and gets another name.
 
@@ -111,6 +111,8 @@ def post_guest(body: guest_schemas.GuestBody, address: str, caller: Caller) -> R
     status=202,
     accepts=("application/json", "text/plain"),
     errors=(TooLarge, TooOld, InTheFuture, SiteNotAllowed, Bot),
+    max_body=MAX_BODY,
+    max_anonymous_body=128 * KB,
 )
 def post_views(
     body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
@@ -196,7 +198,12 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
 
 
 @router.route(
-    "PUT", "/leaderboards/{board}", access="admin", status=(200, 201), errors=(Conflict, Unprocessable)
+    "PUT",
+    "/leaderboards/{board}",
+    access="admin",
+    status=(200, 201),
+    errors=(Conflict, Unprocessable),
+    max_body=8 * KB,
 )
 def put_board(
     path: board_schemas.NewBoardPath, body: board_schemas.BoardBody
@@ -218,7 +225,12 @@ def get_board(path: board_schemas.BoardPath, query: board_schemas.BoardQuery) ->
 
 
 @router.route(
-    "POST", "/leaderboards/{board}/seasons", access="admin", status=(201, 200), errors=(NotFound, Conflict)
+    "POST",
+    "/leaderboards/{board}/seasons",
+    access="admin",
+    status=(201, 200),
+    errors=(NotFound, Conflict),
+    max_body=4 * KB,
 )
 def post_season(
     path: board_schemas.BoardPath, body: board_schemas.SeasonBody
@@ -236,6 +248,7 @@ def post_season(
     access="user",
     status=(201, 200),
     errors=(Forbidden, NotFound, Unprocessable),
+    max_body=4 * KB,
 )
 def post_score(
     path: board_schemas.BoardPath, body: board_schemas.ScoreBody, caller: Caller
@@ -297,7 +310,14 @@ def get_distribution(
 # -- challenges ----------------------------------------------------------------------------------------
 
 
-@router.route("PUT", "/challenges/{challenge}", access="admin", status=(201, 200), errors=(Conflict,))
+@router.route(
+    "PUT",
+    "/challenges/{challenge}",
+    access="admin",
+    status=(201, 200),
+    errors=(Conflict,),
+    max_body=MAX_BODY,
+)
 def put_challenge(
     path: challenge_schemas.NewChallengeParams, body: challenge_schemas.ChallengeBody
 ) -> Response[challenge_schemas.Challenge]:
@@ -326,6 +346,7 @@ def get_challenge(path: challenge_schemas.ChallengeParams) -> challenge_schemas.
     access="user",
     status=(201, 200),
     errors=(NotFound, NotOpen, LimitReached, InvalidPath, SlowDown),
+    max_body=4 * KB,
 )
 def post_challenge_path(
     path: challenge_schemas.ChallengeParams, body: challenge_schemas.PathBody, caller: Caller
@@ -387,7 +408,14 @@ def get_challenge_statistics(
 # -- comments ------------------------------------------------------------------------------------------
 
 
-@router.route("POST", "/products/{product}/comments", access="user", status=201, errors=(Conflict,))
+@router.route(
+    "POST",
+    "/products/{product}/comments",
+    access="user",
+    status=201,
+    errors=(Conflict,),
+    max_body=64 * KB,
+)
 def post_comment(
     path: comment_schemas.NewProductPath,
     body: comment_schemas.CommentBody,
@@ -438,6 +466,7 @@ def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Response[c
     "/products/{product}/comments/{id}",
     access="user",
     errors=(Forbidden, NotFound, PreconditionFailed),
+    max_body=64 * KB,
 )
 def patch_comment(
     path: comment_schemas.CommentPath,
@@ -491,6 +520,7 @@ def delete_vote(path: comment_schemas.CommentPath, caller: Caller) -> None:
     access="user",
     status=201,
     errors=(NotFound, Conflict),
+    max_body=64 * KB,
 )
 def post_reply(
     path: comment_schemas.CommentPath,
@@ -518,6 +548,7 @@ def get_replies(
     "/products/{product}/comments/{id}/replies/{reply}",
     access="user",
     errors=(Forbidden, NotFound),
+    max_body=64 * KB,
 )
 def patch_reply(
     path: comment_schemas.ReplyPath, body: comment_schemas.ReplyPatch, caller: Caller
@@ -660,7 +691,14 @@ def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
     return reports.list_reports(connect(), query, stage, datetime.now(UTC))
 
 
-@router.route("POST", "/chat/reports/{id}", access="admin", status=204, errors=(NotFound, Conflict))
+@router.route(
+    "POST",
+    "/chat/reports/{id}",
+    access="admin",
+    status=204,
+    errors=(NotFound, Conflict),
+    max_body=4 * KB,
+)
 def post_chat_report(path: chat_schemas.ReportPath, body: chat_schemas.ReportAction) -> None:
     """Dismiss a report, or ban the address of the reported visitor for some hours."""
     reports.act(connect(), path.id, body, stage, datetime.now(UTC))

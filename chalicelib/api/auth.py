@@ -60,6 +60,11 @@ class Caller(NamedTuple):
     name: str | None = None
     guest: bool = False
 
+    @property
+    def is_trusted(self) -> bool:
+        """Return whether somebody vouches for the caller. Anyone can be a guest."""
+        return bool(self.sub) and not self.guest
+
 
 class Issuer(NamedTuple):
     """An issuer's tokens: the claims that they must have, and the claims that make admins and names."""

@@ -220,13 +220,17 @@ class _Unusable:
     """Stands for a number that DynamoDB cannot hold. No type of a field accepts it."""
 
 
+UNUSABLE = _Unusable()
+
+
 def _number(read: Callable[[str], Any], problems: list[ValueError], text: str) -> Any:
-    """Read a number, or note why it is unusable."""
+    """Read a number, or note why it is unusable. Of a body's problems only the first is kept."""
     try:
         return read(text)
     except ValueError as error:
-        problems.append(error)
-        return _Unusable()
+        if not problems:
+            problems.append(error)
+        return UNUSABLE
 
 
 def _has_unusable(value: Any) -> bool:

@@ -185,11 +185,18 @@ def _operation(route: Route) -> Schema:
         operation["description"] = " ".join(text.split())
     if body := route.arguments.get("body"):
         operation["requestBody"] = {
-            "description": _text(body),
+            "description": f"{_text(body)} {_body_limit(route)}",
             "required": True,
             "content": {JSON: _content(body)},
         }
     return operation
+
+
+def _body_limit(route: Route) -> str:
+    text = f"At most {route.max_body:,} bytes"
+    if route.max_anonymous_body == route.max_body:
+        return f"{text}."
+    return f"{text}, and {route.max_anonymous_body:,} without a token or with a guest's."
 
 
 def _parameters(place: str, kind: Any) -> Iterable[Schema]:

@@ -45,7 +45,8 @@ Access = Literal["public", "user", "admin"]
 JSON, CSV = "application/json", "text/csv"
 SERVICE = "service"  # the tag of the routes of no feature
 NEXT_CURSOR = "X-Next-Cursor"  # the cursor of the next page of a list as CSV
-MAX_BODY = 1_000_000  # bytes
+KB = 1024
+MAX_BODY = 1_000_000  # bytes, of any route
 # API Gateway refuses a request to a method with an authorizer when the method's ARN is longer than 1,600
 # bytes. The ARN ends in the path. The rest (partition, region, account, API, stage, method) has at most 100.
 # Source: "Amazon API Gateway quotas", Method ARN length of a method with authorization.
@@ -86,6 +87,12 @@ class Route(NamedTuple):
     errors: tuple[type[HubbubError], ...]
     description: str
     tag: str
+    max_body: int
+    max_anonymous_body: int
+
+    def body_limit(self, caller: Caller) -> int:
+        """Return how many bytes a caller's body may have. A guest is as good as anonymous."""
+        return self.max_body if caller.is_trusted else self.max_anonymous_body
 
 
 class Router:
@@ -119,12 +126,17 @@ class Router:
         has_csv: bool = False,
         accepts: tuple[str, ...] = (JSON,),
         errors: tuple[type[HubbubError], ...] = (),
+        max_body: int = 0,
+        max_anonymous_body: int = 0,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a handler for a method and a path.
 
         `access` is the least that a caller must be. The first `status` is the default. With `has_csv` the
         rows of the result are also served as CSV. `errors` lists the handler's own errors. The errors that
         every route can return are added to the description.
+
+        A route with a body states the bytes that it may have in `max_body`, and in `max_anonymous_body` if
+        they are fewer without a token or with a guest's.
 
         A path that belongs to a feature which is off is not registered, so it is 404.
         """
@@ -134,6 +146,8 @@ class Router:
 
         def register(handler: Callable[..., Any]) -> Callable[..., Any]:
             arguments = get_type_hints(handler)
+            if ("body" in arguments) != bool(max_body):
+                raise ValueError(f"{method} {path}: `max_body` belongs to a body, and a body to `max_body`")
             result = arguments.pop("return", None)
             if get_origin(result) is Response:
                 [result] = get_args(result)
@@ -153,6 +167,8 @@ class Router:
                 errors,
                 text,
                 first if (first := path.split("/")[1]) in self.features else SERVICE,
+                max_body,
+                max_anonymous_body or max_body,
             )
             self.routes.append(route)
 
@@ -200,6 +216,7 @@ class Router:
             _check_length(route, captured)
             _check_query(route, request.query_params)
             caller = _authorize(route, request)
+            limit = route.body_limit(caller)
             ready = {
                 "caller": caller,
                 "headers": request.headers,
@@ -209,7 +226,7 @@ class Router:
             if "idempotency_key" in route.arguments:
                 ready["idempotency_key"] = _read_idempotency_key(request.headers)
             arguments = {
-                name: ready[name] if name in ready else _decode(name, kind, request, captured)
+                name: ready[name] if name in ready else _decode(name, kind, request, captured, limit)
                 for name, kind in route.arguments.items()
             }
             response = _encode(route, handler(**arguments), _prefers_csv(route, request.headers))
@@ -374,7 +391,7 @@ def _encode(route: Route, result: Any, as_csv: bool) -> ChaliceResponse:
     return ChaliceResponse(body, headers=headers, status_code=status)
 
 
-def _decode(name: str, kind: Any, request: Any, captured: Mapping[str, str]) -> Any:
+def _decode(name: str, kind: Any, request: Any, captured: Mapping[str, str], max_body: int) -> Any:
     """Decode one argument of a handler.
 
     Raises: BadRequest with a message that names the field, TooLarge.
@@ -385,8 +402,8 @@ def _decode(name: str, kind: Any, request: Any, captured: Mapping[str, str]) -> 
             return codec.decode_parameters(parts, kind)
         if name == "query":
             return codec.decode_parameters(_single_values(request.query_params), kind)
-        if len(raw := request.raw_body) > MAX_BODY:
-            raise TooLarge(f"body: must be at most {MAX_BODY} bytes, and has {len(raw)}")
+        if len(raw := request.raw_body) > max_body:
+            raise TooLarge(f"body: must be at most {max_body:,} bytes, and has {len(raw):,}")
         return codec.decode(raw, kind)
     except UnicodeError:
         raise BadRequest("body: must be UTF-8") from None

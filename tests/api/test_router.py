@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import logging
+import re
 import socket
 import urllib.error
 import urllib.request
@@ -24,7 +26,7 @@ import app as hubbub
 from chalicelib import settings
 from chalicelib.api import auth
 from chalicelib.api.auth import Caller
-from chalicelib.api.router import MAX_BODY, Response, Router
+from chalicelib.api.router import KB, MAX_BODY, Response, Router
 from chalicelib.api.schemas import Identifier, Schema
 from chalicelib.errors import Busy, HubbubError, NotFound, SlowDown
 from chalicelib.telemetry import logs
@@ -133,7 +135,7 @@ def made(*origins: str, stage: settings.Settings = STAGE) -> Chalice:
     def get_things(query: ListQuery) -> Echo:
         return Echo(it=[query.limit, query.around])
 
-    @router.route("POST", "/things", status=(202, 200))
+    @router.route("POST", "/things", status=(202, 200), max_body=MAX_BODY)
     def post_things(body: Body, idempotency_key: str | None) -> Any:
         return Response(Echo(it=[body.name, body.score, idempotency_key]), headers={"ETag": '"1"'})
 
@@ -149,7 +151,7 @@ def made(*origins: str, stage: settings.Settings = STAGE) -> Chalice:
     def get_secrets(caller: Caller) -> Echo:
         return Echo(it=caller.sub)
 
-    @router.route("POST", "/errors/{thing}")
+    @router.route("POST", "/errors/{thing}", max_body=KB)
     def post_error(path: ThingPath, body: Body, headers: Mapping[str, str]) -> Echo:
         found: dict[str, Exception] = {
             "missing": NotFound("thing: there is none"),
@@ -326,12 +328,76 @@ def test_a_name_in_a_body_is_in_nfc_and_negative_zero_is_zero() -> None:
     assert call(made(), "POST", "/things", '{"name":"𝕏"}'.encode())[1]["it"][0] == "𝕏"
 
 
-def test_a_body_has_at_most_a_million_bytes() -> None:
-    start, end = b'{"name":"a","unknown":"', b'"}'
-    full = start + b"x" * (MAX_BODY - len(start) - len(end)) + end
-    assert call(made(), "POST", "/things", full)[0] == 202
-    status, answer, _ = call(made(), "POST", "/things", full + b" ")
-    assert (status, answer["Code"]) == (413, "TooLarge")
+BODIES = [route for route in hubbub.router.routes if "body" in route.arguments]
+
+
+def invoke(route: Any, body: str, caller: str, *, is_base64: bool = False) -> tuple[int, str]:
+    """Send a body as API Gateway passes it. Return the status and the response's text."""
+    context: dict[str, Any] = {"resourcePath": route.path, "httpMethod": route.method}
+    context["identity"] = {"sourceIp": "192.0.2.1"}
+    token = "" if caller == "nobody" else auth.mint(STAGE, caller, scope="admin", guest=caller == "guest")
+    context["authorizer"] = auth.authenticate(STAGE, f"Bearer {token}")
+    names = re.findall("{(.*?)}", route.path)
+    headers = {"content-type": route.accepts[-1], "authorization": f"Bearer {token}"}
+    event = {
+        "resource": route.path,
+        "path": route.path,
+        "httpMethod": route.method,
+        "headers": headers,
+        "multiValueHeaders": {name: [value] for name, value in headers.items()},
+        "multiValueQueryStringParameters": None,
+        "pathParameters": dict.fromkeys(names, "01KAJQF8G0Z9M4T3V7C2X5N8QR") if names else None,
+        "stageVariables": None,
+        "body": base64.b64encode(body.encode()).decode() if is_base64 else body,
+        "isBase64Encoded": is_base64,
+        "requestContext": context,
+    }
+    result = hubbub.app(event, None)
+    return result["statusCode"], result["body"]
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("is_base64", [False, True], ids=["text", "base64"])
+@pytest.mark.parametrize("route", BODIES, ids=lambda route: route.name)
+def test_a_body_may_have_as_many_bytes_as_its_route_says(route: Any, is_base64: bool) -> None:
+    limits = {"admin": route.max_body}
+    if route.access == "public":
+        limits |= {"nobody": route.max_anonymous_body, "guest": route.max_anonymous_body}
+    for caller, limit in limits.items():
+        status, text = invoke(route, "[" + " " * (limit - 1), caller, is_base64=is_base64)
+        assert (status, json.loads(text)["Code"]) == (400, "BadRequest"), "it is read, and it is not JSON"
+        status, text = invoke(route, "[" + " " * limit, caller, is_base64=is_base64)
+        assert (status, json.loads(text)["Code"]) == (413, "TooLarge")
+        assert f"body: must be at most {limit:,} bytes, and has {limit + 1:,}" in text
+
+
+def test_the_longest_valid_text_is_below_the_limit_of_its_body() -> None:
+    """Each letter above U+FFFF has 12 bytes where it is escaped."""
+    letter = json.dumps("🦉")[1:-1]
+    for name, fields in {
+        "post_guest": ["name"] * 60,
+        "put_board": ["title"] * 200 + ["unit"] * 40,
+        "post_score": ["id", "player"] * 60,
+        "post_challenge_path": ["path"] * 200,
+        "post_comment": ["text"] * 5_000,
+        "patch_comment": ["text"] * 5_000,
+        "post_reply": ["text"] * 5_000,
+        "patch_reply": ["text"] * 5_000,
+    }.items():
+        [route] = [route for route in BODIES if route.name == name]
+        assert len(fields) * len(letter) + KB <= route.max_body, name
+    event = {"url": "x" * 1_500, "referrer": "x" * 1_500, "clientId": "x" * 128, "campaign": "🦉" * 100}
+    [views] = [route for route in BODIES if route.name == "post_views"]
+    events = [event | {"time": "2026-11-21T10:00:00.000000+00:00"}] * 25
+    assert len(json.dumps({"events": events})) <= views.max_anonymous_body
+
+
+def test_a_route_with_a_body_must_state_its_limit() -> None:
+    router = Router(Chalice("made", configure_logs=False))
+    with pytest.raises(ValueError, match="POST /things: `max_body`"):
+
+        @router.route("POST", "/things")
+        def post_things(body: Body) -> None: ...
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_only_a_stage_that_allows_guests_has_the_path() -> None:
         chalice = Chalice(app_name="small")
         router = Router(chalice, enabled=select(FEATURES, chosen), features=FEATURES)
 
-        @router.route("POST", "/guests", status=201)
+        @router.route("POST", "/guests", status=201, max_body=1)
         def post_guest(body: GuestBody) -> GuestBody:
             return body
 
