@@ -36,14 +36,13 @@ setup: $(STAMP)  ## Install everything for development into .venv (quick when no
 setup-local: $(LOCAL)  ## Install only what make run needs into .venv
 
 # The development packages include the local ones, so both stamps are set.
-$(STAMP): requirements.txt requirements-issuer.txt requirements-local.txt requirements-dev.txt requirements.lock \
-  requirements-issuer.lock
+$(STAMP): $(wildcard requirements*.txt requirements*.lock)
 	$(call install,requirements-dev.txt)
 	@$(VENV)/bin/python -m ops.aws.lock
 	@$(VENV)/bin/python -m ops.aws.page_bundle
 	@touch $(LOCAL) $(STAMP)
 
-$(LOCAL): requirements.txt requirements-issuer.txt requirements-local.txt
+$(LOCAL): requirements.txt requirements-issuer.txt requirements-deploy.txt requirements-local.txt
 	$(call install,requirements-local.txt)
 	@touch $(LOCAL)
 

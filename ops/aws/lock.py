@@ -6,6 +6,7 @@ and Python that Lambda runs, and writes `requirements.lock`. The bundler downloa
 distributions are never built.
 
 `requirements-issuer.txt` has its own lock. A package of a stage with HUBBUB_JWKS_URL has these libraries too.
+`requirements-deploy.txt` has one for the tools with which the pipeline builds and deploys.
 
 `make setup` keeps the wheels for its own Python (`python -m ops.aws.lock`), so that a package can be made
 without a network.
@@ -37,7 +38,7 @@ GLIBC = {"3.11": 26}  # minor version of glibc 2 in the runtime (Amazon Linux 2)
 WHEELS = Path(sys.prefix) / "wheels"  # that are kept, in a folder for each runtime
 LATER = 34  # … and in those of Python 3.12 and later (Amazon Linux 2023)
 HEADER = """\
-# What a deployment bundles. Written by `python -m ops lock`, from {requirements}: do not edit.
+# Written by `python -m ops lock`, from {requirements}: do not edit.
 # The hashes are those of the wheels for Lambda: arm64 and x86_64, Python 3.11 to 3.14.
 """
 
@@ -51,6 +52,8 @@ class Libraries(NamedTuple):
 
 EVERY_STAGE = Libraries("requirements.txt", "requirements.lock")
 WITH_ISSUER = Libraries("requirements-issuer.txt", "requirements-issuer.lock")
+DEPLOYING = Libraries("requirements-deploy.txt", "requirements-deploy.lock")
+LOCKED = (EVERY_STAGE, WITH_ISSUER, DEPLOYING)
 NAME = EVERY_STAGE.lock
 JWKS_URL = "HUBBUB_JWKS_URL"
 """The variable of a stage that needs the libraries for an issuer's keys."""
@@ -205,9 +208,12 @@ def read(root: Path, libraries: Libraries = EVERY_STAGE) -> list[Locked]:
 
 
 def read_requirements(root: Path, libraries: Libraries = EVERY_STAGE) -> list[Requirement]:
-    """Read a project's requirements, without their comments."""
+    """Read a project's requirements and those that they include, without their comments."""
     lines = (root / libraries.requirements).read_text(encoding="utf-8").splitlines()
-    return [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
+    texts = [text for line in lines if (text := line.partition("#")[0].strip())]
+    included = [libraries._replace(requirements=text[3:]) for text in texts if text.startswith("-r ")]
+    own = [Requirement(text) for text in texts if not text.startswith("-r ")]
+    return [*(one for file in included for one in read_requirements(root, file)), *own]
 
 
 def check_lock(root: Path, libraries: Libraries = EVERY_STAGE) -> str:

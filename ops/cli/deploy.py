@@ -215,11 +215,11 @@ def bundle(stage: str, as_json: bool) -> None:
 
 @click.command()
 def lock() -> None:
-    """Write the locks of requirements*.txt: the deployed libraries and their hashes."""
+    """Write the locks of requirements*.txt: the deployed libraries and the tools that deploy them."""
     from ops.aws import lock as locks
     from ops.stage import ROOT
 
-    for libraries in (locks.EVERY_STAGE, locks.WITH_ISSUER):
+    for libraries in locks.LOCKED:
         for one in locks.write(ROOT, libraries):
             click.echo(f"{one.name} {one.version}: {len(one.hashes)} wheels")
 

@@ -183,7 +183,7 @@ def test_a_stage_with_an_issuer_has_the_library_for_its_keys(made: Made, tmp_pat
         assert zipped.namelist() == made.names
 
 
-@pytest.mark.parametrize("libraries", [lock.EVERY_STAGE, lock.WITH_ISSUER], ids=lambda one: one.lock)
+@pytest.mark.parametrize("libraries", lock.LOCKED, ids=lambda one: one.lock)
 def test_the_locks_satisfy_the_requirements_and_name_no_registry(libraries: lock.Libraries) -> None:
     assert lock.check_lock(ROOT, libraries)
     text = (ROOT / libraries.lock).read_text()

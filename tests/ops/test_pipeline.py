@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from typing import Any
@@ -11,15 +12,18 @@ import pytest
 import yaml
 
 from local.engines.engine import ROOT
+from ops.aws import lock
 from ops.cli.main import main
 
 WORKFLOW = (ROOT / ".github" / "workflows" / "deploy.yml").read_text()
 
 
-@pytest.fixture
-def steps() -> list[dict[str, Any]]:
-    [job] = yaml.safe_load(WORKFLOW)["jobs"].values()
-    return list(job["steps"])
+JOBS: dict[str, Any] = yaml.safe_load(WORKFLOW)["jobs"]
+
+
+def scripts(*jobs: str) -> list[str]:
+    """Return the scripts of jobs, in their order."""
+    return [step.get("run", "") for job in jobs for step in JOBS[job]["steps"]]
 
 
 def commands(text: str) -> list[list[str]]:
@@ -31,13 +35,58 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(re.sub(r'"\$\([^)]*\)"', "https://x", first or second)) for first, second in found]
 
 
-def test_a_tag_is_deployed_with_a_role_and_no_stored_key(steps: list[dict[str, Any]]) -> None:
+def test_a_tag_is_deployed_with_a_role_and_no_stored_key() -> None:
     workflow = yaml.safe_load(WORKFLOW)
     assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML 1.1 reads `on` as true
-    assert workflow["permissions"] == {"contents": "read", "id-token": "write"}
-    [credentials] = [step for step in steps if "configure-aws-credentials" in step.get("uses", "")]
+    [credentials] = [
+        step for step in JOBS["deploy"]["steps"] if "configure-aws-credentials" in step.get("uses", "")
+    ]
     assert set(credentials["with"]) == {"role-to-assume", "aws-region"}
     assert "secrets." not in WORKFLOW
+
+
+@pytest.mark.security
+def test_only_the_job_that_deploys_may_ask_for_the_role() -> None:
+    assert yaml.safe_load(WORKFLOW)["permissions"] == {"contents": "read"}
+    asking = {name for name, job in JOBS.items() if "permissions" in job}
+    assert asking == {"deploy"}
+    assert JOBS["deploy"]["permissions"] == {"contents": "read", "id-token": "write"}
+
+
+@pytest.mark.security
+def test_what_is_deployed_is_built_and_deployed_with_locked_tools() -> None:
+    """A package without a hash can change neither the artifact nor the stage."""
+    locked = {name for name in JOBS if all(map(is_locked, scripts(name)))}
+    assert locked == {"build", "deploy"}
+    assert {name for name, job in JOBS.items() if "upload-artifact" in str(job)} == {"build"}
+    [taken] = [step for step in JOBS["deploy"]["steps"] if "download-artifact" in step.get("uses", "")]
+    assert taken["with"] == {"artifact-ids": "${{ needs.build.outputs.artifact }}", "path": "out"}
+    for name in locked:
+        assert "cache" not in str(JOBS[name]["steps"]), "a cache is shared with other workflows"
+
+
+def is_locked(script: str) -> bool:
+    """Return whether a script installs nothing, or only wheels whose hashes are in a lock of this tree."""
+    installs = [line for line in script.replace("\\\n", " ").splitlines() if re.search("install|setup", line)]
+    options = {"--require-hashes", "--no-deps", "--only-binary=:all:", lock.DEPLOYING.lock}
+    return all(options <= set(line.split()) for line in installs)
+
+
+@pytest.mark.security
+def test_the_role_of_the_document_trusts_exactly_the_job_that_deploys() -> None:
+    """A job with an environment has that in `sub`, not its tag. Source: GitHub, OpenID Connect reference."""
+    text = (ROOT / "docs" / "deployment.md").read_text()
+    [policy] = [json.loads(one) for one in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
+    [statement] = policy["Statement"]
+    prefix = "token.actions.githubusercontent.com"
+    assert statement["Principal"]["Federated"].endswith(f":oidc-provider/{prefix}")
+    environment = JOBS["deploy"]["environment"]
+    assert statement["Condition"] == {
+        "StringEquals": {
+            f"{prefix}:aud": "sts.amazonaws.com",
+            f"{prefix}:sub": f"repo:OWNER/REPOSITORY:environment:{environment}",
+        }
+    }
 
 
 @pytest.mark.security
@@ -54,13 +103,15 @@ def test_every_action_is_pinned_by_its_digest() -> None:
             assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), (file.name, action)
 
 
-def test_the_template_is_linted_before_it_is_deployed(steps: list[dict[str, Any]]) -> None:
-    scripts = [step.get("run", "") for step in steps]
-    place = {word: next(i for i, script in enumerate(scripts) if word in script) for word in WORDS}
+def test_the_template_is_linted_before_it_is_deployed() -> None:
+    assert JOBS["check"]["needs"] == "build"
+    assert JOBS["deploy"]["needs"] == ["build", "check"]
+    lines = scripts("build", "check", "deploy")
+    place = {word: next(i for i, script in enumerate(lines) if word in script) for word in WORDS}
     assert [place[word] for word in WORDS] == sorted(place.values())
 
 
-WORDS = ("--only-secret", "ops package", "cfn-lint", "cloudformation deploy", "ops smoke")
+WORDS = ("ops package", "cfn-lint", "--only-secret", "cloudformation deploy", "ops smoke")
 
 
 @pytest.mark.parametrize("document", [".github/workflows/deploy.yml", "docs/deployment.md"])
