@@ -30,8 +30,10 @@ def described(pattern: str, rule: str) -> str:
 # Excluded: `#`, which separates the parts of a key; white space; and invisible characters, so that no two
 # names look the same: control and format characters, Unicode's default ignorable code points (zero-width
 # characters, joiners, direction marks, variation selectors, tags, Hangul fillers), private use and
-# noncharacters. RFC 8264 (PRECIS), 9.13, disallows the same.
-_INVISIBLE = (
+# noncharacters. RFC 8264 (PRECIS), 9.13, disallows the same. Also excluded are the dot segments: a URL parser
+# removes `..` from a path together with the part before it, so a call would reach another resource.
+DOT_SEGMENT = r"(?:\.|%2[eE]){1,2}"
+INVISIBLE = (
     r"\u0000-\u0020\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f"
     r"\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ue000-\uf8ff"
     r"\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
@@ -45,24 +47,15 @@ _INVISIBLE = (
         (0xE0000, 0x10FFFF),  # tags, variation selectors, private use
     )
 )
-IDENTIFIER_PATTERN = rf"^(?:[!\"$-~]{{1,128}}|[^#{_INVISIBLE}]{{1,60}})$(?!\n)"
+IDENTIFIER_PATTERN = rf"^(?!{DOT_SEGMENT}$)(?:[!\"$-~]{{1,128}}|[^#{INVISIBLE}]{{1,60}})$(?!\n)"
 IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
 IDENTIFIER_RULE = (
     "must be 1 to 128 ASCII characters, or 1 to 60 characters of any script, "
-    "without white space, `#`, control, invisible or private-use characters"
+    "without white space, `#`, control, invisible or private-use characters, and not `.` or `..`"
 )
 Identifier = Annotated[
     str, Meta(pattern=described(IDENTIFIER_PATTERN, IDENTIFIER_RULE), examples=["player-1"])
 ]
-
-# The identifiers that version 0.1.0 accepted. Names that it stored can still be read, listed and removed, but
-# new ones cannot be created.
-STORED_PATTERN = (
-    r"^[^#\u0000-\u0020\u007f-\u00a0\u061c\u1680\u2000-\u200c\u200e\u200f\u2028-\u202f\u205f-\u206f"
-    r"\u3000\ud800-\udfff\ufeff]{1,128}$(?!\n)"
-)
-STORED = re.compile(STORED_PATTERN)
-STORED_RULE = "must be 1 to 128 characters without white space, `#` or control characters"
 
 
 def parse_identifier(name: str) -> str:
@@ -70,12 +63,10 @@ def parse_identifier(name: str) -> str:
 
     Raises: BadRequest for a malformed name.
     """
-    if not STORED.search(name):
+    if not IDENTIFIER.search(name):
         raise BadRequest("topic: the name of a board, a challenge or a product is malformed")
     return name
 
-
-StoredIdentifier = Annotated[str, Meta(pattern=described(STORED_PATTERN, STORED_RULE), examples=["player-1"])]
 
 Instant = Annotated[
     str,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from chalicelib.api.names import Name
-from chalicelib.api.schemas import RULES, Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
+from chalicelib.api.schemas import DOT_SEGMENT, Cursor, Identifier, Instant, Next, Schema, described
 from chalicelib.ranking.tree import MOST as MAX_PLACE
 
 MAX_FOUND = 100  # paths per player
@@ -16,15 +16,17 @@ MAX_ANSWERS = 1000  # valid paths per challenge: their digests fit into one item
 
 # The characters that `str.split` treats as blanks. `\s` means another set in each regular expression dialect.
 BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-NOT_BLANK = rf"[^{BLANKS}]"
-RULES[NOT_BLANK] = "must contain a character that is not blank"
+PATH_PATTERN = described(
+    rf"^(?!{DOT_SEGMENT}$)[{BLANKS}]*[^{BLANKS}]",
+    "must contain a character that is not blank, and must not be `.` or `..`",
+)
 
 PathText = Annotated[
     str,
     Meta(
-        description="A path of 1 to 200 characters, at least one of them not blank",
+        description="A path of 1 to 200 characters, at least one of them not blank. Not `.` or `..`",
         examples=["oak/bridge/mill"],
-        pattern=NOT_BLANK,
+        pattern=PATH_PATTERN,
         min_length=1,
         max_length=200,
     ),
@@ -75,13 +77,13 @@ class NewChallengeParams(Schema):
 class ChallengeParams(Schema):
     """Path parameters of a challenge."""
 
-    challenge: Annotated[StoredIdentifier, Meta(description="The challenge's name", examples=["hunt"])]
+    challenge: Annotated[Identifier, Meta(description="The challenge's name", examples=["hunt"])]
 
 
 class PlayerParams(ChallengeParams):
     """Path parameters of a player of a challenge."""
 
-    player: Annotated[StoredIdentifier, Meta(description="The player's name, which is the `sub` of a token")]
+    player: Annotated[Identifier, Meta(description="The player's name, which is the `sub` of a token")]
 
 
 class FoundPathParams(PlayerParams):
@@ -147,7 +149,7 @@ class Challenge(Schema):
         }
     }
 
-    challenge: StoredIdentifier
+    challenge: Identifier
     title: Title
     limit: Limit
     opens: Opens
@@ -159,7 +161,7 @@ class Challenge(Schema):
 class ListedChallenge(Schema):
     """A challenge in the list of all challenges."""
 
-    challenge: StoredIdentifier
+    challenge: Identifier
     title: Title
     created: Instant
 
@@ -256,9 +258,9 @@ class ChallengeLeadersQuery(Schema):
             description="The place of the first player, from 1. The default 0 is the top", ge=0, le=MAX_PLACE
         ),
     ] = 0
-    around: (
-        Annotated[StoredIdentifier, Meta(description="The player in the middle. Overrides `place`")] | None
-    ) = None
+    around: Annotated[Identifier, Meta(description="The player in the middle. Overrides `place`")] | None = (
+        None
+    )
 
 
 class ChallengeLeader(Schema):
@@ -268,7 +270,7 @@ class ChallengeLeader(Schema):
         int,
         Meta(description="1 plus the number of strictly better players. Equal players share a rank", ge=1),
     ]
-    player: Annotated[StoredIdentifier, Meta(description="The player's identifier")]
+    player: Annotated[Identifier, Meta(description="The player's identifier")]
     name: Name
     found: Annotated[int, Meta(description="The number of paths found", ge=1)]
     time: Annotated[Instant, Meta(description="When the player found the last of them, to the second")]

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from chalicelib.api import codec
+from chalicelib.api.schemas import DOT_SEGMENT, INVISIBLE
 from chalicelib.chat.connections import Handshake
 from chalicelib.chat.gateway import endpoint_of
 from chalicelib.settings import Settings
 
 LOBBY = "main"  # the default lobby
-NAME = re.compile(r"[^#\s\x00-\x1f\x7f]{1,64}")
+NAME = re.compile(rf"(?!{DOT_SEGMENT}$)[^#{INVISIBLE}]{{1,64}}")
 INTERESTS = 10  # of one connection, at most
 
 
@@ -30,7 +31,10 @@ def parse(event: Mapping[str, Any]) -> Handshake:
     ]
     interests = tuple(dict.fromkeys(one for one in named if one))
     if not NAME.fullmatch(lobby):
-        raise ValueError("lobby: must be 1 to 64 characters without white space or #")
+        raise ValueError(
+            "lobby: must be 1 to 64 characters without white space, `#` or invisible characters, "
+            "and not `.` or `..`"
+        )
     if len(interests) > INTERESTS or not all(len(one) <= 32 and one.isprintable() for one in interests):
         raise ValueError(f"interests: must be at most {INTERESTS}, of 1 to 32 printable characters each")
     if query.get("listen", "1") != "1":

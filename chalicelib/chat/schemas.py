@@ -51,7 +51,7 @@ ReportId = Annotated[
     str,
     Meta(
         description="The report's id",
-        pattern=described("^[0-9A-Za-z:.~-]{1,100}$(?!\\n)", "must be the id of a report"),
+        pattern=described("^[0-9][0-9A-Za-z:.~-]{0,99}$(?!\\n)", "must be the id of a report"),
         examples=["2026-11-21T10:00:00.000000Z~PAIR~0a1b2c3d4e5f607182"],
     ),
 ]

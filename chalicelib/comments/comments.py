@@ -40,7 +40,7 @@ from chalicelib.aggregates.sums import Amount, Constant
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
-from chalicelib.api.schemas import STORED
+from chalicelib.api.schemas import IDENTIFIER
 from chalicelib.comments import languages
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch
 from chalicelib.dynamo.items import Item, Key
@@ -400,7 +400,7 @@ def _counting_update(item: Item) -> dict[str, Any] | None:
         product, language = product_of(item), languages.canonical(item["language"])
         added = counted_attributes(product, language, item["rating"])
         contribution(item | added | {"language": language})
-        if not (ULID.search(id_of(item)) and STORED.search(item["author"])):
+        if not (ULID.search(id_of(item)) and IDENTIFIER.search(item["author"])):
             return None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

@@ -6,14 +6,14 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib import ulids
 from chalicelib.api.names import Name
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier, described
+from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, described
 from chalicelib.comments import languages
 
 LONGEST = 5_000  # characters of a text
 RATINGS_PATTERN = "^[1-5](,[1-5]){0,4}$(?!\\n)"
 
-Product = Annotated[StoredIdentifier, Meta(description="The product", examples=["garment-767"])]
-Author = Annotated[StoredIdentifier, Meta(description="The author: the `sub` of a token", examples=["me"])]
+Product = Annotated[Identifier, Meta(description="The product", examples=["garment-767"])]
+Author = Annotated[Identifier, Meta(description="The author: the `sub` of a token", examples=["me"])]
 CommentId = Annotated[
     str,
     Meta(

@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, field
 
 from chalicelib.api.names import Name
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, StoredIdentifier
+from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema
 from chalicelib.ranking.tree import MOST
 
-BoardName = Annotated[StoredIdentifier, Meta(description="The leaderboard's name")]
-PlayerName = Annotated[StoredIdentifier, Meta(description="The player's name")]
+BoardName = Annotated[Identifier, Meta(description="The leaderboard's name")]
+PlayerName = Annotated[Identifier, Meta(description="The player's name")]
 PlayerCount = Annotated[int, Meta(description="The number of ranked players", ge=0, examples=[1539])]
 SeasonNumber = Annotated[int, Meta(description="The number of the season, from 1", ge=1, le=MOST)]
 RequestedSeason = Annotated[
@@ -198,7 +198,7 @@ class ActivitiesQuery(Schema):
 class Activity(Schema):
     """One submission of a player."""
 
-    id: Annotated[StoredIdentifier, Meta(description="The submission's id")]
+    id: Annotated[Identifier, Meta(description="The submission's id")]
     value: Annotated[Decimal, Meta(description="The submitted value")]
     time: Annotated[Instant, Meta(description="When the player reached the value")]
     season: SeasonNumber
@@ -224,7 +224,7 @@ class Activities(Schema):
 class ListedBoard(Schema):
     """A leaderboard in the list of all leaderboards."""
 
-    board: Annotated[StoredIdentifier, Meta(description="The leaderboard's name", examples=["points"])]
+    board: Annotated[Identifier, Meta(description="The leaderboard's name", examples=["points"])]
     title: Annotated[str, Meta(description="The title", examples=["Points"])]
     season: Annotated[int, Meta(description="The stored season", ge=1, examples=[1])]
     created: Annotated[Instant, Meta(description="The time of its creation, to the second")]
@@ -289,9 +289,9 @@ class EntriesQuery(Schema):
     place: Annotated[
         int, Meta(description="The place of the first entry, from 1. The default 0 is the top", ge=0, le=MOST)
     ] = 0
-    around: (
-        Annotated[StoredIdentifier, Meta(description="The player in the middle. Overrides `place`")] | None
-    ) = None
+    around: Annotated[Identifier, Meta(description="The player in the middle. Overrides `place`")] | None = (
+        None
+    )
     season: RequestedSeason = 0
 
 
@@ -340,7 +340,7 @@ class Distribution(Schema):
 class TopEntries(Schema):
     """The ten best players of a leaderboard, as they are pushed to subscribers."""
 
-    board: StoredIdentifier
+    board: Identifier
     season: SeasonNumber
     players: PlayerCount
     items: list[BoardEntry]

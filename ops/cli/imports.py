@@ -104,14 +104,14 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, dis
 
 def _identifier(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     from chalicelib.api.codec import normalize
-    from chalicelib.api.schemas import STORED, STORED_RULE
+    from chalicelib.api.schemas import IDENTIFIER, IDENTIFIER_RULE
 
     try:
         name = normalize(text, "name")
     except ValueError as error:
         raise click.BadParameter(f"{error}") from None
-    if not STORED.match(name):
-        raise click.BadParameter(f"it {STORED_RULE}")
+    if not IDENTIFIER.match(name):
+        raise click.BadParameter(f"it {IDENTIFIER_RULE}")
     return name
 
 

@@ -224,7 +224,7 @@ def test_every_pattern_that_a_route_uses_has_a_rule_in_words() -> None:
         ("GET", "/docs/UPPER.css", None, "file: must be a file name"),
         ("POST", "/products/p/comments", {"rating": 5, "language": "en", "text": "\0"}, "text: must be text"),
         ("POST", "/challenges/hunt/paths", {"path": " "}, "path: must contain a character"),
-        ("GET", "/leaderboards/a%20b", None, "board: must be 1 to 128 characters"),
+        ("GET", "/leaderboards/a%20b", None, "board: must be 1 to 128 ASCII characters"),
         (
             "GET",
             "/views/series?url=https://e.example&interval=week",

@@ -28,16 +28,16 @@ from chalicelib.aggregates import engine
 from chalicelib.api import auth, codec
 from chalicelib.api.openapi import list_errors
 from chalicelib.api.router import MAX_AUTHORIZED_PATH
-from chalicelib.api.schemas import IDENTIFIER, STORED, Identifier, Schema, StoredIdentifier, parse_identifier
+from chalicelib.api.schemas import IDENTIFIER, Identifier, Schema, parse_identifier
 from chalicelib.challenges import definitions
-from chalicelib.chat import connections, reports, waiting_pool
+from chalicelib.chat import connections, handshake, reports, waiting_pool
 from chalicelib.chat.schemas import ReportFrame
 from chalicelib.comments import comments
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.errors import BadRequest
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody
-from chalicelib.ranking.ranking import Ranking, index_key
+from chalicelib.ranking.ranking import Ranking
 from chalicelib.ranking.tree import MOST
 from chalicelib.settings import Settings
 from chalicelib.views import events, sites
@@ -48,8 +48,7 @@ ROOT = Path(__file__).parents[2]
 PARTITION, SORT = 2_048, 1_024
 NOW = datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
 
-NEW = "𝕏" * 60  # the most bytes that a new name may have
-STORED_NAME = "𝕏" * 128  # and one of version 0.1.0
+NAME = "𝕏" * 60  # the most bytes that a name may have
 URL = "https://" + "a" * 60 + ".example/" + "a" * (urls.MAX_LENGTH - 77)
 URL += "a" * (urls.MAX_LENGTH - len(URL))
 CONNECTION = "x" * 128  # API Gateway's have 16
@@ -57,24 +56,23 @@ LOBBY = "𝕏" * 64
 TURN = waiting_pool.new_state_id(CONNECTION, NOW)
 LANGUAGE = "x-aaaaaaaa-aaaaaaaa-aaaaaaaa-aaaaaa"
 BODY = BoardBody(title="t", min=Decimal(-MOST), max=Decimal(MOST), shards=32)
-BOARD = boards.Board(name=STORED_NAME, season=scores.MAX_SEASONS, started="", **msgspec.structs.asdict(BODY))
+BOARD = boards.Board(name=NAME, season=scores.MAX_SEASONS, started="", **msgspec.structs.asdict(BODY))
 
 
 # -- keys ----------------------------------------------------------------------------------------------
 
-# The longest value of every argument of a function that makes a key. A board, a challenge, a player or a
-# product may have a name that version 0.1.0 took; the id of a submission is new.
+# The longest value of every argument of a function that makes a key.
 LONGEST: dict[str, Any] = {
-    "board": STORED_NAME,
-    "challenge": STORED_NAME,
-    "player": STORED_NAME,
-    "product": STORED_NAME,
-    "author": STORED_NAME,
+    "board": NAME,
+    "challenge": NAME,
+    "player": NAME,
+    "product": NAME,
+    "author": NAME,
     "language": LANGUAGE,
     "rating": 5,
     "season": scores.MAX_SEASONS,
     "path": "a" * definitions.MAX_PATH_BYTES,
-    "ranking": Ranking(f"BOARD#{STORED_NAME}#{scores.MAX_SEASONS}", BOARD.scale, 32),
+    "ranking": Ranking(f"BOARD#{NAME}#{scores.MAX_SEASONS}", BOARD.scale, 32),
     "prefix": "9" * 38,
     "shard": 32,
     "url": URL,
@@ -89,10 +87,10 @@ LONGEST: dict[str, Any] = {
     "state_id": TURN,
     "topic": f"views:{URL}",
     "key": Key("x" * PARTITION, "x" * SORT),
-    "score": scores.score_key(STORED_NAME, scores.MAX_SEASONS, STORED_NAME),
+    "score": scores.score_key(NAME, scores.MAX_SEASONS, NAME),
     "digest": "f" * 24,
     "comment": "7" + "Z" * 25,
-    "reader": STORED_NAME,
+    "reader": NAME,
     "idempotency_key": "k" * 128,
     "period": "D",
     "number": 10**8 - 1,
@@ -106,7 +104,7 @@ LONGEST: dict[str, Any] = {
 }
 # Where an argument of one name means several things.
 IDS: dict[str, Any] = {
-    "leaderboards.scores.activity_key": NEW,
+    "leaderboards.scores.activity_key": NAME,
     "comments.comments.comment_key": "7" + "Z" * 25,
     "comments.comments.cleanup_key": "7" + "Z" * 25,
     "comments.replies.reply_key": "7" + "Z" * 25,
@@ -208,13 +206,13 @@ def test_keys_without_a_function_of_their_own_are_short() -> None:
 def test_dynamodb_accepts_the_longest_index_keys() -> None:
     """Contributions write `gsi1pk` and `gsi2pk`, here for items with the longest names."""
     stamped = {"counted": 1, "rating": 5, "language": LANGUAGE, "text": ""}
-    score = scores.score_key(STORED_NAME, scores.MAX_SEASONS, STORED_NAME)._asdict()
-    progress = {"pk": f"CHALLENGE#{STORED_NAME}#PLAYER#{STORED_NAME}", "sk": "PROGRESS"}
+    score = scores.score_key(NAME, scores.MAX_SEASONS, NAME)._asdict()
+    progress = {"pk": f"CHALLENGE#{NAME}#PLAYER#{NAME}", "sk": "PROGRESS"}
     items: list[Item] = [
         events.event_key(View(URL, NOW, "c" * 128))._asdict(),
         score | {"score": MOST, "scale": list(BOARD.scale), "shards": 32},
         progress | {"found": 100, "latest": 10**13, "ranked": True},
-        comments.comment_key(STORED_NAME, ulids.new(NOW))._asdict() | stamped,
+        comments.comment_key(NAME, ulids.new(NOW))._asdict() | stamped,
     ]
     seen = set()
     for item in items:
@@ -226,7 +224,7 @@ def test_dynamodb_accepts_the_longest_index_keys() -> None:
                     seen.add(attribute)
                     assert len(amount.value.encode()) <= PARTITION  # type: ignore[union-attr]
     assert seen == {"gsi1pk"}
-    cell = comments.counted_attributes(STORED_NAME, LANGUAGE, 5)["gsi2pk"]
+    cell = comments.counted_attributes(NAME, LANGUAGE, 5)["gsi2pk"]
     assert len(cell.encode()) <= PARTITION
     assert len(connections.INDEX) <= PARTITION
 
@@ -239,7 +237,7 @@ def test_ids_that_were_once_valid_would_have_been_too_long() -> None:
 
 @pytest.mark.parametrize(
     ("board", "player", "id"),
-    [("😀" * 127, "p", "😀" * 127), (NEW, NEW, "😀" * 61), (NEW, NEW, "é" * 61), ("b", "p", "x" * 129)],
+    [("😀" * 127, "p", "😀" * 127), (NAME, NAME, "😀" * 61), (NAME, NAME, "é" * 61), ("b", "p", "x" * 129)],
 )
 def test_a_score_with_names_that_are_too_long_is_refused_by_name(
     site: Site, board: str, player: str, id: str
@@ -255,26 +253,26 @@ def test_a_score_with_names_that_are_too_long_is_refused_by_name(
 
 def test_the_longest_accepted_names_work_from_end_to_end(site: Site) -> None:
     """Requests with the longest names are accepted, written and counted."""
-    admin, path = site.admin(), f"/leaderboards/{quote(NEW)}"
-    mine = site.token(NEW)
+    admin, path = site.admin(), f"/leaderboards/{quote(NAME)}"
+    mine = site.token(NAME)
     assert site.call("PUT", path, {"title": "t"}, Authorization=admin)[0] == 201
     for _ in range(2):
-        assert site.call("POST", f"{path}/scores", {"id": NEW, "value": 1}, Authorization=mine)[0] in (
+        assert site.call("POST", f"{path}/scores", {"id": NAME, "value": 1}, Authorization=mine)[0] in (
             200,
             201,
         )
-    hunt = f"/challenges/{quote(NEW)}"
+    hunt = f"/challenges/{quote(NAME)}"
     assert site.call("PUT", hunt, {"title": "Hunt", "paths": ["x" * 200]}, Authorization=admin)[0] == 201
     assert site.call("POST", f"{hunt}/paths", {"path": "x" * 200}, Authorization=mine)[0] == 201
-    product = f"/products/{quote(NEW)}/comments"
+    product = f"/products/{quote(NAME)}/comments"
     comment = {"rating": 5, "language": LANGUAGE, "text": "𝕏" * 5_000}
     assert site.call("POST", product, comment, Authorization=mine)[0] == 201
     site.settle()
-    [first] = site.get(f"{path}/entries?around={quote(NEW)}")["items"]
-    assert first["player"] == NEW
-    listed = site.call("GET", f"{path}/players/{quote(NEW)}/activities", Authorization=mine)
-    assert [one["id"] for one in listed[1]["items"]] == [NEW]
-    assert site.call("GET", f"{hunt}/players/{quote(NEW)}", Authorization=mine)[1]["found"] == 1
+    [first] = site.get(f"{path}/entries?around={quote(NAME)}")["items"]
+    assert first["player"] == NAME
+    listed = site.call("GET", f"{path}/players/{quote(NAME)}/activities", Authorization=mine)
+    assert [one["id"] for one in listed[1]["items"]] == [NAME]
+    assert site.call("GET", f"{hunt}/players/{quote(NAME)}", Authorization=mine)[1]["found"] == 1
 
 
 # -- paths ---------------------------------------------------------------------------------------------
@@ -283,10 +281,10 @@ def test_the_longest_accepted_names_work_from_end_to_end(site: Site) -> None:
 PREFIX = "arn:aws-us-gov:execute-api:ap-southeast-1:123456789012:abcdefghij/production/DELETE"
 ARN = 1_600
 PARAMETERS = {
-    "board": NEW,
-    "player": NEW,
-    "challenge": NEW,
-    "product": NEW,
+    "board": NAME,
+    "player": NAME,
+    "challenge": NAME,
+    "product": NAME,
     "id": "7" + "Z" * 25,
     "reply": "7" + "Z" * 25,
     "path": "oak/bridge",  # a found path may be longer: then the call is 414
@@ -325,10 +323,6 @@ def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
 
 class Named(Schema):
     name: Identifier
-
-
-class Known(Schema):
-    name: StoredIdentifier
 
 
 # Format characters with a shape: Arabic and Kaithi signs that stand before or around a number.
@@ -379,52 +373,53 @@ def test_an_invalid_name_gives_its_rule_in_words(name: str) -> None:
 )
 def test_names_of_any_script_are_accepted(name: str) -> None:
     assert codec.decode_parameters({"name": name}, Named).name == name
-    assert STORED.search(name)
 
 
-# -- names of version 0.1.0 ----------------------------------------------------------------------------
+# -- dot segments --------------------------------------------------------------------------------------
+
+# A URL parser removes these from a path, with the part before two of them (WHATWG URL, double-dot segment).
+DOT_SEGMENTS = [".", "..", "%2e", "%2E", ".%2e", "%2E.", "%2e%2E"]
 
 
-def test_a_longer_name_of_0_1_0_can_be_read_and_removed_but_not_created(site: Site) -> None:
-    admin, name = site.admin(), "👩\u200d🚀" + "é" * 70
-    quoted = quote(name)
-    boards.define(site.table, name, BoardBody(title="t"), datetime.now(UTC))
-    assert site.call("PUT", f"/leaderboards/{quoted}", {"title": "t"}, Authorization=admin)[0] == 400
-    score = {"id": "g", "value": 7}
-    assert site.call("POST", f"/leaderboards/{quoted}/scores", score, Authorization=admin)[0] == 201
-    assert (
-        site.call("POST", f"/leaderboards/{quoted}/scores", score | {"player": name}, Authorization=admin)[0]
-        == 400
-    )
-    key = scores.score_key(name, 1, name)
-    board = boards.find(site.table, name, datetime.now(UTC))
-    site.table.put(
-        key._asdict()
-        | index_key(board.ranking, name, board.scale.merit(9))
-        | {
-            "depth": 1,
-            "score": 9,
-            "scale": list(board.scale),
-            "shards": 1,
-            "time": "2026-11-21T10:00:00.000000Z",
-            "changed": 1,
-        }
-    )
-    site.settle()
-    page = f"/leaderboards/{quoted}/players/{quoted}"
-    assert site.get(page)["rank"] == 1
-    assert [
-        one["player"] for one in site.get(f"/leaderboards/{quoted}/entries?around={quoted}")["items"]
-    ] == [
-        name,
-        "admin-1",
-    ]
-    assert parse_identifier(name) == name
-    assert site.call("DELETE", page, Authorization=admin)[0] == 204
-    assert site.call("GET", page)[0] == 404
+@pytest.mark.security
+@pytest.mark.parametrize("dots", DOT_SEGMENTS)
+def test_a_dot_segment_is_no_name_in_any_path(site: Site, dots: str) -> None:
+    for route in app.router.routes:
+        for name in re.findall("{(.*?)}", route.path):
+            for part in {dots, quote(dots, safe="")}:
+                path = route.path.replace(f"{{{name}}}", part)
+                path = re.sub("{(.*?)}", lambda found: quote(PARAMETERS.get(found[1], "x"), safe=""), path)
+                status, answer = site.call(route.method, path, Authorization=site.admin())
+                assert status in (400, 404), (route.method, path, answer)
+                assert status == 400 or route.path.startswith(("/docs", "/web")), (route.method, path, answer)
 
 
-def test_a_token_of_such_a_name_is_refused_with_the_rule() -> None:
+@pytest.mark.security
+@pytest.mark.parametrize("dots", DOT_SEGMENTS)
+def test_a_dot_segment_is_no_name_in_any_body_or_query_or_token_or_topic(site: Site, dots: str) -> None:
+    admin = site.admin()
+    site.call("PUT", "/leaderboards/b", {"title": "t"}, Authorization=admin)
+    for body in ({"id": dots, "value": 1}, {"id": "i", "value": 1, "player": dots}):
+        assert site.call("POST", "/leaderboards/b/scores", body, Authorization=admin)[0] == 400
+    hunt: dict[str, Any] = {"title": "t", "paths": ["oak", dots]}
+    assert site.call("PUT", "/challenges/h", hunt, Authorization=admin)[0] == 400
+    assert site.call("PUT", "/challenges/h", hunt | {"paths": ["oak"]}, Authorization=admin)[0] == 201
+    assert site.call("POST", "/challenges/h/paths", {"path": dots}, Authorization=admin)[0] == 400
+    for path in ("/leaderboards/b/entries", "/challenges/h/leaders"):
+        assert site.call("GET", f"{path}?around={quote(dots)}")[0] == 400
+    assert site.call("GET", "/leaderboards", Authorization=site.token(dots))[0] == 401
+    with pytest.raises(BadRequest):
+        parse_identifier(dots)
+    with pytest.raises(ValueError, match="lobby"):
+        handshake.parse({"queryStringParameters": {"lobby": dots}, "requestContext": {}})
+
+
+@pytest.mark.parametrize("name", ["...", ".a", "a.", "..a", "%2", "2e", "%2e2", "a/..", "...."])
+def test_a_name_may_have_dots_beside_other_characters(name: str) -> None:
+    assert codec.decode_parameters({"name": name}, Named).name == name
+
+
+def test_a_token_of_an_invalid_name_is_refused_with_the_rule() -> None:
     settings = Settings(secret="s" * 32)
     for sub in ("👩\u200d🚀", "é" * 61, "a" * 129):
         problem = auth.authenticate(settings, "Bearer " + auth.mint(settings, sub))["problem"]

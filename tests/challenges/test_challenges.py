@@ -266,7 +266,7 @@ def test_a_malformed_submission_is_400(hunt: Hunt, body: bytes) -> None:
 
 def test_an_error_states_the_rule_of_a_path_and_no_regular_expression(hunt: Hunt) -> None:
     hunt.define()
-    message = "path: must contain a character that is not blank"
+    message = "path: must contain a character that is not blank, and must not be `.` or `..`"
     assert hunt.submit("ann", " \t") == (400, {"Code": "BadRequest", "Message": message})
 
 

@@ -33,6 +33,8 @@ TOLD = {
     "again": [200, 12],
     "rank": 1,
     "encoded": True,
+    "dots": [["HubbubError", "BadRequest", 0]] * 6,
+    "dotsSent": 0,
     "retried": True,
     "names": ["Ann Lee", *(f"author {number}" for number in (4, 3, 2, 1, 0))],
     "firstPage": 2,

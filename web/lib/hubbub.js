@@ -93,6 +93,8 @@ export class Hubbub {
     const path = template.replace(/{(\w+)}/g, (_, part) => {
       const value = rest[part];
       delete rest[part];
+      // A URL parser removes a dot segment with the part before it.
+      if (/^(\.|%2e){0,2}$/i.test(value ?? "")) throw new HubbubError("BadRequest", `${part} must not be empty, . or ..`);
       return encodeURIComponent(value);
     });
     const verb = method.replace("!", ""), url = new URL(this.#api + path), headers = {};

@@ -32,6 +32,11 @@ export async function run({ Hubbub }, api, admin) {
   })).rank;
   told.encoded = calls.includes("POST /leaderboards/race%2F1/scores 201");
 
+  // A URL parser would remove such a name from the path, with the name before it, so nothing is sent.
+  const sent = calls.length, removed = [".", "..", "%2e", ".%2E", "", undefined];
+  told.dots = await Promise.all(removed.map((path) => refusal(site.deleteChallengePath({ challenge: "hunt", player: "p", path }))));
+  told.dotsSent = calls.length - sent;
+
   // Comments, page by page, and an ETag.
   for (let number = 0; number < 5; number += 1) {
     const author = new Hubbub(api);
