@@ -70,8 +70,11 @@ export interface Chat extends EventTarget {
   /** Resolves when the partner's connection has the text. */
   sendMessage(text: string): Promise<void>;
   sendTyping(): Promise<void>;
+  /** Leave the partner and wait for another. */
   next(): Promise<void>;
+  /** Wait for a partner. */
   find(): Promise<void>;
+  /** Leave the partner and the lobby. */
   leave(): Promise<void>;
   report(reason: string): Promise<void>;
   /** Leave for good. */

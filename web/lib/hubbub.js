@@ -1,5 +1,4 @@
-// The client of a Hubbub stage: calls, live values and chat. docs/client.md has examples; hubbub.d.ts the types.
-// It depends on nothing, and runs in browsers and in Node.
+// The client of a Hubbub stage in browsers and in Node: docs/client.md.
 
 // Written by `python -m ops client`: each call with its method and path. `!` needs a token.
 const CALLS = {
@@ -402,11 +401,8 @@ class Chat extends Connection {
 
   /** Tell the partner that a message is being written. */
   sendTyping() { return this.send({ action: "typing" }).catch(() => {}); }
-  /** Leave the partner and wait for another. */
   next() { return this.#change("next", "waiting"); }
-  /** Wait for a partner. */
   find() { return this.#change("find", "waiting"); }
-  /** Leave the partner and the lobby. */
   leave() { return this.#change("leave", "idle"); }
 
   /** Report the partner with the last messages, and leave it for good. */
