@@ -23,7 +23,7 @@ from chalicelib.comments import comments, pages, replies, statistics, votes
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.dynamo import retries
 from chalicelib.dynamo.items import read_images
-from chalicelib.dynamo.table import connect
+from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import (
     BadCursor,
     Bot,
@@ -616,14 +616,15 @@ def apply(event: Any) -> None:
 
 def apply_records(records: list[Any]) -> None:
     """Add a batch of stream records to the aggregates, and complete what they have begun. Idempotent."""
-    report = engine.apply(connect(), CONTRIBUTIONS, records, derivations=DERIVATIONS, now=clock)
+    table = connect()
+    report = engine.apply(table, CONTRIBUTIONS, records, derivations=DERIVATIONS, now=clock)
     middleware.count_batch(report)
-    complete(records)
+    complete(table, records)
 
 
-def complete(records: list[Any]) -> None:
+def complete(table: Table, records: list[Any]) -> None:
     """Complete what the records of a batch have begun: submissions, index keys, depths, deleted comments."""
-    table, now, changes = connect(), datetime.now(UTC), read_images(records)
+    now, changes = datetime.now(UTC), read_images(records)
     feature.follow(FEATURES, table, changes, now)
     deepening.follow(table, RANKS, changes, now)
 

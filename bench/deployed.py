@@ -19,6 +19,7 @@ from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.engines.gateway import Gateway
 from local.event_sources import StreamPump
+from local.filters import filtered
 
 IDENTITY = {"sourceIp": "192.0.2.7", "userAgent": "a browser"}
 
@@ -134,7 +135,7 @@ class Deployed:
         self.second += 1
         for record in batch:
             record["dynamodb"]["ApproximateCreationDateTime"] = self.second
-        return Invocation("stream", name, self.app.apply, {"Records": batch})
+        return Invocation("stream", name, filtered(self.app.apply, "apply"), {"Records": batch})
 
     def drain(self, size: int | None = None) -> None:
         """Deliver until the stream is empty, including the changes that deliveries cause."""

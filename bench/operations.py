@@ -20,6 +20,7 @@ from chalicelib.comments.comments import author_key
 from chalicelib.views import events as views_of
 from chalicelib.views.events import View
 from local.engines.engine import Engine
+from local.filters import filtered
 
 PAGE = "https://www.example.org/articles/0001"
 VIEWS = 25  # in one request: the size of one BatchWriteItem
@@ -273,7 +274,7 @@ def chat(site: Deployed) -> Iterator[Invocation]:
     site.delivery().run()
     changed = site.delivery()
     changed.run()
-    yield Invocation("push", "a changed page, one subscriber", site.app.push, changed.event)
+    yield Invocation("push", "a changed page, one subscriber", filtered(site.app.push, "push"), changed.event)
     yield site.frame("a", "", "unsubscribe", topic=topic)
     yield site.frame("a", "of a pair", "find")
     yield site.frame("a", "nobody else waits", "next")

@@ -32,6 +32,7 @@ from chalicelib.settings import Settings
 from chalicelib.views import queue
 from local.engines.engine import Engine
 from local.engines.in_process import Sequential, client_of
+from local.filters import filtered
 from ops.aws.template import definition, table_request
 from ops.maintenance.audit import scan
 from proof.clients import Admin, Chatter, Known, Visitor
@@ -192,9 +193,12 @@ def run(engine: Engine, seed: int, planted: Planted | None = None) -> Outcome:
 
 
 def _consume(event: Any, context: Any) -> None:
-    """Deliver a batch to both consumers of the stream; a failure of either delivers it again to both."""
-    app.apply(event, context)
-    app.push(event, context)
+    """Deliver a batch to both consumers of the stream, each through its filter.
+
+    A failure of either delivers it again to both.
+    """
+    filtered(app.apply, "apply")(event, context)
+    filtered(app.push, "push")(event, context)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def chat(engine_table: EngineTable) -> Chat:
 def history(engine_table: EngineTable) -> list[Item]:
     """Return every state of every connection, in order for each connection."""
     engine, _, stream_arn = engine_table
-    return states(Reader(engine.client("dynamodbstreams"), stream_arn).read())
+    return states(Reader(engine.client("dynamodbstreams"), stream_arn).read_all())
 
 
 def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:

@@ -1,122 +1,162 @@
-"""The stream filters drop exactly the records that no contribution and no topic needs."""
+"""The stream filters drop exactly the records that no function needs."""
 
 from __future__ import annotations
 
 import doctest
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
+from unittest import mock
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import app
-from chalicelib.aggregates import engine
+from bench import operations
+from bench.deployed import Deployed, Invocation
 from chalicelib.chat import subscriptions
-from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.items import Item, unpack
+from chalicelib.dynamo.table import Table
+from chalicelib.ranking import tree
 from local import filters
-from local.filters import filtered, matches, passes
-from tests.support.records import record
+from local.engines.engine import Engine
+from local.filters import filtered, matches, passes, patterns
+from ops import table as documents
+from tests.support import permissions
+from tests.support.records import Reader, record
+from tests.support.tables import record_calls, store_on
 
-PAGE = "URL#https://example.org/a"
-OWN: list[Item] = [  # what the app writes for itself: nobody reads its changes
-    {"pk": "GUARD#1700000000#0", "sk": "APPLIED", "ids": {b"a"}, "ttl": 1},
-    {"pk": "RANK#BOARD#race#1#", "sk": "NODE", "05": 1},
-    {"pk": PAGE, "sk": "DAY#2026-11-21", "views": 1},
-    {"pk": "CONN#a", "sk": "STATE", "state": "idle"},
-    {"pk": "WAITING#main", "sk": "1#a#2", "who": "a"},
-    {"pk": "TOPIC#views:a", "sk": "CONN#a", "at": "b"},
-    {"pk": "QUARANTINE#3", "sk": "1700000000#a#new", "reason": "b"},
-    {"pk": "BACKFILL#comments", "sk": "SEGMENT#1", "of": 4},
-    {"pk": "TREE#CHALLENGE#hunt#", "sk": "NODE", "05": 1},
-    {"pk": "PLAYER#a", "sk": "APPLIED#race#1#00000000", "tags": {b"a"}},
-    {"pk": "PLAYER#a", "sk": "RANKED#CHALLENGE#hunt", "gsi1sk": 5},
-    {"pk": "PRODUCT#a", "sk": "S#en", "count_1": 1},
-    {"pk": "PRODUCT#a", "sk": "AUTHOR#b", "id": "c"},
-    {"pk": "TOPIC#ab12", "sk": "HEAD", "topic": "views:a", "joined": "a"},
-]
-SHOWN: list[Item] = [  # what a live topic shows
-    {"pk": PAGE, "sk": "STATISTICS", "gsi1sk": 1},
-    {"pk": "CHALLENGE#hunt", "sk": "STATISTICS", "players": 1},
-    {"pk": "PRODUCT#a", "sk": "S", "count_1": 1},
-    {"pk": "TREE#BOARD#race#1#", "sk": "NODE", "53": 5},
-]
-SCORE: Item = {"pk": "PLAYER#a", "sk": "BOARD#race#1", "score": 1}  # counted, and shown by a live topic
-FOLLOWED: list[Item] = [  # what the stream completes
-    {"pk": "PLAYER#a", "sk": "ACTIVITY#race#1", "value": 5},
-    {"pk": "TREE#BOARD#race#1#53", "sk": "DEEPEN", "prefix": "53"},
-]
+Images = tuple[Item | None, Item | None]
 MISSED: Item = {"pk": "TOPIC#ab12", "sk": "HEAD", "topic": "views:a", "missed": "a"}
-READ: list[Item] = [  # what is counted
-    {"pk": PAGE, "sk": "T#2026-11-21T10:00:00.000000Z#CID#a"},
-    {"pk": PAGE, "sk": "VISITOR#2026-11-21#a", "hours": {1}},
-    {"pk": "CHALLENGE#hunt#PLAYER#a", "sk": "PROGRESS", "found": 1},
-    {"pk": "PRODUCT#a", "sk": "COMMENT#01", "rating": 5, "counted": 1},
-]
+FUNCTIONS = ("apply", "push")
+WRITES = re.compile("Put|Update|Delete|Write|Execute")
 
 
-def is_used(change: Any, function: str) -> bool:
-    if function == "push":
-        return bool(subscriptions.changed_topics(app.TOPICS, [change]))
-    difference = engine.compute(app.CONTRIBUTIONS, change)
-    return bool(difference.sums or difference.poison)
+def documented_kinds() -> list[tuple[str, str]]:
+    """Return the keys of every kind of item, from the tables in the modules' docstrings."""
+    rows = re.findall(r"^\| \w[^|]* \|[^|`]*`([^|`]+)` \| ([^|]+) \|", documents.text(), re.MULTILINE)
+    return [(pk, sk) for pk, cell in rows for sk in re.findall("`(.+?)`", cell)]
 
 
-def key(item: Item) -> str:
-    return f"{item['pk']} {item['sk']}"
+def _is_of(kind: str, key: str) -> bool:
+    return re.fullmatch(".+".join(map(re.escape, re.split("<.+?>", kind))), key, re.DOTALL) is not None
 
 
-@pytest.mark.parametrize("function", ["apply", "push"])
-@pytest.mark.parametrize("item", OWN, ids=key)
-def test_items_that_only_the_app_reads_cause_no_invocation(item: Item, function: str) -> None:
-    change = record(None, item)
-    assert not passes(change, function)
-    assert not is_used(change, function)
+@pytest.fixture(scope="module")
+def images(engine: Engine) -> list[Images]:
+    """The images of every change that the calls, frames and batches make, and an item of each other kind."""
+    found: list[Images] = [(None, MISSED)]
+    streams: list[Reader] = []
+
+    def run(site: Deployed, invocation: Invocation) -> None:
+        if not streams:
+            arn = site.table.client.describe_table(TableName=site.table.name)["Table"]["LatestStreamArn"]
+            streams.append(Reader(engine.client("dynamodbstreams"), arn))
+        invocation.run()
+        for body in (one["dynamodb"] for one in streams[0].read_all()):
+            old, new = (unpack(body[name]) if name in body else None for name in ("OldImage", "NewImage"))
+            found.append((old, new))
+
+    with permissions.unwatched(), mock.patch.object(tree, "LIMIT", 1):  # so that a few players are crowded
+        operations.play(engine, run)
+    keys = {(item["pk"], item["sk"]) for pair in found for item in pair if item}
+    for kind in documented_kinds():
+        if not any(all(map(_is_of, kind, key)) for key in keys):
+            pk, sk = (re.sub("<.+?>", "a", one) for one in kind)
+            found.append((None, {"pk": pk, "sk": sk}))
+    return found
 
 
-@pytest.mark.parametrize("item", READ, ids=key)
-def test_items_with_a_contribution_are_delivered_only_to_apply(
-    item: Item,
+class Consumer:
+    """The functions that consume the stream, on tables with nothing, with all but scores, and with all."""
+
+    def __init__(self, tables: list[Table], patch: pytest.MonkeyPatch) -> None:
+        self._tables, self._patch = tables, patch
+        self._calls = [record_calls(table.client) for table in tables]
+
+    def acts(self, change: Any, function: str) -> bool:
+        """Return whether a function would write or push anything because of a record."""
+        if function == "push":
+            return bool(subscriptions.changed_topics(app.TOPICS, [change]))
+        for table, calls in zip(self._tables, self._calls, strict=True):
+            calls.clear()
+            self._patch.setattr(app, "connect", lambda table=table: table)
+            app.apply_records([change])
+            if any(map(WRITES.search, calls)):
+                return True
+        return False
+
+
+@pytest.fixture
+def consumer(engine: Engine, images: list[Images], monkeypatch: pytest.MonkeyPatch) -> Iterator[Consumer]:
+    items = {(new["pk"], new["sk"]): new for _, new in images if new}.values()
+    with permissions.unwatched(), ExitStack() as stack:
+        tables = [stack.enter_context(store_on(engine))[0] for _ in range(3)]
+        tables[1].batch_put(item for item in items if not item["sk"].startswith("BOARD#"))
+        tables[2].batch_put(items)
+        yield Consumer(tables, monkeypatch)
+
+
+CHANGES = st.sampled_from(["as it was", "created", "deleted", "an attribute less", "a number more"])
+
+
+def changed(pair: Images, change: str, data: st.DataObject) -> Images:
+    """Return another change of the same item."""
+    item = pair[1] or pair[0] or {}
+    names = sorted(item.keys() - {"pk", "sk"})
+    numbers = [name for name in names if type(item[name]) is int]
+    if change == "an attribute less" and names:
+        less = data.draw(st.sampled_from(names))
+        return item, {name: value for name, value in item.items() if name != less}
+    if change == "a number more" and numbers:
+        name = data.draw(st.sampled_from(numbers))
+        return item, item | {name: item[name] + data.draw(st.integers(1, 9))}
+    return {"created": (None, item), "deleted": (item, None)}.get(change, pair)
+
+
+def test_no_record_that_a_filter_drops_would_make_its_function_act(
+    consumer: Consumer, images: list[Images]
 ) -> None:
-    for change in (record(None, item), record(item, None), record(item, {**item, "more": 1})):
-        assert passes(change, "apply")
-        assert not passes(change, "push")
-    assert is_used(record(None, item), "apply")
-    assert not is_used(record(None, item), "push")
+    """Neither a contribution, nor a follower, nor a derivation, nor a topic needs such a record."""
+
+    def holds(pair: Images) -> None:
+        made = record(*pair)
+        for function in FUNCTIONS:
+            assert passes(made, function) or not consumer.acts(made, function), (function, made)
+
+    @settings(max_examples=150, derandomize=True, database=None, deadline=None)
+    @given(st.sampled_from(images), CHANGES, st.data())
+    def holds_for_others_like_it(pair: Images, change: str, data: st.DataObject) -> None:
+        holds(changed(pair, change, data))
+
+    for pair in images:
+        holds(pair)
+    holds_for_others_like_it()
 
 
-@pytest.mark.parametrize("item", FOLLOWED, ids=key)
-def test_items_that_the_stream_completes_are_delivered_only_to_apply(item: Item) -> None:
-    assert passes(record(None, item), "apply")
-    assert not passes(record(None, item), "push")
-    assert not is_used(record(None, item), "push")
+def alternatives() -> list[tuple[str, Any]]:
+    """Return each alternative for a sort key in the filters, with its function."""
+    found = [
+        (name, pattern["dynamodb"]["Keys"]["sk"]["S"]) for name in FUNCTIONS for pattern in patterns(name)
+    ]
+    return [(name, one) for name, several in found for one in several]
 
 
-def test_a_score_is_delivered_to_both() -> None:
-    item = SCORE | {"scale": [0, 9, 0, True], "shards": 1, "depth": 1}
-    assert passes(record(None, item), "apply")
-    assert passes(record(None, item), "push")
-    assert is_used(record(None, item), "apply")
-    assert is_used(record(None, item), "push")
-
-
-@pytest.mark.parametrize("item", [*SHOWN, MISSED], ids=key)
-def test_items_of_topics_are_delivered_only_to_push(item: Item) -> None:
-    for change in (record(None, item), record(item, {**item, "more": 1})):
-        assert passes(change, "push")
-        assert is_used(change, "push")
-        assert not passes(change, "apply")
-        assert not is_used(change, "apply")
-
-
-def test_a_deleted_or_pushed_head_causes_no_invocation() -> None:
-    made = {name: value for name, value in MISSED.items() if name != "missed"} | {"pushed": 1}
-    for change in (record(MISSED, None), record(MISSED, made)):
-        assert not passes(change, "push")
-        assert not is_used(change, "push")
+@pytest.mark.parametrize(("function", "alternative"), alternatives(), ids=str)
+def test_every_alternative_of_a_filter_is_needed_and_is_among_the_records(
+    consumer: Consumer, images: list[Images], function: str, alternative: Any
+) -> None:
+    records = [record(*pair) for pair in images]
+    named = [one for one in records if matches(one["dynamodb"]["Keys"]["sk"]["S"], [alternative])]
+    assert any(consumer.acts(one, function) for one in named)
 
 
 def test_a_batch_without_a_matching_record_does_not_call_the_handler() -> None:
     batches: list[Any] = []
     handle = filtered(lambda event, _: batches.append(event["Records"]), "apply")
-    own, read = record(None, OWN[0]), record(None, READ[0])
+    own, read = (record(None, {"pk": "URL#a", "sk": sk}) for sk in ("DAY#2026-11-21", "T#2026-11-21"))
     handle({"Records": [own, own]}, None)
     handle({"Records": [own, read, own]}, None)
     assert batches == [[read]]

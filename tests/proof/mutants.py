@@ -26,6 +26,7 @@ from chalicelib.leaderboards import scores
 from chalicelib.ranking import deepening, tree
 from chalicelib.views import events, site_queries, sites
 from chalicelib.views.site_queries import Period
+from local import filters
 from proof import runner
 from proof.event_sources import Queue
 from proof.history import run
@@ -169,6 +170,10 @@ def _hide_expiry(function: Wrapper, event: Body, context: Any) -> Any:
     return function({"Records": records}, context)
 
 
+def _without_cleanups(function: Wrapper, record: Body, name: str) -> bool:
+    return function(record, name) and not record["dynamodb"]["Keys"]["sk"]["S"].startswith("CLEANUP#")
+
+
 def _despite_busy(function: Wrapper, *arguments: Any) -> None:
     with suppress(Busy):
         function(*arguments)
@@ -239,6 +244,7 @@ ALL = (
     ),
     unconditional("an edit overwrites votes", "PRODUCT#", "COMMENT#", "Put"),
     Mutant("the votes of a deleted comment stay", cleanup, "follow", lambda f, *a: None),
+    Mutant("the stream's filter drops cleanups", filters, "passes", _without_cleanups),
     # Lists
     Mutant("a site is not listed", sites, "count_event", _without_listing),
     Mutant("a period ends a day early", site_queries, "read_period", lambda f, *a: Period(f(*a).days[:-1])),

@@ -24,6 +24,7 @@ from chalicelib.settings import Settings, read
 from local.engines.engine import Engine, start
 from local.engines.gateway import context
 from local.event_sources import QueuePump, StreamPump
+from local.filters import filtered
 from ops.aws import provision
 from ops.aws.template import create_queue, create_table
 from ops.stage import read_variables
@@ -141,7 +142,8 @@ def dev_stage() -> Iterator[DevStage]:
             provision.create_secret(engine.client("ssm"), settings.secret_parameter)
             enforce(engine)
             streams = engine.client("dynamodbstreams")
-            pumps = [StreamPump(streams, table.stream_arn, handler) for handler in (app.apply, app.push)]
+            consumers = [filtered(getattr(app, name), name) for name in ("apply", "push")]
+            pumps = [StreamPump(streams, table.stream_arn, consumer) for consumer in consumers]
             views = QueuePump(engine.client("sqs"), queue, app.write_views)
             stage = DevStage(engine, settings, http.http, [views, *pumps])
             patch.setattr(app, "stage", settings)

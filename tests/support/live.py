@@ -17,6 +17,7 @@ from chalicelib.settings import Settings
 from chalicelib.views import events
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
+from local.filters import filtered
 from ops.maintenance.streams import StreamFollower
 from tests.conftest import EngineTable
 from tests.support.records import scan
@@ -49,11 +50,12 @@ class Live:
 
     def apply(self, event: Any, _: object = None) -> None:
         aggregates.apply(self.table, self.features, event["Records"], derivations=app.DERIVATIONS)
+        app.complete(self.table, event["Records"])
 
     @contextmanager
     def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:
         """Apply the stream during the block, and the rest of it at the end."""
-        pump = StreamPump(self._streams, self._stream_arn, apply or self.apply, 100)
+        pump = StreamPump(self._streams, self._stream_arn, filtered(apply or self.apply, "apply"), 100)
         pump.start()
         try:
             yield
@@ -62,7 +64,7 @@ class Live:
 
     def drain(self, *_: float) -> None:
         """Apply all writes so far, as if the test had waited for longer than the lag."""
-        pump = StreamPump(self._streams, self._stream_arn, self.apply, 100)
+        pump = StreamPump(self._streams, self._stream_arn, filtered(self.apply, "apply"), 100)
         while pump.step():
             pass
 

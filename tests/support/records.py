@@ -54,8 +54,13 @@ class Reader:
         """Return another reader of the same stream, which begins at the oldest record."""
         return Reader(self._streams, self._arn)
 
-    def read(self) -> list[dict[str, Any]]:
-        """Return the records that are new since the last call."""
+    def read(self, *functions: str) -> list[dict[str, Any]]:
+        """Return the new records that Lambda delivers to one of these functions, by default to `apply`."""
+        names = functions or ("apply",)
+        return [one for one in self.read_all() if any(filters.passes(one, name) for name in names)]
+
+    def read_all(self) -> list[dict[str, Any]]:
+        """Return the records that are new since the last call, also those that no function gets."""
         found = []
         for i, iterator in enumerate(self._iterators):
             while True:

@@ -9,6 +9,7 @@ import app
 from chalicelib import settings
 from chalicelib.api import auth
 from chalicelib.dynamo.table import Table
+from local.filters import filtered
 from tests.support.records import Reader, drift
 
 
@@ -38,9 +39,9 @@ class Site:
         return answer
 
     def settle(self) -> None:
-        while records := self.stream.read():
-            for consumer in (app.apply, app.push):
-                consumer({"Records": records}, None)
+        while records := self.stream.read("apply", "push"):
+            for name in ("apply", "push"):
+                filtered(getattr(app, name), name)({"Records": records}, None)
         assert drift(self.table, app.CONTRIBUTIONS) == {}
 
     def admin(self) -> str:
