@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
+AGAIN = "repair the file and run this again; nothing counts twice"
 MAX_LINE = 65_536  # bytes; a longer line is read as several malformed lines
 
 
@@ -186,8 +187,7 @@ def _explain_errors(file: str) -> Iterator[None]:
         click.echo("interrupted: run it again; nothing counts twice", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     except (EOFError, zlib.error) as error:
-        again = "repair the file and run this again; nothing counts twice"
-        raise click.ClickException(f"{file}: damaged ({error}); {again}") from None
+        raise click.ClickException(f"{file}: damaged ({error}); {AGAIN}") from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or file}: {error.strerror or error}") from None
 
@@ -243,31 +243,41 @@ def import_comments(
 
     from chalicelib.dynamo import table
     from ops.imports.blogs import Choice, read_disqus, read_wordpress
-    from ops.imports.comments import NotComments, Skip, read, wait, write
+    from ops.imports.comments import NotComments, ReplyRow, Row, Skip, read, wait, write
     from ops.stage import load
 
     if kind != "csv" and (rating is None or len(languages) != 1):
         raise click.UsageError(
             "exports of Disqus and WordPress need --rating and one language in --languages"
         )
-    settings, counted = load(stage), None
+    settings, counted, has_rows = load(stage), None, False
     store = table.connect(settings)
     console = Console(stderr=True)
     progress = Progress(console=console, transient=True, disable=not console.is_terminal)
+
+    def read_rows() -> Iterator[Row | ReplyRow | Skip]:
+        nonlocal has_rows
+        raw = _lines(file, progress)
+        if kind == "csv":
+            rows = read((line.decode("utf-8-sig", "surrogateescape") for line in raw), languages)
+        else:
+            reader = read_disqus if kind == "disqus" else read_wordpress
+            rows = reader(raw, Choice(rating or 0, languages[0]))
+        for row in rows:
+            has_rows = True
+            yield row
+
     try:
         with _explain_errors(file), progress:
-            raw = _lines(file, progress)
-            if kind == "csv":
-                rows = read((line.decode("utf-8-sig", "backslashreplace") for line in raw), languages)
-            else:
-                reader = read_disqus if kind == "disqus" else read_wordpress
-                rows = reader(raw, Choice(rating or 0, languages[0]))
-            summary = write(store, rows, datetime.now(UTC), is_listed=settings.comments_list)
+            summary = write(store, read_rows(), datetime.now(UTC), is_listed=settings.comments_list)
             if waits:
                 task = progress.add_task("counting", total=len(summary.products))
                 counted = wait(store, sorted(summary.products), lambda: progress.advance(task))
     except NotComments as error:
-        raise click.ClickException(f"{file}: {error}; the rows before it were written") from None
+        raise click.ClickException(f"{file}: {error}{f'; {AGAIN}' if has_rows else ''}") from None
+    if summary.rows and not summary.products and not summary.replies:
+        [(reason, _)] = summary.skipped.most_common(1)
+        raise click.ClickException(f"{file}: no row is a comment; the most frequent reason is {reason}")
     if counted is False:
         click.echo("all comments are written; the stream has not counted all of them yet", err=True)
     fields = {"rows": summary.rows, "written": summary.written, "replies": summary.replies}

@@ -22,7 +22,8 @@ from chalicelib.api import names
 from chalicelib.comments.schemas import ReplyBody
 from ops.imports.comments import NotComments, Parent, ReplyRow, Row, Skip, parse
 
-DISQUS, INTERNALS = "http://disqus.com", "http://disqus.com/disqus-internals"
+INTERNALS = "http://disqus.com/disqus-internals"
+DISQUS = re.compile(r"http://disqus\.com")
 WORDPRESS = re.compile(r"http://wordpress\.org/export/[\d.]+/")
 BLOCKS = {"p", "div", "li", "blockquote", "tr", "h1", "h2", "h3", "h4"}
 MAX_DEPTH = 64
@@ -61,21 +62,27 @@ class Element:
         return next((one.find(*path[1:]) for one in self.children if one.name == path[0]), None)
 
 
-def read_elements(chunks: Iterable[bytes], wanted: frozenset[str], depth: int) -> Iterator[Element]:
+def read_elements(
+    chunks: Iterable[bytes], wanted: frozenset[str], depth: int, space: re.Pattern[str]
+) -> Iterator[Element]:
     """Yield the elements with a wanted name at a depth below the root, one at a time.
 
-    Raises: NotComments for a malformed file, and for one with a document type definition.
+    Raises: NotComments for a malformed file, for one whose root does not declare the namespace, and for one
+        with a document type definition.
     """
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
     stack: list[Element] = []
     done: list[Element] = []
+    declared: list[str] = []
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        space, _, local = name.rpartition(" ")
+        own, _, local = name.rpartition(" ")
+        if not stack and not any(map(space.fullmatch, declared)):
+            raise NotComments("not an export of this --format")
         if len(stack) >= MAX_DEPTH:
             raise NotComments(f"elements are nested deeper than {MAX_DEPTH} levels")
-        stack.append(Element(space, local, attributes))
+        stack.append(Element(own, local, attributes))
 
     def end(_: str) -> None:
         one = stack.pop()
@@ -88,10 +95,14 @@ def read_elements(chunks: Iterable[bytes], wanted: frozenset[str], depth: int) -
         if stack and sum(map(len, stack[-1].parts)) + len(text) <= MAX_TEXT:
             stack[-1].parts.append(text)
 
+    def declare(_: str | None, uri: str | None) -> None:
+        declared.append(uri or "")
+
     def refuse(*_: Any) -> None:
         raise NotComments("the file has a document type definition, which is not accepted")
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartNamespaceDeclHandler = declare
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = data, refuse
     try:
         for chunk in chunks:
@@ -163,9 +174,7 @@ def read_disqus(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Reply
     """
     products: dict[str, str] = {}
     threads = Threads("disqus")
-    for one in read_elements(chunks, frozenset({"thread", "post"}), 1):
-        if one.space != DISQUS:
-            raise NotComments("not an export of Disqus")
+    for one in read_elements(chunks, frozenset({"thread", "post"}), 1, DISQUS):
         if one.name == "thread":
             products[_id(one)] = _identifier(one.text("id")) or _identifier(one.text("link"))
             continue
@@ -186,7 +195,7 @@ def read_wordpress(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Re
     Raises: NotComments.
     """
     threads = Threads("wordpress")
-    for item in read_elements(chunks, frozenset({"item"}), 2):
+    for item in read_elements(chunks, frozenset({"item"}), 2, WORDPRESS):
         comments = [one for one in item.children if one.name == "comment" and WORDPRESS.match(one.space)]
         product = item.text("post_name") or item.text("post_id")
         for one in comments:

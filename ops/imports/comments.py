@@ -45,6 +45,7 @@ ALL = 2**31 - 1  # a query without a limit
 class Skip(StrEnum):
     """Why a row is not written. A row counts under the first reason that applies."""
 
+    MALFORMED = "malformed"  # the number of fields differs from the header
     BAD_PRODUCT = "bad_product"
     BAD_AUTHOR = "bad_author"
     BAD_RATING = "bad_rating"
@@ -87,7 +88,7 @@ class ReplyRow(NamedTuple):
 
 
 class NotComments(Exception):
-    """The file does not have the format, or a column is missing."""
+    """The file does not have the format, a column is missing, or the file ends within a row."""
 
 
 @dataclass
@@ -112,21 +113,33 @@ def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | 
     Raises: NotComments.
     """
     try:
-        rows = csv.DictReader(lines, strict=True)
-        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-            raise NotComments(f"no column {missing[0]!r}; required columns: {', '.join(COLUMNS)}")
-        for i, fields in enumerate(rows):
+        rows = csv.reader(lines, strict=True)
+        header = next(rows, None)
+        if header is None:
+            raise NotComments("the file is empty")
+        for column in COLUMNS:
+            if header.count(column) != 1:
+                number = "several columns" if column in header else "no column"
+                raise NotComments(f"{number} {column!r}; required columns: {', '.join(COLUMNS)}")
+        for i, row in enumerate(filter(None, rows)):
             language = {"language": languages[i % len(languages)]} if languages else {}
-            yield parse({name: fields[name] or "" for name in COLUMNS} | language)
+            is_whole = len(row) == len(header)
+            fields = dict(zip(header, row, strict=False)) | language
+            yield parse({name: fields[name] for name in COLUMNS}) if is_whole else Skip.MALFORMED
     except csv.Error as error:
         raise NotComments(str(error)) from None
 
 
 def parse(fields: dict[str, str]) -> Row | Skip:
     """Parse a row into a comment or the first skip reason that applies."""
+    normal = []
+    for name in COLUMNS:
+        try:
+            normal.append(codec.normalize(fields[name], name))
+        except ValueError:
+            return Skip(f"bad_{name}")
+    product, author, rating, language, text = normal
     try:
-        fields = {name: codec.normalize(text, name) for name, text in fields.items()}
-        product, author, rating, language, text = (fields[name] for name in COLUMNS)
         if not IDENTIFIER.search(product):
             return Skip.BAD_PRODUCT
         if not IDENTIFIER.search(author):

@@ -220,11 +220,33 @@ FILE = """<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>"""
         "<disqus",
         "product,author",
         "",
+        "<rss><channel><item></item></channel></rss>",
+        "<disqus><thread></thread></disqus>",
     ],
 )
 def test_a_hostile_or_malformed_file_is_refused(read: Any, text: str) -> None:
     with pytest.raises(NotComments):
         list(read(chunks(text), CHOICE))
+
+
+def test_an_export_of_the_other_system_is_refused(engine_table: EngineTable, tmp_path: Path) -> None:
+    engine, name, _ = engine_table
+    files = {
+        "disqus": DISQUS.format(posts=post(1)),
+        "wordpress": WORDPRESS.format(comments=comment(1)),
+        "csv": "product,author,rating,language,text\np,a,5,en,x\n",
+    }
+    for kind, text in files.items():
+        (tmp_path / kind).write_text(text)
+        for wrong in files.keys() - {kind}:
+            chosen = ["--format", wrong, "--rating", "4", "--languages", "en", "--no-wait"]
+            environment = {"HUBBUB_ENDPOINT": engine.endpoint, "HUBBUB_TABLE": name}
+            done = CliRunner().invoke(
+                main, ["import-comments", str(tmp_path / kind), *chosen], env=environment
+            )
+            assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.output
+            assert "twice" not in done.stderr, "nothing was written"
+    assert Live(engine_table, []).comments() == []
 
 
 def test_the_command_writes_the_comments_once(engine_table: EngineTable, tmp_path: Path) -> None:

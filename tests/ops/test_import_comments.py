@@ -26,6 +26,8 @@ from ops.aws.template import create_table
 from ops.cli.main import main
 from ops.imports import comments as import_comments
 from ops.imports.comments import Skip, parse, read
+from tests.conftest import EngineTable
+from tests.support.live import Live
 from tests.support.records import drift
 
 FILE = Path(__file__).parents[1] / "data" / "reviews.csv.gz"
@@ -170,11 +172,42 @@ def test_of_an_authors_rows_about_a_product_the_first_is_written(monkeypatch: py
 
 
 @pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (b"p,a,5,en", Skip.MALFORMED),
+        (b"p", Skip.MALFORMED),
+        (b"p,a,5,en,text,more", Skip.MALFORMED),
+        (b"p,a,5,en,one, two", Skip.MALFORMED),
+        (b"p,a,5,en,caf\xe9", Skip.BAD_TEXT),  # another encoding
+        (b"\xff\xfe,a,5,en,text", Skip.BAD_PRODUCT),
+    ],
+)
+def test_a_row_that_lost_or_changed_a_field_is_no_comment(
+    tmp_path: Path, engine_table: EngineTable, row: bytes, reason: Skip
+) -> None:
+    engine, name, _ = engine_table
+    (tmp_path / "a.csv").write_bytes(b"product,author,rating,language,text\n" + row + b"\n\nq,b,5,en,\n")
+    environment = {"HUBBUB_ENDPOINT": engine.endpoint, "HUBBUB_TABLE": name}
+    words = ["import-comments", str(tmp_path / "a.csv"), "--no-wait", "--json"]
+    found = json.loads(CliRunner().invoke(main, words, env=environment).stdout)
+    assert (found["rows"], found["written"], found["skipped"][reason.value]) == (2, 1, 1)
+    assert [(one["author"], one["text"]) for one in Live(engine_table, []).comments()] == [("b", "")]
+
+
+HEADER = b"product,author,rating,language,text\n"
+AGAIN = "repair the file and run this again; nothing counts twice"
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
-        (b"", "no column 'product'"),
-        (b"product,author,rating,text\n", "no column 'language'"),
-        (b'product,author,rating,language,text\np,a,5,en,"x', "unexpected end of data"),
+        (b"", "the file is empty\n"),
+        (b"product,author,rating,text\n", "no column 'language'; required columns: "),
+        (b"text," + HEADER, "several columns 'text'"),
+        (b"<rss></rss>\n", "no column 'product'"),
+        (HEADER + b'"x', "unexpected end of data\n"),
+        (HEADER + b'p,a,5,en,x\np,a,5,en,"x', f"unexpected end of data; {AGAIN}\n"),
+        (HEADER + b"p,a,6,en,x\np\np", "no row is a comment; the most frequent reason is malformed\n"),
         (gzip.compress(b"product", mtime=0)[:-3], "ended before"),
     ],
 )
@@ -183,7 +216,7 @@ def test_a_malformed_file_is_a_one_line_error(
 ) -> None:
     monkeypatch.setenv("HUBBUB_ENDPOINT", engine.endpoint)
     (tmp_path / "a.csv").write_bytes(text)
-    done = CliRunner().invoke(main, ["import-comments", str(tmp_path / "a.csv")])
+    done = CliRunner().invoke(main, ["import-comments", str(tmp_path / "a.csv"), "--no-wait"])
     assert (done.exit_code, says in done.output, len(done.output.splitlines())) == (1, True, 1), done.output
     assert CliRunner().invoke(main, ["import-comments", str(tmp_path / "none.csv")]).exit_code == 1
     assert CliRunner().invoke(main, ["import-comments", str(FILE), "--languages", "en,?"]).exit_code == 2
