@@ -40,8 +40,11 @@ INVISIBLE = (
 ) + "".join(
     f"{chr(first)}-{chr(last)}"  # literal characters: JSON Schema has no escape above U+FFFF
     for first, last in (
+        (0x1107F, 0x1107F),  # a Brahmi joiner
         (0x13430, 0x13455),  # Egyptian hieroglyph format controls, among them blanks
+        (0x16FE4, 0x16FE4),  # a Khitan filler
         (0x1BCA0, 0x1BCA3),  # shorthand format controls
+        (0x1D159, 0x1D159),  # a note without a head
         (0x1D173, 0x1D17A),  # musical symbols that begin and end a beam or a slur
         *((plane << 16 | 0xFFFE, plane << 16 | 0xFFFF) for plane in range(1, 14)),
         (0xE0000, 0x10FFFF),  # tags, variation selectors, private use

@@ -327,12 +327,13 @@ class Named(Schema):
 
 # Format characters with a shape: Arabic and Kaithi signs that stand before or around a number.
 VISIBLE = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
-# Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt, 16.0), and U+2800, a blank of Braille.
+# Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt, 16.0), and
+# characters without a shape: a blank of Braille, a Brahmi joiner, a Khitan filler, a note without a head.
 IGNORABLE = [
     *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0x200B, 0x2010)),
     *(*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0),
     *(*range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B), *range(0xE0000, 0xE1000)),
-    0x2800,
+    *(0x2800, 0x1107F, 0x16FE4, 0x1D159),
 ]
 
 
