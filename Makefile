@@ -72,8 +72,11 @@ screenshots: setup  ## Take the screenshots in docs
 vendor:  ## Build the page's libraries in web/vendor from npm packages (needs Node)
 	@cd web/vendor && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
-bench: setup  ## Measure everything against the published designs and write bench/RESULTS.md (18 minutes)
-	@$(VENV)/bin/python -m bench all $(ARGS)
+bench: setup  ## Measure costs and times beside the published designs, and write bench/RESULTS.md (15 minutes)
+	@$(VENV)/bin/python -m bench $(ARGS)
+
+units: setup  ## Measure the units of each operation for `ops cost`, and write ops/units.json
+	@$(VENV)/bin/python -m tests.support.units > ops/units.json
 
 proof: setup  ## Run histories with faults and check every invariant; make proof ARGS="--histories 2000"
 	@$(VENV)/bin/python -m proof histories $(ARGS)

@@ -1,1 +1,1 @@
-"""Measurements of Hubbub's cost and time, beside the published designs: ``python -m bench``."""
+"""Measurements of Hubbub beside the published designs."""

@@ -1,159 +1,125 @@
-"""Chat: its cost beside the published design, the time to the notice of a partner, and messages a second."""
+"""Chat: the price of each event, beside a pool with two items for each chat."""
 
 from __future__ import annotations
 
 import itertools
-import statistics
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.deployed import OpenGateway
-from bench.published.chat import PublishedChat
-from bench.report import Figures, Question, Report, Result
-from bench.tables import fresh_table
+from bench.report import Answer, Cell
 from chalicelib.chat import handlers
 from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.engines.meter import Meter
-from local.soak.target import Target
+from tests.support.deployed import OpenGateway
+from tests.support.tables import fresh_table
 
-# A newcomer is stored, a pair is two items that change together, and a message need not be stored at all.
-FLOORS = {"connect, nobody waits": 1.0, "connect, a match": 4.0, "disconnect, while waiting": 1.0}
-SETTINGS = Settings(chat_frames=40, secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (no secret)
-METHOD = """Capacity. Write and read units (WCU, RCU) of each event, computed from the items before and \
-after every call by AWS's published rules. The published design keeps less: no state for a status, no rate \
-limit, no notice after a crash; a partner that is left does not wait again, and it has no sweep and no \
-time to live. \
-Time to the notice: from the second arrival's $connect to the post of the later notice, its status frame \
-included, which it sends as soon as its $connect has returned. Handlers and engine share this machine, and \
-posts cost nothing. Messages a second: pairs talk from {threads} threads of one process; a message is \
-one update and one post."""
+SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (no secret)
+STATUS, MESSAGE = '{"action": "status"}', '{"action": "message", "text": "hello"}'
+POOL = "UNMATCHED"
 
 
-class OurChat:
-    """Hubbub's chat on a table."""
+class PublishedChat:
+    """The published design, faults included.
+
+    | pk | sk | holds |
+    |---|---|---|
+    | `UNMATCHED` | `<time>#<connection>` | a waiting connection |
+    | `CHAT#<a>` | `<b>` | a talks with b; one item for each direction |
+
+    Every item is found again by its connection through `gsi1`, eventually consistent. Of two connections that
+    come at once both may find the pool empty and wait for ever. A partner that is left does not wait again.
+    """
 
     def __init__(self, table: Table) -> None:
-        self.table = table
-        self.gateway = OpenGateway()
-        self.posts = ConnectionGateway(lambda: self.gateway)
+        self._client: Any = table.client
+        self._table = table.name
+        self._times = itertools.count(1)
 
     def connect(self, id: str) -> None:
-        """Run `$connect`."""
-        handlers.connect(self.table, self.posts, _event(id), datetime.now(UTC), SETTINGS)
+        """Join the pool, or be matched with the newest waiting connection."""
+        found = self._query("pk = :value", POOL, ScanIndexForward=False, Limit=1)
+        if not found:
+            item = self._item(POOL, f"{next(self._times)}#{id}", id)
+            self._client.put_item(TableName=self._table, Item=item)
+            return
+        other = found[0]["sk"]["S"].partition("#")[2]
+        place = {"pk": found[0]["pk"], "sk": found[0]["sk"]}
+        delete = {"TableName": self._table, "Key": place, "ConditionExpression": "attribute_exists(pk)"}
+        items = (self._item(f"CHAT#{id}", other, id), self._item(f"CHAT#{other}", id, other))
+        puts = [{"Put": {"TableName": self._table, "Item": item}} for item in items]
+        self._client.transact_write_items(TransactItems=[{"Delete": delete}, *puts])
 
-    def say(self, id: str, body: str) -> None:
-        """Run the handler of a frame."""
-        handlers.receive_frame(
-            self.table, self.posts, {}, _event(id) | {"body": body}, datetime.now(UTC), SETTINGS
-        )
+    def say(self, id: str) -> None:
+        """Find the partner."""
+        self._query("pk = :value", f"CHAT#{id}")
 
     def disconnect(self, id: str) -> None:
-        """Run `$disconnect`."""
-        handlers.disconnect(self.table, self.posts, _event(id), datetime.now(UTC), SETTINGS)
+        """Delete the items of a connection and of its partner."""
+        for found in self._query("gsi1pk = :value", f"CONN#{id}", IndexName="gsi1")[:1]:
+            keys = [{"pk": found["pk"], "sk": found["sk"]}]
+            if found["pk"]["S"] != POOL:
+                keys.append({"pk": {"S": f"CHAT#{found['sk']['S']}"}, "sk": {"S": id}})
+            deletes = [{"Delete": {"TableName": self._table, "Key": key}} for key in keys]
+            self._client.transact_write_items(TransactItems=deletes)
+
+    def _query(self, condition: str, value: str, **options: Any) -> list[Any]:
+        values = {":value": {"S": value}}
+        reply = self._client.query(
+            TableName=self._table,
+            KeyConditionExpression=condition,
+            ExpressionAttributeValues=values,
+            **options,
+        )
+        return list(reply["Items"])
+
+    @staticmethod
+    def _item(pk: str, sk: str, id: str) -> Any:
+        index = {"gsi1pk": {"S": f"CONN#{id}"}, "gsi1sk": {"N": "0"}}
+        return {"pk": {"S": pk}, "sk": {"S": sk}, **index}
 
 
-def _event(id: str) -> dict[str, Any]:
-    return {"requestContext": {"connectionId": id, "apiId": "local", "stage": "local"}}
-
-
-STATUS, MESSAGE = '{"action": "status"}', '{"action": "message", "text": "hello"}'
-
-
-def capacity(engine: Engine) -> Figures:
-    """Measure each event's units, ours and the published design's."""
-    figures = Figures("Capacity of each event", ("event", "WCU", "RCU", "published WCU", "published RCU"))
+def measure(engine: Engine, quick: bool) -> list[Answer]:
+    """Measure the write and read units of each event."""
+    rows: list[tuple[Cell, ...]] = []
     with fresh_table(engine) as (table, _), fresh_table(engine) as (other, _):
-        us, them = OurChat(table), PublishedChat(other.client, other.name)
-        events: list[tuple[str, Callable[[], Any], Callable[[], Any] | None]] = [
-            ("connect, nobody waits", lambda: us.connect("a"), lambda: them.connect("a", "1")),
-            ("status, while waiting", lambda: us.say("a", STATUS), None),
-            ("connect, a match", lambda: us.connect("b"), lambda: them.connect("b", "2")),
-            ("status, with a notice", lambda: us.say("b", STATUS), None),
-            ("message, the first", lambda: us.say("a", MESSAGE), lambda: them.partner("a")),
-            ("message", lambda: us.say("a", MESSAGE), lambda: them.partner("a")),
-            ("next, nobody else waits", lambda: us.say("a", '{"action": "next"}'), None),
-            ("disconnect, while waiting", lambda: us.disconnect("a"), None),
-            ("connect, a match again", lambda: us.connect("c"), None),
-            ("disconnect, of a pair", lambda: us.disconnect("c"), lambda: them.disconnect("b")),
+        gateway = OpenGateway()
+        posts = ConnectionGateway(lambda: gateway)
+        them = PublishedChat(other)
+
+        def call(handle: Callable[..., Any], id: str, *more: Any, body: str = "") -> None:
+            context = {"connectionId": id, "apiId": "local", "stage": "local", "identity": {}}
+            event = {"requestContext": context, "body": body}
+            handle(table, posts, *more, event, datetime.now(UTC), SETTINGS)
+
+        def connect(id: str) -> Callable[[], None]:
+            return lambda: call(handlers.connect, id)
+
+        def frame(id: str, body: str) -> Callable[[], None]:
+            return lambda: call(handlers.receive_frame, id, {}, body=body)
+
+        events: list[tuple[str, Callable[[], None], Callable[[], None] | None]] = [
+            ("connect, nobody waits", connect("a"), lambda: them.connect("a")),
+            ("status, while waiting", frame("a", STATUS), None),
+            ("connect, a match", connect("b"), lambda: them.connect("b")),
+            ("status, with a notice", frame("b", STATUS), None),
+            ("message, the first", frame("a", MESSAGE), lambda: them.say("a")),
+            ("message", frame("a", MESSAGE), lambda: them.say("a")),
+            ("disconnect, of a pair", lambda: call(handlers.disconnect, "a"), lambda: them.disconnect("a")),
+            ("disconnect, while waiting", lambda: call(handlers.disconnect, "b"), None),
         ]
         for name, ours, theirs in events:
             with Meter(table.client) as meter:
                 ours()
-            units = [meter.write_units, meter.read_units]
-            with Meter(other.client) as meter:
+            with Meter(other.client) as beside:
                 (theirs or (lambda: None))()
-            published = (meter.write_units, meter.read_units) if theirs else ("–", "–")
-            figures.rows.append((name, *units, *published))
-    return figures
-
-
-def seconds_to_notice(engine: Engine, pairs: int) -> list[float]:
-    """Time each pair from the second arrival to the later of the two notices."""
-    times = []
-    with fresh_table(engine) as (table, _):
-        us = OurChat(table)
-        for number in range(pairs):
-            first, second = f"a{number}", f"b{number}"
-            us.connect(first)
-            us.say(first, STATUS)
-            begin = time.perf_counter()
-            us.connect(second)
-            us.say(second, STATUS)
-            times.append(max(us.gateway.notified[first], us.gateway.notified[second]) - begin)
-    return times
-
-
-def messages_a_second(engine: Engine, threads: int, seconds: float, each: int = 64) -> float:
-    """Send messages between pairs as fast as possible, each thread for its own `each` connections.
-
-    A connection may send 30 frames in ten seconds, so a thread needs several of them.
-    """
-    with fresh_table(engine) as (table, _):
-        us = OurChat(table)
-        names = [f"{thread}-{number}" for thread in range(threads) for number in range(each)]
-        for name in names:
-            us.connect(name)
-            us.say(name, STATUS)
-        before, end = us.gateway.posts, time.monotonic() + seconds
-
-        def talk(thread: int) -> int:
-            sent = 0
-            own = itertools.cycle(names[thread::threads])
-            while time.monotonic() < end:
-                us.say(next(own), MESSAGE)
-                sent += 1
-            return sent
-
-        begin = time.perf_counter()
-        with ThreadPoolExecutor(threads) as pool:
-            sent = sum(pool.map(talk, range(threads)))
-        elapsed = time.perf_counter() - begin
-    if us.gateway.posts - before != sent:
-        raise RuntimeError(f"{sent} messages were sent, and {us.gateway.posts - before} posts made")
-    return sent / elapsed
-
-
-def measure(engine: Engine, quick: bool) -> Report:
-    """Measure it all on one engine."""
-    threads = 8
-    costs = capacity(engine)
-    times = sorted(1000 * one for one in seconds_to_notice(engine, 5 if quick else 100))
-    rate = messages_a_second(engine, threads, 0.5 if quick else 8.0, 8 if quick else 64)
-    figures = Figures("Time and rate", ("figure", "measured"))
-    figures.rows = [
-        ("ms from the second arrival to both notices, median", statistics.median(times)),
-        ("… the slowest of 10", times[len(times) * 9 // 10]),
-        ("messages a second", rate),
-    ]
-    cost = Question("What does an event of chat write?", "WCU an event")
-    for name, wcu, _, theirs, _ in costs.rows:
-        beside = None if theirs == "–" else float(theirs)
-        cost.results.append(Result(str(name), float(wcu), beside, FLOORS.get(str(name))))
-    target = Target("WCU a message", next(one.ours for one in cost.results if one.case == "message"), 1)
-    return Report([METHOD.format(threads=threads)], [costs, figures], [target], [cost])
+            published = (beside.write_units, beside.read_units) if theirs else (None, None)
+            rows.append((name, meter.write_units, meter.read_units, *published))
+    note = (
+        "The published design keeps no state for a status, no limit of frames, and no notice after a crash."
+    )
+    columns = ("event", "WCU", "RCU", "published WCU", "published RCU")
+    return [Answer("What does an event of chat cost?", columns, rows, note)]

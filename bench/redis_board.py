@@ -6,46 +6,37 @@ import contextlib
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-START_SECONDS = 10.0
-CHUNK = 10_000  # members added at once
+from chalicelib.dynamo.items import chunks
+from ops.waiting import wait_until
+
 BOARD = "board"
-
-
-class RedisUnavailable(Exception):
-    """There is no Redis here; the message says what is missing."""
 
 
 @contextlib.contextmanager
 def server() -> Iterator[Any]:
-    """Start a Redis that keeps nothing on disk, and yield a client. Raises RedisUnavailable."""
+    """Start a Redis that keeps nothing on disk, and yield a client. Raises RuntimeError without a Redis."""
+    import redis
+
     program = shutil.which("redis-server")
     if not program:
-        raise RedisUnavailable("no redis-server on the PATH; on Debian: apt-get install redis-server")
-    try:
-        import redis
-    except ImportError:
-        raise RedisUnavailable("the package redis is not installed") from None
+        raise RuntimeError("no redis-server on the PATH; on Debian: apt-get install redis-server")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
     client = redis.Redis(port=port, decode_responses=True)
+
+    def responds() -> bool:
+        with contextlib.suppress(redis.ConnectionError):
+            return bool(client.ping())
+        return False
+
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                client.ping()
-                break
-            except redis.ConnectionError:
-                if time.monotonic() > deadline or process.poll() is not None:
-                    raise RedisUnavailable("redis-server does not respond") from None
-                time.sleep(0.02)
+        wait_until(responds, "redis-server responds", 10)
         yield client
     finally:
         client.close()
@@ -53,35 +44,14 @@ def server() -> Iterator[Any]:
         process.wait()
 
 
-def fill(client: Any, scores: Mapping[str, int]) -> int:
-    """Replace the board; return the bytes of memory that the server uses for it."""
+def fill(client: Any, scores: Mapping[str, int]) -> None:
+    """Replace the board."""
     client.flushall()
-    before = client.info("memory")["used_memory"]
-    rest = iter(scores.items())
-    while some := dict(islice(rest, CHUNK)):
-        client.zadd(BOARD, some)
-    return int(client.info("memory")["used_memory"] - before)
+    for some in chunks(scores.items(), 10_000):
+        client.zadd(BOARD, dict(some))
 
 
 def rank(client: Any, player: str) -> int:
     """Return a player's shared rank, in two round trips: ZREVRANK gives equal scores ranks of their own."""
     score = client.zscore(BOARD, player)
-    with client.pipeline(transaction=False) as pipeline:
-        pipeline.zcount(BOARD, f"({score}", "+inf")
-        pipeline.zcard(BOARD)
-        return 1 + int(pipeline.execute()[0])
-
-
-def questions(client: Any, player: str, position: int) -> dict[str, Callable[[], Any]]:
-    """Return the questions of a leaderboard, for a player at a position (from 1), and a change."""
-
-    def entries(first: int) -> list[tuple[str, float]]:
-        return list(client.zrange(BOARD, first, first + 9, desc=True, withscores=True))
-
-    return {
-        "rank": lambda: rank(client, player),
-        "top 10": lambda: entries(0),
-        "around": lambda: entries(max(0, client.zrevrank(BOARD, player) - 5)),
-        "place": lambda: entries(position - 1),
-        "change": lambda: client.zincrby(BOARD, 0, player),
-    }
+    return 1 + int(client.zcount(BOARD, f"({score}", "+inf"))

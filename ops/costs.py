@@ -1,6 +1,6 @@
 """Estimate a monthly bill from the use of each feature, the units per use and the price per unit.
 
-Units are measured by `python -m bench units > ops/units.json`, and a test checks them. Prices come from AWS's
+Units are measured by `make units`, and a test checks them. Prices come from AWS's
 public price list, each with its file and publication date (`ops/prices.json`). Values that cannot be measured
 without an account are assumptions, which are printed with the bill. Free tiers and data transfer are not
 included.

@@ -34,7 +34,7 @@ OUTSIDE: dict[str, set[str]] = {
     "ops": {"app"},
     "local": {"app", "ops"},
     "proof": {"app", "ops", "local"},
-    "bench": {"app", "ops", "local", "proof"},
+    "bench": {"app", "ops", "local", "tests"},
 }
 BOTO = {
     "dynamo/table": "creates the client of DynamoDB",

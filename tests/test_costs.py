@@ -16,9 +16,6 @@ import boto3
 import pytest
 
 import app
-from bench import operations
-from bench.deployed import Deployed, Invocation
-from bench.tables import drain, fresh_table
 from chalicelib import urls
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates.sums import Amount
@@ -46,7 +43,10 @@ from ops.imports import scores as import_scores
 from ops.maintenance import audit, backfill, redrive
 from ops.maintenance.audit import find_drift, scan
 from ops.maintenance.streams import follow_stream
+from tests.support import operations
+from tests.support.deployed import Deployed, Invocation
 from tests.support.records import Reader
+from tests.support.tables import drain, fresh_table
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 

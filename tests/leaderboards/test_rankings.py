@@ -20,7 +20,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from bench.round_trips import RoundTrips
 from chalicelib import settings
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api import cursors
@@ -45,6 +44,7 @@ from local.engines.meter import Meter
 from tests.conftest import EngineTable
 from tests.support.faults import instead
 from tests.support.records import Reader, drift, scan
+from tests.support.round_trips import RoundTrips
 from tests.support.tables import store_on
 
 CONTRIBUTIONS = (scores.contribution,)

@@ -14,8 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import app
-from bench import operations
-from bench.deployed import Deployed, Invocation
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import Item, unpack
 from chalicelib.dynamo.table import Table
@@ -24,7 +22,8 @@ from local import filters
 from local.engines.engine import Engine
 from local.filters import filtered, matches, passes, patterns
 from ops import table as documents
-from tests.support import permissions
+from tests.support import operations, permissions
+from tests.support.deployed import Deployed, Invocation
 from tests.support.records import Reader, record
 from tests.support.tables import record_calls, store_on
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench.tables import fresh_table
 from chalicelib import times
 from chalicelib.leaderboards import scores
 from chalicelib.views import events
@@ -21,6 +20,7 @@ from local.soak.__main__ import as_text, main
 from local.soak.clients import Accepted, Pair, Storm
 from local.soak.soak import Soak, compare
 from local.soak.target import Target
+from tests.support.tables import fresh_table
 
 pytestmark = pytest.mark.long
 

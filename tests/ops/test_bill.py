@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench import units
-from bench.operations import UNITS
 from local.engines.engine import Engine
 from ops import costs
 from ops.cli.main import main
+from tests.support import units
+from tests.support.operations import UNITS
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 

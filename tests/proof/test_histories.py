@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,18 +10,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from bench.published.histories import FIGURES
-from bench.published.histories import run as run_published
-from local.engines.engine import ROOT, Engine
+from local.engines.engine import Engine
 from proof import runner
 from proof.cli import main, read, write
 from proof.history import Outcome, run
 from proof.runner import IN_PROCESS
-from proof.scenario import PAGES, scenario
+from proof.scenario import scenario
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 
-PAGE = ROOT / "docs" / "proof.md"
 KINDS = {  # of faults that some histories have among them, by their first words
     *("killed before sending", "killed after sending", "killed after the reply", "killed after a post"),
     *("TransactionConflict", "throttled", "500, applied", "500, not applied", "clock skew"),
@@ -62,18 +58,6 @@ def test_hundreds_of_histories_end_without_a_difference_and_have_every_kind_of_f
     outcomes = list(runner.histories(IN_PROCESS, range(1, 301), 2))
     assert {one.seed: one.differences for one in outcomes if one.differences} == {}
     assert missing(sum((one.faults for one in outcomes), start=Counter())) == set()
-
-
-def test_the_published_designs_go_wrong_where_they_are_expected_to() -> None:
-    found = sum(
-        (run_published(runner.engine(IN_PROCESS), seed) for seed in range(1, 4)), start=Counter[str]()
-    )
-    assert min(found["wrong numbers of the game"], found["wrong counts of ratings"]) > 0
-    assert found["views"] > len(PAGES)
-
-
-def test_a_history_of_the_published_designs_ends_however_many_errors_their_handlers_raise() -> None:
-    assert run_published(runner.engine(IN_PROCESS), 88)["counts of ratings"] > 0  # over 30 errors
 
 
 def outcomes(*_: Any) -> Iterator[Outcome]:
@@ -137,20 +121,3 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="marks of histories"):
         write(page, "histories", "text")
     assert page.read_text() == "nothing\n"
-
-
-def rows(mark: str) -> list[list[str]]:
-    """The rows of the tables that a command has written into the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    [part] = re.findall(f"<!-- {mark} -->(.*?)<!-- end of {mark} -->", text, re.DOTALL)
-    return [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if "|" in line
-    ]
-
-
-def test_the_page_shows_the_runs_it_describes() -> None:
-    found = {row[0]: row[1] for row in rows("histories") if len(row) == 2}
-    assert int(found["histories"].replace(",", "")) >= 2_000
-    assert found["histories with a difference"] == "0"
-    assert missing(Counter(dict.fromkeys(found, 1))) == set()
-    assert len(rows("published")) >= len(FIGURES)

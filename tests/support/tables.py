@@ -11,6 +11,7 @@ from uuid import uuid4
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
+from local.event_sources import StreamPump
 from ops.aws import template
 from tests.support.records import Reader
 
@@ -40,3 +41,16 @@ def record_calls(dynamodb: Any) -> list[str]:
     calls: list[str] = []
     dynamodb.meta.events.register("before-call.dynamodb", lambda model, **_: calls.append(model.name))
     return calls
+
+
+@contextmanager
+def fresh_table(engine: Engine) -> Iterator[tuple[Table, str]]:
+    """Create a table and delete it afterwards; yield it with its stream's ARN."""
+    with table_on(engine) as made:
+        yield Table(made.name, engine.client("dynamodb")), made.stream_arn
+
+
+def drain(pump: StreamPump) -> None:
+    """Deliver until the stream is empty, including the changes that deliveries cause."""
+    while pump.step():
+        pass

@@ -13,7 +13,6 @@ from functools import partial
 from typing import NamedTuple
 from unittest import mock
 
-from bench.deployed import Deployed, Invocation, deployed
 from chalicelib import settings
 from chalicelib.api import auth
 from chalicelib.comments.comments import author_key
@@ -21,6 +20,7 @@ from chalicelib.views import events as views_of
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.filters import filtered
+from tests.support.deployed import Deployed, Invocation, deployed
 
 PAGE = "https://www.example.org/articles/0001"
 VIEWS = 25  # in one request: the size of one BatchWriteItem

@@ -1,24 +1,25 @@
 """The units of each repeatable operation, with those of both consumers of the stream, for `ops cost`.
 
-`python -m bench units > ops/units.json` writes them, and a test measures them again.
+`make units` writes them, and a test measures them again.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.deployed import Deployed, Invocation, deployed
-from bench.operations import UNITS, Unit
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import pack
 from local.engines.capacity import HUBBUB, item_size
-from local.engines.engine import Engine
+from local.engines.engine import Engine, start
 from local.engines.meter import Meter
 from local.filters import passes
 from ops.maintenance.audit import scan
+from tests.support.deployed import Deployed, Invocation, deployed
+from tests.support.operations import UNITS, Unit
 
 BATCHES = {1: 10, 10: 20, 100: 100}  # records in a batch: repetitions that are measured
 OVERHEAD = 100  # bytes that DynamoDB bills for each item and index entry beside its size
@@ -86,3 +87,13 @@ def _stored(site: Deployed) -> int:
             entries = (HUBBUB.entry(index, item) for index in HUBBUB.indexes.values())
             total += sum(OVERHEAD + item_size(one) for one in (item, *entries) if one)
     return total
+
+
+def main() -> None:
+    """Print the units of every operation as JSON."""
+    with start("dynoxide", data=None) as engine:
+        print(json.dumps({name: measure(engine, name) for name in UNITS}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

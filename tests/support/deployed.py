@@ -12,7 +12,6 @@ from io import StringIO
 from typing import Any, NamedTuple
 from unittest import mock
 
-from bench.tables import fresh_table
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
 from chalicelib.settings import Settings
@@ -20,6 +19,7 @@ from local.engines.engine import Engine
 from local.engines.gateway import Gateway
 from local.event_sources import StreamPump
 from local.filters import filtered
+from tests.support.tables import fresh_table
 
 IDENTITY = {"sourceIp": "192.0.2.7", "userAgent": "a browser"}
 

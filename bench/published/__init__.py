@@ -1,1 +1,0 @@
-"""Minimal versions of the published designs, written from their descriptions, faults included."""
