@@ -46,7 +46,6 @@ from chalicelib.dynamo.table import connect  # noqa: E402
 from local.engines.engine import Engine, default_kind, start  # noqa: E402
 from ops.aws.provision import Clients  # noqa: E402
 from ops.aws.template import Table  # noqa: E402
-from tests.support import permissions  # noqa: E402
 from tests.support.running import Run  # noqa: E402
 from tests.support.tables import table_on  # noqa: E402
 
@@ -73,29 +72,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if shared:
         raise pytest.UsageError(f"{len(shared)} ids belong to several tests, the first is {shared[0]}")
     items.sort(key=lambda item: item.path.name not in FIRST)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def watched() -> Iterator[None]:
-    """Record the AWS calls of all functions during the test run."""
-    with pytest.MonkeyPatch.context() as patch:
-        permissions.watch(patch)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def permitted(watched: None) -> Iterator[None]:
-    """Fail a test in which a function makes a call that its policy does not allow."""
-    with permissions.seen() as calls:
-        yield
-    assert permissions.missing(calls) == []
-
-
-@pytest.fixture(scope="module")
-def unwatched(watched: None) -> Iterator[None]:
-    """Record no calls in a module's tests, whose tables are in no policy."""
-    with permissions.unwatched():
-        yield
 
 
 def _running(kind: str) -> Iterator[Engine]:

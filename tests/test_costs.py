@@ -48,8 +48,6 @@ from tests.support.deployed import Deployed, Invocation
 from tests.support.records import Reader
 from tests.support.tables import drain, fresh_table
 
-pytestmark = pytest.mark.usefixtures("unwatched")
-
 # (operation, which way) -> (status of the answer, WCU, RCU); a handler without an answer has status 0.
 COSTS = {
     ("POST /views", "one"): (202, 2, 0),

@@ -22,7 +22,7 @@ from local import filters
 from local.engines.engine import Engine
 from local.filters import filtered, matches, passes, patterns
 from ops import table as documents
-from tests.support import operations, permissions
+from tests.support import operations
 from tests.support.deployed import Deployed, Invocation
 from tests.support.records import Reader, record
 from tests.support.tables import record_calls, store_on
@@ -58,7 +58,7 @@ def images(engine: Engine) -> list[Images]:
             old, new = (unpack(body[name]) if name in body else None for name in ("OldImage", "NewImage"))
             found.append((old, new))
 
-    with permissions.unwatched(), mock.patch.object(tree, "LIMIT", 1):  # so that a few players are crowded
+    with mock.patch.object(tree, "LIMIT", 1):  # so that a few players are crowded
         operations.play(engine, run)
     keys = {(item["pk"], item["sk"]) for pair in found for item in pair if item}
     for kind in documented_kinds():
@@ -91,7 +91,7 @@ class Consumer:
 @pytest.fixture
 def consumer(engine: Engine, images: list[Images], monkeypatch: pytest.MonkeyPatch) -> Iterator[Consumer]:
     items = {(new["pk"], new["sk"]): new for _, new in images if new}.values()
-    with permissions.unwatched(), ExitStack() as stack:
+    with ExitStack() as stack:
         tables = [stack.enter_context(store_on(engine))[0] for _ in range(3)]
         tables[1].batch_put(item for item in items if not item["sk"].startswith("BOARD#"))
         tables[2].batch_put(items)

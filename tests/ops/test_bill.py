@@ -15,8 +15,6 @@ from ops.cli.main import main
 from tests.support import units
 from tests.support.operations import UNITS
 
-pytestmark = pytest.mark.usefixtures("unwatched")
-
 WRITTEN = json.loads((costs.HERE / "units.json").read_text())
 QUICK = {"count of a page", "top ten", "statistics of a product"}
 

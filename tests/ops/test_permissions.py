@@ -84,12 +84,14 @@ def platform(function: str) -> set[Permission]:
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[DevStage]:
-    with dev_stage() as stage:
-        yield stage
+    with pytest.MonkeyPatch.context() as patch:
+        permissions.watch(patch)
+        with dev_stage() as stage:
+            yield stage
 
 
 @pytest.fixture(scope="module")
-def tour(watched: None, stage: DevStage) -> set[Seen]:
+def tour(stage: DevStage) -> set[Seen]:
     """Run every function on all of its work and return the permissions that each needed."""
     with permissions.seen() as calls:
         for feature, run in PARTS:

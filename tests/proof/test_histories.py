@@ -17,8 +17,6 @@ from proof.history import Outcome, run
 from proof.runner import IN_PROCESS
 from proof.scenario import scenario
 
-pytestmark = pytest.mark.usefixtures("unwatched")
-
 KINDS = {  # of faults that some histories have among them, by their first words
     *("killed before sending", "killed after sending", "killed after the reply", "killed after a post"),
     *("TransactionConflict", "throttled", "500, applied", "500, not applied", "clock skew"),

@@ -10,8 +10,6 @@ from proof.history import run
 from proof.runner import IN_PROCESS
 from tests.proof.mutants import MUTANTS, Mutant, Unfit, hunt, unconditional
 
-pytestmark = pytest.mark.usefixtures("unwatched")
-
 SEEDS = range(1, 101)
 QUICK = "a stranger may change comments"
 

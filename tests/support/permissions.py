@@ -1,9 +1,8 @@
 """The permissions of each function: those of its policy, and those that its calls in the tests need.
 
-The SDK is patched to record each call for the function whose handler runs, in every thread. So each test
-that runs a handler checks it against its policy (conftest.py), and test_permissions.py checks the policies
-against the calls of all functions. On an engine with the policies (`enforce`), a function's calls are
-signed by a user with only this function's policy.
+`watch` patches the SDK to record each call for the function whose handler runs, in every thread.
+test_permissions.py compares the policies with the calls of all functions. On an engine with the policies
+(`enforce`), a function's calls are signed by a user with only this function's policy.
 """
 
 from __future__ import annotations
@@ -58,25 +57,13 @@ class Seen(NamedTuple):
 
 _running: ContextVar[str] = ContextVar("running", default="")
 _seen: set[Seen] = set()
-_unwatched = False
 _users: dict[tuple[str, str], ReadOnlyCredentials] = {}  # by engine and function
 _signer: ContextVar[ReadOnlyCredentials | None] = ContextVar("signer", default=None)
 
 
 def running() -> str:
     """Return the function whose handler runs here, as `.chalice/config.json` names it, or an empty text."""
-    return "" if _unwatched else _running.get()
-
-
-@contextmanager
-def unwatched() -> Iterator[None]:
-    """Record no calls in this block, whose tables are in no policy."""
-    global _unwatched
-    _unwatched = True
-    try:
-        yield
-    finally:
-        _unwatched = False
+    return _running.get()
 
 
 @contextmanager
