@@ -206,7 +206,7 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     max_body=8 * KB,
 )
 def put_board(
-    path: board_schemas.NewBoardPath, body: board_schemas.BoardBody
+    path: board_schemas.BoardPath, body: board_schemas.BoardBody
 ) -> Response[board_schemas.BoardDetails]:
     """Create a leaderboard, or change its title, unit or reset date."""
     return boards.define(connect(), path.board, body, datetime.now(UTC))
@@ -319,7 +319,7 @@ def get_distribution(
     max_body=MAX_BODY,
 )
 def put_challenge(
-    path: challenge_schemas.NewChallengeParams, body: challenge_schemas.ChallengeBody
+    path: challenge_schemas.ChallengeParams, body: challenge_schemas.ChallengeBody
 ) -> Response[challenge_schemas.Challenge]:
     """Create or replace a challenge.
 
@@ -417,7 +417,7 @@ def get_challenge_statistics(
     max_body=64 * KB,
 )
 def post_comment(
-    path: comment_schemas.NewProductPath,
+    path: comment_schemas.ProductPath,
     body: comment_schemas.CommentBody,
     caller: Caller,
     idempotency_key: str | None,

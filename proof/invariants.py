@@ -301,7 +301,7 @@ def ranks(history: History) -> Iterator[str]:
     results = {
         player: placing.SCALE.merit(placing.encode_score(item["found"], item["latest"]))
         for player, _, item in _find(history, PLAYER_OF_HUNT, "PROGRESS")
-        if item.get("placed")
+        if item.get("ranked")
     }
     yield from _tree(history, placing.build_ranking("hunt"), results)
 

@@ -108,7 +108,7 @@ COSTS = {
     ("GET /challenges/{challenge}/players/{player}", ""): (200, 0, 1),
     ("GET /challenges/{challenge}/statistics", ""): (200, 0, 1),
     ("GET /challenges/{challenge}/leaders", "not ranked"): (200, 0, 0.5),
-    ("stream", "a path of a ranked challenge"): (0, 3, 3.5),
+    ("stream", "a path of a ranked challenge"): (0, 3, 3),
     ("GET /challenges/{challenge}/leaders", ""): (200, 0, 1.5),
     ("GET /challenges", "two"): (200, 0, 1.5),
     ("DELETE /challenges/{challenge}/players/{player}/paths/{path}", ""): (204, 4, 3),

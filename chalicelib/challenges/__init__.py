@@ -12,8 +12,6 @@ FEATURE = Feature(
         Kind("CHALLENGE#*", "STATISTICS", is_sum=True, is_live=True),
         Kind("CHALLENGE#*", "PROGRESS", is_applied=True),
         Kind("CHALLENGE#*", "*"),
-        Kind("PLAYER#*", "RANKED#CHALLENGE#*", is_sum=True),
-        Kind("RANK#*", "*"),
         Kind("TREE#CHALLENGE#*", "NODE", is_sum=True),
         Kind("TREE#CHALLENGE#*", "DEEPEN", is_applied=True),
     ),

@@ -63,7 +63,6 @@ class Definition(NamedTuple):
     opens: Opens = None
     closes: Closes = None
     ranked: Ranked = False
-    is_converted: bool = False  # from the tree of version 0.1.0, whose definitions lack the attribute
 
     def normalize(self, path: str) -> str:
         """Return the normalized form of a path."""
@@ -172,9 +171,7 @@ def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> 
             opens=opens,
             closes=closes,
             ranked=body.ranked,
-            is_converted=item.get("is_converted", False) if item else True,
         )
-        # A definition of version 0.1.0 has no entry in the list yet.
         listed = {name: item[name] for name in ("gsi1pk", "gsi1sk") if name in item}
         if listed and stored and stored == definition._replace(edition=stored.edition):
             return Response(_to_response(definition), status=200)

@@ -2,12 +2,12 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`, `latest`, `placed`, `name`; `drained` |
+| progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`, `latest`, `ranked`, `name`; `drained` |
 | found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `time` |
 | statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: players by `found` |
 
-While the challenge is ranked, the stream puts the index key and `depth` into a player's progress (`follow`),
-and the number in the index key ranks the player. `ranked` stands for the tree of version 0.1.0.
+`ranked` is whether the challenge was ranked when the last path was found. The stream then puts the index key
+and `depth` into the progress (`follow`), and the number in the index key ranks the player.
 
 `time` is when the path was found, and `latest` is the time of the last one, in milliseconds since 1970. The
 bucket of wrong guesses is `drained` (submissions.py), which is lost when all paths are withdrawn. A progress
@@ -185,13 +185,9 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 def rank(item: Item) -> Ranked | None:
     """Return the player that a progress ranks."""
     challenge, separator, player = item["pk"].removeprefix("CHALLENGE#").partition("#PLAYER#")
-    is_older = bool(item.get("ranked")) and ("depth" not in item or "older" in item)
-    is_ranked = item["sk"] == "PROGRESS" and separator and item.get("found")
-    if not is_ranked or not ("depth" in item or is_older):
+    if item["sk"] != "PROGRESS" or not separator or not item.get("found") or "depth" not in item:
         return None
-    of = challenge_ranking.build_ranking(challenge)
-    number = item["gsi1sk"] if "depth" in item else _number(of, player, item)
-    return Ranked(of, player, number, item.get("depth", 0), is_older)
+    return Ranked(challenge_ranking.build_ranking(challenge), player, item["gsi1sk"], item["depth"])
 
 
 def _number(of: Ranking, player: str, item: Item) -> int:
@@ -203,7 +199,7 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
 
     Idempotent.
 
-    Cost: 1 WCU and 1 or 2 for the index, 0.5 RCU for the definition, and what `choose_depth` reads.
+    Cost: 1 WCU and 1 or 2 for the index, and what `choose_depth` reads.
     """
     images = {key: new for key, _, new in changes if key.sk == "PROGRESS"}
     for key, item in images.items():
@@ -211,20 +207,17 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
         if not separator or not is_count(item.get("found")) or not isinstance(item.get("latest"), int):
             continue
         of, names = challenge_ranking.build_ranking(challenge), {"#found": "found", "#depth": "depth"}
-        is_ranked = bool(item.get("placed", item.get("ranked"))) and item["found"] > 0
+        is_ranked = bool(item.get("ranked")) and item["found"] > 0
         number = _number(of, player, item) if is_ranked else None
         if number == item.get("gsi1sk") and is_ranked == ("depth" in item):
             continue
         values: dict[str, Any] = {":found": item["found"], ":latest": item["latest"]}
-        expression = "REMOVE gsi1pk, gsi1sk, #depth, older"
+        expression = "REMOVE gsi1pk, gsi1sk, #depth"
         if number is not None:
-            definition = table.get(definitions.definition_key(challenge)) or {}
             entry = index_key(of, player, number // TIE)
             values |= {f":{name}": value for name, value in entry.items()}
             values[":depth"] = choose_depth(table, of, number, item)
             expression = "SET gsi1pk = :gsi1pk, gsi1sk = :gsi1sk, #depth = :depth"
-            if not definition.get("is_converted"):
-                expression, values = f"{expression}, older = :older", values | {":older": True}
         table.update(
             key,
             expression,

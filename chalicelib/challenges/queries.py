@@ -23,7 +23,7 @@ from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
 from chalicelib.ranking import positions
-from chalicelib.ranking.ranking import collect_nodes, node_key, read_nodes
+from chalicelib.ranking.ranking import collect_nodes, node_key
 from chalicelib.settings import Settings
 
 
@@ -95,24 +95,22 @@ def list_leaders(
     definition_key, progress_key = definitions.definition_key(challenge), None
     cursor_scope = ("finders", challenge, str(query.place), query.around or "")
     cursor, around = cursors.decode(settings, cursor_scope, query.cursor), None
-    below = [int(part) for part in cursor.split()]  # a cursor of 0.1.0 has no depth
-    keys, newest = [definition_key], challenge_ranking.build_ranking(challenge)
+    below = [int(part) for part in cursor.split()]
+    keys, of = [definition_key], challenge_ranking.build_ranking(challenge)
     if query.around and not below:
         keys.append(progress_key := progress.progress_key(challenge, query.around))
     elif query.place > 1 and not below:
-        keys += [node_key(newest, prefix) for prefix in positions.guess_nodes(newest, query.place)]
+        keys += [node_key(of, prefix) for prefix in positions.guess_nodes(of, query.place)]
     read = table.get_many(keys)
     definition = definitions.parse(challenge, read.get(definition_key))
-    of = challenge_ranking.readable_ranking(definition)
     if progress_key:
         item = read.get(progress_key, {})
         if "gsi1sk" not in item or not definition.ranked:
             raise NotFound(f"around: {query.around} is not ranked in {challenge}")
-        around = item["gsi1sk"], of.depth_of(item)
+        around = item["gsi1sk"], item["depth"]
     if not definition.ranked:
         return ChallengeLeaders(items=[], cursor=None)
-    is_older = query.place > 1 and of.is_older
-    nodes = read_nodes(table, of, [""]) if is_older else collect_nodes(of, read.values())
+    nodes = collect_nodes(of, read.values())
     part = positions.list_ranked(
         table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
     )

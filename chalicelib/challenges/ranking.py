@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 from chalicelib import times
-from chalicelib.challenges.definitions import Definition
 from chalicelib.challenges.schemas import MAX_FOUND
 from chalicelib.ranking.ranking import Ranking
 from chalicelib.ranking.tree import Scale
@@ -15,12 +14,6 @@ SCALE = Scale(0, (MAX_FOUND + 1) * SECONDS - 1, 0, True)
 def build_ranking(challenge: str) -> Ranking:
     """Return the ranking of a challenge's players."""
     return Ranking(f"CHALLENGE#{challenge}", SCALE)
-
-
-def readable_ranking(definition: Definition) -> Ranking:
-    """Return the ranking of a challenge's players that reads use."""
-    of = build_ranking(definition.challenge)
-    return of if definition.is_converted else of.as_older()
 
 
 def encode_score(found: int, latest: int) -> int:

@@ -68,12 +68,6 @@ class Normalization(Schema):
     ] = "NFKC"
 
 
-class NewChallengeParams(Schema):
-    """Path parameters of a challenge that may not exist yet."""
-
-    challenge: Annotated[Identifier, Meta(description="The challenge's name", examples=["hunt"])]
-
-
 class ChallengeParams(Schema):
     """Path parameters of a challenge."""
 

@@ -103,7 +103,7 @@ def _write_path(
         {
             "Update": {
                 "Key": progress_key._asdict(),
-                "UpdateExpression": "SET latest = :time, placed = :placed, ranked = :older"
+                "UpdateExpression": "SET latest = :time, ranked = :ranked"
                 + (", #name = :name" if name else "")
                 + " ADD #found :one REMOVE #ttl",
                 "ConditionExpression": (
@@ -114,8 +114,7 @@ def _write_path(
                 "ExpressionAttributeValues": {
                     **({":name": name} if name else {}),
                     ":time": time,
-                    ":placed": definition.ranked,
-                    ":older": definition.ranked and not definition.is_converted,
+                    ":ranked": definition.ranked,
                     ":one": 1,
                     ":none": 0,
                     ":room": definition.limit - 1,

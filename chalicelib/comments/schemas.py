@@ -85,12 +85,6 @@ ONE_REPLY = {
 }
 
 
-class NewProductPath(Schema):
-    """A product, which may have no comment yet."""
-
-    product: Annotated[Identifier, Meta(description="The product", examples=["garment-767"])]
-
-
 class ProductPath(Schema):
     """A product."""
 

@@ -49,9 +49,8 @@ class Board(NamedTuple):
     season: int
     started: str
     resets: str | None
-    created: int = 0  # the second of its creation, by which boards are listed; 0 until it is listed
+    created: int = 0  # the second of its creation, by which boards are listed
     has_names: bool = False  # some players have display names, which lists then read
-    is_converted: bool = True  # from the tree of version 0.1.0, whose definitions lack the attribute
 
     @property
     def value_scale(self) -> Scale:
@@ -68,13 +67,8 @@ class Board(NamedTuple):
 
     @property
     def ranking(self) -> Ranking:
-        """Return the ranking of this season, which scores are added to."""
+        """Return the ranking of this season."""
         return Ranking(f"BOARD#{self.name}#{self.season}", self.scale, self.shards)
-
-    @property
-    def readable_ranking(self) -> Ranking:
-        """Return the ranking of this season that reads use."""
-        return self.ranking if self.is_converted else self.ranking.as_older()
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -118,9 +112,8 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
                 "Create another leaderboard."
             )
         board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
-        board = board._replace(created=board.created or wanted.created)  # version 0.1.0 had no list
         if board == stored or _replace_definition(table, stored, board):
-            return Response(_to_details(board, count_players(table, board.readable_ranking)), status=200)
+            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
         table.back_off(attempt)
     raise _too_many_changes(name)
 
@@ -164,7 +157,7 @@ def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Resp
         if body.season > board.season:
             raise Conflict(f"season: the current season of {name[:40]} is {board.season}")
         if body.season < board.season:
-            return Response(_to_details(board, count_players(table, board.readable_ranking)), status=200)
+            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
         following = board._replace(season=board.season + 1, started=times.to_iso(now), resets=None)
         if _replace_definition(table, stored, board, following):
             return Response(_to_details(following, 0), status=201)
@@ -188,7 +181,7 @@ def _replace_definition(table: Table, stored: Board, *later: Board) -> bool:
     Returns False if the stored definition has changed since it was read.
     """
     condition = "season = :season AND started = :started AND title = :title AND #unit = :unit"
-    condition += " AND resets = :resets AND (attribute_not_exists(has_names) OR has_names = :has_names)"
+    condition += " AND resets = :resets AND has_names = :has_names"
     read = ("season", "started", "title", "unit", "resets", "has_names")
     values = {f":{name}": getattr(stored, name) for name in read}
     definition = {"Item": _to_item(later[-1]), "ConditionExpression": condition}
@@ -255,7 +248,7 @@ def describe(table: Table, name: str, now: datetime, season: int = 0) -> BoardDe
     if past := table.get(season_key(name, season)) if season else None:
         board, ended = board._replace(started=past["started"]), past["ended"]
     board = board._replace(resets=None) if ended else board
-    return _to_details(board, count_players(table, board.readable_ranking), ended)
+    return _to_details(board, count_players(table, board.ranking), ended)
 
 
 @cache
@@ -310,23 +303,19 @@ def _build_scale(decimals: int, least: Decimal, most: Decimal, order: str) -> Sc
 
 def _to_item(board: Board) -> Item:
     fields = board._asdict()
-    created = fields.pop("created")
-    listed = {"gsi1pk": LIST, "gsi1sk": created} if created else {}
+    listed = {"gsi1pk": LIST, "gsi1sk": fields.pop("created")}
     return definition_key(fields.pop("name"))._asdict() | fields | listed
 
 
 def parse(item: Item) -> Board:
     """Return the board of a definition, in the season that is stored."""
-    own = ("name", "created", "has_names", "is_converted")
-    fields = {field: item[field] for field in Board._fields if field not in own}
-    fields |= {name: item.get(name, False) for name in ("has_names", "is_converted")}
-    fields["created"] = item.get("gsi1sk", 0)
-    return Board(name=item["pk"].removeprefix("BOARD#"), **fields)
+    fields = {field: item[field] for field in Board._fields if field not in ("name", "created")}
+    return Board(name=item["pk"].removeprefix("BOARD#"), created=item["gsi1sk"], **fields)
 
 
 def _to_details(board: Board, count: int, ended: str | None = None) -> BoardDetails:
     fields: dict[str, Any] = board._asdict()
-    del fields["is_converted"], fields["has_names"], fields["created"]
+    del fields["has_names"], fields["created"]
     return BoardDetails(board=fields.pop("name"), players=count, ended=ended, **fields)
 
 

@@ -58,11 +58,10 @@ def get_standing(table: Table, name: str, player: str, query: StandingQuery, now
         return [scores.score_key(name, board.season, player)]
 
     board, items = boards.find_with_items(table, name, now, query.season, keys, consistent=query.consistent)
-    score, of = items.get(keys(board)[0], {}), board.readable_ranking
+    score, of = items.get(keys(board)[0], {}), board.ranking
     if "score" not in score:
         raise _no_score(player, name)
-    merit = board.scale.merit(score["score"])
-    number, depth = of.number(merit, player), of.depth_of(score)
+    number, depth = score["gsi1sk"], score["depth"]
     bucket = tree.bucket(of.scale.path(number), min(depth, of.scale.score_levels(of.scale.path(number))))
     highest = of.scale.numbers(bucket)[1]
     read_beyond = entries.start_listing_above(table, of, 2, highest)
@@ -146,22 +145,22 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     """
     cursor_scope = ("entries", name, str(query.season), str(query.place), query.around or "")
     place = cursors.decode(settings, cursor_scope, query.cursor)
-    season, *below = json.loads(place or f"[{query.season}]")  # a cursor of 0.1.0 has no depth
+    season, *below = json.loads(place or f"[{query.season}]")
 
     def keys(board: Board) -> list[Key]:
         if query.around and not below:
             return [scores.score_key(name, board.season, query.around)]
-        of = board.readable_ranking
+        of = board.ranking
         prefixes = positions.guess_nodes(of, query.place) if query.place > 1 and not below else []
         return [node_key(of, prefix) for prefix in prefixes]
 
     board, items = boards.find_with_items(table, name, now, season, keys)
-    of, around, nodes = board.readable_ranking, None, {}
+    of, around, nodes = board.ranking, None, {}
     if query.around and not below:
         item = items.get(keys(board)[0], {})
         if "score" not in item:
             raise _no_score(query.around, name)
-        around = of.number(board.scale.merit(item["score"]), query.around), of.depth_of(item)
+        around = item["gsi1sk"], item["depth"]
     else:
         nodes = collect_nodes(of, items.values())
     part = positions.list_ranked(
@@ -207,7 +206,7 @@ def get_distribution(table: Table, name: str, query: BoardQuery, now: datetime) 
     Raises: NotFound.
     """
     board = boards.find(table, name, now, query.season)
-    rows = positions.distribution(table, board.readable_ranking)
+    rows = positions.distribution(table, board.ranking)
     write = board.scale.write
     return Distribution(
         items=[ScoreBucket(from_=write(least), to=write(most), players=n) for least, most, n in rows]
@@ -232,6 +231,6 @@ def live(table: Table, name: str) -> TopEntries:
     """
     now = datetime.now(UTC)
     board = boards.find(table, name, now)
-    items = _to_board_entries(table, board, positions.list_ranked(table, board.readable_ranking, 10))
-    count = count_players(table, board.readable_ranking)
+    items = _to_board_entries(table, board, positions.list_ranked(table, board.ranking, 10))
+    count = count_players(table, board.ranking)
     return TopEntries(board=name, season=board.season, players=count, items=items)

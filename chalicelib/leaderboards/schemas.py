@@ -49,12 +49,6 @@ Resets = (
 # -- boards --------------------------------------------------------------------------------------------
 
 
-class NewBoardPath(Schema):
-    """Path parameters of a leaderboard that may not exist yet."""
-
-    board: Annotated[Identifier, Meta(description="The leaderboard's name")]
-
-
 class BoardPath(Schema):
     """Path parameters of a leaderboard."""
 

@@ -169,8 +169,8 @@ def _build_activity(board: Board, submission: Submission, score: Item | None, no
 
 
 def may_be_pending(activity: Item, now: datetime) -> bool:
-    """Return whether a stored activity may not be in its score. Version 0.1.0 wrote both in a transaction."""
-    return bool(activity.get("at", 0) > times.milliseconds(now - DELIVERY))
+    """Return whether a stored activity may not be in its score."""
+    return bool(activity["at"] > times.milliseconds(now - DELIVERY))
 
 
 def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
@@ -186,7 +186,7 @@ def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
         return tag(activity) not in score.get("applied", ())
     if board.operator == "set":
         order = (activity["time"], activity["at"], value)
-        return order > (score["time"], score.get("at", 0), Decimal(score["score"]))
+        return order > (score["time"], score["at"], Decimal(score["score"]))
     best = Decimal(score["score"])
     return value > best if board.order == "desc" else value < best
 
@@ -267,7 +267,7 @@ def _change(
         [n, d] for n, d in _positions(before) if is_counted_better(of.scale.path(int(n)), int(d), path, depth)
     ]
     after |= {"before": better[:MAX_BEFORE]} if better else {}
-    return after | ({} if board.is_converted else {"older": True})
+    return after
 
 
 def _positions(score: Item) -> list[list[int]]:
@@ -293,12 +293,10 @@ def _replace(table: Table, key: Key, score: Item | None, after: Item) -> bool:
     condition = "attribute_not_exists(pk)"
     values: dict[str, Any] = {}
     if score:
-        at, depth = score.get("at"), score.get("depth")
-        condition = "#at = :was" if at else "attribute_not_exists(#at) AND score = :score"
-        condition += " AND #depth = :depth" if depth else " AND attribute_not_exists(#depth)"
-        values = {":was": at} if at else {":score": score["score"]}
-        values |= {":depth": depth} if depth else {}
-    names = AT | {"#depth": "depth"} if score else {}
+        condition, values = "#at = :was", {":was": score["at"]}
+        if depth := score.get("depth"):  # the stream deepens a player without another version
+            condition, values = f"{condition} AND #depth = :depth", values | {":depth": depth}
+    names = (AT | {"#depth": "depth"} if ":depth" in values else AT) if score else {}
     if len(after.get("applied", ())) <= MAX_TAGS:
         return table.put(after, condition=condition, values=values, names=names)
     tags, number = after["applied"], after.get("pages", 0)
@@ -337,7 +335,7 @@ def _remove(table: Table, item: Item, now: datetime) -> None:
     for attempt in range(MAX_ATTEMPTS):
         if not score or "score" not in score:
             return
-        key, at = Key(score["pk"], score["sk"]), max(times.milliseconds(now), score.get("at", 0) + 1)
+        key, at = Key(score["pk"], score["sk"]), max(times.milliseconds(now), score["at"] + 1)
         after = key._asdict() | {"at": at, "since": at, "ttl": at // 1000 + 2 * DAY}
         after |= {"before": _positions(score)[:MAX_BEFORE]} if "depth" in score else {}
         after |= {"pages": score["pages"]} if "pages" in score else {}
@@ -393,18 +391,9 @@ def rank(item: Item) -> Ranked | None:
     is_score = item["pk"].startswith("PLAYER#") and item["sk"].startswith("BOARD#")
     if not is_score or ("since" in item and "score" not in item):
         return None
-    season, player = _ranking(item), item["pk"].removeprefix("PLAYER#")
-    number = _number(item)
-    return Ranked(season, player, number, item.get("depth", 0), "depth" not in item or "older" in item)
-
-
-def _ranking(score: Item) -> Ranking:
-    return Ranking(score["sk"], Scale(*score["scale"]), score["shards"])
-
-
-def _number(score: Item) -> int:
-    season = _ranking(score)
-    return season.number(season.scale.merit(score["score"]), score["pk"].removeprefix("PLAYER#"))
+    season, player = Ranking(item["sk"], Scale(*item["scale"]), item["shards"]), item["pk"][len("PLAYER#") :]
+    number = season.number(season.scale.merit(item["score"]), player)
+    return Ranked(season, player, number, item["depth"])
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
@@ -430,7 +419,7 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
             activities.append(new)
     for key, image in images.items():
         with contextlib.suppress(*MALFORMED):
-            _complete_score(table, key, image)
+            _clear_before(table, key, image)
     names = {activity["sk"].split("#", 2)[1] for activity in activities}
     found = {name: _find_or_none(table, name, now) for name in names}
     pending: list[tuple[Board, Item, Key]] = []
@@ -445,17 +434,13 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
     _complete_activities(table, pending)
 
 
-def _complete_score(table: Table, key: Key, score: Item) -> None:
-    """Clear `before`, which the stream has passed, and put an index key right."""
+def _clear_before(table: Table, key: Key, score: Item) -> None:
+    """Clear `before`, which the stream has passed."""
     if "before" in score:
         names, values = AT | {"#before": "before"}, {":at": score["at"]}
         table.update(
             key, "REMOVE #before", condition="#at = :at", names=names, values=values, idempotent=True
         )
-    elif score.get("depth") and score["gsi1sk"] != (number := _number(score)):
-        # A function of version 0.1.0, which an upgrade has not replaced yet, changed the score alone.
-        values = {":score": score["score"], ":number": number}
-        table.update(key, "SET gsi1sk = :number", condition="score = :score", values=values, idempotent=True)
 
 
 def _complete_activities(table: Table, pending: Sequence[tuple[Board, Item, Key]]) -> None:

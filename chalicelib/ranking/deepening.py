@@ -63,9 +63,9 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
             _step(table, images[1])
         old, new = (_ranked(ranks, image) for image in images)
         has_moved = not old or not new or (old.bucket, old.ranking) != (new.bucket, new.ranking)
-        if has_moved and old and old.depth:
+        if has_moved and old:
             left.setdefault(old.ranking, set()).add(old.bucket)
-        if not new or not new.depth:
+        if not new:
             arrived.pop(key, None)
         elif has_moved or key in arrived:
             arrived[key] = new

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from chalicelib.dynamo.table import Table
 from chalicelib.ranking import tree
 from chalicelib.ranking.entries import Entry, start_listing_above, start_listing_below
-from chalicelib.ranking.older import OlderScale
 from chalicelib.ranking.ranking import Ranking, read_nodes
 from chalicelib.ranking.tree import DIGITS, TIE, Node, Nodes
 
@@ -81,7 +80,6 @@ def locate(
     scale = ranking.scale
     path, levels = scale.path(number), scale.score_levels(scale.path(number))
     lowest = len(path) // DIGITS if has_ties else levels
-    lowest = min(lowest, scale.levels) if isinstance(scale, OlderScale) else lowest
     after = number if has_ties else number // TIE * TIE + TIE - 1
     nodes: dict[str, Node] = {}
     if not depth:
@@ -143,7 +141,7 @@ def list_ranked(
     return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
 
 
-def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: int = 0) -> EntriesPage:
+def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: int) -> EntriesPage:
     """List from a number down, and locate the number beside, for no entry is between it and the first.
 
     Within a long tie the rank suffices. The place in it would cost the nodes of its ties, and the rank of
@@ -244,7 +242,6 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
     A node that is not among those that were guessed costs a round trip.
     """
     prefix, left, better, scale = "", place - 1, 0, ranking.scale
-    lowest = scale.levels if isinstance(scale, OlderScale) else ALL
     node = nodes.get("", Node())
     while True:
         if len(_seen_nodes()) >= SEEN:
@@ -257,7 +254,7 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
         levels = scale.score_levels(prefix)
         if len(prefix) == DIGITS * levels:
             better = place - 1 - left
-        if crowd <= tree.LIMIT or len(prefix) == DIGITS * min(lowest, levels + tree.TIE_LEVELS):
+        if crowd <= tree.LIMIT or len(prefix) == DIGITS * (levels + tree.TIE_LEVELS):
             break
         child = nodes.get(prefix) or read_nodes(table, ranking, [prefix]).get(prefix)
         if child is None or not child.is_full:

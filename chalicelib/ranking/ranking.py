@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 from chalicelib.aggregates.sums import Amount
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.ranking import older, tree
-from chalicelib.ranking.older import OlderScale
+from chalicelib.ranking import tree
 from chalicelib.ranking.tree import DIGITS, TIE, Node, Nodes, Scale
 
 
@@ -35,32 +34,18 @@ class Ranking(NamedTuple):
     scale: Scale
     shards: int = 1
 
-    @property
-    def is_older(self) -> bool:
-        """Return whether the ranking is read from the tree of version 0.1.0."""
-        return isinstance(self.scale, OlderScale)
-
-    def as_older(self) -> "Ranking":
-        """Return the same ranking in the tree of version 0.1.0."""
-        return self._replace(scale=OlderScale(*self.scale))
-
-    def depth_of(self, item: Item) -> int:
-        """Return the depth at which a ranked item is counted. The older tree counts all at one depth."""
-        return self.scale.levels if isinstance(self.scale, OlderScale) else int(item.get("depth", 1))
-
     def number(self, merit: int, player: str) -> int:
         """Return the number that orders a player among all. A better player has a greater number."""
         return merit * TIE + tree.tie(self.name, player)
 
 
 class Ranked(NamedTuple):
-    """A player in a ranking, as an item has it. `depth` 0: counted in the tree of version 0.1.0 alone."""
+    """A player in a ranking, as an item has it."""
 
     ranking: Ranking
     player: str
     number: int
     depth: int
-    is_older: bool = False
 
     @property
     def path(self) -> str:
@@ -78,13 +63,11 @@ class Ranked(NamedTuple):
 
 def node_key(ranking: Ranking, prefix: str) -> Key:
     """Return the key of a node of a ranking's tree. The root has the empty prefix."""
-    return Key(f"{'RANK' if ranking.is_older else 'TREE'}#{ranking.name}#{prefix}", "NODE")
+    return Key(f"TREE#{ranking.name}#{prefix}", "NODE")
 
 
 def shard_key(ranking: Ranking, shard: int) -> str:
     """Return the gsi1 partition key of a shard of a ranking's entries, which are sorted best last."""
-    if ranking.is_older:
-        return older.shard_key(ranking.name, shard)
     digest = hashlib.blake2b(ranking.name.encode(), digest_size=12).digest()
     return f"R#{base64.urlsafe_b64encode(digest).decode()}#{shard}"
 
@@ -104,12 +87,9 @@ def contribution(ranked: Ranked) -> dict[tuple[Key, str], Amount]:
     A change of score subtracts the amounts of the old score. Where both paths share counters the amounts
     cancel, so a gain inside a bucket writes nothing.
     """
-    of, player, number, depth, is_older = ranked
-    steps = tree.amounts(of.scale, number, depth)
-    counts: dict[tuple[Key, str], Amount] = {
-        (node_key(of, prefix), digits): amount for (prefix, digits), amount in steps.items()
-    }
-    return counts | older.contribution(of.name, of.scale, of.shards, player, number) if is_older else counts
+    ranking = ranked.ranking
+    steps = tree.amounts(ranking.scale, ranked.number, ranked.depth)
+    return {(node_key(ranking, prefix), digits): amount for (prefix, digits), amount in steps.items()}
 
 
 # -- reads ---------------------------------------------------------------------------------------------
@@ -124,15 +104,13 @@ def read_nodes(
     """
     keys = {node_key(ranking, prefix): prefix for prefix in prefixes}
     items = table.get_many(keys, consistent=consistent)
-    missing = Node({}, is_full=True)
-    absent = dict.fromkeys(keys.values(), missing) if ranking.is_older else {}
-    return absent | {keys[key]: parse_node(item, ranking.is_older) for key, item in items.items()}
+    return {keys[key]: parse_node(item) for key, item in items.items()}
 
 
-def parse_node(item: Item, is_full: bool = False) -> Node:
+def parse_node(item: Item) -> Node:
     """Return the node of an item."""
     counters = {name: count for name, count in item.items() if len(name) == DIGITS and name.isdigit()}
-    return Node(counters, is_full or "full" in item)
+    return Node(counters, "full" in item)
 
 
 def count_players(table: Table, ranking: Ranking) -> int:
@@ -188,7 +166,7 @@ def collect_nodes(ranking: Ranking, items: Iterable[Item]) -> dict[str, Node]:
     """Return a ranking's whole tree, found among items, for `tree.check`."""
     start = node_key(ranking, "").pk
     return {
-        item["pk"].removeprefix(start): parse_node(item, ranking.is_older)
+        item["pk"].removeprefix(start): parse_node(item)
         for item in items
         if item["sk"] == "NODE" and item["pk"].startswith(start)
     }

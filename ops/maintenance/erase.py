@@ -3,7 +3,6 @@
 | data | items | how it is erased |
 |---|---|---|
 | scores, activities | `PLAYER#<player>` | deleted |
-| ranking entries | `PLAYER#<player>`, `RANKED#…` | deleted once the stream has set them to 0 |
 | found paths, guesses | `CHALLENGE#…#PLAYER#<player>` | withdrawn, as by an admin |
 | comments | `PRODUCT#…`, by `author` | deleted, as by an admin, with the author's items, replies and votes |
 | replies, votes | `PRODUCT#…`, by `author` or key | removed from the comments of others |
@@ -40,7 +39,7 @@ from chalicelib.errors import NotFound
 from ops.maintenance import scan
 
 MAX_PASSES = 6  # two are enough without new writes and without lag
-QUARANTINED, WAITING_FOR_STREAM = "quarantine", "entries that wait for the stream"
+QUARANTINED = "quarantine"
 
 
 class Person(NamedTuple):
@@ -84,9 +83,9 @@ def classify(item: Item, person: Person) -> str:
     pk, sk = str(item["pk"]), str(item["sk"])
     feature, _, rest = pk.partition("#")
     if feature == "PLAYER" and rest == person.name:
-        return {"BOARD": "scores", "RANKED": "entries"}.get(sk.partition("#")[0], "activities")
+        return "scores" if sk.startswith("BOARD#") else "activities"
     if feature == "CHALLENGE" and pk.partition("#PLAYER#")[2] == person.name:
-        return "guesses" if sk == "GUESSES" else "paths"
+        return "paths"
     if feature == "PRODUCT":
         if sk.startswith((comments.COMMENT, comments.HIDDEN)) and item.get("author") == person.name:
             return "comments"
@@ -162,13 +161,7 @@ def erase(
         )
         found.passes += 1
         found.left = Counter({name: count for name, count in counts.items() if name != "read"})
-        found.erased += Counter(
-            {
-                name: count
-                for name, count in found.left.items()
-                if name not in (QUARANTINED, WAITING_FOR_STREAM)
-            }
-        )
+        found.erased += Counter({name: n for name, n in found.left.items() if name != QUARANTINED})
         if not set(found.left) - {QUARANTINED} and not (found.is_resumed and number == 0):
             break
     return found
@@ -178,13 +171,6 @@ def _erase_item(table: Table, item: Item, person: Person) -> str:
     """Erase an item if it is a person's, and return its kind. A missing item is not an error."""
     kind, key = classify(item, person), Key(item["pk"], item["sk"])
     match kind:
-        case "entries":  # an aggregate, which may be deleted when it is 0
-            at_zero = "gsi1sk = :none OR attribute_not_exists(gsi1sk)"
-            return (
-                WAITING_FOR_STREAM
-                if table.delete(key, condition=at_zero, values={":none": 0}) is None
-                else kind
-            )
         case "paths" if key.sk == "PROGRESS" and item.get("found") == 0:  # wrong guesses alone
             table.delete(key, condition="found = :none", values={":none": 0})
         case "paths":

@@ -236,7 +236,7 @@ def players(draw: st.DrawFn) -> Item:
     wrong = ["2", "", None, True, [2], {"a": 1}, {2}, Decimal("1.5"), 10**30, b"2"]
     found = st.integers(-1, 101) | st.sampled_from(wrong)
     kept = draw(st.fixed_dictionaries({}, optional={"found": found, "latest": st.integers(0, 10**13)}))
-    return {"pk": pk, "sk": draw(st.sampled_from(["PROGRESS", "PATH#p", "GUESSES", "STATISTICS"])), **kept}
+    return {"pk": pk, "sk": draw(st.sampled_from(["PROGRESS", "PATH#p", "STATISTICS"])), **kept}
 
 
 @st.composite

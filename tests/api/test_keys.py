@@ -165,7 +165,6 @@ def test_every_key_is_built_by_one_of_the_tested_functions() -> None:
         "chat.waiting_pool.find_candidates",  # a partition of `entry_key`
         "chat.waiting_pool.list_newcomers",
         "leaderboards.queries._to_board_entries",  # reads the player of a key
-        "ranking.older.contribution",  # nodes and entries of version 0.1.0, whose names were shorter
         "leaderboards.boards.Board.ranking",  # the name of a ranking, which `ranking` makes keys of
         "views.queries.list_events",  # bounds of sort keys, shorter than an event's
         "views.queries.read_intervals",
@@ -210,8 +209,8 @@ def test_dynamodb_accepts_the_longest_index_keys() -> None:
     progress = {"pk": f"CHALLENGE#{NAME}#PLAYER#{NAME}", "sk": "PROGRESS"}
     items: list[Item] = [
         events.event_key(View(URL, NOW, "c" * 128))._asdict(),
-        score | {"score": MOST, "scale": list(BOARD.scale), "shards": 32},
-        progress | {"found": 100, "latest": 10**13, "ranked": True},
+        score | {"score": MOST, "scale": list(BOARD.scale), "shards": 32, "depth": 9},
+        progress | {"found": 100, "depth": 9, "gsi1sk": 10**30},
         comments.comment_key(NAME, ulids.new(NOW))._asdict() | stamped,
     ]
     seen = set()

@@ -387,15 +387,12 @@ def crowd(engine: Engine) -> Iterator[Crowd]:
 
 
 def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Crowd) -> None:
-    """The depth decides what is read, and not what is found, also where a node is not full yet.
-
-    A cursor of 0.1.0 has no depth.
-    """
+    """The depth decides what is read, and not what is found, also where a node is not full yet."""
     of = boards.find(crowd.table, crowd.name, NOW).ranking
     whole = list(crowd.pages(limit=100))
     numbers = [of.number(of.scale.merit(score), player) for _, player, score in whole]
     scope = ("entries", crowd.name, "0", "0", "")
-    for position in (f"[1, {numbers[9]}]", f"[1, {numbers[9]}, 3]"):
+    for position in (f"[1, {numbers[9]}, 0]", f"[1, {numbers[9]}, 3]"):
         assert crowd.entries(limit=5, cursor=cursors.encode(STAGE, scope, position)) == whole[10:15]
     items = scan(crowd.table)
     rng, nodes = random.Random(3), ranking.collect_nodes(of, items)
@@ -410,8 +407,8 @@ def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Cr
             is_last_of_tie = is_tied and whole[i][2] != whole[min(i + 3, 759)][2]
             if i % 23 and not is_last_of_tie:
                 continue
-            for depth in rng.sample([(), (0,), (1,), (rng.randint(2, 12),)], 2):
-                below = (-numbers[i] if is_tied else numbers[i], *depth)
+            for depth in rng.sample([0, 1, rng.randint(2, 12)], 2):
+                below = (-numbers[i] if is_tied else numbers[i], depth)
                 page = positions.list_ranked(crowd.table, of, 4, below=below)
                 found = [(one.rank, one.entry.player) for one in page.items]
                 assert found == [entry[:2] for entry in whole[i + 1 : i + 5]], (i, below)
