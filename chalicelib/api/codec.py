@@ -32,6 +32,10 @@ MAX_DEPTH = 32
 # UAX #15 limits a sequence of combining marks to 30. The three Tibetan characters are not marks themselves,
 # but decompose into marks.
 MAX_MARKS, TIBETAN = 30, "\u0f73\u0f75\u0f81"
+FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")  # begin one; the last four are full-width
+BLANK = "[\\u0000-\\u0020\\u007f-\\u00a0\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u206f\\u3000\\ufeff\"']"
+BLANK_RUN = re.compile(f"(?:^|;|(?<!{BLANK})(?={BLANK})){BLANK}*")
+CELL_BEGIN = re.compile("(?<=[;\\t\\r\\n])")
 BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 PATTERN_ERROR = "Expected `str` matching regex "
 
@@ -103,17 +107,17 @@ def encode(value: Any) -> str:
 def encode_csv(value: Any) -> str:
     """Encode the rows of a list or of statistics as CSV (RFC 4180), with a header line.
 
-    The rows are the items of a list, or what `rows()` of the value returns. A text that a spreadsheet would
-    take for a formula gets an apostrophe in front. Source: OWASP, CSV Injection.
+    The rows are the items of a list, or what `rows()` of the value returns. Every text is quoted, and one
+    that a spreadsheet would take for a formula is guarded.
     """
     rows = value.rows() if hasattr(value, "rows") else value.items
     [kind] = inspect_rows(type(value))
     names = [field.encode_name for field in msgspec.structs.fields(kind)]
     text = io.StringIO()
-    writer = csv.writer(text)
+    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(names)
     for row in rows:
-        writer.writerow([_cell(getattr(row, field.name)) for field in msgspec.structs.fields(kind)])
+        writer.writerow([_to_cell(getattr(row, field.name)) for field in msgspec.structs.fields(kind)])
     return text.getvalue()
 
 
@@ -123,10 +127,37 @@ def inspect_rows(kind: Any) -> tuple[Any, ...]:
     return get_args(hints["return" if hasattr(kind, "rows") else "items"])
 
 
-def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return f"'{value}"
-    return "" if value is None else value
+def _to_cell(value: Any) -> Any:
+    return "" if value is None else guard_cell(value) if isinstance(value, str) else value
+
+
+def guard_cell(text: str) -> str:
+    """Return a text with an apostrophe in front of each part that a spreadsheet would take for a formula.
+
+    A part begins with the text, and after each character at which a spreadsheet may split a line: a semicolon
+    in many countries, a tab, a line end. Blanks and quotes before a formula are ignored, as spreadsheets do.
+    Source: OWASP, CSV Injection. web/lib/csv.js has the same function.
+
+    >>> guard_cell("=1+1"), guard_cell("x;=1"), guard_cell("'@ann"), guard_cell("a=1")
+    ("'=1+1", "x;'=1", "''@ann", 'a=1')
+    """
+    return _change_beginnings(text, lambda beginning: f"'{beginning}")
+
+
+def unguard_cell(text: str) -> str:
+    """Return a text with each apostrophe of `guard_cell` taken off, one in each place."""
+    return _change_beginnings(text, lambda beginning: beginning.removeprefix("'"))
+
+
+def _change_beginnings(text: str, change: Callable[[str], str]) -> str:
+    def change_run(found: re.Match[str]) -> str:
+        is_formula = text[found.end() : found.end() + 1] in FORMULA
+        first, *others = CELL_BEGIN.split(found[0])
+        if found.start() == 0 and (is_formula or others) and not first.startswith(";"):
+            first = change(first)
+        return "".join([first, *(change(one) if is_formula else one for one in others)])
+
+    return BLANK_RUN.sub(change_run, text)
 
 
 def normalize(text: str, field: str) -> str:

@@ -124,7 +124,7 @@ def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | 
         for i, row in enumerate(filter(None, rows)):
             language = {"language": languages[i % len(languages)]} if languages else {}
             is_whole = len(row) == len(header)
-            fields = dict(zip(header, row, strict=False)) | language
+            fields = dict(zip(header, map(codec.unguard_cell, row), strict=False)) | language
             yield parse({name: fields[name] for name in COLUMNS}) if is_whole else Skip.MALFORMED
     except csv.Error as error:
         raise NotComments(str(error)) from None

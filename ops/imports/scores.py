@@ -112,7 +112,7 @@ def _found(
         if isinstance(row, Skip) or len(row) != len(header):
             yield Skip.MALFORMED
             continue
-        found = parse(dict(zip(header, row, strict=True)), columns, board, now)
+        found = parse(dict(zip(header, map(codec.unguard_cell, row), strict=True)), columns, board, now)
         if isinstance(found, Submission):
             digest = hashlib.blake2b(f"{found.player}\n{found.id}".encode(), digest_size=16).digest()
             if digest in seen:

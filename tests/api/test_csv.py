@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
+import shutil
+import subprocess
 from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from chalicelib.api import codec
+from chalicelib.api.schemas import IDENTIFIER, Schema
+from chalicelib.leaderboards.boards import Board
+from chalicelib.leaderboards.schemas import BoardEntry, Entries
+from chalicelib.leaderboards.scores import Submission
+from ops.imports import comments, scores
 from tests.support.site import Site
 
 CSV = {"Accept": "text/csv"}
@@ -114,3 +128,123 @@ def test_every_list_of_the_document_describes_its_csv() -> None:
     }
     assert paths >= {"/views/series", "/views/top", "/leaderboards/{board}/entries"}
     assert paths == {route.path for route in app.router.routes if route.has_csv}
+
+
+# -- formulas ------------------------------------------------------------------------------------------
+
+FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"
+HOSTILE = [
+    *(
+        f"{lead}{sign}1"
+        for sign in FORMULA
+        for lead in ("", "'", "''", " ", "\t", "\r\n", "\xa0", '"', "\ufeff", "x;", "x\t")
+    ),
+    *(
+        "x;=cmd|' /C calc'!A0",
+        'x;"=1',
+        "x; \t=1",
+        ";;=1",
+        "x\n=1",
+        "\tx",
+        "\r",
+        "'",
+        "''x",
+        "x'=1",
+        "a=b",
+        "x;'=1",
+        "",
+        "ann",
+    ),
+]
+TEXTS = st.text(st.sampled_from("=+-@\uff1d;\t\r\n \xa0\"'ax,"), max_size=12) | st.text(max_size=12)
+
+
+class Line(Schema):
+    product: str
+    author: str
+    rating: int
+    language: str
+    text: str
+
+
+class Lines(Schema):
+    items: list[Line]
+
+
+class Row(Schema):
+    n: int
+    text: str
+
+
+class Rows(Schema):
+    items: list[Row]
+
+
+def line(product: str, author: str, text: str) -> Line:
+    return Line(product=product, author=author, rating=5, language="en", text=text)
+
+
+def split(text: str, separator: str) -> list[str]:
+    """Split CSV into cells as a spreadsheet does: a quote counts only where a cell begins."""
+    return [cell for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) for cell in row]
+
+
+@pytest.mark.security
+@given(st.lists(TEXTS | st.sampled_from(HOSTILE), min_size=2, max_size=2))
+def test_no_cell_is_a_formula_wherever_a_spreadsheet_splits(texts: list[str]) -> None:
+    text = codec.encode_csv(Lines(items=[line(texts[0], texts[1], texts[0])]))
+    for separator in ",;\t":
+        for cell in split(text, separator):
+            assert not re.match(rf"[\s\"\ufeff\x00-\x1f\x7f-\x9f]*[{re.escape(FORMULA)}]", cell), (
+                cell,
+                separator,
+            )
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("text", [f"{sign}x" for sign in (*FORMULA, "\t", "\r", " =", "'=")])
+def test_the_guard_is_an_apostrophe_in_front_in_a_quoted_cell(text: str) -> None:
+    row = codec.encode_csv(
+        Entries(items=[BoardEntry(rank=1, player=text, name=None, score=Decimal("-7.5"))], cursor=None)
+    )
+    assert row == f'"rank","player","name","score"\r\n1,"\'{text}","",-7.5\r\n'
+
+
+@given(TEXTS | st.sampled_from(HOSTILE))
+def test_exactly_one_guard_is_taken_off(text: str) -> None:
+    assert codec.unguard_cell(codec.guard_cell(text)) == text
+
+
+@given(
+    st.lists(TEXTS.filter(IDENTIFIER.search) | st.just("@ann") | st.just("'@ann"), min_size=1, unique=True)
+)
+def test_exported_entries_are_imported_as_the_same_players(players: list[str]) -> None:
+    items = [BoardEntry(rank=1, player=player, name=None, score=Decimal(-7)) for player in players]
+    lines = codec.encode_csv(Entries(items=items, cursor=None)).encode().splitlines(keepends=True)
+    board = Board("b", "t", "", 0, Decimal(-10), Decimal(10), "desc", "set", 1, 1, "", None)
+    found = scores.read(lines, scores.Columns("player", "score"), board, datetime.now(UTC))
+    normal = [codec.normalize(player, "player").strip() for player in players]
+    assert [one.player if isinstance(one, Submission) else one for one in found] == normal
+
+
+@given(st.lists(st.tuples(TEXTS.filter(IDENTIFIER.search), st.sampled_from(HOSTILE)), min_size=1))
+def test_exported_comments_are_imported_with_the_same_texts(pairs: list[tuple[str, str]]) -> None:
+    text = codec.encode_csv(Lines(items=[line(name, name, said) for name, said in pairs]))
+    found = comments.read(io.StringIO(text, newline=""))
+    wanted = [(codec.normalize(name, "name"), said) for name, said in pairs]
+    assert [(one.author, one.body.text) for one in found if isinstance(one, comments.Row)] == wanted
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
+def test_the_page_writes_the_same_cells() -> None:
+    module = Path(__file__).parents[2] / "web/lib/csv.js"
+    rows = list(enumerate(HOSTILE))
+    script = (
+        f"import {{ encode }} from {json.dumps(module.as_uri())};"
+        f"process.stdout.write(encode(['n', 'text'], {json.dumps(rows)}));"
+    )
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", script], capture_output=True, check=True, timeout=60
+    )
+    wanted = codec.encode_csv(Rows(items=[Row(text=text, n=n) for n, text in rows]))
+    assert done.stdout.decode() == wanted

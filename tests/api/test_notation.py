@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chalicelib import times, ulids, urls
+from chalicelib.api import codec, names
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
-    for module in (times, ulids, urls):
+    for module in (codec, names, times, ulids, urls):
         assert doctest.testmod(module).failed == 0
 
 

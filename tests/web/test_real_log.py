@@ -281,9 +281,9 @@ def test_the_pages_are_searched_and_saved_as_csv(browser: Browser, product: Run)
         with page.expect_download() as download:
             page.click("#pages .csv")
         rows = download.value.path().read_text().splitlines()
-        assert rows[0].startswith("url,views")
+        assert rows[0].startswith('"url","views"')
         assert len(rows) == len(shown) + 1
-        assert rows[1].startswith(f"http://{LOG_SITE}{shown[0]}")
+        assert rows[1].startswith(f'"http://{LOG_SITE}{shown[0]}"')
         page.fill("[name=sought]", "no such page")
         page.wait_for_selector("#pages:has-text('No page matches.')")
 
