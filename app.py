@@ -478,8 +478,8 @@ def patch_comment(
 
     The author may change its rating, language and text. An admin may hide it and show it again.
     """
-    now, is_listed = datetime.now(UTC), stage.comments_list
-    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now, is_listed=is_listed)
+    now = datetime.now(UTC)
+    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now)
 
 
 @router.route(

@@ -387,7 +387,7 @@ class Admin(Visitor):
             self.messages.append(f'{{"url": "nowhere", "clientId": "{number}"}}')
             self._queue.put(self.messages[-1])
             return
-        bad_comment = GOOD | {"counted": comments_of.COUNTED, "rating": 9}
+        bad_comment = GOOD | {"rating": 9}
         malformed: dict[str, tuple[Key, Item]] = {
             "comment": (comments_of.comment_key(ODD, f"0{number:025}"), bad_comment),
             "progress": (Key(f"CHALLENGE#hunt#PLAYER#odd-{number}", "PROGRESS"), {"found": "many"}),
@@ -405,7 +405,7 @@ class Admin(Visitor):
         # A comment first: when a good image replaces a bad one, each half of the change has its own fate.
         key = max(self.planted, key=lambda key: self.planted[key] == "comment")
         if self.planted.pop(key) == "comment":
-            self._table.put(key._asdict() | GOOD | comments_of.counted_attributes(ODD, "en", 3))
+            self._table.put(key._asdict() | GOOD)
         else:
             self._table.delete(key)
         self.world.fault("poison mended or taken away")

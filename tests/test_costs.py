@@ -40,7 +40,7 @@ from ops.aws import template
 from ops.imports import access_log
 from ops.imports import comments as import_comments
 from ops.imports import scores as import_scores
-from ops.maintenance import audit, backfill, redrive
+from ops.maintenance import audit, redrive
 from ops.maintenance.audit import find_drift, scan
 from ops.maintenance.streams import follow_stream
 from tests.support import operations
@@ -415,13 +415,3 @@ def test_a_redrive_costs_two_write_units_for_each_entry_and_each_sum(
         broken.setattr("tests.test_costs.OPERATOR", (poisonous,))
         drain()
     assert units(table, lambda: redrive.redrive(table, OPERATOR)) == (2 + 2, 16)
-
-
-def test_a_backfill_costs_five_write_units_a_comment(applied: tuple[Table, Callable[[], None]]) -> None:
-    table, _ = applied
-    body = CommentBody(rating=5, language="en", text="It shone.")
-    item = comments.build_item("lamp", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ann", body)
-    older = {name: value for name, value in item.items() if name not in ("counted", "gsi2pk", "revision")}
-    table.put(older)
-    written, read = units(table, lambda: backfill.backfill(table, 1, None, lambda _: None))
-    assert (written, read) == (5 + 3, 1 + 1)  # and the segment's own note: made, renewed, deleted

@@ -15,7 +15,6 @@ FEATURE = Feature(
         Kind("PULSE", "SENT", is_applied=True),
         Kind("PULSE", "COUNTED", is_sum=True),
         Kind("ERASE#*", "*"),
-        Kind("BACKFILL#*", "*"),
     ),
     actions=frozenset({GET, MANY, QUERY, PUT, UPDATE}),
     functions=("apply",),

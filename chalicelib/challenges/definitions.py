@@ -173,7 +173,7 @@ def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> 
             ranked=body.ranked,
         )
         listed = {name: item[name] for name in ("gsi1pk", "gsi1sk") if name in item}
-        if listed and stored and stored == definition._replace(edition=stored.edition):
+        if stored and stored == definition._replace(edition=stored.edition):
             return Response(_to_response(definition), status=200)
         condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
         values = {":seen": edition} if "edition" in item else None

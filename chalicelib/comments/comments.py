@@ -23,8 +23,6 @@ language and rating. It holds whole items, so a page needs no second read.
 Invariant: `revision` grows with each change, and every change is conditional on the revision that was read.
 A vote or a reply adds to its number alone. A change that writes or moves the whole comment is conditional on
 both numbers too, so it loses none of them.
-`counted` is the version of the sums that include a comment. A comment without it was written before there
-were sums. It counts once `ops backfill` or a change has added it.
 """
 
 from datetime import datetime
@@ -40,15 +38,12 @@ from chalicelib.aggregates.sums import Amount, Constant
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
-from chalicelib.api.schemas import IDENTIFIER
 from chalicelib.comments import languages
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, Forbidden, NotFound, PreconditionFailed
-from chalicelib.ulids import ULID
 
-COUNTED = 1  # the version of the sums
 TRIES = 8  # attempts at a write that conflicts with other writes of the same comment
 OVERHEAD = 160  # bytes of a comment beside its text: keys, attribute names, numbers
 ABSENT = "attribute_not_exists(pk)"
@@ -185,8 +180,6 @@ def patch(
     caller: Caller,
     if_match: str | None,
     now: datetime,
-    *,
-    is_listed: bool = True,
 ) -> Response[Comment]:
     """Change a comment's rating, language or text as its author, or hide or show it as an admin.
 
@@ -208,11 +201,7 @@ def patch(
         if if_match is not None and not _matches(item, if_match):
             raise PreconditionFailed("If-Match: the comment has changed since: read it again")
         hides = is_hidden(item) if body.hidden is UNSET else body.hidden
-        if "counted" not in item and add_to_sums(table, item) is not None:
-            continue  # it was older than the sums: read it again
         wanted = _apply_edits(item, edits, hides, now)
-        if wanted != item and is_listed and ULID.search(id):  # one of 0.1.0 is not listed yet
-            wanted = wanted | list_attributes(id)
         if wanted == item or _replace(table, item, wanted):
             return respond(wanted)
         table.back_off(number)
@@ -229,7 +218,6 @@ def delete(table: Table, product: str, id: str, caller: Caller) -> None:
     2 WCU more for a comment that has had votes or replies.
     Raises: Forbidden, NotFound, Busy.
     """
-    deletes_author = True
     for _ in range(TRIES):
         item = require_visible(find_stored(table, product, id), product, id, caller)
         if not caller.admin and caller.sub != item["author"]:
@@ -239,14 +227,12 @@ def delete(table: Table, product: str, id: str, caller: Caller) -> None:
         none_yet = " AND ".join(f"attribute_not_exists({name})" for name in COUNTS)
         condition = "attribute_exists(pk)" if has_counts else f"attribute_exists(pk) AND {none_yet}"
         actions: list[Any] = [{"Delete": {"Key": key, "ConditionExpression": condition}}]
-        if deletes_author and (caller.admin or not is_hidden(item)):
+        if caller.admin or not is_hidden(item):
             actions.append(_author_delete(product, item["author"], id))
         if has_counts:
             actions.append({"Put": {"Item": cleanup_key(product, id)._asdict() | {"steps": 0}}})
-        refused = table.transact(actions)
-        if not refused:
+        if not table.transact(actions):
             return
-        deletes_author = 1 not in refused  # before there were author items, one author could have several
     raise Busy(CONFLICTS)
 
 
@@ -260,29 +246,6 @@ def add_to_count(item: Item, name: str, number: int) -> dict[str, Any]:
             "ExpressionAttributeValues": {":number": number},
         }
     }
-
-
-def add_to_sums(table: Table, item: Item) -> bool | None:
-    """Add a comment that is older than the sums to them, and write its author's item if there is none.
-
-    Returns False when the comment is counted by now or is gone, and None when it is malformed and stays as it
-    is. The change goes through the stream, so a comment is counted once however often this is called.
-
-    Cost: 4 WCU, and 2 for the index.
-    """
-    while (update := _counting_update(item)) is not None:
-        key = author_key(product_of(item), item["author"])
-        author = {**key._asdict(), "id": id_of(item)}
-        refused = table.transact([update, {"Put": {"Item": author, "ConditionExpression": ABSENT}}])
-        if refused == (1,):  # the author has another comment on the product
-            refused = table.transact([update])
-        if not refused:
-            return True
-        newer = table.get(Key(item["pk"], item["sk"]), consistent=True)
-        if newer is None or "counted" in newer:
-            return False
-        item = newer
-    return None
 
 
 def build_item(
@@ -302,13 +265,8 @@ def build_item(
         "text": normalize_text(body.text),
         "revision": 1,
         **(list_attributes(id) if is_listed else {}),
-        **counted_attributes(product, language, rating),
+        "gsi2pk": cell_key(product, language, rating),
     }
-
-
-def counted_attributes(product: str, language: str, rating: int) -> Item:
-    """Build the attributes that include a comment in the sums and in gsi2."""
-    return {"counted": COUNTED, "gsi2pk": cell_key(product, language, rating)}
 
 
 def list_attributes(id: str, name: str = COMMENTS) -> Item:
@@ -356,9 +314,9 @@ def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) 
     if hides == is_hidden(item) and all(item[name] == value for name, value in edits.items()):
         return item
     product = product_of(item)
-    after: Item = item | edits | {"revision": item.get("revision", 0) + 1}
+    after: Item = item | edits | {"revision": item["revision"] + 1}
     after |= comment_key(product, id_of(item), hidden=hides)._asdict()
-    after |= counted_attributes(product, after["language"], after["rating"])
+    after["gsi2pk"] = cell_key(product, after["language"], after["rating"])
     if edits:
         after["edited"] = times.to_sort_key(now)
     if hides:
@@ -368,7 +326,6 @@ def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) 
 
 def _replace(table: Table, item: Item, wanted: Item) -> bool:
     """Write the changed comment. Return False when it is not as it was read: the revision or a number."""
-    # A comment that was written before there were revisions has none.
     seen = ("revision", *COUNTS)
     same = (f"{name} = :{name}" if name in item else f"attribute_not_exists({name})" for name in seen)
     condition = " AND ".join(("attribute_exists(pk)", *same))
@@ -394,51 +351,22 @@ def _author_delete(product: str, author: str, id: str) -> dict[str, Any]:
     }
 
 
-def _counting_update(item: Item) -> dict[str, Any] | None:
-    """Build the update that adds a comment to the sums, or None for a malformed comment."""
-    try:
-        product, language = product_of(item), languages.canonical(item["language"])
-        added = counted_attributes(product, language, item["rating"])
-        contribution(item | added | {"language": language})
-        if not (ULID.search(id_of(item)) and IDENTIFIER.search(item["author"])):
-            return None
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    is_old = "attribute_exists(pk) AND attribute_not_exists(counted)"
-    return {
-        "Update": {
-            "Key": {"pk": item["pk"], "sk": item["sk"]},
-            "UpdateExpression": "SET counted = :counted, gsi2pk = :cell, #language = :language",
-            "ConditionExpression": f"{is_old} AND rating = :rating AND #language = :was",
-            "ExpressionAttributeNames": {"#language": "language"},
-            "ExpressionAttributeValues": {
-                ":counted": added["counted"],
-                ":cell": added["gsi2pk"],
-                ":language": language,
-                ":was": item["language"],
-                ":rating": item["rating"],
-            },
-        }
-    }
-
-
 # -- contribution --------------------------------------------------------------------------------------
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     """Return the amounts that a comment adds to its product's counts and to the leaders.
 
-    It adds to the counts of all languages and of its own. A hidden comment adds nothing, and neither does a
-    comment without `counted`.
+    It adds to the counts of all languages and of its own. A hidden comment adds nothing.
 
-    Raises: ValueError for an invalid rating, language or version.
+    Raises: ValueError for an invalid rating or language.
     """
     pk, sk = item["pk"], item["sk"]
-    if not pk.startswith("PRODUCT#") or not sk.startswith(COMMENT) or "counted" not in item:
+    if not pk.startswith("PRODUCT#") or not sk.startswith(COMMENT):
         return {}
     rating, language, product = item["rating"], item["language"], product_of(item)
-    if item["counted"] != COUNTED or type(rating) is not int or rating not in range(1, 6):
-        raise ValueError(f"a comment with the rating {rating!r} in version {item['counted']!r} of the sums")
+    if type(rating) is not int or rating not in range(1, 6):
+        raise ValueError(f"a comment with the rating {rating!r}")
     if languages.canonical(language) != language:
         raise ValueError(f"a comment in the language {language!r}")
     amounts: dict[tuple[Key, str], Amount] = {
@@ -543,7 +471,7 @@ def etag(item: Item) -> str:
 
     Votes and replies do not change it, so they do not refuse an author's edit.
     """
-    return f'"{item.get("revision", 0)}"'
+    return f'"{item["revision"]}"'
 
 
 def _matches(item: Item, if_match: str) -> bool:

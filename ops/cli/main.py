@@ -5,7 +5,7 @@
 | main | token, openapi, table, client |
 | imports | import-log, import-scores, import-comments |
 | inspect | status, cost |
-| maintenance | audit, repair, backfill, redrive, replay |
+| maintenance | audit, repair, redrive, replay |
 | data | export, erase, forget-page |
 | deploy | provision, deploy, rollback, smoke, destroy, package, bundle, lock |
 

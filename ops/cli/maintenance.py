@@ -8,57 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ops.cli.options import INCOMPLETE, INTERRUPTED, JSON, SEGMENTS, SETTLE, STAGE
+from ops.cli.options import INCOMPLETE, INTERRUPTED, JSON, SETTLE, STAGE
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from ops.maintenance.audit import AuditResult, Drift
-    from ops.maintenance.backfill import Summary as Backfilled
     from ops.maintenance.redrive import Summary as Redriven
 
 MAX_REASONS = 10  # the most frequent reasons that redrive prints
 MAX_ROWS = 50  # rows of drift that audit prints
-
-
-@click.command()
-@click.argument("feature", type=click.Choice(["comments"]))
-@STAGE
-@SEGMENTS
-@click.option("--rate", type=click.FloatRange(0.1), help="Maximum comments per second.  [default: unlimited]")
-@JSON
-def backfill(feature: str, stage: str, segments: int, rate: float | None, as_json: bool) -> None:
-    """Add comments that are older than the aggregates to the aggregates.
-
-    Safe while the stage serves traffic. An interrupted run resumes when it is run again. Exit code 1: some
-    comments are malformed; they are not changed.
-    """
-    from chalicelib.dynamo.table import connect
-    from ops.cli.progress import progress
-    from ops.maintenance.backfill import backfill
-    from ops.stage import load
-
-    table = connect(load(stage))
-    with progress("reading") as say:
-        read, touched = 0, 0
-
-        def tick(done: Backfilled) -> None:
-            nonlocal read, touched
-            read, touched = read + done.read, touched + done.touched
-            say(f"{read:,} items read, {touched:,} comments stamped")
-
-        try:
-            done = backfill(table, segments, rate, tick)
-        except KeyboardInterrupt:
-            click.echo("interrupted: run it again to resume", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
-    fields = {"read": done.read, "touched": done.touched, "malformed": done.malformed}
-    if as_json:
-        click.echo(json.dumps(fields))
-    else:
-        click.echo(f"stamped {done.touched:,} comments of {done.read:,} items; the stream adds them")
-    if done.malformed:
-        raise click.ClickException(f"{done.malformed:,} comments are malformed and were not changed")
 
 
 @click.command()
@@ -267,4 +226,4 @@ def _show_redriven(summary: Redriven, dry_run: bool, as_json: bool) -> None:
         click.echo("dry run: nothing was written")
 
 
-COMMANDS = (audit, repair, backfill, redrive, replay)
+COMMANDS = (audit, repair, redrive, replay)

@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| segment | the caller's, such as `BACKFILL#comments` | `SEGMENT#<n>` | `of`, `start`, `over`, counts |
+| segment | the caller's, such as `ERASE#<digest>` | `SEGMENT#<n>` | `of`, `start`, `over`, counts |
 
 Invariant: every item is processed at least once. Progress is saved after each page of a segment. An
 interrupted run resumes there with the same number of segments, so the items of a page may be processed twice,

@@ -34,7 +34,7 @@ def test_only_admins_can_read_the_quarantine(site: Site) -> None:
 
 
 def test_an_image_whose_contribution_failed_is_listed_with_the_error(site: Site) -> None:
-    broken = {"pk": "PRODUCT#a", "sk": "COMMENT#1", "counted": 1, "rating": "five", "language": "en"}
+    broken = {"pk": "PRODUCT#a", "sk": "COMMENT#1", "rating": "five", "language": "en"}
 
     def contribution(item: Item) -> Any:
         raise ValueError("no rating")

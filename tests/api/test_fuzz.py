@@ -246,7 +246,6 @@ def remarks(draw: st.DrawFn) -> Item:
         st.sampled_from(["COMMENT#1", "COMMENT#2", "HIDDEN#1", "S", "S#en", "AUTHOR#a", "COMMENT", ""])
     )
     fields = {
-        "counted": st.sampled_from([1, 1, 1, 2, "1"]),
         "rating": st.integers(1, 5) | st.sampled_from([0, 6, True, Decimal("4.5"), "5"]),
         "language": st.sampled_from(["en", "en", "pt-BR", "EN", "no tag", "x" * 400, 7]),
         "text": texts | st.sampled_from([None, 7, "x" * 5000]),

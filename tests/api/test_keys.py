@@ -204,7 +204,7 @@ def test_keys_without_a_function_of_their_own_are_short() -> None:
 
 def test_dynamodb_accepts_the_longest_index_keys() -> None:
     """Contributions write `gsi1pk` and `gsi2pk`, here for items with the longest names."""
-    stamped = {"counted": 1, "rating": 5, "language": LANGUAGE, "text": ""}
+    stamped = {"rating": 5, "language": LANGUAGE, "text": ""}
     score = scores.score_key(NAME, scores.MAX_SEASONS, NAME)._asdict()
     progress = {"pk": f"CHALLENGE#{NAME}#PLAYER#{NAME}", "sk": "PROGRESS"}
     items: list[Item] = [
@@ -223,7 +223,7 @@ def test_dynamodb_accepts_the_longest_index_keys() -> None:
                     seen.add(attribute)
                     assert len(amount.value.encode()) <= PARTITION  # type: ignore[union-attr]
     assert seen == {"gsi1pk"}
-    cell = comments.counted_attributes(NAME, LANGUAGE, 5)["gsi2pk"]
+    cell = comments.cell_key(NAME, LANGUAGE, 5)
     assert len(cell.encode()) <= PARTITION
     assert len(connections.INDEX) <= PARTITION
 

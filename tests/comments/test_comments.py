@@ -655,7 +655,6 @@ def test_a_comment_and_its_product_are_stored_as_three_items_with_these_attribut
             "language",
             "text",
             "revision",
-            "counted",
             "gsi1pk",
             "gsi1sk",
             "gsi2pk",

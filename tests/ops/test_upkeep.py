@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,25 +16,22 @@ import app
 from chalicelib import ulids
 from chalicelib.api.auth import Caller
 from chalicelib.comments import comments
-from chalicelib.comments import pages as comment_pages
-from chalicelib.comments.schemas import CommentBody, CommentPatch, CommentsQuery
+from chalicelib.comments.schemas import CommentBody, CommentPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Conflict, NotFound
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.events import View
-from local.engines.engine import ROOT
 from ops.cli.main import main
 from ops.maintenance import audit as audits
-from ops.maintenance import backfill, streams
-from ops.maintenance import scan as segments
+from ops.maintenance import streams
 from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.support.faults import instead
 from tests.support.live import FEATURES, Live, following
 from tests.support.records import drift, scan
-from tests.support.running import ENVIRONMENT, until
+from tests.support.running import until
 
 PRODUCTS = ("a", "b", "c")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -48,22 +42,19 @@ def live(engine_table: EngineTable) -> Live:
     return Live(engine_table)
 
 
-def older(number: int, **fields: Any) -> Item:
-    """A comment as it was before there were sums: without a stamp, a place in gsi2, an author's item."""
+def comment(number: int) -> Item:
+    """Return a comment as it is stored."""
     body = CommentBody(rating=number % 5 + 1, language=("en", "de")[number % 2], text=f"no. {number}")
     id = ulids.new(START + timedelta(seconds=number))
-    item = comments.build_item(PRODUCTS[number % 3], id, f"older-{number}", body)
-    return {
-        name: value for name, value in item.items() if name not in ("counted", "gsi2pk", "revision")
-    } | fields
+    return comments.build_item(PRODUCTS[number % 3], id, f"author-{number}", body)
 
 
 class Traffic:
-    """Somebody who posts, edits, hides, shows and deletes comments, also older ones, until told to stop."""
+    """Somebody who posts, edits, hides, shows and deletes comments until told to stop."""
 
-    def __init__(self, table: Table, older: list[Item], number: int, product: str = "") -> None:
+    def __init__(self, table: Table, number: int, product: str = "") -> None:
         self._table, self._chance, self._product = table, random.Random(number), product
-        self._known = [(comments.product_of(item), comments.id_of(item), item["author"]) for item in older]
+        self._known: list[tuple[str, str, str]] = []
         self._number = number
         self.done = 0
         self._stop = threading.Event()
@@ -113,123 +104,6 @@ class Traffic:
             pass
 
 
-# -- backfill ------------------------------------------------------------------------------------------
-
-
-def test_a_backfill_under_live_traffic_counts_each_comment_once(live: Live) -> None:
-    past = [older(i) for i in range(150)]
-    live.table.batch_put(past)
-    with live.applied():
-        with Traffic(live.table, past, 1) as one, Traffic(live.table, past[::-1], 2) as two:
-            before = one.done + two.done
-            done = backfill.backfill(live.table, 3, 60, lambda _: None)
-            assert one.done + two.done > before + 5
-        assert (done.read > 150, 0 < done.touched <= 150, done.malformed) == (True, True, 0)
-    found = live.comments()
-    assert all("counted" in item and "gsi2pk" in item for item in found)
-    assert drift(live.table, FEATURES) == {}
-    assert sum(live.counted(product) for product in PRODUCTS) == len(found)
-    assert backfill.backfill(live.table, 3, None, lambda _: None).touched == 0
-    assert not live.table.query(backfill.PROGRESS_PK).items
-
-
-@pytest.mark.parametrize("touches", [0, 7, 29])
-def test_a_backfill_that_is_killed_goes_on_and_touches_nothing_twice(live: Live, touches: int) -> None:
-    live.table.batch_put(older(i) for i in range(30))
-    ready: list[Any] = [None] * touches
-    with instead(live.table, "TransactWriteItems", *ready, Killed()), pytest.raises(Killed):
-        backfill.backfill(live.table, 1, None, lambda _: None)
-    stamped = {item["sk"] for item in live.comments() if "counted" in item}
-    assert len(stamped) == touches
-    live.drain()
-    done = backfill.backfill(live.table, 4, None, lambda _: None)  # in one segment, as it began
-    assert done.touched == 30 - touches
-    live.drain()
-    assert drift(live.table, FEATURES) == {}
-    assert sum(live.counted(product) for product in PRODUCTS) == 30
-
-
-def test_a_backfill_goes_on_after_the_pages_that_it_has_noted(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(segments, "PAGE", 10)
-    live.table.batch_put(older(i) for i in range(40))
-    ready: list[Any] = [None] * 25
-    with instead(live.table, "TransactWriteItems", *ready, Killed()), pytest.raises(Killed):
-        backfill.backfill(live.table, 1, None, lambda _: None)
-    [noted] = live.table.query(backfill.PROGRESS_PK, consistent=True).items
-    assert (noted["read"], noted["over"]) == (20, False)
-    assert noted["touched"] in (18, 19, 20)  # its own note may be among the items
-    done = backfill.backfill(live.table, 1, None, lambda _: None)
-    assert done.touched == noted["touched"] + 15  # 5 and more were touched, and not noted
-    assert done.read < 20 + 40
-    live.drain()
-    assert sum(live.counted(product) for product in PRODUCTS) == 40
-
-
-def test_a_backfill_respects_its_rate(live: Live) -> None:
-    live.table.batch_put(older(i) for i in range(25))
-    begin = time.monotonic()
-    backfill.backfill(live.table, 5, 50, lambda _: None)
-    assert time.monotonic() - begin >= 24 / 50
-
-
-def test_a_malformed_comment_is_reported_and_an_unusual_one_is_corrected(live: Live) -> None:
-    odd = [
-        older(0, rating=9),
-        older(1, language="no tag"),
-        older(2, text=None),
-        older(3) | {"sk": "COMMENT#x"},
-        older(4, author="a#b"),
-    ]
-    other = older(5, language="EN-gb")
-    twice = [older(6, author="older-6"), older(9, author="older-6")]
-    live.table.batch_put([*odd, other, *twice])
-    done = backfill.backfill(live.table, 2, None, lambda _: None)
-    assert (done.touched, done.malformed) == (3, 5)
-    live.drain()
-    assert drift(live.table, FEATURES) == {}
-    page = comment_pages.list_comments(live.table, "a", CommentsQuery(), Settings(), Caller())
-    assert len(page.items) == 3  # one with a bad rating, and two good ones: what has no time is left out
-    mended = live.table.get(Key(other["pk"], other["sk"]), consistent=True) or {}
-    assert (mended["language"], mended["counted"]) == ("en-GB", 1)
-    assert live.counted("a") == 2
-    for item in twice:  # both are its author's, and one author's item stands for either
-        comments.delete(live.table, "a", comments.id_of(item), Caller("older-6"))
-    live.drain()
-    assert live.counted("a") == 0
-    assert live.table.get(comments.author_key("a", "older-6"), consistent=True) is None
-
-
-def test_an_older_comment_that_is_edited_enters_the_sums_and_takes_its_authors_place(live: Live) -> None:
-    item, me = older(3), Caller("older-3")
-    live.table.batch_put([item])
-    now, part = datetime.now(UTC), CommentPatch(rating=1)
-    comments.patch(live.table, "a", comments.id_of(item), part, me, None, now)
-    with pytest.raises(Conflict):
-        comments.post(live.table, "a", CommentBody(rating=5, language="en", text=""), me, None, now)
-    assert backfill.backfill(live.table, 1, None, lambda _: None).touched == 0
-    live.drain()
-    assert live.counted("a") == 1
-    assert drift(live.table, FEATURES) == {}
-
-
-def test_the_command_may_be_killed_and_run_again(live: Live) -> None:
-    live.table.batch_put(older(i) for i in range(120))
-    environment = ENVIRONMENT | {"HUBBUB_ENDPOINT": live.engine.endpoint, "HUBBUB_TABLE": live.table.name}
-    command = [sys.executable, "-m", "ops", "backfill", "comments", "--json"]
-    with subprocess.Popen([*command, "--rate", "40"], cwd=ROOT, env=environment) as process:
-        until(lambda: sum("counted" in item for item in live.comments()) > 10, "some are touched")
-        process.kill()
-    assert 10 < sum("counted" in item for item in live.comments()) < 120
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["malformed"] == 0
-    live.drain()
-    assert sum(live.counted(product) for product in PRODUCTS) == 120
-    assert drift(live.table, FEATURES) == {}
-
-
 # -- audit ---------------------------------------------------------------------------------------------
 
 
@@ -244,11 +118,7 @@ def looked_at(
 
 def plant(live: Live) -> dict[tuple[Key, str], tuple[Any, Any]]:
     """Count some comments and views, then put some sums wrong; answer which."""
-    with_stamp = [
-        older(i, **comments.counted_attributes(PRODUCTS[i % 3], ("en", "de")[i % 2], i % 5 + 1))
-        for i in range(30)
-    ]
-    live.table.batch_put(with_stamp)
+    live.table.batch_put(comment(i) for i in range(30))
     seen = [
         View("https://example.org/a", datetime.now(UTC) - timedelta(minutes=i), f"c{i % 3}") for i in range(9)
     ]
@@ -269,10 +139,11 @@ def plant(live: Live) -> dict[tuple[Key, str], tuple[Any, Any]]:
 
 
 def test_an_audit_without_drift_makes_one_pass(live: Live) -> None:
-    live.table.batch_put(older(i) for i in range(5))
+    live.table.batch_put(comment(i) for i in range(5))
+    live.drain()
     pauses: list[float] = []
     found = looked_at(live, pause=pauses.append)
-    assert (found.drifted, found.unsettled, found.items, pauses) == ({}, {}, 5, [])
+    assert (found.drifted, found.unsettled, found.items, pauses) == ({}, {}, len(scan(live.table)), [])
 
 
 def test_an_audit_finds_drift_of_every_kind_and_a_repair_corrects_it(live: Live) -> None:
@@ -401,9 +272,7 @@ def test_a_difference_that_was_another_one_before_is_no_drift(live: Live) -> Non
 
 def test_a_sum_that_is_still_being_made_is_no_drift(live: Live) -> None:
     """The stream lags for longer than the audit waits; what it adds meanwhile tells."""
-    live.table.batch_put(
-        older(i, **comments.counted_attributes(PRODUCTS[0], ("en", "de")[i % 2], i % 5 + 1)) for i in range(4)
-    )
+    live.table.batch_put(comment(3 * i) for i in range(4))
     total = comments.statistics_key("a")
 
     def add(_: float) -> None:
@@ -417,7 +286,7 @@ def test_a_sum_that_is_still_being_made_is_no_drift(live: Live) -> None:
 def test_a_repair_under_live_traffic_corrects_only_unchanged_aggregates(live: Live) -> None:
     wrong = plant(live)
     busy = {at for at in wrong if at[0].pk == "PRODUCT#a"}
-    with live.applied(), Traffic(live.table, [], 1, "a") as one:
+    with live.applied(), Traffic(live.table, 1, "a") as one:
 
         def pause(_: float) -> None:
             """Send traffic until the stream has added everything that was written before it began."""
@@ -480,7 +349,7 @@ def test_the_command_fails_until_drift_is_corrected(live: Live, monkeypatch: pyt
     monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
     monkeypatch.setattr(streams, "EMPTY_SECONDS", 0.1)
     wrong = plant(live)
-    live.table.put(older(99, counted=7))  # malformed: no such version
+    live.table.put(comment(99) | {"rating": 7})  # malformed
 
     def run(*command: str) -> tuple[int, Any]:
         done = CliRunner().invoke(main, [*command, "--settle", "0", "--json"])
@@ -499,5 +368,3 @@ def test_the_command_fails_until_drift_is_corrected(live: Live, monkeypatch: pyt
     assert (code, len(found["drift"]), found["mended"]) == (0, 1, 1)
     said = CliRunner().invoke(main, ["audit", "--settle", "0"])
     assert "0 sums drifted" in said.stdout
-    assert CliRunner().invoke(main, ["backfill", "views"]).exit_code == 2
-    assert CliRunner().invoke(main, ["backfill", "comments", "--segments", "0"]).exit_code == 2
