@@ -9,7 +9,7 @@
 
 A unique is one client on one UTC day. A page's uniques are the sum of its days' uniques. An hour's uniques
 are the clients of that hour. A visitor is written after its events by a union of sets, which is idempotent,
-and it contributes the uniques. An event of version 0.1.0 has `uniques`, and the stream writes its visitor.
+and it contributes the uniques.
 
 A page's entry among the top pages of its site moves in steps. New views are counted in `above`, and are added
 to the index key `gsi1sk` when they reach the next step (aggregates/toplist.py).
@@ -370,26 +370,16 @@ def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], 
         amounts |= of_site
         if item.get("series"):
             amounts[day_key(url, day), "gsi1pk"] = Constant(sites.list_key(host, sites.PAGES, day))
-    if item.get("uniques"):  # written by version 0.1.0
-        visitor = visitor_key(url, day, view.client)
-        amounts[visitor, "hours"] = frozenset({hour})
-        if item.get("series"):
-            amounts[visitor, "series"] = Constant(1)
-        if "ttl" in item:
-            amounts[visitor, "ttl"] = Constant(_visitor_ttl(view, item))
     return amounts
 
 
 def _lifetime(key: Key, item: Item, extra: int = 0) -> dict[tuple[Key, str], Amount]:
     """Return the lifetime that an event gives to a sum, plus some extra seconds.
 
-    The sums of an imported event never expire. Such an event has `kept`, or in version 0.1.0 no `ttl`. Any
-    other event of version 0.1.0 has no `days`, and gives no lifetime.
+    The sums of an imported event, which has `kept`, never expire.
     """
-    if item.get("kept") or "ttl" not in item:
+    if item.get("kept"):
         return {(key, KEPT): FOREVER, (key, "ttl"): FOREVER}
-    if "days" not in item:
-        return {}
     days = int(item["days"])
     return {(key, "ttl"): Lifetime(days * 86_400 + extra if days else 0)}
 

@@ -44,10 +44,7 @@ def _site(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 @STAGE
 @JSON
 @WAIT
-@click.option(
-    "--discard-key", is_flag=True, help="Delete the client key that version 0.1.0 stored in the table."
-)
-def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, discard_key: bool) -> None:
+def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> None:
     """Import page views from an access log.
 
     FILE is in Apache's combined format, optionally compressed with gzip; - is stdin. Feeds, assets, errors
@@ -60,7 +57,7 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, dis
 
     from chalicelib import urls
     from chalicelib.dynamo import table
-    from ops.imports.access_log import OLD_KEY, Skip, derive_client_key, read, wait, write
+    from ops.imports.access_log import Skip, derive_client_key, read, wait, write
     from ops.stage import load
 
     settings, counted = load(stage), None
@@ -73,13 +70,6 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool, dis
     console = Console(stderr=True)
     with _explain_errors(file):
         key = derive_client_key(settings)
-        if discard_key:
-            table.connect(settings).delete(OLD_KEY)
-        elif table.connect(settings).get(OLD_KEY, consistent=True):
-            raise click.ClickException(
-                "version 0.1.0 imported logs into this table and stored the key of their clients in it. "
-                "Run this with --discard-key to delete the key, and do not import those logs again"
-            )
         with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
             found = read(_lines(file, progress), site, key)
             summary = write(table.connect(settings), found, settings, datetime.now(UTC), key)

@@ -75,7 +75,6 @@ FEED_QUERY = re.compile(r"(^|[&;])(feed=|(flav|format|type|output)=(rss|atom|rdf
 GROUP = 500
 LIFE = timedelta(days=30)  # of an imported view, from the first import of its day
 MARGIN = timedelta(days=1)  # an import may take hours, so it must begin well before the expiry
-OLD_KEY = Key("IMPORT", "CLIENT-KEY")  # where version 0.1.0 stored the hash key
 ALL = 2**31 - 1  # a query without a limit
 
 
@@ -298,10 +297,8 @@ def is_counted(table: Table, url: str, day: str) -> bool:
     ]
     found = table.get_many([views.page_key(url), views.day_key(url, day)], consistent=True)
     aggregates = {key: read_sums(item) for key, item in found.items()}
-    aggregates |= {Key(item["pk"], item["sk"]): item for item in facts}  # a visitor of 0.1.0 is both
     return all(
-        attribute in aggregates.get(key, {})
-        and aggregates[key][attribute] >= amount  # for sets: is a superset
+        attribute in aggregates.get(key, {}) and aggregates[key][attribute] >= amount
         for (key, attribute), amount in sums.recount([views.contribution], facts).items()
         if not isinstance(amount, sums.Constant) and not key.pk.startswith("SITE#")
     )

@@ -72,7 +72,6 @@ def read_sums(item: Item) -> dict[str, Any]:
     """Return the sums of an aggregate by attribute.
 
     The index key of a page is a part of the page's views. Any other index key in steps follows from a sum.
-    A visitor is an item of its own, and an aggregate only for events of version 0.1.0.
     """
     values = {name: value for name, value in item.items() if name not in NO_SUMS}
     if item["sk"] == "STATISTICS" and item["pk"].startswith("URL#"):
@@ -137,7 +136,7 @@ def _comment_of(item: Item) -> Key | None:
 
 def _is_sum(at: tuple[Key, str]) -> bool:
     """Return whether an attribute that no item contributes to must be zero."""
-    return at[1] not in CONSTANTS and not at[0].sk.startswith("VISITOR#")
+    return at[1] not in CONSTANTS
 
 
 def _agree(is_: Any, should: Any) -> bool:
@@ -151,7 +150,7 @@ def _find_misplaced(key: Key, item: Item) -> Drift:
     total, place = max(0, item.get(_listed_sum(key), 0)), item.get("gsi1sk", 0)
     is_listed = "gsi1sk" in item or "gsi1pk" in item  # the days of a page are in a list, or are not
     if not _listed_sum(key) or not is_listed or place <= total < toplist.next_step(place):
-        return {}  # in 0.1.0 the index key of leaders is their sum
+        return {}
     return {(key, "gsi1sk"): (item.get("gsi1sk"), toplist.step_of(total) or None)}
 
 

@@ -259,8 +259,8 @@ def test_a_poison_record_delivered_again_is_in_quarantine_once(source: Source) -
 
 def test_a_repaired_item_counts_from_its_repair_on(source: Source) -> None:
     table, _ = source
-    good: Item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
-    bad = good | {"uniques": True, "ttl": "soon"}
+    good: Item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x", "days": 400}
+    bad = good | {"days": "many"}
     records = [record(None, bad), record(bad, good)]
     report = apply(table, records)
     assert (report.applied, report.quarantined) == (0, 2)
@@ -288,7 +288,7 @@ def test_a_repaired_item_counts_from_its_repair_on(source: Source) -> None:
 def test_a_record_of_any_shape_is_ignored_or_quarantined(source: Source, shape: Any) -> None:
     table, _ = source
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    good = record(None, {"pk": f"URL#{URL}", "sk": f"T#{now:%Y-%m-%dT%H:%M:%S}.000000Z#CID#x"})
+    good = record(None, {"pk": f"URL#{URL}", "sk": f"T#{now:%Y-%m-%dT%H:%M:%S}.000000Z#CID#x", "days": 400})
     report = apply(table, [shape, good])
     assert (report.applied, report.ignored + report.quarantined) == (1, 1)
     assert counted(table)[0] == 1
@@ -297,7 +297,7 @@ def test_a_record_of_any_shape_is_ignored_or_quarantined(source: Source, shape: 
 @pytest.mark.parametrize("written", ["1700000000", "1700000000.25", "1.7E9", 1.7e9])
 def test_a_creation_time_may_be_a_number_or_its_text(written: Any) -> None:
     """Otherwise the same record would have two tags, and could be counted twice."""
-    item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"}
+    item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x", "days": 400}
     one = record(None, item)
     one["dynamodb"]["ApproximateCreationDateTime"] = written
     found = aggregates.compute(FEATURES, one)
@@ -309,7 +309,7 @@ def test_a_creation_time_may_be_a_number_or_its_text(written: Any) -> None:
     ["", "soon", "-1", "١٧٠٠٠٠٠٠٠٠", "1e99", "NaN", "0x1", " 1", "1\n", True, [], float("nan"), 2**32],
 )
 def test_a_malformed_creation_time_is_ignored(written: Any) -> None:
-    one = record(None, {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x"})
+    one = record(None, {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x", "days": 400})
     one["dynamodb"]["ApproximateCreationDateTime"] = written
     assert aggregates.compute(FEATURES, one).second == 0
 

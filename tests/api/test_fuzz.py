@@ -276,7 +276,8 @@ def pages(draw: st.DrawFn) -> Item:
         {},
         optional={
             "series": st.just(True),
-            "uniques": st.just(True),
+            "kept": st.just(True),
+            "days": st.integers(-(10**20), 10**20) | st.just(400),
             "ttl": st.integers(-(10**20), 10**20) | st.just(1_800_000_000),
             "hours": st.sets(st.integers(0, 23), min_size=1)
             | st.sets(st.integers(-(10**30), 10**30), min_size=1, max_size=150),
@@ -410,8 +411,9 @@ def portions(whole: Sequence[Any], chance: random.Random) -> Iterator[Sequence[A
 
 def test_an_import_and_its_removal_leave_no_sum_whether_they_come_together_or_apart() -> None:
     event = {"pk": {"S": "URL#https://a.example/"}, "sk": {"S": "T#2026-11-21T10:00:00.000000Z#CID#c"}}
-    imported = {"eventID": "imported", "dynamodb": {"Keys": event, "NewImage": event}}
-    removed = {"eventID": "removed", "dynamodb": {"Keys": event, "OldImage": event}}
+    image = event | {"kept": {"BOOL": True}}
+    imported = {"eventID": "imported", "dynamodb": {"Keys": event, "NewImage": image}}
+    removed = {"eventID": "removed", "dynamodb": {"Keys": event, "OldImage": image}}
     together, apart = Memory(), Memory()
     delivered(together, [[imported, removed]])
     delivered(apart, [[imported], [removed]])

@@ -382,19 +382,6 @@ def test_an_import_that_was_killed_is_taken_up_and_counts_once(
     assert items(table) == whole
 
 
-@pytest.mark.security
-def test_a_key_that_an_earlier_version_left_in_the_table_must_go_first(table: Table, tmp_path: Path) -> None:
-    table.put({**access_log.OLD_KEY._asdict(), "key": b"k" * 32})
-    file = log_file(tmp_path, line())
-    refused = run(file)
-    assert refused.exit_code == 1
-    assert "--discard-key" in refused.stderr
-    assert items(table) == []
-    assert run(file, "--discard-key").exit_code == 0
-    assert table.get(access_log.OLD_KEY) is None
-    assert len(items(table)) == 1
-
-
 def test_importing_again_writes_nothing_new(table: Table, tmp_path: Path) -> None:
     file = log_file(tmp_path, *(line(f"GET /{i % 7} HTTP/1.1", address=f"192.0.2.{i}") for i in range(60)))
     assert run(file).exit_code == 0

@@ -215,10 +215,7 @@ def test_an_audit_finds_no_drift_after_expiry_and_repairs_a_missing_kept(aging: 
     assert look().drifted == {}
     aging.view("d", imported=True)
     names = {"#ttl": "ttl"}
-    for key in (
-        events.page_key(PAGE),
-        events.day_key(PAGE, f"{aging.now:%Y-%m-%d}"),
-    ):  # as version 0.1.0 had it
+    for key in (events.page_key(PAGE), events.day_key(PAGE, f"{aging.now:%Y-%m-%d}")):
         aging.table.update(key, "REMOVE kept SET #ttl = :soon", names=names, values={":soon": 2_000_000_000})
     list(following.records())
     found = look()
@@ -226,16 +223,6 @@ def test_an_audit_finds_no_drift_after_expiry_and_repairs_a_missing_kept(aging: 
     audit.repair(aging.table, found)
     assert (aging.page()["kept"], aging.page()["ttl"]) == (FOREVER.value, FOREVER.value)
     assert look().drifted == {}
-
-
-def test_events_of_version_0_1_0_give_no_lifetime(aging: Aging) -> None:
-    item = events._item(View(PAGE, START, "a"), STAGE)
-    del item["days"]
-    aging.table.put(item)
-    aging.apply()
-    assert "ttl" not in aging.page()
-    aging.view("b")
-    assert "ttl" in aging.page()
 
 
 def test_extending_a_lifetime_costs_no_extra_write(aging: Aging) -> None:
