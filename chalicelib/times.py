@@ -9,6 +9,13 @@ True
 import re
 from datetime import UTC, datetime, timedelta
 
+DATE = r"\d{4}-\d\d-\d\d|\d{8}|\d{4}-\d{3}|\d{7}|\d{4}-W\d\d-\d|\d{4}W\d{3}"  # calendar, ordinal, week
+INSTANT = re.compile(
+    rf"(?P<date>{DATE})[T ](?P<hour>\d\d)((?P<colon>:?)(?P<minute>[0-5]\d)"
+    r"((?P=colon)(?P<second>[0-5]\d|60)([.,](?P<fraction>\d+))?)?)?"
+    r"(Z|(?P<east>(?P<sign>[+-])\d\d)(:?(?P<eastMinute>[0-5]\d))?)",
+    re.ASCII,
+)
 SORT_KEY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -17,15 +24,28 @@ HOUR = timedelta(hours=1)
 def parse(text: str) -> datetime:
     """Parse an ISO 8601 instant as UTC, truncated to microseconds.
 
+    The date is a calendar, week or ordinal date, and the time has hours, minutes or seconds, both in the
+    basic or the extended format. As in RFC 3339, the `T` may be a space or in lower case. `24:00` is the end
+    of the day, and a leap second at the end of a UTC day is the second after it.
+
     Raises: ValueError for any other text, also for an instant without an offset, which is ambiguous.
     """
-    if not text.isprintable() or (text[10:11] not in ("T", "t", " ") and text[8:9] != "T"):
-        raise ValueError(f"{text[:40]!r} is not an ISO 8601 instant such as 2026-11-21T10:00:00Z")
+    found = INSTANT.fullmatch(text.upper())
     try:
-        moment = datetime.fromisoformat(text.upper())
-        if moment.tzinfo is None:
-            raise ValueError("no offset")
-        return moment.astimezone(UTC)
+        if found is None:
+            raise ValueError("no instant")
+        hours, minutes, seconds, east = (
+            int(found[name] or 0) for name in ("hour", "minute", "second", "east")
+        )
+        fraction = timedelta(microseconds=int((found["fraction"] or "")[:6].ljust(6, "0")))
+        since = timedelta(hours=hours, minutes=minutes, seconds=seconds) + fraction
+        offset = timedelta(hours=east, minutes=int(f"{found['sign'] or ''}{found['eastMinute'] or 0}"))
+        if since > DAY or abs(offset) >= DAY:
+            raise ValueError("no time of a day")
+        moment = _parse_date(found["date"]) + since - offset
+        if seconds == 60 and floor(moment, DAY) != moment - fraction:
+            raise ValueError("no leap second")
+        return moment
     except (ValueError, OverflowError):
         example = "an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z"
         raise ValueError(f"{text[:40]!r} is not {example}") from None
@@ -36,13 +56,29 @@ def parse_bound(text: str, *, end: bool = False) -> datetime:
 
     So `to=2026-11-21` includes that day, and `to=2026-11-21T00:00:00Z` does not. Raises ValueError.
     """
-    if len(text) != 10:
+    if not is_date(text):
         return parse(text)
     try:
-        day = datetime.fromisoformat(text).replace(tzinfo=UTC)
+        day = _parse_date(text)
         return day + DAY if end else day
     except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is not a date such as 2026-11-21") from None
+        raise ValueError(f"{text!r} is not an ISO 8601 date such as 2026-11-21") from None
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text has the form of a date."""
+    return bool(re.fullmatch(DATE, text, re.ASCII))
+
+
+def _parse_date(text: str) -> datetime:
+    """Return the beginning of a UTC day. Raises ValueError, OverflowError."""
+    if not re.fullmatch(r"\d{4}-?\d{3}", text):
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    year, number = int(text[:4]), int(text[-3:])
+    day = datetime(year, 1, 1, tzinfo=UTC) + (number - 1) * DAY
+    if day.year != year:
+        raise ValueError("no day of the year")
+    return day
 
 
 def to_sort_key(moment: datetime) -> str:

@@ -160,7 +160,7 @@ def read_range(
         raise BadRequest(f"{name}: {error}{hint}") from None
     if end > datetime.max.replace(tzinfo=UTC) - times.DAY:
         raise BadRequest("to: must be before 9999-12-31")
-    is_backwards = start > end or (start == end and len(query.to or "") == 10)  # a date ends a day later
+    is_backwards = start > end or (start == end and times.is_date(query.to or ""))  # a date ends a day later
     if is_backwards or end - start > longest:
         raise BadRequest(f"from: must be before `to`, and at most {longest.days:,} days before it")
     return start, end

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
+from chalicelib import times
 from chalicelib.api import names
 from chalicelib.comments.schemas import ReplyBody
 from ops.imports.comments import NotComments, Parent, ReplyRow, Row, Skip, parse
@@ -203,7 +203,7 @@ def read_wordpress(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Re
             if one.text("comment_approved") == "1" and one.text("comment_type") in ("", "comment"):
                 name, user = one.text("comment_author"), one.text("comment_user_id")
                 author = f"wordpress-{user}" if user not in ("", "0") else name
-                text, time = one.text("comment_content"), one.text("comment_date_gmt")
+                text, time = one.text("comment_content"), f"{one.text('comment_date_gmt')}Z"
                 found = _row(product, author, name, text, time, choice)
             parent = one.text("comment_parent").lstrip("0")
             yield from threads.place(one.text("comment_id"), parent, found)
@@ -222,10 +222,9 @@ def _row(product: str, author: str, name: str, html: str, time: str, choice: Cho
     if isinstance(found, Skip):
         return found
     try:
-        created = datetime.fromisoformat(time.replace(" ", "T"))
+        created = times.parse(time)
     except ValueError:
         return Skip.BAD_TIME
-    created = created.replace(tzinfo=UTC) if created.tzinfo is None else created.astimezone(UTC)
     return found._replace(name=names.clean(name), created=created)
 
 
