@@ -165,12 +165,17 @@ def current() -> Settings:
 
 
 def _site(text: str) -> str:
-    """Return a host of the list in its canonical form: lower case, in punycode, without a final dot."""
-    wildcard, host = ("*.", text.strip()[2:]) if text.strip().startswith("*.") else ("", text.strip())
+    """Return a host of the list in its canonical form, which may begin with `*.` or be `*`."""
+    from chalicelib import urls  # imported here, because only a stage with a list needs it
+
+    host = text.strip()
+    if host == "*":
+        return host
+    wildcard = "*." if host.startswith("*.") else ""
     try:
-        return wildcard + (host if host == "*" else host.lower().rstrip(".").encode("idna").decode())
-    except UnicodeError:
-        raise ValueError(f"HUBBUB_SITES has {text.strip()[:80]!r}: it must be a host") from None
+        return wildcard + urls.canonical_host(host.removeprefix("*."))
+    except ValueError as error:
+        raise ValueError(f"HUBBUB_SITES has {host[:80]!r}: it {error}") from None
 
 
 def _product(text: str) -> str:
@@ -184,7 +189,7 @@ def _sites(environ: Mapping[str, str]) -> list[str]:
 
 def _page(text: str) -> str:
     """Return the path and query of an entry in their canonical form, with the `*` at its end."""
-    from chalicelib import urls  # imported here, because only a stage with such entries needs it
+    from chalicelib import urls
 
     path = text.partition("/")[2]
     beginning = path.removesuffix("*")

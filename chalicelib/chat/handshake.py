@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chalicelib.api import codec
+from chalicelib.api.names import HIDDEN
 from chalicelib.api.schemas import DOT_SEGMENT, INVISIBLE
 from chalicelib.chat.connections import Handshake
 from chalicelib.chat.gateway import endpoint_of
@@ -35,7 +36,7 @@ def parse(event: Mapping[str, Any]) -> Handshake:
             "lobby: must be 1 to 64 characters without white space, `#` or invisible characters, "
             "and not `.` or `..`"
         )
-    if len(interests) > INTERESTS or not all(len(one) <= 32 and one.isprintable() for one in interests):
+    if len(interests) > INTERESTS or not all(len(one) <= 32 and not HIDDEN.search(one) for one in interests):
         raise ValueError(f"interests: must be at most {INTERESTS}, of 1 to 32 printable characters each")
     if query.get("listen", "1") != "1":
         raise ValueError("listen: must be 1")

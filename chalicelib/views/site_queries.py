@@ -20,7 +20,7 @@ from chalicelib.errors import BadRequest, NotFound
 from chalicelib.settings import Settings
 from chalicelib.views import sites
 from chalicelib.views.events import count_page_views, site_key
-from chalicelib.views.queries import parse_url, read_intervals, read_range
+from chalicelib.views.queries import read_intervals, read_range
 from chalicelib.views.schemas import (
     Campaigns,
     CampaignViews,
@@ -43,12 +43,10 @@ DEFAULT = 30 * times.DAY
 
 def parse_site(site: str) -> str:
     """Return a host in normal form. Raises BadRequest."""
-    if "#" not in site:
-        address = parse_url(f"http://{site}/", "site")
-        host = urls.host(address)
-        if address in (f"http://{host}/", f"http://[{host}]/"):
-            return host
-    raise BadRequest("site: must be a host alone, such as www.example.org")
+    try:
+        return urls.canonical_host(site)
+    except ValueError:
+        raise BadRequest("site: must be a host alone, such as www.example.org") from None
 
 
 def require_sites(settings: Settings) -> None:

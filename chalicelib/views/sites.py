@@ -29,6 +29,7 @@ from typing import Any
 from chalicelib import urls
 from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant
+from chalicelib.api.names import HIDDEN
 from chalicelib.dynamo.items import Item, Key
 
 SITES = "SITES"  # the list of all sites
@@ -92,7 +93,7 @@ def read_campaign(value: Any) -> str:
     A name has at most 100 printable characters.
     """
     name = value.strip() if isinstance(value, str) and len(value) <= 2 * MAX_CAMPAIGN else ""
-    return name if len(name) <= MAX_CAMPAIGN and name.isprintable() else ""
+    return name if len(name) <= MAX_CAMPAIGN and not HIDDEN.search(name) else ""
 
 
 # -- contribution --------------------------------------------------------------------------------------

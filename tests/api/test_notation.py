@@ -5,13 +5,20 @@ from __future__ import annotations
 import doctest
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from ipaddress import IPv6Address
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chalicelib import times, ulids, urls
+from chalicelib import settings, times, ulids, urls
 from chalicelib.api import codec, names
+from chalicelib.views import site_queries
+from tests.support.site import Site
+
+MESSAGE = r"^must (be|have|start|not have) [^'\"]*$"  # in our words, none of Python's
+PARTS = st.text(st.sampled_from("aßü.:[]@%25eC1/?=&+-\u0301\u0338\u3002\u00ad\u2024\u200d"), max_size=20)
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
@@ -49,6 +56,17 @@ def test_the_examples_in_the_docstrings_are_true() -> None:
         ("[::1]:8080/x", "https://[::1]:8080/x"),
         ("//myblog.com/a", "https://myblog.com/a"),
         ("bücher.example/ü", "https://xn--bcher-kva.example/%C3%BC"),
+        ("straße.example", "xn--strae-oqa.example"),
+        ("http://example\u3002org\uff0e/", "http://example.org/"),
+        ("http://example.org:0080/", "http://example.org/"),
+        ("http://@example.org:/", "http://example.org/"),
+        ("http://[::1]/", "http://[0:0:0:0:0:0:0:1]/"),
+        ("http://[2001:DB8:0:0::A]:80/a", "http://[2001:db8::a]/a"),
+        ("http://example.org/e\u0301", "http://example.org/\u00e9"),
+        ("http://example.org/e%CC%81", "http://example.org/%c3%a9"),
+        ("http://example.org/?q=e\u0301", "http://example.org/?q=%C3%A9"),
+        ("http://example.org/?q=e%CC%81", "http://example.org/?q=\u00e9"),
+        ("http://example.org/\U0001fae8\u200d", "http://example.org/%F0%9F%AB%A8%E2%80%8D"),
     ],
 )
 def test_the_same_page_has_one_address(one: str, other: str) -> None:
@@ -66,6 +84,11 @@ def test_the_same_page_has_one_address(one: str, other: str) -> None:
         ("http://example.org/a%2Fb", "http://example.org/a/b"),
         ("http://example.org/A", "http://example.org/a"),
         ("http://example.org:8080/", "http://example.org/"),
+        ("http://example.org/?a=%2541", "http://example.org/?a=A"),
+        ("http://example.org/?a=1%23b", "http://example.org/?a=1"),
+        ("http://example.org/?a=1%2Bb", "http://example.org/?a=1+b"),
+        ("http://[::1]/", "http://[::2]/"),
+        ("https://straße.example", "https://strasse.example"),
     ],
 )
 def test_other_pages_have_other_addresses(one: str, other: str) -> None:
@@ -120,10 +143,35 @@ def test_other_pages_have_other_addresses(one: str, other: str) -> None:
         f"http://{'a' * 64}.org/",
         f"http://{'a.' * 127}org/",
         "http://" + "ü." * 127 + "org/",
+        "http://example..com/",
+        ".example.com/",
+        "http://.example.com/",
+        "http://example.com../",
+        "http://example\u3002\u3002com/",
+        "http://\u3002example.com/",
+        "http://./",
+        "http://\u00ad.example.com/",
+        "http://a\u2024\u2024b.example/",
+        "http://[::1/",
+        "http://::1/",
+        "http://[::1]x/",
+        "http://[fe80::1%25eth0]/",
+        "http://[fe80::1%eth0]/",
+        "http://[192.0.2.1]/",
+        "http://[::ffff:192.0.2.1]/",
+        "http://[::192.0.2.256]/",
+        "http://[v1.x]/",
+        "http://1.2.3/",
+        "http://192.0.2.01/",
+        "http://192.0.2.256/",
+        "http://0x7f.1/",
+        "http://2130706433/",
+        "http://example.org:-1/",
+        "http://example.org\\@example.com/",
     ],
 )
 def test_a_text_that_is_not_an_address_of_a_page_is_rejected(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 (its message is for people)
+    with pytest.raises(ValueError, match=MESSAGE):
         urls.canonical(text)
 
 
@@ -143,11 +191,12 @@ def test_a_text_that_is_not_an_address_of_a_page_is_rejected(text: str) -> None:
 def test_an_address_that_is_too_long_is_refused_before_any_of_it_is_normalized(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def normalize(url: str, **_: object) -> str:
+    def normalize(*_: str) -> str:
         raise AssertionError("it is normalized")
 
-    monkeypatch.setattr(urls, "url_normalize", normalize)
-    with pytest.raises(ValueError, match="at most"):
+    for name in ("normalize_host", "normalize_path", "normalize_component"):
+        monkeypatch.setattr(urls, name, normalize)
+    with pytest.raises(ValueError, match=r"at most|user name"):
         urls.canonical(url)
 
 
@@ -158,29 +207,68 @@ def test_a_host_longer_than_a_dns_name_is_never_normalized(
     """Each label is encoded separately, so the length of a host bounds the work."""
     seen: list[str] = []
 
-    def normalize(url: str, **_: object) -> str:
-        seen.append(url)
+    def normalize(host: str) -> str:
+        seen.append(host)
         raise ValueError("not now")
 
-    monkeypatch.setattr(urls, "url_normalize", normalize)
+    monkeypatch.setattr(urls, "normalize_host", normalize)
     for count in range(1, 700):
         for url in (f"https://{'ü.' * count}b/a/b", f"{'ü.' * count}b:8080", f"http://a@{'ü.' * count}b"):
             with pytest.raises(ValueError, match=r"."):
                 urls.canonical(url)
-    assert max(len(url) for url in seen) <= len("https://a@:65535/a/b") + urls.MAX_HOST
+    assert max(map(len, seen)) <= urls.MAX_HOST
 
 
-@given(st.text(max_size=60))
+HOST_ALONE = "site: must be a host alone, such as www.example.org"
+
+
+def refusal(text: str) -> str:
+    try:
+        urls.canonical(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@given(st.text(max_size=60) | PARTS)
 def test_canonicalization_is_idempotent(text: str) -> None:
-    for candidate in (text, f"http://{text}", f"{text}.org/", f"https://example.org/{text}"):
-        try:
-            once = urls.canonical(candidate)
-        except ValueError:
+    for candidate in (
+        text,
+        f"http://{text}",
+        f"{text}.org/",
+        f"http://[{text}]/",
+        f"https://example.org/{text}",
+        f"https://example.org/?{text}",
+    ):
+        problem = refusal(candidate)
+        if problem:
+            assert re.match(MESSAGE, problem)
             continue
+        once = urls.canonical(candidate)
         assert urls.canonical(once) == once
         assert len(once.encode()) <= urls.MAX_LENGTH
         assert "#" not in once
         assert urls.host(once)
+
+
+@given(st.integers(2**48, 2**128 - 1).map(IPv6Address))
+def test_an_ipv6_address_has_one_notation(address: IPv6Address) -> None:
+    notations = {str(address), address.exploded, str(address).upper()}
+    assert {urls.canonical(f"http://[{one}]/") for one in notations} == {f"http://[{address.compressed}]/"}
+
+
+def test_the_list_of_sites_and_the_calls_read_a_host_as_addresses_do(site: Site) -> None:
+    for host in ("straße.de", "STRASSE.de", "bücher.example.", "[0:0::1]", "::1"):
+        url = urls.canonical(f"http://{f'[{host}]' if host == '::1' else host}/")
+        stage = settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": host})
+        assert stage.sites == {urls.host(url)}
+        assert site_queries.parse_site(host) == urls.host(url)
+    for host in ("a..b", ".a", "a:80", "a b", "https://a", "a#b", "*.*", "a/b", "", "@a", "[::1", "1.2"):
+        status, answer = site.call("GET", f"/views/top?site={quote(host, safe='')}")
+        assert (status, answer["Message"]) == (400, HOST_ALONE) or not host
+        if host and "/" not in host:
+            with pytest.raises(ValueError, match="HUBBUB_SITES"):
+                settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": host})
 
 
 @given(st.datetimes(min_value=datetime(1, 1, 3), max_value=datetime(9999, 12, 29)), st.integers(-1439, 1439))
