@@ -19,7 +19,7 @@ except ModuleNotFoundError:  # not the Python of the environment
     sys.exit("Hubbub's environment is in .venv: use `make run`, or .venv/bin/python -m local")
 
 from local.engines import EngineUnavailable
-from local.engines.engine import KINDS, ROOT, default_kind, start
+from local.engines.engine import KINDS, ROOT, Engine, default_kind, start
 from local.engines.locks import InUse, Lock
 
 ENGINE_PORT = 8002  # the port that `chalice local --stage local` uses (.chalice/config.json)
@@ -137,11 +137,16 @@ def main(
             options = ["--port", str(port), "--socket-port", str(socket_port), "--data", str(data)]
             options += ["--queue"] if queue else []
             options += ["--prefix", prefix]
-            _supervise([*options, "--engine", engine.endpoint], lock)
+            _supervise([*options, "--engine", engine.endpoint], lock, engine)
+        if engine.has_ended():
+            raise click.ClickException(engine.explain_end())
 
 
-def _supervise(options: list[str], lock: Lock) -> None:
-    """Run the app in a child process, and restart the child whenever its source changes."""
+def _supervise(options: list[str], lock: Lock, engine: Engine) -> None:
+    """Run the app in a child process, and restart the child whenever its source changes.
+
+    Returns after a signal, and when the engine has ended.
+    """
     from watchfiles import PythonFilter, watch
 
     stopping = threading.Event()
@@ -152,7 +157,7 @@ def _supervise(options: list[str], lock: Lock) -> None:
     for changes in watch(
         *SOURCES, watch_filter=only, stop_event=stopping, yield_on_timeout=True, rust_timeout=300
     ):
-        if stopping.is_set():
+        if stopping.is_set() or engine.has_ended():
             break
         if changes:
             click.echo(f"changed: {', '.join(sorted(Path(path).name for _, path in changes))}", err=True)

@@ -122,7 +122,9 @@ class StreamPump(Pump):
         self._checkpoint = checkpoint
         self._begins: Literal["TRIM_HORIZON", "LATEST"] = begins
         self._is_needed = is_needed
-        self._positions: dict[str, Position] = self._load_checkpoint()
+        self.saves = True  # after each batch
+        self._saved = self._load_checkpoint()
+        self._positions = self._saved or {}
         self._open: dict[str, Shard] = {}
         self._closed: set[str] = set()
 
@@ -135,6 +137,23 @@ class StreamPump(Pump):
         delivered = [self._deliver(name, shard) for name, shard in list(self._open.items())]
         return any(delivered)
 
+    def is_continuous(self) -> bool:
+        """Return whether the stream still has the last record that was delivered of each shard.
+
+        False without a checkpoint. Records may then have left the stream undelivered.
+        """
+        shards = {shard["ShardId"] for shard in list_shards(self._streams, self._arn)}
+        return self._saved is not None and all(
+            self._iterator_after(name, last) for name, last in self._positions.items() if name in shards
+        )
+
+    def save(self) -> None:
+        """Write the checkpoint, if the pump has one."""
+        if self._checkpoint is not None:
+            written = self._checkpoint.with_suffix(".new")
+            written.write_text(json.dumps({self._arn: self._positions}), encoding="utf-8")
+            written.replace(self._checkpoint)
+
     def _deliver(self, name: str, shard: Shard) -> bool:
         if not shard.batch and shard.iterator:
             self._read(name, shard, shard.iterator)
@@ -144,7 +163,8 @@ class StreamPump(Pump):
             self._positions[name] = Position(
                 records[-1]["dynamodb"]["SequenceNumber"], records[-1]["eventID"]
             )
-            self._save_checkpoint()
+            if self.saves:
+                self.save()
             shard.batch = []
         if shard.iterator is None:  # the shard is closed; its children continue
             self._closed.add(name)
@@ -182,36 +202,33 @@ class StreamPump(Pump):
         self._begins = "TRIM_HORIZON"  # later shards are read from their beginning
 
     def _iterator(self, name: str) -> str:
-        """Return an iterator after the last delivered record if the stream still has that record.
+        last = self._positions.get(name)
+        after = self._iterator_after(name, last) if last else ""
+        return after or self._iterator_of(name, self._begins)
+
+    def _iterator_after(self, name: str, last: Position) -> str:
+        """Return an iterator after a record if the stream still has that record, or "".
 
         An engine that was killed can have lost records and reused their numbers, so the event id is compared.
         """
-
-        if last := self._positions.get(name):
-            with contextlib.suppress(ClientError, ParamValidationError):
-                number = last.sequence_number
-                at = self._iterator_of(name, "AT_SEQUENCE_NUMBER", SequenceNumber=number)
-                found = self._streams.get_records(ShardIterator=at, Limit=1)["Records"]
-                if found and found[0]["eventID"] == last.event_id:
-                    return self._iterator_of(name, "AFTER_SEQUENCE_NUMBER", SequenceNumber=number)
-        return self._iterator_of(name, self._begins)
+        with contextlib.suppress(ClientError, ParamValidationError):
+            number = last.sequence_number
+            at = self._iterator_of(name, "AT_SEQUENCE_NUMBER", SequenceNumber=number)
+            found = self._streams.get_records(ShardIterator=at, Limit=1)["Records"]
+            if found and found[0]["eventID"] == last.event_id:
+                return self._iterator_of(name, "AFTER_SEQUENCE_NUMBER", SequenceNumber=number)
+        return ""
 
     def _iterator_of(self, name: str, kind: str, **position: str) -> str:
         shard: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
         return self._streams.get_shard_iterator(**shard)["ShardIterator"]
 
-    def _load_checkpoint(self) -> dict[str, Position]:
+    def _load_checkpoint(self) -> dict[str, Position] | None:
         try:
             saved = json.loads(self._checkpoint.read_text(encoding="utf-8")) if self._checkpoint else {}
             return {name: Position(*map(str, last)) for name, last in saved[self._arn].items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return {}
-
-    def _save_checkpoint(self) -> None:
-        if self._checkpoint is not None:
-            written = self._checkpoint.with_suffix(".new")
-            written.write_text(json.dumps({self._arn: self._positions}), encoding="utf-8")
-            written.replace(self._checkpoint)
+            return None
 
 
 class QueuePump(Pump):

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 from chalicelib.api import auth
+from chalicelib.dynamo.table import connect
 from local.demo import Demo
 from local.engines.engine import Engine
 from local.event_sources import Pump, QueuePump, StreamPump
 from local.filters import filtered
 from local.gateway import Gateway
 from local.page_api import PageApi
+from local.recount import recount_if_needed
 from local.rest import HOST, Rest
 from local.schedule import schedules
 from ops.aws.template import Queue, create_queue, create_table
 from ops.maintenance.streams import keep_json
 from ops.stage import load
+
+CANNOT_WRITE = ("database or disk is full", "disk I/O error", "readonly database")
+"""Parts of an engine's messages about a disk that it cannot write to."""
 
 
 def wait_for_signal(stopping: threading.Event) -> None:
@@ -47,13 +55,15 @@ def serve(
 
     Print `word` once everything is serving. `queue` sends the views of POST /views through the queue.
     `prefix` is the path below which REST and the page are served. `with_parent` also stops at the end of
-    standard input.
+    standard input. The end of an engine that was started here stops the app too.
     """
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     if with_parent:
         threading.Thread(target=_stop_at_end_of_input, args=(stopping,), daemon=True).start()
+    if engine.process:
+        threading.Thread(target=_stop_at_end_of, args=(engine.process, stopping), daemon=True).start()
 
     # 1. Set the environment that Chalice would set for this stage. app.py reads it on import.
     for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
@@ -75,7 +85,21 @@ def serve(
         os.environ["HUBBUB_CAPACITY"] = "off"
     import app  # reads the environment
 
-    # 3. Start REST, and the WebSocket gateway whose posts stay in this process.
+    connect().client.meta.events.register("after-call.dynamodb", DiskReport(data).see)
+
+    # 3. Recount the sums if the stream has lost changes since the last stop.
+    streams = keep_json(engine.client("dynamodbstreams"))
+    pumps: list[Pump] = []
+    if app.router.has("counting"):
+        apply, checkpoint = filtered(app.apply, "apply"), data / "stream.json"
+        counting = StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint)
+        pumps.append(counting)
+        try:
+            recount_if_needed(counting, streams, table.stream_arn, lambda: _raise_if(stopping))
+        except KeyboardInterrupt:
+            return
+
+    # 4. Start REST, and the WebSocket gateway whose posts stay in this process.
     rest = Rest(app.app, port, prefix, settings.origins)
     demo = Demo(rest.url, lambda sub, scope: auth.mint(settings, sub, scope=scope))
     rest.serve_page_api(PageApi(demo))
@@ -83,12 +107,7 @@ def serve(
     app.app.websocket_api.session = gateway.session()
     gateway.start()
 
-    # 4. Start the pumps of the stream and the queue, and the schedules.
-    streams = keep_json(engine.client("dynamodbstreams"))
-    pumps: list[Pump] = []
-    if app.router.has("counting"):
-        apply, checkpoint = filtered(app.apply, "apply"), data / "stream.json"
-        pumps.append(StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint))
+    # 5. Start the pumps of the stream and the queue, and the schedules.
     if app.router.has("chat"):
         push = filtered(app.push, "push")
         pushing = StreamPump(
@@ -107,7 +126,7 @@ def serve(
         schedule.start()
     rest.start()
 
-    # 5. Report that everything is serving.
+    # 6. Report that everything is serving.
     for name, url in {
         "page": f"{rest.url}/",
         "REST": rest.url,
@@ -121,15 +140,17 @@ def serve(
     print(word, flush=True)
     wait_for_signal(stopping)
 
-    # 6. Stop in order: accept no more requests, process the accepted ones, then close the sockets.
-    print("stopping: processing the accepted views", file=sys.stderr, flush=True)
+    # 7. Stop in order: accept no more requests, process the accepted ones, then close the sockets.
+    has_ended = engine.has_ended()
+    if not has_ended:
+        _say("stopping: processing the accepted views")
     demo.stop()
     rest.stop()
     for schedule in scheduled:
         schedule.stop()
     for pump in pumps:
-        if not pump.stop():
-            print(f"the {pump.name} is not drained. It continues at the next start.", file=sys.stderr)
+        if not pump.stop(0 if has_ended else 10) and not has_ended:
+            _say(f"the {pump.name} is not drained. It continues at the next start.")
     gateway.stop()
 
 
@@ -137,6 +158,39 @@ def _describe_queue(views_queue: Queue | None, is_used: bool) -> str:
     if views_queue is None:
         return "none (this engine has no SQS)"
     return f"{views_queue.url} ({'used' if is_used else 'not used: see --queue'})"
+
+
+class DiskReport:
+    """Prints one line a minute while the engine cannot write to its disk.
+
+    The engine refuses such a write. The client gets 503, and no acknowledged write is lost.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._reported_at = float("-inf")
+
+    def see(self, parsed: Any, **_: Any) -> None:
+        """Look at the response to a call of the app's client."""
+        message = str(parsed.get("Error", {}).get("Message", ""))
+        reason = next((one for one in CANNOT_WRITE if one in message), "")
+        if reason and time.monotonic() - self._reported_at > 60:
+            self._reported_at = time.monotonic()
+            _say(f"the engine cannot write to {self._data} ({reason}): writes get 503 until it can")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _raise_if(stopping: threading.Event) -> None:
+    if stopping.is_set():
+        raise KeyboardInterrupt
+
+
+def _stop_at_end_of(process: subprocess.Popen[bytes], stopping: threading.Event) -> None:
+    process.wait()
+    stopping.set()
 
 
 def _stop_at_end_of_input(stopping: threading.Event) -> None:

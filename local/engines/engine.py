@@ -87,6 +87,16 @@ class Engine:
                 self._clients[service] = create(service, endpoint_url=self.endpoint, config=config)
             return self._clients[service]
 
+    def has_ended(self) -> bool:
+        """Return whether the engine was started here and has ended by itself."""
+        return self.process is not None and self.process.poll() is not None
+
+    def explain_end(self) -> str:
+        """Return one line about an engine that has ended by itself."""
+        kept = "every acknowledged write is kept" if self.kind == "dynoxide" else "unsaved writes are lost"
+        code = self.process.poll() if self.process else None
+        return f"the engine has ended (exit code {code}), so the run ends; {kept}. Start it again."
+
     def stop(self) -> None:
         """Stop the engine if it was started here, and wait for its end. Idempotent.
 
@@ -289,7 +299,7 @@ def _report_saving(state: Path, seconds: float) -> None:
             written += file.stat().st_size
     print(
         f"saving: the engine writes its state to {state} ({written / 1e6:.0f} MB there after"
-        f" {seconds:.0f} s). Please wait: no data is lost.",
+        f" {seconds:.0f} s). Please wait, and free some space if the disk is full: no data is lost.",
         file=sys.stderr,
         flush=True,
     )

@@ -25,6 +25,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ministack import app as ministack
+from ministack.core import persistence
 from ministack.core.responses import AccountRegionScopedDict, set_request_account_id, set_request_region
 from ministack.services import apigateway_v1 as rest_apis
 from ministack.services import dynamodb, sqs
@@ -75,6 +76,35 @@ def save_streams_with_their_tables() -> None:
         dynamodb._stream_seq_counter = state.get("stream_sequence", 0)
 
     dynamodb.get_state, dynamodb.load_persisted_state = get_state, load_persisted_state
+
+
+class DiskFailures(logging.Handler):
+    """Notices when ministack logs that a file could not be written."""
+
+    has_failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Look at a record, whose last argument may be the error."""
+        self.has_failed |= isinstance(record.args, tuple) and isinstance(record.args[-1:][0], OSError)
+
+
+def wait_for_space_to_save() -> None:
+    """Save a state again each second until the disk has space for it.
+
+    ministack logs the failure and ends, and its data is lost.
+    """
+    save, failures = persistence.save_state, DiskFailures()
+    persistence.logger.addHandler(failures)
+
+    def save_state(service: str, data: dict[str, Any]) -> None:
+        failures.has_failed = True
+        while failures.has_failed:
+            failures.has_failed = False
+            save(service, data)
+            if failures.has_failed:
+                time.sleep(1)
+
+    persistence.save_state = save_state
 
 
 def find_saved_queues_on_another_port() -> None:
@@ -336,6 +366,7 @@ def main() -> None:
     """Apply every correction, then serve until SIGTERM, SIGINT or the end of standard input."""
     use_38_digits()
     save_streams_with_their_tables()
+    wait_for_space_to_save()
     find_saved_queues_on_another_port()
     disable_the_reaper()
     sweep_while_serving()

@@ -175,8 +175,8 @@ def _date(response: Any) -> float | None:
 
 def _created(record: Any) -> float:
     """Return the creation time of a record in seconds; 0 if it has none."""
-    created = record["dynamodb"].get("ApproximateCreationDateTime")
-    return float(created.timestamp()) if created else 0.0
+    created = record["dynamodb"].get("ApproximateCreationDateTime", 0)
+    return float(created if isinstance(created, int | float) else created.timestamp())
 
 
 def follow_stream(table: Table, streams: DynamoDBStreamsClient) -> StreamFollower:

@@ -16,6 +16,7 @@ import sqlite3
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,7 @@ from local.engines.engine import KINDS, Engine, default_kind, start
 from local.engines.locks import Lock
 from ops.aws.template import create_queue, create_table
 from tests.support.other_site import OtherSite
-from tests.support.running import addresses_of
+from tests.support.running import addresses_of, small_disk
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -376,7 +377,9 @@ def test_an_engine_that_is_saving_is_not_killed_and_reports_its_progress(
     start("ministack", tmp_path).stop()
     assert (tmp_path / "ministack" / "saved").exists()
     said = capsys.readouterr().err
-    assert re.search(r"saving: the engine writes its state to \S+ \([1-8] MB there after 5 s\)", said), said
+    assert re.search(
+        r"saving: the engine writes its state to \S+ \([1-8] MB there after 5 s\)\. Please", said
+    ), said
 
 
 def test_a_start_waits_until_the_last_run_has_saved_its_state(
@@ -390,6 +393,28 @@ def test_a_start_waits_until_the_last_run_has_saved_its_state(
         assert time.monotonic() - begin > 5
         assert saving.poll() is not None
     assert "waiting for the last run of" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_ministack_on_a_full_disk_waits_for_space_and_loses_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with small_disk(tmp_path / "disk", 1) as resize:
+        engine = start("ministack", tmp_path / "disk")
+        name = create_table(engine.client("dynamodb"), "dev").name
+        for i in range(10):
+            item = {"pk": {"S": "a"}, "sk": {"S": str(i)}, "text": {"S": "x" * 200_000}}
+            engine.client("dynamodb").put_item(TableName=name, Item=item)
+        stopping = threading.Thread(target=engine.stop)
+        stopping.start()
+        stopping.join(8)
+        assert stopping.is_alive()
+        assert "free some space if the disk is full: no data is lost" in capsys.readouterr().err
+        assert resize(60) == 0
+        stopping.join(30)
+        with start("ministack", tmp_path / "disk") as again:
+            pages = again.client("dynamodb").get_paginator("scan").paginate(TableName=name)
+            assert sum(page["Count"] for page in pages) == 10
 
 
 # -- dynoxide, and where it comes from -----------------------------------------------------------------

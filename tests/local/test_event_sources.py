@@ -448,3 +448,20 @@ def test_a_pump_that_is_needed_while_it_skips_delivers_what_came_meanwhile() -> 
     stream.shards["a"] += ["1"]  # before the second look, which finds the pump needed
     drain(pump)
     assert taker.batches == ["1"]
+
+
+def test_a_pump_cannot_continue_after_a_record_that_left_the_stream(tmp_path: Path) -> None:
+    stream, checkpoint = FakeStream(a=list("123456")), tmp_path / "stream.json"
+    assert not pump_of(stream, Taker(), checkpoint).is_continuous()  # without a checkpoint
+    pump_of(stream, Taker(), checkpoint).step()
+    assert pump_of(stream, Taker(), checkpoint).is_continuous()
+    stream.trimmed = 4
+    behind, taker = pump_of(stream, Taker(), checkpoint), Taker()
+    assert not behind.is_continuous()
+    behind.saves = False  # as while the sums are recounted
+    drain(behind)
+    assert not pump_of(stream, Taker(), checkpoint).is_continuous(), "an interrupted recount begins again"
+    behind.save()
+    assert pump_of(stream, taker, checkpoint).is_continuous()
+    drain(pump_of(stream, taker, checkpoint))
+    assert taker.batches == []

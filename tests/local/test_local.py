@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from tests.support.running import (
     addresses_of,
     free_ports,
     listens,
+    small_disk,
     until,
     view,
 )
@@ -345,6 +347,111 @@ def test_acknowledged_views_survive_a_kill_of_every_process(engine_first: bool, 
                 thread.join()
     with Run(tmp_path / "data", "--no-reload") as run:
         everything_is_there(run)
+        assert run.interrupt() == 0
+
+
+def commands_of(run: Run) -> dict[str, int]:
+    """Return the processes of a run by a word of their command: local, guard and dynoxide."""
+    found = {}
+    for process in run.processes():
+        command = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+        found[Path(command[0]).name if "-m" not in command else command[2].rpartition(".")[2]] = process
+    return found
+
+
+@needs_proc
+@pytest.mark.parametrize("killed", ["guard", "dynoxide"])
+@pytest.mark.parametrize("options", [["--no-reload"], pytest.param([], marks=pytest.mark.long)])
+def test_a_run_whose_engine_is_killed_ends_with_a_message(
+    killed: str, options: list[str], tmp_path: Path
+) -> None:
+    if default_kind(tmp_path) == "ministack":
+        pytest.skip("ministack keeps what it had when it was stopped last")
+    with Run(tmp_path / "data", *options) as run:
+        run.post(view("kept"))
+        processes = run.processes()
+        os.kill(commands_of(run)[killed], signal.SIGKILL)
+        assert run.process.wait(PATIENCE) == 1
+        *_, last = run.stderr.read_text().splitlines()
+        assert last.startswith("Error: the engine has ended (")
+        assert "every acknowledged write is kept" in last
+        until(lambda: not live(processes), "every process has ended")
+    with Run(tmp_path / "data", *options) as again:
+        again.wait_for_views(1)
+
+
+def make_older(data: Path, seconds: int) -> None:
+    """Make everything in the stream older, as if the run had been stopped for longer."""
+    with contextlib.closing(sqlite3.connect(data / "dynoxide" / "dynoxide.db")) as database, database:
+        database.execute("UPDATE _stream_records SET created_at = created_at - ?", [seconds])
+
+
+def positions(data: Path) -> tuple[int, int]:
+    """Return the number of the last record that was delivered, and of the last one in the stream."""
+    with contextlib.closing(sqlite3.connect(data / "dynoxide" / "dynoxide.db")) as database:
+        [[last]] = database.execute("SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records")
+    saved = json.loads((data / "stream.json").read_text())
+    return max([int(number) for one in saved.values() for number, _ in one.values()], default=0), last
+
+
+@needs_proc
+@pytest.mark.parametrize("end", ["SIGKILL", pytest.param("SIGTERM", marks=pytest.mark.long)])
+def test_changes_that_left_the_stream_before_they_were_counted_are_recounted(
+    end: str, tmp_path: Path
+) -> None:
+    """A stop of 25 hours. Each way to stop leaves changes that are not counted."""
+    if default_kind(tmp_path) == "ministack":
+        pytest.skip("ministack loses what a kill leaves")
+    data, views = tmp_path / "data", [view(f"{i}") for i in range(500)]
+    with Run(data, "--no-reload") as run:
+        run.post(view("counted"))
+        run.wait_for_views(1)
+        admin = token("--scope", "admin")
+        assert run.call("POST", "/views", {"events": views}, admin)[1]["accepted"] == 500
+        if end == "SIGKILL":
+            kill(run, engine_first=False)
+        else:  # an engine that is too slow for the last changes
+            engine = commands_of(run)["dynoxide"]
+            os.kill(engine, signal.SIGSTOP)
+            os.kill(run.process.pid, signal.SIGTERM)
+            until(lambda: "is not drained" in run.stderr.read_text(), "the pump gives up")
+            os.kill(engine, signal.SIGCONT)
+            assert run.process.wait(PATIENCE) == 0
+    delivered, last = positions(data)
+    assert delivered < last
+    make_older(data, 25 * 3600)
+    with Run(data, "--no-reload") as run:
+        assert run.views() == 501, "before the run says that it is ready"
+        assert "recounting all sums" in run.stderr.read_text()
+        run.post(view("new"))
+        run.wait_for_views(502)
+        assert run.interrupt() == 0
+    with Run(data, "--no-reload") as run:
+        assert run.views() == 502
+    assert run.stderr.read_text().count("recounting all sums") == 1
+
+
+@needs_proc
+def test_a_full_disk_is_reported_and_loses_no_acknowledged_write(tmp_path: Path) -> None:
+    if default_kind(tmp_path) == "ministack":
+        pytest.skip("ministack writes when it stops")
+    disk, data = tmp_path / "disk", tmp_path / "data"
+    data.symlink_to(disk)
+    with small_disk(disk, 6) as resize, Run(data, "--no-reload") as run:
+        admin, accepted = token("--scope", "admin"), 0
+        for batch in itertools.count():
+            some = {"events": [view(f"{batch}-{i}") for i in range(100)]}
+            status, answer = run.call("POST", "/views", some, admin)
+            if status != 202:
+                break
+            accepted += answer["accepted"]
+        assert (status, answer["Code"]) == (503, "Busy")
+        said = f"the engine cannot write to {disk} (database or disk is full): writes get 503"
+        until(lambda: said in run.stderr.read_text(), "a message")
+        assert accepted > 0
+        assert resize(60) == 0
+        assert run.call("POST", "/views", some, admin)[0] == 202
+        run.wait_for_views(accepted + 100)
         assert run.interrupt() == 0
 
 

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -74,6 +74,22 @@ def listens(port: int) -> bool:
 
 def view(client: str) -> dict[str, str]:
     return {"url": PAGE, "time": datetime.now(UTC).isoformat(), "clientId": client.replace(" ", "-")}
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Callable[[int], int]]:
+    """Mount a small disk at a folder, and give a function that resizes it. Skip if that is not allowed."""
+    folder.mkdir()
+
+    def mount(options: str) -> int:
+        return subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]).returncode
+
+    if mount(f"size={megabytes}m"):
+        pytest.skip("this user cannot mount a small disk")
+    try:
+        yield lambda size: mount(f"remount,size={size}m")
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 class Run:
