@@ -16,7 +16,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from functools import cache, partial
+from functools import cache
 from math import isfinite
 from typing import Any, get_args, get_type_hints
 from urllib.parse import unquote
@@ -45,16 +45,17 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 def decode(raw: bytes, kind: Any) -> Any:
     """Decode a JSON body as a type. A field that the type does not have may hold any number.
 
+    In a value that is no struct, a number that DynamoDB cannot hold is an `Unusable`.
+
     Raises: ValueError.
     """
-    problems: list[ValueError] = []
     try:
         text = raw.decode("utf-8")
         value = json.loads(
             text,
             object_pairs_hook=_unique_keys,
-            parse_int=partial(_number, _integer, problems),
-            parse_float=partial(_number, _decimal, problems),
+            parse_int=_integer,
+            parse_float=_decimal,
             parse_constant=_constant,
         )
     except RecursionError:
@@ -62,14 +63,12 @@ def decode(raw: bytes, kind: Any) -> Any:
     except UnicodeDecodeError:
         raise ValueError("body: must be UTF-8") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"body: must be JSON: {error}") from None
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"body: must be JSON, and is not at {place}") from None
     value = _normalize_all(value, MAX_DEPTH, "body", is_normal=text.isascii() and "\\u" not in text)
-    try:
-        decoded = _convert(value, kind)
-    except ValueError as error:
-        raise (problems[0] if _Unusable.__name__ in str(error) else error) from None
-    if problems and _has_unusable(decoded):
-        raise problems[0]
+    decoded = _convert(value, kind)
+    if isinstance(decoded, msgspec.Struct) and not getattr(kind, "TAKES_ANY_NUMBER", False):
+        _refuse_unusable(decoded, "body")
     if _has_decimals(kind):
         _check_decimals(value, decoded, "body")
     return decoded
@@ -85,7 +84,7 @@ def decode_parameters(values: Mapping[str, str], kind: Any) -> Any:
         if isinstance(value, float) and not isfinite(value):
             raise ValueError(f"{field.encode_name}: must be a finite number")
         if isinstance(value, Decimal):
-            _check_range(value, field.encode_name)
+            _refuse_unusable(_fit(value), field.encode_name)
     return decoded
 
 
@@ -191,6 +190,8 @@ def _convert(value: Any, kind: Any, **options: Any) -> Any:
         message = message[:200]
         if PATTERN_ERROR in str(error):
             message = _pattern_rule(str(error))
+        elif unusable := next((one for one in UNUSABLE if f"got `{type(one).__name__}`" in message), None):
+            message = unusable.problem
         elif message.startswith("Invalid enum value") and (choices := _find_choices(kind, path)):
             message = f"must be one of {choices}"
         raise ValueError(f"{path or 'request'}: {message}") from None
@@ -247,61 +248,69 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return built
 
 
-class _Unusable:
+class Unusable:
     """Stands for a number that DynamoDB cannot hold. No type of a field accepts it."""
 
-
-UNUSABLE = _Unusable()
-
-
-def _number(read: Callable[[str], Any], problems: list[ValueError], text: str) -> Any:
-    """Read a number, or note why it is unusable. Of a body's problems only the first is kept."""
-    try:
-        return read(text)
-    except ValueError as error:
-        if not problems:
-            problems.append(error)
-        return UNUSABLE
+    problem = ""
 
 
-def _has_unusable(value: Any) -> bool:
-    """Return whether a decoded value holds an unusable number, which then is in a field of any type."""
+class _NotFinite(Unusable):
+    problem = "must be a finite number"
+
+
+class _TooLong(Unusable):
+    problem = f"must have at most {MAX_DIGITS} digits"
+
+
+class _OutOfRange(Unusable):
+    problem = "must be 0, or at least 1e-130 and less than 1e126 without its sign"
+
+
+# One of each, because a body may have many of them.
+UNUSABLE = (NOT_FINITE, TOO_LONG, OUT_OF_RANGE) = (_NotFinite(), _TooLong(), _OutOfRange())
+
+
+def _refuse_unusable(value: Any, field: str) -> None:
+    """Raise ValueError for an unusable number in a field of any type."""
     if isinstance(value, msgspec.Struct):
-        return any(_has_unusable(part) for part in msgspec.structs.asdict(value).values())
-    if isinstance(value, dict):
-        return any(map(_has_unusable, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_has_unusable, value))
-    return isinstance(value, _Unusable)
+        for one in msgspec.structs.fields(value):
+            _refuse_unusable(getattr(value, one.name), one.encode_name)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            _refuse_unusable(part, name[:40])
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _refuse_unusable(part, field)
+    elif isinstance(value, Unusable):
+        raise ValueError(f"{field}: {value.problem}")
 
 
-def _integer(text: str) -> int:
-    if len(text.lstrip("-")) > MAX_DIGITS:
-        raise ValueError(f"body: a number must have at most {MAX_DIGITS} digits")
-    return int(text)
+def _integer(text: str) -> int | Unusable:
+    return int(text) if len(text.lstrip("-")) <= MAX_DIGITS else TOO_LONG
 
 
-def _decimal(text: str) -> Decimal | int:
+def _decimal(text: str) -> Decimal | int | Unusable:
     """Read a number with a point or an exponent. A whole number is an int, as in JSON Schema."""
     try:
-        number = Decimal(text)
+        number = _fit(Decimal(text))
     except InvalidOperation:  # an exponent of more than 18 digits
-        raise ValueError(f"body: the number {text[:20]} is out of range") from None
-    number = _check_range(number, "body")
-    return int(number) if number.adjusted() < MAX_DIGITS and number == int(number) else number
+        return OUT_OF_RANGE
+    if isinstance(number, Unusable) or number.adjusted() >= MAX_DIGITS or number != int(number):
+        return number
+    return int(number)
 
 
-def _check_range(number: Decimal, field: str) -> Decimal:
-    """Return a number that DynamoDB can hold. Raises ValueError for any other number.
+def _fit(number: Decimal) -> Decimal | Unusable:
+    """Return a number that DynamoDB can hold, or what stands for any other number.
 
     Comparisons replace arithmetic here, because arithmetic would round or overflow.
     """
     if not number.is_finite():
-        raise ValueError(f"{field}: must be a finite number")
+        return NOT_FINITE
     if len(number.as_tuple().digits) > MAX_DIGITS:
-        raise ValueError(f"{field}: a number must have at most {MAX_DIGITS} digits")
+        return TOO_LONG
     if number and not SMALLEST <= number.copy_abs() <= LARGEST:
-        raise ValueError(f"{field}: the number {str(number)[:20]} is out of range")
+        return OUT_OF_RANGE
     return number or Decimal(0)  # -0.0 is 0
 
 

@@ -87,7 +87,8 @@ class Schema(Struct, rename="camel", kw_only=True):
     """The base class of every struct of the interface.
 
     Optional class attributes for its OpenAPI description: EXAMPLES by name; MORE keywords of JSON Schema; and
-    ONE_OF, the structs of which a value is exactly one, with the fields that only this struct has.
+    ONE_OF, the structs of which a value is exactly one, with the fields that only this struct has. With
+    TAKES_ANY_NUMBER, its fields of any type may hold a number that DynamoDB cannot hold.
     """
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import app
 from chalicelib.api import auth
-from chalicelib.chat import bans, reports, subscriptions
-from chalicelib.chat.schemas import Report, ReportAction, ReportsQuery
+from chalicelib.chat import bans, handlers, reports, subscriptions
+from chalicelib.chat.schemas import Message, Report, ReportAction, ReportFrame, ReportsQuery
 from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.dynamo.items import Key
@@ -21,6 +21,13 @@ from tests.support.chatting import DISCONNECTED, SETTINGS, Chat
 from tests.support.live import Live
 
 PAGE = "https://example.org/a"
+
+
+def test_a_frame_may_have_any_number_in_a_field_that_its_action_does_not_have() -> None:
+    frame = handlers.parse_frame('{"action":"message","text":"a","n":1e-999,"reason":1e400}')
+    assert isinstance(frame, dict)
+    assert handlers.parse_payload(frame, Message) == Message("a")
+    assert handlers.parse_payload(frame, ReportFrame) is None
 
 
 @pytest.fixture

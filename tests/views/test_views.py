@@ -111,6 +111,15 @@ def test_an_event_of_any_shape_gets_a_reason(site: Site) -> None:
         assert reply["rejected"][0]["reason"] in ("bad_url", "bad_time"), odd
 
 
+@pytest.mark.parametrize("number", ["1e-999", "1e99999999999999999999", "9" * 50])
+def test_an_event_may_have_any_number_in_a_field_that_views_do_not_have(site: Site, number: str) -> None:
+    one = json.dumps(event() | {"screen": "?"}).replace('"?"', number)
+    assert site.post(one.encode()) == (202, {"accepted": 1, "rejected": []})
+    assert site.post(f'{{"events": [{one}]}}'.encode()) == (202, {"accepted": 1, "rejected": []})
+    bad = f'{{"url": "{PAGE}", "time": {number}, "clientId": "c"}}'
+    assert site.post(bad.encode())[1]["Message"].startswith("time: ")
+
+
 MALFORMED: dict[str, tuple[Any, ...]] = {
     "url": ("example", "/a", "ftp://example.org/", "javascript:alert(1)", "mailto:a@example.org", None),
     "time": ("2026-11-21T10:00:00", 5),
