@@ -13,10 +13,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -95,13 +96,21 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Callable[[int], int]]:
 class Run:
     """A run of the command in its own process group, like a foreground process of a terminal."""
 
-    def __init__(self, data: Path, *options: str, engine_port: int = 0, root: Path = ROOT) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *options: str,
+        engine_port: int = 0,
+        root: Path = ROOT,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.port, self.socket_port, engine = free_ports(3)
         self.engine_port = engine_port or engine
         ports = ["--port", self.port, "--socket-port", self.socket_port, "--engine-port", self.engine_port]
         self.stderr = data.with_suffix(".stderr")
         self._command = [sys.executable, "-m", "local", *map(str, ports), "--data", str(data), *options]
         self._root = root
+        self._environment = ENVIRONMENT | environment
         self.begin()
 
     def begin(self) -> None:
@@ -110,7 +119,7 @@ class Run:
             self.process = subprocess.Popen(
                 self._command,
                 cwd=self._root,
-                env=ENVIRONMENT,
+                env=self._environment,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 text=True,

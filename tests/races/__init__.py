@@ -1,0 +1,1 @@
+"""Scripts that run the races of the product over its real interfaces."""
