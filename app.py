@@ -701,8 +701,13 @@ def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
     max_body=4 * KB,
 )
 def post_chat_report(path: chat_schemas.ReportPath, body: chat_schemas.ReportAction) -> None:
-    """Dismiss a report, or ban the address of the reported visitor for some hours."""
-    reports.act(connect(), path.id, body, stage, datetime.now(UTC))
+    """Dismiss a report, or ban the address and the subject of the reported visitor for some hours.
+
+    A ban closes all their open connections.
+    """
+    now = datetime.now(UTC)
+    banned = reports.act(connect(), path.id, body, stage, now)
+    matchmaker.expel(connect(), gateway, banned, now, stage)
 
 
 # -- service -------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Feature(NamedTuple):
     `paths` has the first part of each path of its routes, with the summary of those routes. `items` are the
     kinds of items that it owns. `actions` and `indexes` are those that its routes need of the table.
     `functions` are the Lambda functions that exist only for it. `sends` tells whether its routes send
-    messages to the queue.
+    messages to the queue, and `posts` whether they post to sockets.
 
     `contribution` returns the amounts that an item adds to aggregates. `derive` returns the update of an
     aggregate's index key, which follows from its sums. `rank` returns the player that an item ranks. `follow`
@@ -75,6 +75,7 @@ class Feature(NamedTuple):
     indexes: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     sends: bool = False
+    posts: bool = False
     contribution: Contribution | None = None
     derive: Derivation | None = None
     rank: Callable[[Item], Ranked | None] | None = None

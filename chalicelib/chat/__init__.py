@@ -1,6 +1,6 @@
 """Chat between two anonymous visitors over WebSockets, with live topics and reports."""
 
-from chalicelib.feature import DELETE, GET, PUT, QUERY, Feature, Kind
+from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind
 
 FEATURE = Feature(
     name="chat",
@@ -8,12 +8,15 @@ FEATURE = Feature(
     items=(
         Kind("CONN#*", "*"),
         Kind("WAITING#*", "*"),
+        Kind("PAIR#*", "PARTED"),
         Kind("REPORTS", "*"),
         Kind("REPORTER#*", "*"),
         Kind("BAN#*", "*"),
         Kind("TOPIC#*", "HEAD", is_live="missed"),
         Kind("TOPIC#*", "*"),
     ),
-    actions=frozenset({GET, QUERY, PUT, DELETE}),
+    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
+    indexes=("gsi1",),
+    posts=True,
     functions=("push", "sweep", "websocket_connect", "websocket_message", "websocket_disconnect"),
 )

@@ -3,15 +3,18 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | connection | `CONN#<id>` | `STATE` | `state`, `turn`, `since`, `lobby`, `interests`, `who`, `at`, `ttl` |
-| | | | waiting: `former`, the last partner, or `kept`; matched: `partner`, `met`, `q1`…`q8` |
+| | | | waiting: `former`, the last partner, or `kept`; matched: `partner`, `pair`, `met` |
+| | | | `said`, `last_pair`: evidence.py; `receipts`: receipts.py |
 | | | | `untold`, `telling`, `teller`, `tried`: outbox.py; `listens`: subscriptions.py |
 | | | | `blocked`: the visitors that a report keeps away; `network`, `subject`, `listening` |
 | | | | `t01`…: the times of its last frames; `refused`: refused frames in a row |
 | | | | gsi1 = `CONNECTIONS`, sorted by the second of its handshake |
 
 `turn` is the id of the connection's current state. It is never used again, and two partners share it. The
-state id of a waiting connection is the sort key of its entry in the pool. `who` is the visitor's id, which a
-resumed connection inherits. `at` is the endpoint through which frames are posted to the connection. A
+state id of a waiting connection is the sort key of its entry in the pool. `pair` names two visitors who talk.
+It outlives a resumed connection, and a client may see it. `who` is the visitor's id: the digest of its
+subject, so that all connections of one person have the same, or a random one without a token. A resumed
+connection inherits it. `at` is the endpoint through which frames are posted to the connection. A
 connection with `listening` is idle for as long as it lasts. `network` and `subject` are keyed digests of
 the client's address and of the `sub` of its token, which a report keeps for a ban. No attribute identifies a
 person.
@@ -21,7 +24,6 @@ left is `gone` and kept for some minutes. So a late or repeated event finds it a
 with a token can resume it.
 """
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -30,11 +32,9 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from chalicelib import times
-from chalicelib.api.auth import derive_key
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.telemetry import logs
 
 LONGEST = timedelta(hours=2, minutes=5)  # API Gateway closes a connection after two hours
 GONE = timedelta(minutes=5)  # how long a connection that has left is kept
@@ -43,12 +43,11 @@ DELAY = timedelta(minutes=1)  # between the arrival of a frame and its handling,
 MOST_FRAMES = 40  # the largest value of HUBBUB_CHAT_FRAMES
 CACHED = 10_000  # refused connections that a process remembers
 OPENING = timedelta(seconds=10)  # how long a connection without a frame may still be opening
-QUOTED = tuple(f"q{i}" for i in range(1, 9))  # digests of the last messages, which prove a quotation
-PROFILE = ("who", "at", "interests", "born")  # the attributes that a partner or a candidate needs
+BLOCKED = 100  # visitors that a connection is never matched with again, at most
+PROFILE = ("who", "at", "interests", "born", "receipts")  # what a partner or a candidate needs to have
 INDEX = "CONNECTIONS"
 # Attributes that end with the connection: nothing is delivered any more.
 ENDS = ("gsi1pk", "untold", "telling", "teller", "tried")
-QUOTATIONS = "quotations"  # the purpose of the key of message digests
 
 Partner = dict[str, Any]
 
@@ -62,6 +61,7 @@ class Handshake(NamedTuple):
     interests: tuple[str, ...] = ()
     resume_token: str = ""
     listens: bool = False  # for live topics only
+    receipts: bool = False  # its client confirms messages
     token: str = ""  # a bearer token, as REST calls have one
     network: str = ""  # a keyed digest of the client's address
     subject: str = ""  # a keyed digest of the token's subject
@@ -90,11 +90,12 @@ def new_token() -> str:
 
 def build_item(handshake: Handshake, now: datetime) -> Item:
     """Build the item of a new connection, without a state."""
-    item = key(handshake.id)._asdict() | {"who": new_token(), "at": handshake.endpoint}
+    item = key(handshake.id)._asdict() | {"who": handshake.subject or new_token(), "at": handshake.endpoint}
     item |= {"lobby": handshake.lobby, "gsi1pk": INDEX, "gsi1sk": times.epoch(now)}
     item |= {"ttl": latest_end(times.epoch(now))}
     item |= {"network": handshake.network} if handshake.network else {}
     item |= {"subject": handshake.subject} if handshake.subject else {}
+    item |= {"receipts": True} if handshake.receipts else {}
     return item | ({"interests": set(handshake.interests)} if handshake.interests else {})
 
 
@@ -111,24 +112,24 @@ class FrameCount(NamedTuple):
 
 
 def count_frame(
-    table: Table, id: str, received: datetime, settings: Settings, proof: bytes = b""
+    table: Table, id: str, received: datetime, settings: Settings, message: bytes = b""
 ) -> FrameCount:
     """Record a frame and return its connection, unless it is too fast or the connection is unknown.
 
     One write reads the partner and decides on the rate. It moves the times of the last frames up by one, on
-    condition that the oldest of them is old enough. `proof` is the digest of a message. It is deleted with
-    the pair.
+    condition that the oldest of them is old enough. `message` is the entry of a message in `said`.
 
-    Cost: 1 WCU; 2 for a frame that is too fast.
+    Cost: 1 WCU per KB of the connection, which has more than one only for a client that sends a message in
+    each second or more; 1 WCU more for a frame that is too fast.
     """
     frames = _window(settings.chat_frames)
     last, span = frames[-1], int(settings.chat_span.total_seconds() * 1000)
     values: dict[str, Any] = {":now": times.milliseconds(received), ":gone": "gone"}
     values |= {":edge": values[":now"] - span}
     sets = _shift(frames, ":now", ":never")
-    if proof:
-        sets += _shift(QUOTED, ":proof", ":nothing")
-        values |= {":proof": proof, ":nothing": b"-"}
+    if message:
+        sets.append("said = list_append(if_not_exists(said, :none), :message)")
+        values |= {":none": [], ":message": [message]}
     is_accepted, item = table.update_or_get(
         key(id),
         f"SET {', '.join(sets)} REMOVE refused",
@@ -194,19 +195,6 @@ def inherit_rate(before: Item) -> Item:
     return moved | ({"refused": before["refused"]} if "refused" in before else {})
 
 
-def digest_message(settings: Settings, text: str) -> bytes:
-    """Return a keyed digest of a message, with which the owner of the stage's secret can prove a quotation.
-
-    Without the key, a reader of the table could guess short messages and compare digests. When there is no
-    secret the digest is random, and proves nothing.
-    """
-    try:
-        return hashlib.blake2b(text.encode(), digest_size=6, key=derive_key(settings, QUOTATIONS)).digest()
-    except Exception as error:  # no secret, or SSM is unavailable: the message is delivered all the same
-        logs.log_error("a message cannot be proved", error)
-        return os.urandom(6)
-
-
 def _window(frames: int) -> list[str]:
     return [f"t{i:02}" for i in range(1, frames + 1)]
 
@@ -228,6 +216,11 @@ def find(table: Table, id: str) -> Item | None:
     """
     item = table.get(key(id), consistent=True)
     return item if item and item["state"] != "gone" else None
+
+
+def can_block(item: Item) -> bool:
+    """Return whether a connection can block one more visitor."""
+    return len(item.get("blocked", ())) < BLOCKED
 
 
 def may_be_opening(item: Item | None, now: datetime) -> bool:

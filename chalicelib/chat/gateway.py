@@ -34,6 +34,8 @@ class CloseReason(NamedTuple):
 
 
 TOO_FAST = CloseReason(4008, "keeps sending after slow_down")
+BANNED = CloseReason(4003, "banned")
+UNRESPONSIVE = CloseReason(4010, "does not confirm messages")
 
 
 class Session:

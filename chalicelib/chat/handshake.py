@@ -20,7 +20,8 @@ def parse(event: Mapping[str, Any]) -> Handshake:
     """Parse the event of `$connect`.
 
     `interests` are separated by commas. Case, order and duplicates do not matter. With `listen=1` the
-    connection is for live topics only. `token` is a bearer token, which a browser cannot send as a header.
+    connection is for live topics only. With `receipts=1` the client confirms messages. `token` is a bearer
+    token, which a browser cannot send as a header.
 
     Raises: ValueError, which names the parameter.
     """
@@ -38,8 +39,9 @@ def parse(event: Mapping[str, Any]) -> Handshake:
         )
     if len(interests) > INTERESTS or not all(len(one) <= 32 and not HIDDEN.search(one) for one in interests):
         raise ValueError(f"interests: must be at most {INTERESTS}, of 1 to 32 printable characters each")
-    if query.get("listen", "1") != "1":
-        raise ValueError("listen: must be 1")
+    for switch in ("listen", "receipts"):
+        if query.get(switch, "1") != "1":
+            raise ValueError(f"{switch}: must be 1")
     context = event["requestContext"]
     return Handshake(
         context["connectionId"],
@@ -48,6 +50,7 @@ def parse(event: Mapping[str, Any]) -> Handshake:
         interests,
         resume_token=query.get("resume") or "",
         listens="listen" in query,
+        receipts="receipts" in query,
         token=query.get("token") or "",
     )
 

@@ -7,45 +7,132 @@
 | `idle` | neither: the client has left, and may wait again |
 | `gone` | the connection is closed or resumed by another |
 
-The items are those of connections.py and waiting_pool.py. A transaction that matches a connection, or takes
-its partner away, appends a notice for it (outbox.py).
+The items are those of connections.py, waiting_pool.py and evidence.py. A transaction that matches a
+connection, or takes its partner away, appends a notice for it (outbox.py).
 
-Invariant: a connection enters the pool before it reads it. So of two connections that come at the same time
-the later one sees the other, and of many at most one is left over. The transaction of a pair is conditional
-on both state ids that were read. The loser of a race reads the pool again.
+Invariants:
+
+- A connection enters the pool before it reads it. So of two connections that come at the same time the later
+  one sees the other, and of many at most one is left over.
+- Every transaction is conditional on the state ids that were read. The loser of a race reads and decides
+  again, so whatever a client gets acknowledged has taken effect.
+- The transaction of a pair is also conditional on neither having blocked the other. The visitor id of a
+  connection never changes, so two connections of one person are never candidates for each other.
+- `partner_connected` is never the last pending notice of a connection that is not matched.
 """
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from chalicelib import times
-from chalicelib.chat import connections, waiting_pool
+from chalicelib.chat import connections, evidence, waiting_pool
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
+from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.telemetry import metrics
 
 TRIES = 40  # lost races in a row, until the connection waits for its next frame or the sweep
-# Attributes that do not outlive a state.
-OF_A_STATE = ("former", "kept", "partner", "met", *connections.QUOTED)
+# Attributes that do not outlive a state. What two have said outlives it, because they may resume their pair.
+OF_A_STATE = ("former", "kept", "partner", "pair", "met")
 CONNECTED, DISCONNECTED = "partner_connected", "partner_disconnected"
 
 Target = Literal["waiting", "idle", "gone"]
 Action = Mapping[str, Any]
+Condition = tuple[str, dict[str, Any]]
+"""A part of a condition that follows another, and its values."""
+ALWAYS: Condition = ("", {})
+
+
+class Change(NamedTuple):
+    """A change of a connection's state. Its partner, if it has one, waits again.
+
+    `keep_until` is the second until which the partner waits for this connection and is matched with no other.
+    `last_state` is stored on a connection that is gone. Its default is the state before, and `left` means
+    that it does not return. `notice` is delivered to this connection. `blocks` is a visitor that it is never
+    matched with again, its partner if it has one. `extra` are actions of the same transaction.
+    """
+
+    to: Target
+    keep_until: int = 0
+    last_state: str = ""
+    notice: str = ""
+    blocks: str = ""
+    extra: Sequence[Action] = ()
 
 
 class Changed(NamedTuple):
-    """A connection after a change of state, and the id of the partner that it has lost, if any."""
+    """A connection after a change of state, and the id of the partner that it has lost, if any.
+
+    `was_changed` is False when there was nothing to change.
+    """
 
     item: Item
     lost: str = ""
+    was_changed: bool = True
 
 
-def new_pair_id() -> str:
-    """Return a state id for two partners."""
-    return f"PAIR#{connections.new_token()}"
+class State(NamedTuple):
+    """A state that begins now: its name, its id and its time."""
+
+    name: str
+    id: str
+    since: str
+
+    @property
+    def attributes(self) -> Item:
+        """Return the attributes of a connection in this state."""
+        return {"state": self.name, "turn": self.id, "since": self.since}
+
+
+class Update(NamedTuple):
+    """The update of a connection that has the state id `before`, and gets another state."""
+
+    id: str
+    before: str
+    state: State
+    sets: Mapping[str, Any] = {}
+    notice: str = ""
+    blocks: str = ""  # a visitor that it is never matched with again
+    removes: Sequence[str] = ()
+    condition: Condition = ALWAYS
+
+    @property
+    def action(self) -> Action:
+        """Build the action of a transaction."""
+        sets = {**self.state.attributes, **self.sets}
+        values = {":before": self.before} | {f":_{name}": value for name, value in sets.items()}
+        parts = [f"#{name} = :_{name}" for name in sets]
+        if self.notice:
+            parts.append("untold = list_append(if_not_exists(untold, :none), :notice)")
+            values |= {":none": [], ":notice": [self.notice]}
+        removed = [name for name in (*OF_A_STATE, *self.removes) if name not in sets]
+        expression = f"SET {', '.join(parts)} REMOVE {', '.join(removed)}"
+        if self.blocks:
+            expression += " ADD blocked :blocks"
+            values[":blocks"] = {self.blocks}
+        condition, more = self.condition
+        return {
+            "Update": {
+                "Key": connections.key(self.id)._asdict(),
+                "UpdateExpression": expression,
+                "ConditionExpression": f"turn = :before{condition}",
+                "ExpressionAttributeNames": {f"#{name}": name for name in sets},
+                "ExpressionAttributeValues": values | more,
+            }
+        }
+
+
+def new_pair(now: datetime) -> State:
+    """Return the state of two partners."""
+    return State("matched", f"PAIR#{connections.new_token()}", times.to_sort_key(now))
+
+
+def is_in_pool(item: Item) -> bool:
+    """Return whether a connection waits for any partner."""
+    return item["state"] == "waiting" and "kept" not in item
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -56,9 +143,8 @@ def join_pool(table: Table, item: Item, now: datetime) -> bool:
 
     Cost: 5 WCU, 1 of them for the index.
     """
-    state_id = waiting_pool.new_state_id(connections.id_of(item), now)
-    item |= {"state": "waiting", "turn": state_id, "since": times.to_sort_key(now)}
-    entry = waiting_pool.build_entry(item["lobby"], state_id, connections.profile(item))
+    item |= _begin("waiting", connections.id_of(item), now).attributes
+    entry = waiting_pool.build_entry(item["lobby"], item["turn"], connections.profile(item))
     put = {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
     return not table.transact([put, {"Put": {"Item": entry}}])
 
@@ -68,8 +154,7 @@ def stay_out(table: Table, item: Item, now: datetime) -> None:
 
     Cost: 2 WCU, 1 of them for the index.
     """
-    state_id = waiting_pool.new_state_id(connections.id_of(item), now)
-    item |= {"state": "idle", "turn": state_id, "since": times.to_sort_key(now), "listening": True}
+    item |= _begin("idle", connections.id_of(item), now).attributes | {"listening": True}
     table.put(item, condition="attribute_not_exists(pk)")
 
 
@@ -90,112 +175,116 @@ def find_partner(table: Table, me: Item, now: datetime, settings: Settings) -> I
         if not found:
             return None
         other = found[0] if number == 0 else random.choice(found[: 2 * number])  # noqa: S311 (no secret)
-        pair = new_pair_id()
-        refused = table.transact(_build_match(pair, me, other, now))
+        pair = new_pair(now)
+        refused = table.transact(_build_match(pair, me, other))
         if not refused:
             metrics.count(Pairs=1)
             partner = as_partner(other, waiting_pool.id_of(other))
-            return _after(me, "matched", pair, now) | {"partner": partner}
+            return _after(me, pair) | {"partner": partner, "pair": name_pair(pair)}
         if 0 in refused:  # another handler has matched this connection, or it has left
             current = connections.find(table, connections.id_of(me))
-            if current is None or current["state"] != "waiting" or "kept" in current:
+            if current is None or not is_in_pool(current):
                 return None
             me = current
-        elif other["sk"] in tried:  # the entry was refused before, and is still there
-            waiting_pool.delete_if_stale(table, other)
+        elif other["sk"] in tried and not waiting_pool.delete_if_stale(table, other):
+            me = me | {"blocked": {*me.get("blocked", ()), other["who"]}}  # it has blocked this visitor
         tried.add(other["sk"])
     return None
 
 
-def change_state(
-    table: Table,
-    me: Item,
-    to: Target,
-    now: datetime,
-    *,
-    keep_until: int = 0,
-    last_state: str = "",
-    notice: str = "",
-    block: Collection[str] = (),
-    extra: Sequence[Action] = (),
-) -> Changed | None:
-    """Change the state of a connection. Its partner, if it has one, waits again.
+def settle(table: Table, me: Item, decide: Callable[[Item], Change | None], now: datetime) -> Changed:
+    """Change a connection as `decide` says, until that has taken effect.
 
-    Returns None when the connection has another state id by now. A partner that is gone is ignored.
+    `decide` gets the connection as it is, and returns None when there is nothing to change. A connection that
+    is gone stays gone.
 
-    `keep_until` is the second until which the partner waits for this connection and is matched with no other.
-    `last_state` is stored on a connection that is gone. Its default is the state before, and `left` means
-    that it does not return. `notice` is delivered to this connection. `block` names the sides (`mine`,
-    `theirs`) that are never matched with the other again. `extra` are actions of the same transaction.
-
-    Cost: 2 WCU, 2 more for a partner, and 2 for each pool entry that is written or deleted.
+    Cost: that of `change_state`. A lost race costs as much, and 1 RCU.
     Raises: Busy.
     """
-    id, partner = connections.id_of(me), me.get("partner")
-    for lost in (partner, None) if partner else (None,):
-        state_id = waiting_pool.new_state_id(id, now)
-        theirs = waiting_pool.new_state_id(lost["id"], now) if lost else ""
-        kept = {"partner": lost, "turn": theirs, "until": keep_until} if lost and keep_until else {}
-        blocked = lost["who"] if lost and "mine" in block else ""
-        actions = [_build_leave(me, to, state_id, now, kept, last_state, notice, blocked)]
-        if lost:
-            actions += _build_free(me, lost, theirs, now, keep_until, me["who"] if "theirs" in block else "")
-        if me["state"] == "waiting" and "kept" not in me:
-            actions.append({"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["turn"])._asdict()}})
-        if to == "waiting":
-            profile = connections.profile(me)
-            entry = waiting_pool.build_entry(me["lobby"], state_id, profile, _former(me))
-            actions.append({"Put": {"Item": entry}})
-        refused = table.transact([*actions, *extra])
-        if not refused:
-            after = _after(me, to, state_id, now) | ({"former": _former(me)} if _former(me) else {})
-            return Changed(after, lost["id"] if lost else "")
-        if 0 in refused:
-            return None
-    return None
+    for _ in range(TRIES):
+        change = None if me["state"] == "gone" else decide(me)
+        if change is None:
+            return Changed(me, was_changed=False)
+        if changed := change_state(table, me, change, now):
+            return changed
+        me = _read_again(table, me)
+    raise _busy()
+
+
+def separate(
+    table: Table, me: Item, partner: evidence.Member, extra: Sequence[Action], now: datetime
+) -> Changed:
+    """Never match a connection with a visitor again, and part the two if they are partners.
+
+    `extra` are actions of the same transaction.
+
+    Cost: that of `change_state`. Of two who have parted before 3 WCU. And the cost of `extra`.
+    Raises: Busy.
+    """
+    for _ in range(TRIES):
+        if me.get("partner", me)["who"] == partner.who or me.get("kept", {}).get("id") == partner.id:
+            changed = change_state(table, me, Change("waiting", blocks=partner.who, extra=extra), now)
+        else:
+            actions = [*_build_block(me, partner.who), *extra]
+            changed = None if actions and table.transact(actions) else Changed(me)
+        if changed:
+            if not changed.lost:
+                _save_futile_tries(table, partner.id, me["who"])
+            return changed
+        me = _read_again(table, me)
+    raise _busy()
+
+
+def change_state(table: Table, me: Item, change: Change, now: datetime) -> Changed | None:
+    """Change the state of a connection, unless it or its partner has changed since it was read.
+
+    Cost: 2 WCU, and 2 for each pool entry that is written or deleted. With a partner 1 RCU and 4 WCU more: 2
+    for the partner, and 2 per KB for the evidence of the pair.
+    Raises: Busy.
+    """
+    partner = _read_partner(table, me)
+    state = _begin(change.to, connections.id_of(me), now)
+    actions = _build_parting(me, partner, state, change, now) if partner else [_leave(me, state, change, now)]
+    if is_in_pool(me):
+        actions.append({"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["turn"])._asdict()}})
+    if change.to == "waiting":
+        entry = waiting_pool.build_entry(me["lobby"], state.id, connections.profile(me), _former(me))
+        actions.append({"Put": {"Item": entry}})
+    if table.transact([*actions, *change.extra]):
+        return None
+    after = _after(me, state) | ({"former": _former(me)} if _former(me) else {})
+    if notice := _find_notice(me, change):
+        after["untold"] = [*me.get("untold", ()), notice]
+    return Changed(after, connections.id_of(partner) if partner else "")
+
+
+def _read_again(table: Table, me: Item) -> Item:
+    """Return a connection as it is now. One that has expired is gone."""
+    return table.get(connections.key(connections.id_of(me)), consistent=True) or me | {"state": "gone"}
+
+
+def _read_partner(table: Table, me: Item) -> Item | None:
+    """Return the connection of the partner. None without one, or if it has expired."""
+    partner = table.get(connections.key(me["partner"]["id"]), consistent=True) if "partner" in me else None
+    return partner if partner and partner["turn"] == me["turn"] else None
+
+
+def _save_futile_tries(table: Table, id: str, who: str) -> None:
+    """Block a visitor for the other of two, too. The block of one side keeps the two apart already."""
+    table.update(
+        connections.key(id),
+        "ADD blocked :blocks",
+        condition="attribute_exists(pk) AND (attribute_not_exists(blocked) OR size(blocked) < :most)",
+        values={":blocks": {who}, ":most": connections.BLOCKED},
+        idempotent=True,
+    )
+
+
+def _busy() -> Busy:
+    return Busy("The connection is being changed by other requests. Please retry.")
 
 
 # -- the actions of these transactions -----------------------------------------------------------------
-
-
-def build_change(
-    id: str,
-    was: str,
-    state: str,
-    state_id: str,
-    now: datetime,
-    sets: Mapping[str, Any],
-    notice: str = "",
-    *,
-    block: str = "",
-    removes: Sequence[str] = (),
-) -> Action:
-    """Build the update of one connection's state, on condition that its state id is still `was`."""
-    values: dict[str, Any] = {
-        ":was": was,
-        ":state": state,
-        ":turn": state_id,
-        ":since": times.to_sort_key(now),
-    }
-    values |= {f":_{name}": value for name, value in sets.items()}
-    parts = ["#state = :state", "turn = :turn", "since = :since"]
-    parts += [f"#{name} = :_{name}" for name in sets]
-    if notice:
-        parts.append("untold = list_append(if_not_exists(untold, :none), :note)")
-        values |= {":none": [], ":note": [notice]}
-    if block:
-        values[":block"] = {block}
-    removed = [name for name in (*OF_A_STATE, *removes) if name not in sets]
-    return {
-        "Update": {
-            "Key": connections.key(id)._asdict(),
-            "UpdateExpression": f"SET {', '.join(parts)} REMOVE {', '.join(removed)}"
-            + (" ADD blocked :block" if block else ""),
-            "ConditionExpression": "turn = :was",
-            "ExpressionAttributeNames": {"#state": "state"} | {f"#{name}": name for name in sets},
-            "ExpressionAttributeValues": values,
-        }
-    }
 
 
 def as_partner(profile: Item, id: str) -> connections.Partner:
@@ -203,43 +292,100 @@ def as_partner(profile: Item, id: str) -> connections.Partner:
     return {name: profile[name] for name in connections.PROFILE if name in profile} | {"id": id}
 
 
-def _build_match(pair: str, me: Item, other: Item, now: datetime) -> list[Action]:
+def name_pair(state: State) -> str:
+    """Return the name of a new pair, by its state id."""
+    return state.id.removeprefix("PAIR#")
+
+
+def is_unchanged(item: Item, *names: str) -> Condition:
+    """Return the condition that a list or a set of a connection has not grown."""
+    parts = [
+        f" AND size({name}) = :size_{name}" if name in item else f" AND attribute_not_exists({name})"
+        for name in names
+    ]
+    return "".join(parts), {f":size_{name}": len(item[name]) for name in names if name in item}
+
+
+def has_not_blocked(who: str) -> Condition:
+    """Return the condition that a connection may be matched with a visitor."""
+    return " AND NOT contains(blocked, :who)", {":who": who}
+
+
+def _build_match(pair: State, me: Item, other: Item) -> list[Action]:
     """Build the transaction that matches two waiting connections."""
     mine = as_partner(connections.profile(me), connections.id_of(me))
     theirs = as_partner(other, waiting_pool.id_of(other))
+
+    def build(id: str, before: str, partner: connections.Partner) -> Action:
+        sets = {"partner": partner, "pair": name_pair(pair)}
+        condition = has_not_blocked(partner["who"])
+        return Update(id, before, pair, sets, CONNECTED, removes=("said",), condition=condition).action
+
     return [
-        build_change(mine["id"], me["turn"], "matched", pair, now, {"partner": theirs}, CONNECTED),
-        build_change(theirs["id"], other["sk"], "matched", pair, now, {"partner": mine}, CONNECTED),
+        build(mine["id"], me["turn"], theirs),
+        build(theirs["id"], other["sk"], mine),
         {"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["turn"])._asdict()}},
         {"Delete": {"Key": {"pk": other["pk"], "sk": other["sk"]}}},
     ]
 
 
-def _build_leave(
-    me: Item, to: Target, state_id: str, now: datetime, kept: Item, last_state: str, notice: str, block: str
-) -> Action:
+def _build_parting(me: Item, partner: Item, state: State, change: Change, now: datetime) -> list[Action]:
+    """Build the actions that part two. The partner waits in the pool, or is kept for the one that leaves."""
+    id = connections.id_of(partner)
+    freed = _begin("waiting", id, now)
+    theirs: dict[str, Any] = {"former": me["who"], "last_pair": me["pair"]}
+    kept: Item = {}
+    if change.keep_until:
+        kept = {"partner": as_partner(connections.profile(partner), id), "turn": freed.id}
+        kept["until"] = change.keep_until
+        theirs["kept"] = {"id": connections.id_of(me), "until": change.keep_until}
+    blocks = me["who"] if change.blocks and connections.can_block(partner) else ""
+    condition = is_unchanged(partner, "said")
+    free = Update(id, me["turn"], freed, theirs, DISCONNECTED, blocks, condition=condition)
+    actions = [
+        _leave(me, state, change, now, kept),
+        free.action,
+        {"Put": {"Item": evidence.build(me, partner, now)}},
+    ]
+    if not kept:
+        profile = connections.profile(partner)
+        entry = waiting_pool.build_entry(me["lobby"], freed.id, profile, me["who"])
+        actions.append({"Put": {"Item": entry}})
+    return actions
+
+
+def _leave(me: Item, state: State, change: Change, now: datetime, kept: Item | None = None) -> Action:
     """Build the update of a connection that leaves its state."""
-    sets: dict[str, Any] = {"former": _former(me)} if _former(me) and to != "gone" else {}
-    if to == "gone":
-        sets |= {"ttl": times.epoch(now + connections.GONE), "was": last_state or me["state"]}
+    sets: dict[str, Any] = {"former": _former(me)} if _former(me) and state.name != "gone" else {}
+    if "pair" in me:
+        sets["last_pair"] = me["pair"]
+    if state.name == "gone":
+        sets |= {"ttl": times.epoch(now + connections.GONE), "was": change.last_state or me["state"]}
         sets |= {"kept": kept} if kept else {}
-    ends = connections.ENDS if to == "gone" else ()
-    return build_change(
-        connections.id_of(me), me["turn"], to, state_id, now, sets, notice, block=block, removes=ends
-    )
+    notice = _find_notice(me, change)
+    blocks = change.blocks if connections.can_block(me) else ""
+    removes = connections.ENDS if state.name == "gone" else ()
+    condition = is_unchanged(me, "said") if "pair" in me else ALWAYS
+    return Update(connections.id_of(me), me["turn"], state, sets, notice, blocks, removes, condition).action
 
 
-def _build_free(
-    me: Item, lost: connections.Partner, state_id: str, now: datetime, keep_until: int, block: str
-) -> list[Action]:
-    """Build the actions for a lost partner: it waits in the pool, or is kept for the connection that left."""
-    sets: dict[str, Any] = {"former": me["who"]}
-    if keep_until:
-        sets["kept"] = {"id": connections.id_of(me), "until": keep_until}
-    freed = build_change(lost["id"], me["turn"], "waiting", state_id, now, sets, DISCONNECTED, block=block)
-    if keep_until:
-        return [freed]
-    return [freed, {"Put": {"Item": waiting_pool.build_entry(me["lobby"], state_id, lost, me["who"])}}]
+def _find_notice(me: Item, change: Change) -> str:
+    """Return the notice of a change. The end of a pair that may be announced meanwhile is announced too."""
+    is_pending = me["state"] == "matched" and me.get("untold")
+    return DISCONNECTED if is_pending and change.to != "gone" else change.notice
+
+
+def _build_block(me: Item, who: str) -> list[Action]:
+    """Build the update by which a connection blocks a visitor in the state it has. None if it cannot."""
+    if not connections.can_block(me):
+        return []
+    update = {
+        "Key": connections.key(connections.id_of(me))._asdict(),
+        "UpdateExpression": "ADD blocked :blocks",
+        "ConditionExpression": "turn = :before",
+        "ExpressionAttributeValues": {":blocks": {who}, ":before": me["turn"]},
+    }
+    return [{"Update": update}]
 
 
 def _former(me: Item) -> str:
@@ -247,7 +393,10 @@ def _former(me: Item) -> str:
     return str(me["partner"]["who"] if "partner" in me else me.get("former", ""))
 
 
-def _after(me: Item, state: str, state_id: str, now: datetime) -> Item:
+def _begin(name: str, id: str, now: datetime) -> State:
+    return State(name, waiting_pool.new_state_id(id, now), times.to_sort_key(now))
+
+
+def _after(me: Item, state: State) -> Item:
     """Return a connection as it is after a change of state."""
-    remaining = {name: value for name, value in me.items() if name not in OF_A_STATE}
-    return remaining | {"state": state, "turn": state_id, "since": times.to_sort_key(now)}
+    return {name: value for name, value in me.items() if name not in OF_A_STATE} | state.attributes

@@ -7,13 +7,13 @@ follows from the items alone. So the next frame or the sweep completes the work 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from chalicelib import times
-from chalicelib.chat import connections, matching, outbox, subscriptions, waiting_pool
-from chalicelib.chat.gateway import ConnectionGateway
+from chalicelib.chat import bans, connections, matching, outbox, subscriptions, waiting_pool
+from chalicelib.chat.gateway import BANNED, ConnectionGateway
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
@@ -34,22 +34,23 @@ def mark_gone(
 ) -> ConnectionIds:
     """Mark a connection as gone, and return its partner, which waits again. A second call does nothing.
 
-    Cost: 1 RCU and 3 WCU (1 of them for the index); 2 WCU more for a pool entry, 4 more with a partner.
+    Cost: 1 RCU and 3 WCU (1 of them for the index); 2 WCU more for a pool entry; with a partner 1 RCU and
+    6 WCU more.
     Raises: Busy.
     """
-    for _ in range(matching.TRIES):
-        item = table.get(connections.key(id), consistent=True)
-        if item is None or item["state"] == "gone":
-            return ()
+
+    def decide(item: Item) -> matching.Change:
         is_kept = may_return and item["state"] == "matched" and item.get("resumable")
         keep_until = times.epoch(now + settings.chat_resume) if is_kept else 0
-        last_state = "" if may_return else "left"
-        if changed := matching.change_state(
-            table, item, "gone", now, keep_until=keep_until, last_state=last_state
-        ):
-            subscriptions.unsubscribe_all(table, item)
-            return (changed.lost,) if changed.lost else ()
-    raise Busy("The connection is being changed by other requests. Please retry.")
+        return matching.Change("gone", keep_until, last_state="" if may_return else "left")
+
+    item = connections.find(table, id)
+    if item is None:
+        return ()
+    changed = matching.settle(table, item, decide, now)
+    if changed.was_changed:
+        subscriptions.unsubscribe_all(table, changed.item)
+    return (changed.lost,) if changed.lost else ()
 
 
 def reconcile(
@@ -85,12 +86,46 @@ def _reconcile_one(
     if item.get("untold") and outbox.deliver_pending(table, gateway, id, now) == "gone":
         return mark_gone(table, id, now, settings)
     if "kept" in item and item["kept"]["until"] < times.epoch(now):
-        changed = matching.change_state(table, item, "waiting", now)
+        changed = matching.change_state(table, item, matching.Change("waiting"), now)
         item = changed.item if changed else item
-    if item["state"] != "waiting" or "kept" in item:
+    if not matching.is_in_pool(item):
         return ()
     matched = matching.find_partner(table, item, now, settings)
     return (matched["partner"]["id"], id) if matched else ()
+
+
+def expel(
+    table: Table, gateway: ConnectionGateway, banned: Collection[str], now: datetime, settings: Settings
+) -> None:
+    """Close all open connections of banned addresses and subjects.
+
+    Cost: that of reading all connections as `sweep` does, and that of `mark_gone` for each that is closed.
+    Raises: Busy. The sweep completes what was interrupted.
+    """
+    items = connections.list_all(table) if banned else ()
+    lost = close_banned(table, gateway, items, banned, now, settings)
+    reconcile(table, gateway, lost, now, settings)
+
+
+def close_banned(
+    table: Table,
+    gateway: ConnectionGateway,
+    items: Iterable[Item],
+    banned: Collection[str],
+    now: datetime,
+    settings: Settings,
+) -> ConnectionIds:
+    """Close those of some connections that have a banned address or subject. Return their lost partners.
+
+    Cost: that of `mark_gone` for each.
+    """
+    lost: ConnectionIds = ()
+    for item in items:
+        if not {item.get(name) for name in bans.DIGESTS}.isdisjoint(banned):
+            # First of all, so that its $disconnect does not keep the partner for it.
+            lost += mark_gone(table, connections.id_of(item), now, settings, may_return=False)
+            gateway.close(item["at"], connections.id_of(item), BANNED)
+    return lost
 
 
 def sweep(
@@ -102,13 +137,14 @@ def sweep(
     seconds: float = 50,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Free the partners of dead connections, and complete the work that a crash has interrupted.
+    """Free the partners of dead connections, close banned ones, and complete what a crash has interrupted.
 
     A connection is dead when it is too old to be open, or when it was silent for a minute and API Gateway
     returns 410 for it. The sweep runs for up to `seconds` while new entries of a pool may soon take partners
     that they do not take yet.
 
-    Cost: 0.5 RCU for each connection, and 0.5 RCU for about 30 of them; 1 RCU or more for each waiting one.
+    Cost: 0.5 RCU for each connection, for about 30 of them and for about 40 bans; 1 RCU or more for each
+    waiting one.
     Each further pass costs 0.5 RCU for about 25 entries of each lobby's pool.
     """
     begun = now = clock()
@@ -126,6 +162,10 @@ def sweep(
     for one in dead:
         with _log_busy():
             lost += mark_gone(table, connections.id_of(one), now, settings)
+    banned = bans.list_banned(table, now)
+    for one in items:
+        with _log_busy():
+            lost += close_banned(table, gateway, [one], banned, now, settings)
     waiting = [one for one in items if one["state"] == "waiting"]
     with_notices = [connections.id_of(one) for one in items if one.get("untold")]
     ids = [*lost, *with_notices, *map(connections.id_of, waiting)]

@@ -44,9 +44,7 @@ def deliver_pending(table: Table, gateway: ConnectionGateway, id: str, now: date
     """
     while item := _claim(table, id, now):
         outcome: Delivered = "sent"
-        # Notices of an expired claim may have been sent, so none of them is left out.
-        for code in item["untold"] if item["tried"] else drop_cancelled(item["untold"]):
-            frame = codec.encode({"type": "system", "code": code})
+        for frame in _build_frames(item):
             outcome = deliver_frame(table, gateway, id, item["at"], frame, now)
             if outcome != "sent":
                 break
@@ -105,6 +103,19 @@ def drop_cancelled(codes: Iterable[str]) -> list[str]:
         else:
             remaining.append(code)
     return remaining
+
+
+def _build_frames(item: Item) -> list[str]:
+    """Build the frames of a connection's notices. A client with receipts gets the name of its pair.
+
+    Notices of an expired claim may have been sent, so none of them is left out. Only the last one is of the
+    state that the connection has.
+    """
+    codes = item["untold"] if item["tried"] else drop_cancelled(item["untold"])
+    frames = [{"type": "system", "code": code} for code in codes]
+    if "receipts" in item and frames and frames[-1]["code"] == CONNECTED:
+        frames[-1]["pair"] = item["pair"]
+    return [codec.encode(frame) for frame in frames]
 
 
 def _claim(table: Table, id: str, now: datetime) -> Item | None:

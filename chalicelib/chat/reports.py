@@ -6,9 +6,8 @@
 | | | | `network` and `subject` of the reported visitor, for a ban |
 | bucket of an address | `REPORTER#<digest>` | `BUCKET` | `drained`: when it is empty (ms); `ttl` |
 
-No text of a conversation is stored while it lasts. The reporter's client sends the last messages with the
-report. Each connection's item has the digests of its last eight messages for as long as the pair lasts, which
-prove that a quoted message was sent.
+The reporter's client sends the last messages with the report. The evidence of the pair (evidence.py) proves
+that they were sent. A partner can be reported for a minute after it has parted.
 
 Invariant: an address may send five reports at once, and one more every five minutes (a token bucket). An
 address is stored as a digest with the stage's key, and the item expires within half an hour.
@@ -19,7 +18,7 @@ from typing import Any
 
 from chalicelib import times
 from chalicelib.api import cursors, rates
-from chalicelib.chat import bans, connections
+from chalicelib.chat import bans, connections, evidence
 from chalicelib.chat.schemas import (
     QuotedMessage,
     Report,
@@ -37,7 +36,6 @@ from chalicelib.telemetry import logs
 PARTITION = "REPORTS"
 LIMIT = rates.Limit(at_once=5, interval=300_000)  # of an address
 ID_SEPARATOR = "~"  # in the id of a report, instead of # in its key
-BLOCKED = 100  # visitors that a connection is never matched with again, at most
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -54,31 +52,23 @@ def bucket_key(settings: Settings, address: str) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def build_put(
-    me: Item, partner: Item | None, frame: ReportFrame, now: datetime, settings: Settings
-) -> dict[str, Any]:
-    """Build the put of a report of the partner.
+def build_put(me: Item, found: Item, frame: ReportFrame, now: datetime, settings: Settings) -> dict[str, Any]:
+    """Build the put of a report of the other member of a pair, of which `found` is the evidence.
 
     Cost: 2 WCU per KB.
     """
-    authors = {True: me, False: partner or {}}
-    proofs = {mine: {item.get(name) for name in connections.QUOTED} for mine, item in authors.items()}
+    mine, theirs = evidence.read_members(found, me)
     quoted = [
         {
             "author": "reporter" if one.mine else "reported",
             "text": one.text[: settings.chat_length],
-            "proved": connections.digest_message(settings, one.text) in proofs[one.mine],
+            "proved": evidence.is_proved(settings, one.text, mine if one.mine else theirs),
         }
         for one in frame.messages
     ]
-    item: Item = {"pk": PARTITION, "sk": f"{times.to_sort_key(now)}#{me['turn']}", "lobby": me["lobby"]}
-    item |= {
-        "reason": frame.reason,
-        "reporter": me["who"],
-        "reported": me["partner"]["who"],
-        "messages": quoted,
-    }
-    item |= {name: partner[name] for name in bans.DIGESTS if name in partner} if partner else {}
+    item: Item = {"pk": PARTITION, "sk": f"{times.to_sort_key(now)}#{found['pk']}", "lobby": found["lobby"]}
+    item |= {"reason": frame.reason, "reporter": mine.who, "reported": theirs.who, "messages": quoted}
+    item |= theirs.digests
     return {"Put": {"Item": item | {"ttl": times.epoch(now + settings.chat_reports)}}}
 
 
@@ -89,7 +79,7 @@ def count_report(table: Table, me: Item, address: str, now: datetime, settings: 
 
     Cost: 1 WCU; 2 WCU when the bucket is not empty.
     """
-    if not can_block(me):
+    if not connections.can_block(me):
         return False
     try:
         key = bucket_key(settings, address)
@@ -99,29 +89,27 @@ def count_report(table: Table, me: Item, address: str, now: datetime, settings: 
     return rates.take(table, key, LIMIT, now) == 0
 
 
-def act(table: Table, id: str, body: ReportAction, settings: Settings, now: datetime) -> None:
+def act(table: Table, id: str, body: ReportAction, settings: Settings, now: datetime) -> list[str]:
     """Dismiss a report, or ban the address and the subject of the reported visitor and dismiss it.
 
-    Repeating a ban that is interrupted before the report is deleted is safe.
+    Returns the digests that are banned. Repeating a ban that is interrupted before the report is deleted is
+    safe.
 
-    Cost: 1 RCU, 1 WCU each for the address and the subject, 1 WCU per KB of the report.
+    Cost: 1 RCU, 2 WCU each for the address and the subject, 1 WCU per KB of the report.
     Raises: NotFound; Conflict for a report that knows neither.
     """
     key = Key(PARTITION, id.replace(ID_SEPARATOR, "#"))
     item = table.get(key, consistent=True)
     if item is None or item["ttl"] <= times.epoch(now):
         raise NotFound(f"id: there is no report {id}")
+    digests: list[str] = []
     if body.action == "ban":
-        digests = [item[name] for name in bans.DIGESTS if name in item]
+        digests += [item[name] for name in bans.DIGESTS if name in item]
         if not digests:
             raise Conflict("id: the report does not know the visitor's address, so nobody can be banned")
         bans.ban(table, digests, body.hours, now)
     table.delete(key)
-
-
-def can_block(one: Item) -> bool:
-    """Return whether a connection can block one more visitor."""
-    return len(one.get("blocked", ())) < BLOCKED
+    return digests
 
 
 # -- read ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ The items are those of connections.py. Invariant: a connection that is taken ove
 token can be used once.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +25,9 @@ from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 
-INHERITED = ("who", "lobby", "interests", "blocked", "former")  # attributes of the resumed connection
+# Attributes of the resumed connection. A new token has its own subject, and is the visitor of that subject.
+INHERITED = ("lobby", "interests", "blocked", "former", "last_pair", "said")
+OF_A_PERSON = ("who", "subject")
 PURPOSE = "resume"
 LONGEST = 512  # characters of a token that is verified: a real one has about 150
 
@@ -73,14 +76,19 @@ def take_over(
         before = table.get(connections.key(id), consistent=True) if id else None
         if before is None or id == handshake.id or not _is_in_time(before, now, settings):
             return None
-        new = connections.build_item(handshake, now) | {n: before[n] for n in INHERITED if n in before}
+        inherited = INHERITED if handshake.subject else (*INHERITED, *OF_A_PERSON)
+        new = connections.build_item(handshake, now) | {n: before[n] for n in inherited if n in before}
         new |= connections.inherit_rate(before)
-        for item, actions in filter(None, (_take_pair(before, new, now), _take_alone(before, new, now))):
+        for item, actions in _takeovers(before, new, now):
             refused = table.transact(actions)
             if not refused:
                 return item, before
             if 1 in refused:
                 return None  # a duplicate event
+            if 0 in refused:
+                break  # another request has changed the connection
+        else:
+            return None
     return None
 
 
@@ -93,27 +101,32 @@ def _is_in_time(before: Item, now: datetime, settings: Settings) -> bool:
     )
 
 
+def _takeovers(before: Item, new: Item, now: datetime) -> Iterator[Takeover]:
+    """Build the takeovers of a connection, the best one first. A matched one is taken with its partner."""
+    if pair := _take_pair(before, new, now):
+        yield pair
+    if before["state"] != "matched":
+        yield _take_alone(before, new, now)
+
+
 def _take_pair(before: Item, new: Item, now: datetime) -> Takeover | None:
     """Build the takeover of a connection with a partner, or with one that is kept. None without either."""
     partner, kept = before.get("partner"), before.get("kept")
+    pair, state_id, notice = before.get("pair"), before["turn"], ""
     if before["state"] == "gone":
         if not kept or kept["until"] < times.epoch(now):
             return None
-        partner, was = kept["partner"], kept["turn"]
-    elif partner:
-        was = before["turn"]
-    else:
+        partner, pair, state_id = kept["partner"], before["last_pair"], kept["turn"]
+        notice = matching.CONNECTED
+    if partner is None or partner["who"] in (new["who"], *new.get("blocked", ())):
         return None
-    pair = matching.new_pair_id()
-    notice = "" if before["state"] == "matched" else matching.CONNECTED
+    state = matching.new_pair(now)
     mine = matching.as_partner(connections.profile(new), connections.id_of(new))
-    item = new | {"state": "matched", "turn": pair, "since": times.to_sort_key(now), "partner": partner}
-    item["untold"] = [matching.CONNECTED]
-    return item, [
-        _build_leave(before, now),
-        _build_put(item),
-        matching.build_change(partner["id"], was, "matched", pair, now, {"partner": mine}, notice),
-    ]
+    item = new | state.attributes | {"partner": partner, "pair": pair, "untold": [matching.CONNECTED]}
+    sets = {"partner": mine, "pair": pair}
+    condition = matching.has_not_blocked(new["who"])
+    change = matching.Update(partner["id"], state_id, state, sets, notice, condition=condition)
+    return item, [_build_leave(before, now), _build_put(item), change.action]
 
 
 def _take_alone(before: Item, new: Item, now: datetime) -> Takeover:
@@ -139,8 +152,10 @@ def _build_put(item: Item) -> matching.Action:
 
 
 def _build_leave(before: Item, now: datetime) -> matching.Action:
-    state_id = waiting_pool.new_state_id(connections.id_of(before), now)
+    id = connections.id_of(before)
+    state = matching.State("gone", waiting_pool.new_state_id(id, now), times.to_sort_key(now))
     sets: dict[str, Any] = {"ttl": times.epoch(now + connections.GONE), "was": "resumed"}
-    return matching.build_change(
-        connections.id_of(before), before["turn"], "gone", state_id, now, sets, removes=connections.ENDS
-    )
+    condition = matching.is_unchanged(before, "said", "blocked")  # the new connection has inherited them
+    return matching.Update(
+        id, before["turn"], state, sets, removes=connections.ENDS, condition=condition
+    ).action

@@ -8,6 +8,8 @@ from chalicelib.api.schemas import Cursor, Instant, Next, Schema, described
 
 MOST_QUOTED = 20  # messages in a report
 REASON = 500  # characters
+MOST_CONFIRMED = 40  # messages in a receipt: more than a partner may send in ten seconds
+MESSAGE_ID = 80  # characters: a ref has at most 64
 TOPIC = 1_600  # characters: a URL has at most 1,500 bytes
 
 
@@ -25,10 +27,22 @@ class Quotation(Struct):
 
 
 class ReportFrame(Struct):
-    """A report of the partner, with the last messages from the reporter's client, oldest first."""
+    """A report of the partner, or of one that has parted less than a minute ago.
+
+    It has the last messages from the reporter's client, oldest first.
+    """
 
     reason: Annotated[str, Meta(min_length=1, max_length=REASON)]
     messages: Annotated[list[Quotation], Meta(max_length=MOST_QUOTED)] = []
+
+
+MessageId = Annotated[str, Meta(max_length=MESSAGE_ID)]
+
+
+class Receipt(Struct):
+    """The ids of messages that a client has received."""
+
+    ids: Annotated[list[MessageId], Meta(min_length=1, max_length=MOST_CONFIRMED)]
 
 
 class Subscription(Struct):
@@ -83,7 +97,8 @@ class QuotedMessage(Schema):
     proved: Annotated[
         bool,
         Meta(
-            description="Whether the author has sent this text to the partner among the last eight messages"
+            description="Whether the author has sent this text to the partner in the last minute or among the"
+            " last eight messages"
         ),
     ]
 
@@ -96,7 +111,7 @@ class Report(Schema):
     lobby: Annotated[str, Meta(description="The lobby of the pair", examples=["main"])]
     reason: Annotated[str, Meta(description="The reason, as written by the reporter", examples=["insults"])]
     reporter: Annotated[
-        str, Meta(description="The reporter's id during this chat session", examples=["5f1c"])
+        str, Meta(description="The reporter's id; the same in all sessions with a token", examples=["5f1c"])
     ]
     reported: Annotated[str, Meta(description="The reported visitor's id", examples=["a90b"])]
     messages: list[QuotedMessage]

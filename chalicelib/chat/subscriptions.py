@@ -33,7 +33,7 @@ from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, NotFound
+from chalicelib.errors import BadRequest, Busy, NotFound
 from chalicelib.feature import Topic
 from chalicelib.telemetry import logs, metrics
 
@@ -41,6 +41,7 @@ PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic, at least
 EACH = timedelta(milliseconds=4)  # of pause for each listener: a topic has at most 250 posts a second
 BUDGET = 5.0  # seconds that the posts of one batch may take
 TRIES = 2  # of one post
+TRIES_TO_SUBSCRIBE = 5  # while other requests of the connection unsubscribe it
 MOST = 10  # topics of one connection
 PAGE = 1_000  # listeners that are read at a time
 HEAD = "HEAD"
@@ -117,12 +118,15 @@ def subscribe(table: Table, me: Item, topic: str, name: str, now: datetime, list
         },
     }
     put = {"Item": listener, "ConditionExpression": "attribute_not_exists(pk)"}
-    refused = table.transact([{"Update": mine}, {"Put": put}, {"Update": head}])
-    if 0 in refused:
-        return "too_many_topics"
-    if 1 in refused:
-        table.put(listener, condition="attribute_exists(pk)")
-    return "too_many_listeners" if refused == (2,) else "yes"
+    for _ in range(TRIES_TO_SUBSCRIBE):
+        refused = table.transact([{"Update": mine}, {"Put": put}, {"Update": head}])
+        if 0 in refused:
+            return "too_many_topics"
+        if 1 not in refused:
+            return "too_many_listeners" if refused else "yes"
+        if table.put(listener, condition="attribute_exists(pk)"):
+            return "yes"
+    raise Busy("The topic is being changed by other requests. Please retry.")
 
 
 def unsubscribe(table: Table, id: str, topic: str) -> None:
@@ -299,8 +303,7 @@ def _post_to_listeners(
 
     Each push begins with another listener, so a budget that is too short drops other listeners each time.
     """
-    kind, _, name = topic.partition(":")
-    value = sources[kind].value(table, name)
+    value = read_value(table, sources, topic)
     usual = codec.encode({"type": "update", "topic": topic, "value": value})
     count, bounds = 0, ("CONN#", "CONN#~")
     for page in table.query_pages(_partition(digest_topic(topic)), bounds, limit=PAGE, consistent=True):

@@ -3,6 +3,7 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | entry | `WAITING#<lobby>` | `<since>#<connection>#<random>` | `who`, `at`, `born`, `interests`, `former` |
+| | | | `receipts` |
 
 Invariant: the sort key of an entry is the state id of its connection (connections.py). An entry is valid as
 long as its connection has this state id. A state id never recurs, so an entry that is stale stays stale, and
@@ -103,9 +104,9 @@ def rank_candidates(me: Item, entries: Iterable[Item], now: datetime, settings: 
     """Return the best entries that `me` may be matched with, the longest waiting first.
 
     A shared interest ranks higher. The former partner ranks lowest, and is matched again only when both have
-    waited for a while. A connection is never matched with itself, or with a visitor that a report keeps away.
-    Without a shared interest both must accept anyone. A connection that names interests does so after some
-    seconds.
+    waited for a while. Two connections of one person are never matched, nor is one with a visitor that a
+    report keeps away. Without a shared interest both must accept anyone. A connection that names interests
+    does so after some seconds.
     """
     ranks: dict[tuple[bool, bool], list[Item]] = {}
     for other in entries:

@@ -91,9 +91,10 @@ def topic(key: Key) -> str | None:
     return key.pk.removeprefix("PRODUCT#") if is_ours else None
 
 
-def live(table: Table, product: str) -> RatingStatistics:
-    """Return a product's statistics for subscribers to its topic.
+def live(table: Table, product: str) -> RatingStatistics | None:
+    """Return a product's statistics for subscribers to its topic, or None for a product without comments.
 
     Cost: 1 RCU.
     """
-    return get_statistics(table, product, StatisticsQuery(), consistent=True)
+    found = get_statistics(table, product, StatisticsQuery(), consistent=True)
+    return found if found.total else None

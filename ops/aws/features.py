@@ -61,6 +61,8 @@ def restrict(name: str, policy: Any, features: Collection[str]) -> Any:
                 statements += [statement | {"Resource": kept}] if kept else []
             case "Queue":
                 statements += [statement] if any(one.sends for one in mine) else []
+            case "Connections":
+                statements += [statement] if any(one.posts for one in mine) else []
             case _:
                 statements.append(statement)
     return policy | {"Statement": statements}

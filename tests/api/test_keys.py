@@ -30,7 +30,7 @@ from chalicelib.api.openapi import list_errors
 from chalicelib.api.router import MAX_AUTHORIZED_PATH
 from chalicelib.api.schemas import IDENTIFIER, Identifier, Schema, parse_identifier
 from chalicelib.challenges import definitions
-from chalicelib.chat import connections, handshake, reports, waiting_pool
+from chalicelib.chat import connections, evidence, handlers, handshake, reports, waiting_pool
 from chalicelib.chat.schemas import ReportFrame
 from chalicelib.comments import comments
 from chalicelib.dynamo.items import Item, Key
@@ -85,6 +85,7 @@ LONGEST: dict[str, Any] = {
     "view": View(URL, NOW, "c" * 128),
     "lobby": LOBBY,
     "state_id": TURN,
+    "pair": "𝕏" * handlers.MAX_LABEL,  # a client may name any
     "topic": f"views:{URL}",
     "key": Key("x" * PARTITION, "x" * SORT),
     "score": scores.score_key(NAME, scores.MAX_SEASONS, NAME),
@@ -159,7 +160,7 @@ def test_every_key_is_built_by_one_of_the_tested_functions() -> None:
         "aggregates.queries.list_quarantined",  # a partition of `quarantine.item_key`
         "challenges.progress.contribution",
         "challenges.ranking.build_ranking",
-        "chat.matching.new_pair_id",  # 18 random digits
+        "chat.matching.new_pair",  # 18 random digits
         "chat.subscriptions._delete_listener",  # a partition of `listener_key`: a digest
         "chat.subscriptions._partition",
         "chat.waiting_pool.find_candidates",  # a partition of `entry_key`
@@ -194,9 +195,11 @@ def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
 def test_keys_without_a_function_of_their_own_are_short() -> None:
     guard = engine.page_key(Key("p" * PARTITION, "s" * SORT), "S", 2**32 - 1)
     now = datetime(2026, 11, 21, tzinfo=UTC)
-    me: Item = {"turn": TURN, "lobby": LOBBY, "who": "w", "partner": {"who": "w"}}
+    member = {"who": "w", "id": "i", "digests": {}, "said": []}
+    me: Item = {"who": "w"}
+    pair: Item = {"pk": evidence.key("p").pk, "lobby": LOBBY, "members": [member, member | {"who": "v"}]}
     settings = Settings(secret="s" * 32)
-    report = reports.build_put(me, None, ReportFrame(reason="r"), now, settings)["Put"]["Item"]
+    report = reports.build_put(me, pair, ReportFrame(reason="r"), now, settings)["Put"]["Item"]
     for pk, sk in (guard, (report["pk"], report["sk"])):
         assert len(pk.encode()) <= PARTITION
         assert len(sk.encode()) <= SORT

@@ -18,8 +18,8 @@ from chalice.test import Client
 import app
 from chalicelib import settings, times
 from chalicelib.api import auth
-from chalicelib.chat import connections, matching, matchmaker, outbox, reports, resume, waiting_pool
-from chalicelib.chat.connections import QUOTED, RefusalCache, key, received_at
+from chalicelib.chat import evidence, matching, matchmaker, outbox, reports, resume, waiting_pool
+from chalicelib.chat.connections import BLOCKED, RefusalCache, key, received_at
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import Busy
@@ -133,8 +133,8 @@ def test_messages_reach_only_the_partner_and_in_order(pair: Chat) -> None:
     assert pair.wire.read("c") == []
 
 
-def test_a_message_passes_only_the_handlers_the_connections_and_the_gateway(pair: Chat) -> None:
-    """So it passes five of our files from app.py to the table."""
+def test_a_message_passes_only_few_modules(pair: Chat) -> None:
+    """So it passes six of our files from app.py to the table."""
     pair.send("a", "message", text="the first message checks that the partner has been notified")
     modules: set[str] = set()
 
@@ -149,7 +149,7 @@ def test_a_message_passes_only_the_handlers_the_connections_and_the_gateway(pair
     finally:
         sys.setprofile(None)
     assert without_time(pair.wire.read("b"))[-1:] == [text("hello")]
-    assert modules == {"handlers", "connections", "gateway"}
+    assert modules == {"handlers", "evidence", "connections", "gateway"}
 
 
 def test_typing_reaches_the_partner(pair: Chat) -> None:
@@ -794,7 +794,7 @@ def test_reports_do_not_block_more_than_a_hundred_visitors(chat: Chat) -> None:
     chat.enter("r")
     chat.enter("s")
     chat.wire.read("r")
-    many = {f"{number:018}" for number in range(reports.BLOCKED)}
+    many = {f"{number:018}" for number in range(BLOCKED)}
     chat.table.update(key("s"), "SET blocked = :many", values={":many": many})
     assert chat.send("r", "report", reason="no") == []
     assert chat.item("s")["blocked"] == many
@@ -812,7 +812,8 @@ def test_without_a_secret_messages_arrive_with_random_digests(dev_table: templat
     for _ in range(2):
         chat.send("a", "message", text="hello")
     assert without_time(chat.wire.read("b")) == [text("hello")] * 2
-    assert chat.item("a")["q1"] != chat.item("a")["q2"]
+    first, second = map(evidence.digest_of, chat.item("a")["said"])
+    assert first != second
 
 
 def test_no_text_of_a_conversation_and_no_personal_data_is_stored(pair: Chat) -> None:
@@ -823,13 +824,9 @@ def test_no_text_of_a_conversation_and_no_personal_data_is_stored(pair: Chat) ->
     assert "Ada" not in stored
     assert "192.0.2.7" not in stored
     # A reader of the table cannot guess messages: a digest needs the stage's secret.
-    digests = {pair.item(id)[name] for id in "ab" for name in QUOTED[:1]}
-    assert not digests & {hashlib.blake2b(secret.encode(), digest_size=6).digest()}
-    assert (
-        digests
-        == {connections.digest_message(SETTINGS, secret)}
-        != {connections.digest_message(OTHER, secret)}
-    )
+    digests = {evidence.digest_of(one) for id in "ab" for one in pair.item(id)["said"]}
+    assert not digests & {hashlib.blake2b(secret.encode(), digest_size=4).digest()}
+    assert digests == {evidence.digest_message(SETTINGS, secret)} != {evidence.digest_message(OTHER, secret)}
     assert "Mozilla" not in stored  # the user agent in context()
 
 
@@ -1020,7 +1017,7 @@ def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
         "status, waiting": (1, 3),
         "connect, matched": (15, 2.5),
         "status, with a notice": (3, 2),
-        "disconnect, matched, and nobody else waits": (9, 3),
+        "disconnect, matched, and nobody else waits": (11, 4),
         "disconnect, waiting": (5, 1),
     }
 

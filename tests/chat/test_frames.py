@@ -135,7 +135,7 @@ def test_a_subscription_sends_the_current_value_first(live: Live, chat: Chat) ->
     assert (first["value"]["total"], ack) == (1, {"type": "ack", "ref": "s"})
 
 
-@pytest.mark.parametrize("topic", ["leaderboard:none", "challenge:none"])
+@pytest.mark.parametrize("topic", ["leaderboard:none", "challenge:none", "product:none"])
 def test_the_value_of_a_topic_that_does_not_exist_yet_is_null(chat: Chat, topic: str) -> None:
     chat.connect("a", query={"listen": "1"})
     assert chat.send("a", "subscribe", topic=topic) == [{"type": "subscribed", "topic": topic, "value": None}]

@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 
 import app
 from chalicelib.challenges import progress
-from chalicelib.chat import subscriptions
+from chalicelib.chat import bans, connections, subscriptions
 from chalicelib.comments import comments
 from chalicelib.dynamo.items import Key
 from chalicelib.leaderboards import scores
@@ -203,13 +203,14 @@ def test_the_engine_refuses_another_stages_table_and_parameter(stage: DevStage) 
 
 
 def test_the_engine_refuses_connection_actions_without_permission(stage: DevStage) -> None:
-    """The sweep tells connections, and asks whether they are open; it closes none."""
+    """A handler that is told of a closed connection posts to others, and closes none."""
     url = f"{stage.engine.endpoint}/_aws/execute-api/abcdef1234/api"
     client = boto3.client("apigatewaymanagementapi", endpoint_url=url)
-    asked = {"ConnectionId": "nobody"}
-    assert code("sweep", client, "PostToConnection", asked | {"Data": b"{}"}) == "GoneException"
+    asked, name = {"ConnectionId": "nobody"}, "websocket_disconnect"
     assert code("sweep", client, "GetConnection", asked) == "GoneException"
-    assert code("sweep", client, "DeleteConnection", asked) in DENIED
+    assert code(name, client, "PostToConnection", asked | {"Data": b"{}"}) == "GoneException"
+    for operation in ("GetConnection", "DeleteConnection"):
+        assert code(name, client, operation, asked) in DENIED
 
 
 # -- the tour: everything that a function does ---------------------------------------------------------
@@ -337,9 +338,13 @@ def match_strangers(stage: DevStage) -> None:
     stage.say("a", "report", reason="insults")
     [one] = stage.call("GET", "/chat/reports", who="admin")["items"]
     stage.call("POST", f"/chat/reports/{one['id']}", {"action": "ban"}, who="admin", status=204)
-    [banned] = [item for item in scan(stage.root) if item["sk"] == "BAN"]
-    stage.root.delete(Key(banned["pk"], banned["sk"]))  # every connection here has the same address
-    assert stage.say("a", "ping", ref="1")[-1] == {"type": "ack", "ref": "1"}
+    assert sorted(stage.wire.closed) == ["a", "b"]  # every connection here has the same address
+    stage.wire.closed.clear()
+    lift_ban(stage)
+    for id in "ab":
+        stage.close(id)
+        stage.open(id + id, lobby="one")
+    assert stage.say("aa", "ping", ref="1")[-1] == {"type": "ack", "ref": "1"}
     stage.open("l", listen="1")
     [first] = stage.say("l", "subscribe", topic=f"views:{PAGE}")
     assert first["type"] == "subscribed"
@@ -370,8 +375,19 @@ def match_strangers(stage: DevStage) -> None:
     stage.wait(100)
     stage.sweep()
     assert DISCONNECTED in stage.wire.read("e")
-    for id in "abe":
+    network = stage.root.get(connections.key("e"))
+    assert network
+    bans.ban(stage.root, [network["network"]], 1, datetime.now(UTC))
+    stage.sweep()
+    assert "e" in stage.wire.closed
+    lift_ban(stage)
+    for id in ("aa", "bb", "e"):
         stage.close(id)
+
+
+def lift_ban(stage: DevStage) -> None:
+    [ban] = [item for item in scan(stage.root) if item["sk"] == "BAN"]
+    stage.root.delete(Key(ban["pk"], ban["sk"]))
 
 
 def push_topics(stage: DevStage) -> None:

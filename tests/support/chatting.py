@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from chalicelib import times
-from chalicelib.chat import connections, handlers, matchmaker, subscriptions
+from chalicelib.chat import connections, handlers, matchmaker, reports, subscriptions
 from chalicelib.chat.gateway import ConnectionGateway
+from chalicelib.chat.schemas import ReportAction
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -124,6 +125,13 @@ class Chat:
 
         with run_as("sweep"):
             matchmaker.sweep(self.table, self.gateway, self.settings, self.tick, seconds=seconds, pause=pause)
+
+    def ban(self, report: str) -> None:
+        """Ban the visitor of a report for a day, as an admin's request does."""
+        with run_as("api_handler"):
+            now = self.tick()
+            banned = reports.act(self.table, report, ReportAction(action="ban"), self.settings, now)
+            matchmaker.expel(self.table, self.gateway, banned, now, self.settings)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

@@ -262,6 +262,8 @@ def chat(site: Deployed) -> Iterator[Invocation]:
     yield site.frame("b", "with a notice", "status")
     yield site.frame("a", "the first of a pair", "message", text="Hello.")
     yield site.frame("a", "", "message", text="Hello.")
+    yield site.frame("b", "", "received", ids=["no message"])
+    yield site.frame("a", "", "check")
     yield site.frame("a", "", "typing")
     yield site.frame("a", "", "ping")
     yield site.frame("a", "", "resume")
@@ -282,11 +284,12 @@ def chat(site: Deployed) -> Iterator[Invocation]:
     yield site.frame("c", "", "report", reason="spam")
     yield site.frame("c", "of a pair, one waits beside", "leave")
     yield Invocation("sweep", "three connections", site.app.sweep, SCHEDULED)
+    yield site.frame("c", "of the last partner", "report", reason="spam")
     for id in ("a", "b", "c"):
         yield site.socket("disconnect", id, id)
     yield site.rest("GET", "/leaderboards", "", sub="admin")
     yield site.rest("GET", "/chat/reports", "", sub="admin")
-    [report] = site.table.query("REPORTS").items
+    report, *_ = site.table.query("REPORTS").items
     one = {"id": report["sk"].replace("#", "~")}
     yield site.rest("POST", "/chat/reports/{id}", "ban", path=one, body={"action": "ban"}, sub="admin")
 

@@ -110,7 +110,7 @@ class Run:
         self.stderr = data.with_suffix(".stderr")
         self._command = [sys.executable, "-m", "local", *map(str, ports), "--data", str(data), *options]
         self._root = root
-        self._environment = ENVIRONMENT | environment
+        self._environment = {**ENVIRONMENT, **environment}
         self.begin()
 
     def begin(self) -> None:
