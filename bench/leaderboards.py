@@ -81,7 +81,8 @@ class LargeBoard:
             counts = {f"{number:02}": self._count(f"{prefix}{number:02}") for number in range(100)}
             deep = [digits for digits, n in counts.items() if n > tree.LIMIT]
             node = {digits: n * (tree.DEEP if digits in deep else 1) for digits, n in counts.items() if n}
-            yield ranking.node_key(self.ranking, prefix)._asdict() | node | ({"full": 1} if prefix else {})
+            full = {"full": set(deep)} if deep else {}
+            yield ranking.node_key(self.ranking, prefix)._asdict() | node | full
             prefixes += [prefix + digits for digits in deep]
 
     def _entry(self, player: str) -> Item:

@@ -104,10 +104,10 @@ def list_leaders(
     read = table.get_many(keys)
     definition = definitions.parse(challenge, read.get(definition_key))
     if progress_key:
-        item = read.get(progress_key, {})
-        if "gsi1sk" not in item or not definition.ranked:
+        item = read.get(progress_key)
+        around = progress.rank(item) if item and definition.ranked else None
+        if not around:
             raise NotFound(f"around: {query.around} is not ranked in {challenge}")
-        around = item["gsi1sk"], item["depth"]
     if not definition.ranked:
         return ChallengeLeaders(items=[], cursor=None)
     nodes = collect_nodes(of, read.values())

@@ -9,6 +9,8 @@ Invariants of a read:
   Lists, places and ranks agree for every player once the board is quiet.
 - A player's own pending change never makes the rank worse than both the old and the new rank. The new score
   is ranked among the others. A better position that the counters may still have is not counted.
+- Each change that the counters lack moves a rank by one place at most. A rank is at least 1 and at most the
+  number of players of the same response.
 """
 
 import json
@@ -61,8 +63,8 @@ def get_standing(table: Table, name: str, player: str, query: StandingQuery, now
     score, of = items.get(keys(board)[0], {}), board.ranking
     if "score" not in score:
         raise _no_score(player, name)
-    number, depth = score["gsi1sk"], score["depth"]
-    bucket = tree.bucket(of.scale.path(number), min(depth, of.scale.score_levels(of.scale.path(number))))
+    number, depth, path = score["gsi1sk"], score["depth"], of.scale.path(score["gsi1sk"])
+    bucket = tree.bucket(path, min(depth, of.scale.score_levels(path)))
     highest = of.scale.numbers(bucket)[1]
     read_beyond = entries.start_listing_above(table, of, 2, highest)
     position = positions.locate(
@@ -70,8 +72,7 @@ def get_standing(table: Table, name: str, player: str, query: StandingQuery, now
         of,
         number,
         depth,
-        player=player,
-        before=score.get("before", ()),
+        own=scores.rank(score),
         has_ties=False,
         consistent=query.consistent,
     )
@@ -157,10 +158,9 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     board, items = boards.find_with_items(table, name, now, season, keys)
     of, around, nodes = board.ranking, None, {}
     if query.around and not below:
-        item = items.get(keys(board)[0], {})
-        if "score" not in item:
+        item = items.get(keys(board)[0])
+        if not (around := scores.rank(item) if item else None):
             raise _no_score(query.around, name)
-        around = item["gsi1sk"], item["depth"]
     else:
         nodes = collect_nodes(of, items.values())
     part = positions.list_ranked(
@@ -232,5 +232,5 @@ def live(table: Table, name: str) -> TopEntries:
     now = datetime.now(UTC)
     board = boards.find(table, name, now)
     items = _to_board_entries(table, board, positions.list_ranked(table, board.ranking, 10))
-    count = count_players(table, board.ranking)
-    return TopEntries(board=name, season=board.season, players=count, items=items)
+    players = max(len(items), count_players(table, board.ranking))
+    return TopEntries(board=name, season=board.season, players=players, items=items)

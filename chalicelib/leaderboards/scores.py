@@ -393,7 +393,7 @@ def rank(item: Item) -> Ranked | None:
         return None
     season, player = Ranking(item["sk"], Scale(*item["scale"]), item["shards"]), item["pk"][len("PLAYER#") :]
     number = season.number(season.scale.merit(item["score"]), player)
-    return Ranked(season, player, number, item["depth"])
+    return Ranked(season, player, number, item["depth"], item.get("before", ()))
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:

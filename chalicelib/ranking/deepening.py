@@ -11,11 +11,17 @@ until the bucket has been passed. What the new depths add to the counters comes 
 other change. A second pass finds the players who came during the first one. Who comes after its beginning is
 re-stamped at once.
 
-Invariants: a re-stamp does not change a number, so no rank changes. A node is marked `full` when its counter
-above has no shallow player. A player who comes to a node that exists, and is not counted there, is re-stamped
-by the stream at once. So a full node lacks a player no longer than the stream lags.
+Invariants: a re-stamp does not change a number, so no rank changes. A bucket is marked `full` in the item of
+its counter, on condition that the counter is as it was read, without a shallow player. A shallow player that
+is counted before the mark makes this condition false. One that is counted after the mark is followed after
+it, so the stream reads the mark and re-stamps the player. So a full node lacks a player no longer than the
+stream lags, however long a worker pauses between its read and its mark (tests/ranking/test_model.py).
 
-Cost: 1 WCU for each player of the bucket, once per level, and 1 for each step. 1 RCU for each player.
+The stream keeps the order of an item's changes, so no departure is counted before its arrival. After a batch
+was lost, or came late through `ops replay`, `ops repair` finds the players that a full node lacks.
+
+Cost: 1 WCU for each player of the bucket, once per level, and 1 for each step. 1 RCU for each player. A mark
+costs what a change of its node does, once for a bucket.
 """
 
 from collections import Counter
@@ -27,16 +33,18 @@ from chalicelib import times
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
+from chalicelib.errors import Busy
 from chalicelib.ranking import tree
 from chalicelib.ranking.entries import start_listing_below
 from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, node_key, read_nodes
-from chalicelib.ranking.tree import DIGITS, LIMIT, Node, Scale
+from chalicelib.ranking.tree import DIGITS, Node, Nodes, Scale
 
 STEP = 250  # players that one step re-stamps
 PAUSE = timedelta(
     minutes=1
 )  # from the beginning of a deepening until another one of the same bucket may begin
 LIFETIME = timedelta(days=1)  # of the item of a deepening
+TRIES = 12  # of a mark, while changes of its counter come between the read and the write
 
 Rank = Callable[[Item], Ranked | None]
 """Returns the player that an item ranks, or None for an item that ranks nobody."""
@@ -52,8 +60,9 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
 
     Idempotent: the same changes may come again.
 
-    Cost: nothing for changes inside a bucket. Else 1 RCU for each node of the path and the one below it, and
-    1 for the bucket that a player has left, also for a deeper one.
+    Cost: nothing for changes inside a bucket. Else 1 RCU for each node that counts the player, and 1 for the
+    node that counted the bucket that a player has left, also for a deeper one.
+    Raises: Busy. The batch can then be delivered again.
     """
     ranks = tuple(ranks)
     arrived: dict[Key, Ranked] = {}
@@ -79,23 +88,23 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
 
 
 def prepare(table: Table, ranking: Ranking, numbers: Iterable[int]) -> None:
-    """Create the nodes that many new players need, so that these come at their depth and none is re-stamped.
+    """Mark the buckets that many new players crowd, so that these come at their depth and none is re-stamped.
 
-    A node is created full, which is right where the bucket has no shallow player. One who comes meanwhile is
-    re-stamped by the stream.
+    A bucket is marked only while nobody is counted in it. In any other the players are deepened as usual.
 
-    Cost: 1 RCU for the root and for each bucket that the new players crowd, and 1 WCU for each node.
+    Cost: 1 RCU for the root and for each bucket that the new players crowd, and 1 WCU for each mark.
     """
     paths = [ranking.scale.path(number) for number in numbers]
-    nodes = read_nodes(table, ranking, [""], consistent=True)
     crowded, level = {""}, 1
     while crowded:
+        nodes = read_nodes(table, ranking, crowded, consistent=True)
         below = Counter(tree.bucket(path, level) for path in paths if len(path) > DIGITS * level)
-        reached = {prefix for prefix, n in below.items() if n > LIMIT and prefix[:-DIGITS] in crowded}
-        nodes |= read_nodes(table, ranking, reached, consistent=True)
-        empty = {prefix for prefix in reached - nodes.keys() if tree.count_above(prefix, nodes)[0] == 0}
-        map_concurrently(partial(_mark_full, table, ranking), empty, "deepen")
-        crowded, level = empty | (reached & nodes.keys()), level + 1
+        reached = {prefix for prefix, n in below.items() if n > tree.LIMIT and prefix[:-DIGITS] in crowded}
+        deep = {prefix for prefix in reached if tree.is_deep(prefix, nodes)}
+        empty = [prefix for prefix in reached - deep if tree.count_above(prefix, nodes) == (0, 0)]
+        marked = map_concurrently(partial(_mark_full, table, ranking, nodes), empty, "deepen")
+        crowded = deep | {prefix for prefix, is_marked in zip(empty, marked, strict=True) if is_marked}
+        level += 1
 
 
 def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
@@ -107,45 +116,70 @@ def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
 
 
 def _settle(table: Table, ranking: Ranking, players: Mapping[Key, Ranked], now: datetime) -> None:
-    """Mark nodes that are complete, re-stamp players who are too shallow, and deepen crowded buckets."""
-    prefixes = {tree.bucket(one.path, level) for one in players.values() for level in range(one.depth + 1)}
-    nodes = read_nodes(table, ranking, prefixes, consistent=True)
+    """Mark buckets that are complete, re-stamp players who are too shallow, and deepen crowded buckets."""
+    prefixes = {tree.bucket(one.path, n) for one in players.values() for n in range(1, one.depth + 1)}
+    nodes = _read_above(table, ranking, prefixes)
     crowded = {
         ranked.bucket for ranked in players.values() if tree.is_crowded(ranked.path, ranked.depth, nodes)
     }
     for key, ranked in players.items():
-        if ranked.bucket in crowded and ranked.bucket in nodes:
+        if ranked.bucket in crowded and tree.is_deep(ranked.bucket, nodes):
             depth = max(ranked.depth + 1, choose_depth(table, ranking, ranked.number))
-            _stamp(table, key, ranked.number, ranked.depth, depth)
-    pending = set()
-    for prefix in prefixes - {""}:
-        if prefix in nodes and not nodes[prefix].is_full and tree.is_complete(prefix, nodes):
-            _mark_full(table, ranking, prefix)
-        elif prefix in nodes or prefix in crowded:
-            pending |= {prefix} if not nodes.get(prefix, Node()).is_full else set()
+            _stamp(table, ranking, key, ranked.bucket, depth)
+    incomplete = prefixes - _mark_complete(table, ranking, prefixes, nodes)
+    pending = {prefix for prefix in incomplete if prefix in crowded or tree.is_deep(prefix, nodes)}
     passed = _begin(table, ranking, pending, now) if pending else set()
     for key, ranked in players.items():
         if ranked.bucket in crowded & passed:
-            _stamp(table, key, ranked.number, ranked.depth, ranked.depth + 1)
+            _stamp(table, ranking, key, ranked.bucket, ranked.depth + 1)
 
 
 def _mark_left(table: Table, ranking: Ranking, buckets: set[str]) -> None:
-    """Mark the nodes of buckets whose last shallow player has left.
+    """Mark the buckets whose last shallow player has left.
 
-    Cost: 1 RCU for each bucket, and 1 more for one whose node is not full.
+    Cost: 1 RCU for each node that counts one of the buckets.
     """
-    found = read_nodes(table, ranking, buckets, consistent=True) if buckets else {}
-    nodes = {prefix: node for prefix, node in found.items() if not node.is_full}
-    if nodes:
-        above = read_nodes(table, ranking, {prefix[:-DIGITS] for prefix in nodes}, consistent=True)
-        for prefix in nodes:
-            if tree.is_complete(prefix, above | nodes):
-                _mark_full(table, ranking, prefix)
+    if buckets:
+        _mark_complete(table, ranking, buckets, _read_above(table, ranking, buckets))
 
 
-def _mark_full(table: Table, ranking: Ranking, prefix: str) -> None:
-    key, names = node_key(ranking, prefix), {"#full": "full"}
-    table.update(key, "SET #full = :yes", names=names, values={":yes": 1}, idempotent=True)
+def _read_above(table: Table, ranking: Ranking, prefixes: Iterable[str]) -> Nodes:
+    """Return the nodes that have the counters and the marks of prefixes."""
+    return read_nodes(table, ranking, {prefix[:-DIGITS] for prefix in prefixes}, consistent=True)
+
+
+def _mark_complete(table: Table, ranking: Ranking, prefixes: Iterable[str], nodes: Nodes) -> set[str]:
+    """Mark those prefixes whose players are all counted one level down. Return those that are marked."""
+    marked = set()
+    for prefix in prefixes:
+        seen = nodes
+        for attempt in range(TRIES):
+            is_marked = tree.is_full(prefix, seen)
+            if is_marked or not tree.is_complete(prefix, seen):
+                break
+            if is_marked := _mark_full(table, ranking, seen, prefix):
+                break
+            table.back_off(attempt)
+            seen = _read_above(table, ranking, [prefix])
+        else:
+            raise Busy("Other changes move the counter of a bucket. Please retry.")
+        marked |= {prefix} if is_marked else set()
+    return marked
+
+
+def _mark_full(table: Table, ranking: Ranking, nodes: Nodes, prefix: str) -> bool:
+    """Mark a prefix as full, unless its counter has changed since `nodes` were read. Return whether it is."""
+    above, digits = prefix[:-DIGITS], prefix[-DIGITS:]
+    counter = nodes.get(above, Node()).counters.get(digits)
+    item = table.update(
+        node_key(ranking, above),
+        "ADD #full :digits",
+        condition="attribute_not_exists(#counter)" if counter is None else "#counter = :counter",
+        names={"#full": "full", "#counter": digits},
+        values={":digits": {digits}} | ({} if counter is None else {":counter": counter}),
+        idempotent=True,
+    )
+    return item is not None
 
 
 def _begin(table: Table, ranking: Ranking, prefixes: Iterable[str], now: datetime) -> set[str]:
@@ -181,14 +215,13 @@ def _step(table: Table, item: Item) -> None:
     ranking = Ranking(item["ranking"], Scale(*item["scale"]), item["shards"])
     prefix, below = item["prefix"], item["below"]
     depth = len(prefix) // DIGITS
-    entries = start_listing_below(table, ranking, STEP, below, ranking.scale.numbers(prefix)[0])()
+    least, most = ranking.scale.numbers(prefix)
+    entries = start_listing_below(table, ranking, STEP, below, least)()
     found = table.get_many(entry.key for entry in entries)
     shallow = [
-        entry for entry in entries if entry.key in found and _is_at(found[entry.key], entry.number, depth)
+        key for key, one in found.items() if one.get("depth") == depth and least <= one["gsi1sk"] <= most
     ]
-    map_concurrently(
-        lambda entry: _stamp(table, entry.key, entry.number, depth, depth + 1), shallow, "deepen"
-    )
+    map_concurrently(lambda key: _stamp(table, ranking, key, prefix, depth + 1), shallow, "deepen")
     if len(entries) == STEP:
         table.update(
             Key(item["pk"], item["sk"]),
@@ -198,28 +231,27 @@ def _step(table: Table, item: Item) -> None:
             idempotent=True,
         )
     elif "last" not in item:
-        top = ranking.scale.numbers(prefix)[1] + 1
         table.update(
             Key(item["pk"], item["sk"]),
             "SET below = :top, #last = :yes",
             condition="below = :below AND attribute_not_exists(#last)",
             names={"#last": "last"},
-            values={":top": top, ":yes": 1, ":below": below},
+            values={":top": most + 1, ":yes": 1, ":below": below},
             idempotent=True,
         )
 
 
-def _is_at(item: Item, number: int, depth: int) -> bool:
-    return bool(item.get("gsi1sk") == number and item.get("depth") == depth)
+def _stamp(table: Table, ranking: Ranking, key: Key, bucket: str, depth: int) -> None:
+    """Write a greater depth to a player's item, unless the player has left the bucket or is deeper already.
 
-
-def _stamp(table: Table, key: Key, number: int, depth: int, deeper: int) -> None:
-    """Write a greater depth to a player's item, unless the player has moved."""
+    A player who moves inside the bucket is still in it, and nothing else would re-stamp that player.
+    """
+    least, most = ranking.scale.numbers(bucket)
     table.update(
         key,
         "SET #depth = :deeper",
-        condition="gsi1sk = :number AND #depth = :depth",
+        condition="#depth = :depth AND gsi1sk BETWEEN :least AND :most",
         names={"#depth": "depth"},
-        values={":deeper": deeper, ":number": number, ":depth": depth},
+        values={":deeper": depth, ":depth": len(bucket) // DIGITS, ":least": least, ":most": most},
         idempotent=True,
     )

@@ -4,14 +4,14 @@ A read adds up the counters of better buckets, and counts inside one bucket thro
 only if it is full. Otherwise it counts the larger bucket through the index, so a read is exact at any depth.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from chalicelib.dynamo.table import Table
 from chalicelib.ranking import tree
 from chalicelib.ranking.entries import Entry, start_listing_above, start_listing_below
-from chalicelib.ranking.ranking import Ranking, read_nodes
+from chalicelib.ranking.ranking import Ranked, Ranking, read_nodes
 from chalicelib.ranking.tree import DIGITS, TIE, Node, Nodes
 
 OVERFULL = 2  # times the limit of a bucket are read before its node is tried
@@ -63,16 +63,15 @@ def locate(
     number: int,
     depth: int = 0,
     *,
-    player: str = "",
-    before: Iterable[tuple[int, int]] = (),
+    own: Ranked | None = None,
     has_ties: bool = True,
     consistent: bool = False,
 ) -> Position:
     """Return the position of a number.
 
     `depth` is that of a player near it. Without it the nodes are read before the bucket, in one more round
-    trip. The entry of `player` is not counted. `before` are numbers and depths at which the tree may still
-    count that player. Without `has_ties` the place among equals is not read.
+    trip. The entry of the player `own` is not counted, nor is an earlier position that the counters can have.
+    Without `has_ties` the place among equals is not read.
 
     Cost: 0.5 RCU for each level (1 if consistent), and 0.5 per 30 players ahead in the bucket, of which there
     are at most about 120. While a bucket is deepened, all players of the larger bucket ahead are read.
@@ -101,11 +100,14 @@ def locate(
             depth += 1
         else:
             break
-    ahead = [entry for entry in ahead if entry.player != player]
+    ahead = [entry for entry in ahead if not own or entry.player != own.player]
     better = tree.count_better(path, min(depth, levels), nodes)
     better += sum(entry.merit > number // TIE for entry in ahead) if depth < levels else 0
-    better -= any(tree.is_counted_better(scale.path(old), of, path, min(depth, levels)) for old, of in before)
-    place = tree.count_better(path, depth, nodes) + len(ahead) + 1
+    counted = tree.count_better(path, depth, nodes)
+    earlier, levels = own.before if own else (), min(depth, levels)
+    if any(tree.is_counted_better(scale.path(old), at, path, levels, nodes) for old, at in earlier):
+        better, counted = better - 1, counted - 1
+    place = counted + len(ahead) + 1
     return Position(better + 1, place, nodes.get("", Node()).total(), ahead, bucket, nodes)
 
 
@@ -120,13 +122,13 @@ def list_ranked(
     below: Sequence[int] = (),
     place: int = 0,
     nodes: Nodes | None = None,
-    around: tuple[int, int] | None = None,
+    around: Ranked | None = None,
 ) -> EntriesPage:
     """Return up to `limit` entries with their ranks, best first.
 
     The page begins at the top by default. With `below`, the `next` of a page and its `depth` if that is
     known, it follows that page. With `place` it begins at a place (from 1) of the tree, and `nodes` are those
-    of `guess_nodes`, the root among them. With `around`, a number and its depth, that entry is in the middle,
+    of `guess_nodes`, the root among them. With `around`, that player is in the middle,
     as far as there are enough entries on both sides. `below` takes precedence over the other two.
 
     Cost: 0.5 RCU per 30 entries. A page that does not begin at the top also costs what `locate` does, or
@@ -135,7 +137,7 @@ def list_ranked(
     if below:
         return _list_below(table, ranking, limit, *below)
     if around:
-        return _list_around(table, ranking, limit, *around)
+        return _list_around(table, ranking, limit, around)
     if place > 1:
         return _list_from_place(table, ranking, limit, place, nodes or {})
     return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
@@ -156,7 +158,7 @@ def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: i
     depth, place, leaves_tie = len(start.bucket) // DIGITS, start.place, tied < len(entries[:limit])
     if leaves_tie and not has_ties:
         equal = _count_equal(ranking, merit, start.nodes)
-        place = start.rank + equal - tied if equal else locate(table, ranking, number, depth).place
+        place = start.rank + max(0, equal - tied) if equal else locate(table, ranking, number, depth).place
     page = _to_page(entries, limit, start.rank if tied else place, place, depth)
     is_crowded = len(start.ahead) + len(page.items) > tree.LIMIT
     if is_crowded and tree.bucket(scale.path(abs(page.next)), depth) == start.bucket:
@@ -164,18 +166,18 @@ def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: i
     return page
 
 
-def _list_around(table: Table, ranking: Ranking, limit: int, number: int, depth: int) -> EntriesPage:
-    """List the neighbors of a number on both sides, and locate the number beside.
+def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> EntriesPage:
+    """List the neighbors of a player on both sides, and locate the player beside.
 
-    The ranks of the others follow from its rank. A tie that begins above the entries that were read is
+    The ranks of the others follow from this rank. A tie that begins above the entries that were read is
     counted by its counter. Where that was not read, another read locates it.
-    A player who passes the number between the two reads is listed once, below it.
+    Another one who passes the player between the two reads is listed once, below.
     """
-    scale, merit = ranking.scale, number // TIE
+    number, depth, scale, merit = own.number, own.depth, ranking.scale, own.number // TIE
     levels = scale.score_levels(scale.path(number))
     read_better = start_listing_above(table, ranking, limit, number)
     read_worse = start_listing_below(table, ranking, limit + 1, number + 1)
-    start = locate(table, ranking, number, depth, has_ties=depth < levels)
+    start = locate(table, ranking, number, depth, own=own, has_ties=depth < levels)
     worse, better = read_worse(), read_better()
     is_whole, has_bucket = len(better) < limit, depth < levels and len(start.bucket) <= DIGITS * levels
     better = max(better, start.ahead if has_bucket else [], key=len)
@@ -192,19 +194,19 @@ def _list_around(table: Table, ranking: Ranking, limit: int, number: int, depth:
         if is_whole or is_in_bucket or not better or better[-1].merit > merit:
             return sum(entry.merit == merit for entry in others)
         equal = _count_equal(ranking, merit, start.nodes)
-        return equal - sum(entry.merit == merit for entry in listed) if equal else None
+        return max(0, equal - sum(entry.merit == merit for entry in listed)) if equal else None
 
     rank, place, first = start.rank, start.rank - ahead, entries[0].merit
     if any(entry.merit != merit for entry in entries[:limit]):
         ties = count_ties(merit, better, worse)
-        place += locate(table, ranking, number, depth).place - rank if ties is None else ties
+        place += locate(table, ranking, number, depth, own=own).place - rank if ties is None else ties
     if first != merit:
         ties = count_ties(first, better[ahead:], better[:ahead])
         if ties is None:
-            rank = locate(table, ranking, entries[0].number, depth, has_ties=False).rank
+            rank = locate(table, ranking, entries[0].number, depth, own=own, has_ties=False).rank
         else:
             rank = place - ties
-    return _to_page(entries, limit, max(1, rank), max(1, place), depth)
+    return _to_page(entries, limit, rank, place, depth)
 
 
 def _count_equal(ranking: Ranking, merit: int, nodes: Nodes) -> int:
@@ -256,8 +258,10 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
             better = place - 1 - left
         if crowd <= tree.LIMIT or len(prefix) == DIGITS * (levels + tree.TIE_LEVELS):
             break
+        if step[0] not in node.full:
+            break
         child = nodes.get(prefix) or read_nodes(table, ranking, [prefix]).get(prefix)
-        if child is None or not child.is_full:
+        if child is None:
             break
         node = child
     top = scale.numbers(prefix)[1] + 1
@@ -272,8 +276,12 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
 
 
 def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int, depth: int) -> EntriesPage:
-    """Build a page of consecutive entries, the first of which has this rank and place."""
-    ranks = _ranks(entries, rank, place)
+    """Build a page of consecutive entries, the first of which has this rank and place.
+
+    The two come from several reads, and the counters may be behind the index. No rank is below 1, or below
+    the one before it.
+    """
+    ranks = _ranks(entries, max(1, rank), place)
     items = [RankedEntry(rank, entry) for rank, entry in zip(ranks, entries[:limit], strict=False)]
     if len(entries) <= limit:
         return EntriesPage(items, 0, 0)
@@ -284,7 +292,7 @@ def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int, depth:
 def _ranks(entries: Sequence[Entry], rank: int, place: int) -> Iterator[int]:
     for i, entry in enumerate(entries):
         if i and entry.merit != entries[i - 1].merit:
-            rank = place + i
+            rank = max(rank, place + i)
         yield rank
 
 
@@ -304,7 +312,7 @@ def distribution(table: Table, ranking: Ranking) -> list[tuple[int, int, int]]:
     best, worst = start_listing_below(table, ranking, 1)(), read_worst()
     if not best or not worst:
         return []
-    low, high = (entry.merit - 1 + scale.low for entry in (worst[0], best[0]))
+    low, high = sorted(entry.merit - 1 + scale.low for entry in (worst[0], best[0]))
     unit = 1
     while (high - low) // (100 * unit) > MAX_NODES:
         unit *= 100
@@ -318,22 +326,21 @@ def distribution(table: Table, ranking: Ranking) -> list[tuple[int, int, int]]:
 
     opened = {"": read_nodes(table, ranking, [""]).get("", Node())}
     while opened:
-        children = {
-            prefix + digits: node.count(digits) for prefix, node in opened.items() for digits in node.counters
-        }
-        wide = []
-        for prefix, count in children.items():
-            first, last = scale.offsets(prefix)
-            if first // width == last // width:
-                add(first, count)
-            elif count > 0:
-                wide.append(prefix)
-        nodes = read_nodes(table, ranking, wide) if wide else {}
-        opened = {prefix: node for prefix, node in nodes.items() if node.is_full}
-        for prefix in set(wide) - opened.keys():
+        wide = {}
+        for above, node in opened.items():
+            for digits in node.counters:
+                prefix, count = above + digits, node.count(digits)
+                first, last = scale.offsets(prefix)
+                if first // width == last // width:
+                    add(first, count)
+                elif count:
+                    wide[prefix] = digits in node.full
+        full = [prefix for prefix, is_full in wide.items() if is_full]
+        opened = read_nodes(table, ranking, full) if full else {}
+        for prefix in wide.keys() - opened.keys():
             least, most = scale.numbers(prefix)
             for entry in start_listing_above(table, ranking, ALL, least - 1, most)():
                 add(entry.merit - 1 + scale.low, 1)
     ends = ((place * width, place * width + width - 1, count) for place, count in counts.items())
     rows = [(first, last, n) if scale.descending else (~last, ~first, n) for first, last, n in ends]
-    return sorted((max(first, scale.least), min(last, scale.most), count) for first, last, count in rows)
+    return sorted(rows)

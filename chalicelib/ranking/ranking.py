@@ -5,19 +5,20 @@ the index. The stream adds what the item contributes to the counters (`tree.py`)
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| node | `TREE#<ranking>#<digits>` | `NODE` | `00`…`99`: counters of players by the next digits; `full` |
+| node | `TREE#<ranking>#<digits>` | `NODE` | `00`…`99`: counters of players by the next digits; |
+| | | | `full`: the digits whose players are all counted one level down |
 
 A ranked item has `gsi1pk`, `gsi1sk` (the number: merit and tie) and `depth`. `gsi1pk` is a digest of the
 ranking and a shard: an index entry is read often, so it is short. An index partition takes 1,000 writes per
 second, so a ranking with more writes has its entries in several shards. `entries.py` merges them in order.
 
-Invariant: `tree.check` holds once the stream is applied, and no player in a full node is shallow.
+Invariant: `tree.check` holds once the stream is applied.
 """
 
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chalicelib.aggregates.sums import Amount
@@ -40,12 +41,16 @@ class Ranking(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A player in a ranking, as an item has it."""
+    """A player in a ranking, as an item has it.
+
+    `before` are numbers and depths of earlier, better positions that the counters may still have.
+    """
 
     ranking: Ranking
     player: str
     number: int
     depth: int
+    before: Sequence[tuple[int, int]] = ()
 
     @property
     def path(self) -> str:
@@ -110,7 +115,7 @@ def read_nodes(
 def parse_node(item: Item) -> Node:
     """Return the node of an item."""
     counters = {name: count for name, count in item.items() if len(name) == DIGITS and name.isdigit()}
-    return Node(counters, "full" in item)
+    return Node(counters, item.get("full", frozenset()))
 
 
 def count_players(table: Table, ranking: Ranking) -> int:
@@ -122,7 +127,7 @@ def count_players(table: Table, ranking: Ranking) -> int:
 
 
 def read_paths(table: Table, ranking: Ranking, numbers: Iterable[int]) -> dict[str, Node]:
-    """Return the nodes on the paths of numbers, down to the last digits of the scores.
+    """Return the nodes on the paths of numbers, down to those that count the last digits of the scores.
 
     Cost: 0.5 RCU for each node.
     """
@@ -130,7 +135,7 @@ def read_paths(table: Table, ranking: Ranking, numbers: Iterable[int]) -> dict[s
     return read_nodes(
         table,
         ranking,
-        {tree.bucket(p, level) for p in paths for level in range(1, ranking.scale.score_levels(p) + 1)},
+        {tree.bucket(path, level) for path in paths for level in range(ranking.scale.score_levels(path))},
     )
 
 
@@ -145,7 +150,8 @@ def choose_depth(
 
     `nodes`: what `read_paths` has returned for the number among others.
 
-    Cost: nothing within the bucket, else 0.5 RCU for every two digits of the score, and 0.5 more.
+    Cost: nothing within the bucket, else 0.5 RCU for every two digits of the score, and 0.5 more. In a crowd
+    of equal scores also 0.5 for each level of ties.
     """
     path = ranking.scale.path(number)
     if before and "depth" in before:
@@ -156,9 +162,7 @@ def choose_depth(
     nodes = read_paths(table, ranking, [number]) if nodes is None else nodes
     while (depth := tree.needed_depth(path, nodes)) > levels and depth * DIGITS < len(path):
         levels = depth  # a crowd of equal scores
-        nodes = {**nodes, **read_nodes(table, ranking, [tree.bucket(path, depth)])}
-        if tree.bucket(path, depth) not in nodes:
-            break
+        nodes = {**nodes, **read_nodes(table, ranking, [tree.bucket(path, depth - 1)])}
     return depth
 
 

@@ -15,7 +15,8 @@ the last of these levels are the player's *bucket*. They are counted through the
     node "53"    counts "01"         + the better players in the bucket "5301"
 
 A counter adds 1 for each player whose bucket it counts (*shallow*), and DEEP for each one that is counted
-below it too. So one number tells whether all players of a bucket are counted in the node below.
+below it too. So one number tells whether all players of a bucket are counted in the node below. When they
+are, the digits of the counter are put into `full`, in its own node and on condition that it has not changed.
 
 >>> scale = Scale(least=0, most=999_999, decimals=0, descending=True)
 >>> scale.merit(12_345), scale.path(12_346 * TIE + 67 * 10**16)[:10]
@@ -28,7 +29,7 @@ buckets.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from decimal import Context, Decimal
 from typing import NamedTuple
 
@@ -124,16 +125,19 @@ class Scale(NamedTuple):
 class Node(NamedTuple):
     """The counters of a prefix, by the next digits.
 
-    `is_full`: once, all players of the prefix were counted here. A player that comes later and is not, is
-    counted here as soon as the stream has seen it.
+    `full` are the digits whose players are all counted one level down. When the digits were put there, their
+    counter had no shallow player. The stream re-stamps one who comes later.
     """
 
     counters: Mapping[str, int] = {}
-    is_full: bool = False
+    full: Set[str] = frozenset()
 
     def count(self, digits: str) -> int:
-        """Return the number of players on the path with the next digits."""
-        return sum(divide(self.counters.get(digits, 0)))
+        """Return the number of players on the path with the next digits.
+
+        A counter is below zero while one player's departure is counted before another's arrival.
+        """
+        return max(0, sum(divide(self.counters.get(digits, 0))))
 
     def total(self) -> int:
         """Return the number of players of the prefix that are counted here."""
@@ -184,18 +188,26 @@ def amounts(scale: Scale, number: int, depth: int) -> dict[tuple[str, str], int]
     return {step: 1 if level == depth else DEEP for level, step in enumerate(steps(path, depth), 1)}
 
 
+def is_full(prefix: str, nodes: Nodes) -> bool:
+    """Return whether the node of a prefix was complete once, as the node above it tells."""
+    return prefix[-DIGITS:] in nodes.get(prefix[:-DIGITS], Node()).full
+
+
+def is_deep(prefix: str, nodes: Nodes) -> bool:
+    """Return whether a player who comes to a prefix is to be counted in its node."""
+    return is_full(prefix, nodes) or count_above(prefix, nodes)[1] > 0
+
+
 def usable_depth(path: str, depth: int, nodes: Nodes) -> int:
     """Return the depth to which counters may be added up: below it, some node is not full."""
-    for level, (prefix, _) in enumerate(steps(path, depth)):
-        if level and not nodes.get(prefix, Node()).is_full:
-            return level
-    return depth
+    levels = range(1, depth)
+    return next((level for level in levels if not is_full(bucket(path, level), nodes)), depth)
 
 
 def needed_depth(path: str, nodes: Nodes) -> int:
-    """Return the depth of a player who comes to a path: below all nodes that exist, full or not."""
+    """Return the depth of a player who comes to a path: below all nodes that count players, full or not."""
     depth = 1
-    while depth < len(path) // DIGITS and bucket(path, depth) in nodes:
+    while depth < len(path) // DIGITS and is_deep(bucket(path, depth), nodes):
         depth += 1
     return depth
 
@@ -205,7 +217,7 @@ def is_crowded(path: str, depth: int, nodes: Nodes) -> bool:
     *_, (prefix, digits) = steps(path, depth)
     is_last = DIGITS * depth == len(path)
     crowd = nodes.get(prefix, Node()).count(digits)
-    return not is_last and (crowd > LIMIT or bucket(path, depth) in nodes)
+    return not is_last and (crowd > LIMIT or is_deep(prefix + digits, nodes))
 
 
 def is_complete(prefix: str, nodes: Nodes) -> bool:
@@ -225,10 +237,16 @@ def count_better(path: str, depth: int, nodes: Nodes) -> int:
     return sum(nodes.get(prefix, Node()).better(digits) for prefix, digits in steps(path, depth))
 
 
-def is_counted_better(old: str, old_depth: int, path: str, depth: int) -> bool:
-    """Return whether the counters that rank a path count an older path of the same player as better."""
-    shared = min(old_depth, depth)
-    return bucket(old, shared) > bucket(path, shared)
+def is_counted_better(old: str, old_depth: int, path: str, depth: int, nodes: Nodes | None = None) -> bool:
+    """Return whether the counters that rank a path count an older path of the same player as better.
+
+    With `nodes`, return whether they can: the counter that would count the older path counts somebody.
+    """
+    for prefix, digits in steps(path, min(old_depth, depth)):
+        older = old[len(prefix) :][:DIGITS]
+        if older != digits:
+            return older > digits and (nodes is None or nodes.get(prefix, Node()).count(older) > 0)
+    return False
 
 
 def descend(node: Node, place: int) -> tuple[str, int] | None:
@@ -240,7 +258,7 @@ def descend(node: Node, place: int) -> tuple[str, int] | None:
         count = node.count(digits)
         if place < count:
             return digits, place
-        place -= max(count, 0)
+        place -= count
     return None
 
 
@@ -252,9 +270,7 @@ def check(nodes: Nodes) -> None:
             shallow, deep[prefix + digits] = divide(counter)
             assert len(digits) == DIGITS, f"{prefix!r} has a counter {digits!r}"
             assert shallow >= 0 <= deep[prefix + digits], f"{prefix!r} has {counter} for {digits!r}"
-            assert not (shallow and nodes.get(prefix + digits, Node()).is_full), (
-                f"{prefix + digits!r} is full"
-            )
+            assert not (shallow and digits in node.full), f"{prefix + digits!r} is full"
     for prefix in deep.keys() | nodes.keys() - {""}:
         total = nodes.get(prefix, Node()).total()
         assert total == deep.get(prefix, 0), f"{prefix!r} adds up to {total}, not {deep.get(prefix, 0)}"

@@ -200,8 +200,8 @@ def test_a_player_who_passes_between_two_reads_is_listed_once(
         return page
 
     monkeypatch.setattr(Table, "query", query)
-    number = RANKING.number(RANKING.scale.merit(50), "p50")
-    seen = players(positions.list_ranked(table, RANKING, 41, around=(number, 1)))
+    own = ranking.Ranked(RANKING, "p50", RANKING.number(RANKING.scale.merit(50), "p50"), 1)
+    seen = players(positions.list_ranked(table, RANKING, 41, around=own))
     assert len(seen) == len(set(seen))
     assert seen.count("mover") <= 1
     assert len(seen) >= 20
@@ -218,13 +218,12 @@ def test_no_page_lists_a_player_twice_while_players_move(table: Table) -> None:
             turn += 1
             put(table, f"p{first}", 100 if turn % 2 else 900)
 
-    number = RANKING.number(RANKING.scale.merit(510), "p10")
+    own = ranking.Ranked(RANKING, "p10", RANKING.number(RANKING.scale.merit(510), "p10"), 1)
     with ThreadPoolExecutor(8) as threads:
         movers = [threads.submit(move, i) for i in range(4)]
         try:
             answers = [
-                players(positions.list_ranked(table, RANKING, limit, around=(number, 1)))
-                for limit in [21, 40] * 60
+                players(positions.list_ranked(table, RANKING, limit, around=own)) for limit in [21, 40] * 60
             ]
             answers += [
                 [one.player for one in entries.start_listing_below(table, RANKING, 40)()] for _ in range(40)

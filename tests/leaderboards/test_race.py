@@ -189,7 +189,7 @@ def test_every_rank_in_the_tree_of_the_whole_race_is_accounted_for() -> None:
     for (key, digits), count in sums.recount([scores.contribution], items).items():
         assert isinstance(count, int)
         nodes.setdefault(key.pk.removeprefix(root), {})[digits] = count
-    full = {prefix: tree.Node(counters, is_full=True) for prefix, counters in nodes.items()}
+    full = {prefix: tree.Node(counters) for prefix, counters in nodes.items()}
     assert full[""].total() == len(given)
     ranks = {}
     for one in given:

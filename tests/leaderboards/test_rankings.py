@@ -399,9 +399,11 @@ def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Cr
     prefixes = sorted(nodes)
     for filling in ([], prefixes[1::3], prefixes[1:]):
         for prefix in filling:
-            names = {"#full": "full", "#counter": max(nodes[prefix].counters)}
-            update = "SET #counter = :few REMOVE #full"
-            crowd.table.update(ranking.node_key(of, prefix), update, names=names, values={":few": 1})
+            key, above = (ranking.node_key(of, one) for one in (prefix, prefix[:-2]))
+            given: Any = {"names": {"#counter": max(nodes[prefix].counters)}, "values": {":few": 1}}
+            crowd.table.update(key, "SET #counter = :few", **given)
+            given = {"names": {"#full": "full"}, "values": {":digits": {prefix[-2:]}}}
+            crowd.table.update(above, "DELETE #full :digits", **given)
         for i in range(760):
             is_tied = i < 759 and whole[i][2] == whole[i + 1][2]
             is_last_of_tie = is_tied and whole[i][2] != whole[min(i + 3, 759)][2]
@@ -761,4 +763,5 @@ def test_a_node_is_full_once_the_last_shallow_player_of_its_bucket_has_left(
     for shallow in (1, 0):
         table.put(root._asdict() | {bucket: 2 * tree.DEEP + shallow})
         deepening.follow(table, ranks, left, NOW)
-        assert ("full" in (table.get(node, consistent=True) or {})) == (not shallow)
+        is_marked = bucket in (table.get(root, consistent=True) or {}).get("full", ())
+        assert is_marked == (not shallow)

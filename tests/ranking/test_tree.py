@@ -1,4 +1,4 @@
-"""The rank tree, compared with a sorted list, and a small model of deepening in every order."""
+"""The rank tree, compared with a sorted list."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ def build_nodes(scale: Scale, players: dict[int, int]) -> Nodes:
             node = counters.setdefault(prefix, {})
             node[digits] = node.get(digits, 0) + amount
     nodes = {prefix: Node(node) for prefix, node in counters.items()}
-    full = {prefix for prefix in nodes if not prefix or tree.is_complete(prefix, nodes)}
-    return {prefix: node._replace(is_full=prefix in full) for prefix, node in nodes.items()}
+    full = {prefix for prefix in nodes if tree.is_complete(prefix, nodes)}
+    return {
+        prefix: Node(node, {digits for digits in node if prefix + digits in full})
+        for prefix, node in counters.items()
+    }
 
 
 @st.composite
@@ -122,7 +125,7 @@ def test_a_score_is_written_without_an_exponent() -> None:
         {"": Node(), "53": Node({"00": 1})},  # counted below, and not above
         {"": Node({"53": -1})},
         {"": Node({"5": 1})},
-        {"": Node({"53": DEEP + 1}), "53": Node({"00": 1}, is_full=True)},  # full, and a player is shallow
+        {"": Node({"53": DEEP + 1}, {"53"}), "53": Node({"00": 1})},  # full, and a player is shallow
     ],
 )
 def test_check_finds_a_wrong_tree(wrong: Nodes) -> None:
@@ -138,88 +141,3 @@ def test_a_path_begins_at_the_magnitude_of_the_score() -> None:
 
 def test_the_documented_examples_run() -> None:
     assert doctest.testmod(tree).failed == 0
-
-
-# -- every order of a small deepening ------------------------------------------------------------------
-
-SMALL = Scale(0, 99, 0, True)
-
-
-class Model:
-    """Three players of one bucket, a limit of one, and every order of what clients and stream may do.
-
-    A state has the players' items, the changes that the stream has not applied to one of their nodes, the
-    counters, and whether the node of the bucket is marked full. A change is applied to its nodes one at a
-    time, in any order between players, as by several shards and after crashes.
-    """
-
-    def __init__(self, is_complete: Any = tree.is_complete) -> None:
-        self.is_complete = is_complete
-        self.numbers = [merit * tree.TIE for merit in (11, 12, 13)]
-        self.bucket = tree.bucket(SMALL.path(self.numbers[0]), 1)
-
-    def nodes(self, counters: Any, full: bool) -> Nodes:
-        found: dict[str, dict[str, int]] = {}
-        for prefix, digits, amount in counters:
-            found.setdefault(prefix, {})[digits] = amount
-        return {prefix: Node(node, full and prefix == self.bucket) for prefix, node in found.items()}
-
-    def step(self, state: Any) -> Any:
-        """Yield every state that may follow."""
-        items, pending, counters, full = state
-        nodes = self.nodes(counters, full)
-        for i, item in enumerate(items):
-            waits = any(change[0] == i for change in pending)
-            if item is None:  # a player comes, and does not know that the bucket is deep
-                yield self.change(state, i, 1)
-            elif item == 1 and not waits and tree.is_crowded(SMALL.path(self.numbers[i]), 1, nodes):
-                yield self.change(state, i, 2)  # the stream, or a step of the deepening, re-stamps
-        for change in pending:
-            i, level, sign = change
-            number, depth = self.numbers[i], abs(sign)
-            (prefix, digits), amount = list(tree.amounts(SMALL, number, depth).items())[level]
-            after = {(p, d): n for p, d, n in counters}
-            after[prefix, digits] = after.get((prefix, digits), 0) + (amount if sign > 0 else -amount)
-            rest = list(pending)
-            rest.remove(change)
-            yield items, tuple(rest), tuple(sorted((*key, n) for key, n in after.items())), full
-        if not full and self.bucket in nodes and self.is_complete(self.bucket, nodes):
-            yield items, pending, counters, True
-
-    def change(self, state: Any, i: int, depth: int) -> Any:
-        items, pending, counters, full = state
-        before = items[i]
-        changes = [(i, level, depth) for level in range(depth)]
-        changes += [(i, level, -before) for level in range(before)] if before else []
-        return (*items[:i], depth, *items[i + 1 :]), tuple(sorted((*pending, *changes))), counters, full
-
-    def explore(self) -> int:
-        """Visit every state. Assert that a board at rest is exact, and that its node is full."""
-        begin = ((None,) * 3, (), (), False)
-        seen, todo = {begin}, [begin]
-        while todo:
-            state = todo.pop()
-            after = list(self.step(state))
-            if not after:
-                self.assert_exact(state)
-            for one in after:
-                if one not in seen:
-                    seen.add(one)
-                    todo.append(one)
-        return len(seen)
-
-    def assert_exact(self, state: Any) -> None:
-        items, pending, counters, full = state
-        assert not pending
-        assert full
-        players = dict(zip(self.numbers, items, strict=True))
-        nodes = self.nodes(counters, full)
-        tree.check(nodes)
-        for place, number in enumerate(sorted(players, reverse=True)):
-            for depth in (1, 2):
-                assert count_through(SMALL, players, nodes, number, depth) == place
-
-
-def test_every_order_of_a_small_deepening_ends_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "LIMIT", 1)
-    assert Model().explore() > 1_000

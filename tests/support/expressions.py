@@ -12,8 +12,12 @@ from typing import Any
 from chalicelib.dynamo.items import Item, Key
 
 TRANSLATION = (
-    (r"\b(\w+) (=|<) (:\w+)", r"(item.get('\1') \2\2 values['\3'])"),
-    (r"<<", "<"),
+    (r"\b(\w+) = (:\w+)", r"(item.get('\1') == values['\2'])"),
+    (r"\b(\w+) < (:\w+)", r"('\1' in item and item['\1'] < values['\2'])"),
+    (
+        r"\b(\w+) BETWEEN (:\w+) AND (:\w+)",
+        r"('\1' in item and values['\2'] <= item['\1'] <= values['\3'])",
+    ),
     (r"contains\((\w+), (:\w+)\)", r"(values['\2'] in item.get('\1', ()))"),
     (r"size\((\w+)\) <= (:\w+)", r"(len(item.get('\1', ())) <= values['\2'])"),
     (r"attribute_not_exists\((\w+)\)", r"('\1' not in item)"),

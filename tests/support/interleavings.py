@@ -24,6 +24,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.items: dict[Key, Item] = {}
+        self.changes: dict[Key, list[tuple[Item | None, Item]]] = {}
         self.replies: dict[greenlet, list[str]] = {}
 
     def get(self, key: Key, *, consistent: bool = False) -> Item | None:
@@ -31,7 +32,6 @@ class Memory:
         return self.request(lambda: self._copy(key))
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = False) -> dict[Key, Item]:
-        assert consistent
         wanted = list(keys)
         return self.request(lambda: {key: item for key in wanted if (item := self._copy(key))})
 
@@ -43,6 +43,16 @@ class Memory:
             ]
         )
         yield Page(found, None)
+
+    def query(self, pk: str, bounds: tuple[int, int], *, index: str, limit: int, **given: Any) -> Page:
+        def read() -> Page:
+            listed = {key: item for key, item in self.items.items() if item.get(f"{index}pk") == pk}
+            numbers = ((item[f"{index}sk"], key) for key, item in listed.items())
+            found = sorted((n, key) for n, key in numbers if bounds[0] <= n <= bounds[1])
+            found = found[::-1] if given.get("newest_first") else found
+            return Page([key._asdict() | {f"{index}sk": n} for n, key in found[:limit]], None)
+
+        return self.request(read)
 
     def back_off(self, number: int) -> None:
         """Continue at once: the search decides who goes on."""
@@ -62,7 +72,8 @@ class Memory:
     def request(self, work: Callable[[], T]) -> T:
         """Yield to the search, then do the work of a request. The reply is a part of the worker's state."""
         worker = getcurrent()
-        assert worker.parent is not None
+        if worker.parent is None:  # a check, which is not a worker
+            return work()
         worker.parent.switch()
         result = work()
         self.replies.setdefault(worker, []).append(repr(result))
@@ -75,8 +86,10 @@ class Memory:
         """Write all, unless a condition is false. Return the places of those whose condition is false."""
         writes = [write for action in actions for write in action.values()]
         refused = tuple(i for i, write in enumerate(writes) if not is_allowed(write, self.items))
-        if not refused:
-            self.items |= {key_of(write): written(write, self.items) for write in writes}
+        for write in () if refused else writes:
+            key, old = key_of(write), self.items.get(key_of(write))
+            self.items[key] = written(write, self.items)
+            self.changes.setdefault(key, []).append((old, self.items[key]))
         return refused
 
 
@@ -87,25 +100,24 @@ Check = Callable[[Memory, Sequence[bool], object], None]
 """Asserts what holds in a state: the table, which workers have ended, and the schedule that led here."""
 
 
-def explore(workers: Sequence[Worker], check: Check) -> int:
+def explore(workers: Sequence[Worker], check: Check, begin: Callable[[], Memory] = Memory) -> int:
     """Visit every state that the workers can reach, and check it. Return how many states there are."""
     todo: list[tuple[int, ...]] = [()]
     visited: set[str] = set()
     while todo:
         schedule = todo.pop()
-        table, running = _run(workers, schedule)
-        check(table, [one.dead for one in running], schedule)
+        table, running = _run(workers, schedule, begin())
         replies = [table.replies.get(one) for one in running]  # a worker's next request follows from them
-        state = repr((sorted(table.items.items(), key=str), replies))
+        state = repr((sorted(table.items.items(), key=str), table.changes, replies))
         if state not in visited:
             visited.add(state)
+            check(table, [one.dead for one in running], schedule)
             todo += [(*schedule, number) for number, one in enumerate(running) if not one.dead]
     return len(visited)
 
 
-def _run(workers: Sequence[Worker], schedule: Iterable[int]) -> tuple[Memory, list[greenlet]]:
+def _run(workers: Sequence[Worker], schedule: Iterable[int], table: Memory) -> tuple[Memory, list[greenlet]]:
     """Run workers in the order of a schedule, one request at each step."""
-    table = Memory()
     running = [greenlet(lambda work=work: work(table)) for work in workers]
     for one in running:
         one.switch()  # up to its first request
