@@ -10,7 +10,7 @@ from chalicelib import feature, settings
 from chalicelib.aggregates import engine, lag
 from chalicelib.aggregates import queries as stream_queries
 from chalicelib.aggregates import schemas as stream_schemas
-from chalicelib.api import auth, listing, schemas, static
+from chalicelib.api import auth, listing, rates, schemas, static
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import KB, MAX_BODY, Response, Router
 from chalicelib.challenges import definitions, progress, submissions
@@ -88,17 +88,23 @@ def identify(request: Any) -> AuthResponse:
     return AuthResponse(routes=["*"], principal_id=auth.principal_id(context), context=context)
 
 
+def limit_writer(caller: Caller) -> None:
+    """Count a write of a user, who may be a guest."""
+    rates.admit(connect(), rates.write_limits(stage), caller, stage, datetime.now(UTC))
+
+
 router.authorizer = identify
+router.limiter = limit_writer
 
 
 @router.route("POST", "/guests", status=201, errors=(SlowDown,), max_body=4 * KB)
-def post_guest(body: guest_schemas.GuestBody, address: str, caller: Caller) -> Response[guest_schemas.Guest]:
+def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> Response[guest_schemas.Guest]:
     """Sign in as a guest with a random `sub`. A guest with a token keeps the `sub` and gets another name.
 
     An address may have 60 guests at once, and one more every ten seconds. Only a stage that allows guests has
     this path (`HUBBUB_GUESTS`).
     """
-    return guests.sign_in(connect(), body, caller, address, stage, datetime.now(UTC))
+    return guests.sign_in(connect(), body, caller, stage, datetime.now(UTC))
 
 
 # -- views ---------------------------------------------------------------------------------------------
@@ -110,7 +116,7 @@ def post_guest(body: guest_schemas.GuestBody, address: str, caller: Caller) -> R
     "/views",
     status=202,
     accepts=("application/json", "text/plain"),
-    errors=(TooLarge, TooOld, InTheFuture, SiteNotAllowed, Bot),
+    errors=(TooLarge, TooOld, InTheFuture, SiteNotAllowed, Bot, SlowDown),
     max_body=MAX_BODY,
     max_anonymous_body=128 * KB,
 )
@@ -345,7 +351,7 @@ def get_challenge(path: challenge_schemas.ChallengeParams) -> challenge_schemas.
     "/challenges/{challenge}/paths",
     access="user",
     status=(201, 200),
-    errors=(NotFound, NotOpen, LimitReached, InvalidPath, SlowDown),
+    errors=(NotFound, NotOpen, Forbidden, LimitReached, InvalidPath),
     max_body=4 * KB,
 )
 def post_challenge_path(
@@ -355,9 +361,7 @@ def post_challenge_path(
 
     The status is 201 for a new path, and 200 for a path that the player has found before.
     """
-    return submissions.submit(
-        connect(), path.challenge, caller.sub, body.path, datetime.now(UTC), caller.name
-    )
+    return submissions.submit(connect(), path.challenge, caller, body.path, datetime.now(UTC))
 
 
 @router.route("GET", "/challenges/{challenge}/players/{player}", access="user", errors=(Forbidden, NotFound))

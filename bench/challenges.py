@@ -9,6 +9,7 @@ from unittest import mock
 
 from bench.report import Answer
 from chalicelib.aggregates import engine as aggregates
+from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.dynamo.table import Table

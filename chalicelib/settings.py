@@ -36,7 +36,9 @@ class Settings(NamedTuple):
     sites: frozenset[str] = frozenset()
     pages: frozenset[tuple[str, str]] = frozenset()
     views_window: timedelta = timedelta(days=7)
+    views_late: timedelta = timedelta(hours=24)
     views_ahead: timedelta = timedelta(minutes=5)
+    views_rate: int = 100
     views_series: bool = True
     views_uniques: bool = True
     views_sites: bool = True
@@ -50,6 +52,7 @@ class Settings(NamedTuple):
     admin_value: str = "admin"
     name_claim: str = "name"
     guests: bool = False
+    guest_writes: int = 30
     sign_in: SignIn | None = None
     token_life: timedelta = timedelta(days=30)
     leaders_min: int = 1
@@ -123,6 +126,8 @@ def read(environ: Mapping[str, str]) -> Settings:
         sites=frozenset(_site(s) for s in _sites(environ) if "/" not in s),
         pages=frozenset((_site(s.partition("/")[0]), _page(s)) for s in _sites(environ) if "/" in s),
         views_window=timedelta(days=window),
+        views_late=timedelta(hours=_number(environ, "HUBBUB_VIEWS_LATE_HOURS", 24)),
+        views_rate=_number(environ, "HUBBUB_VIEWS_RATE", 100, least=0),
         views_ahead=timedelta(seconds=_number(environ, "HUBBUB_VIEWS_AHEAD_SECONDS", 300)),
         views_series=_switch(environ, "HUBBUB_VIEWS_SERIES"),
         views_uniques=_switch(environ, "HUBBUB_VIEWS_UNIQUES"),
@@ -145,6 +150,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         admin_value=environ.get("HUBBUB_ADMIN_VALUE") or "admin",
         name_claim=environ.get("HUBBUB_NAME_CLAIM") or "name",
         guests=_switch(environ, "HUBBUB_GUESTS", "on" if stage == "local" else "off"),
+        guest_writes=_number(environ, "HUBBUB_GUEST_WRITES", 30),
         sign_in=_sign_in(environ),
         token_life=timedelta(hours=_number(environ, "HUBBUB_TOKEN_HOURS", 720)),
         leaders_min=_number(environ, "HUBBUB_LEADERS_MIN", 1 if stage == "local" else 3),

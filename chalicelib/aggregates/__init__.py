@@ -10,6 +10,7 @@ FEATURE = Feature(
         "quarantine": "Items that could not be counted.",
     },
     items=(
+        Kind("BUCKET#*", "BUCKET"),
         Kind("GUARD*", "*"),
         Kind("QUARANTINE#*", "*"),
         Kind("PULSE", "SENT", is_applied=True),

@@ -51,7 +51,8 @@ PROBLEMS = {
 class Caller(NamedTuple):
     """The sender of a request. `sub` is empty for an anonymous caller, and `problem` states the reason.
 
-    `name` is the display name in the token. A `guest` has a token of `POST /guests`.
+    `name` is the display name in the token. A `guest` has a token of `POST /guests`. A token with the scope
+    `scores` belongs to a server that submits for players. `address` is the client's, as API Gateway sees it.
     """
 
     sub: str = ""
@@ -59,6 +60,8 @@ class Caller(NamedTuple):
     problem: str = "no token"
     name: str | None = None
     guest: bool = False
+    scores: bool = False
+    address: str = ""
 
     @property
     def is_trusted(self) -> bool:
@@ -93,6 +96,11 @@ class Issuer(NamedTuple):
         if isinstance(found, list):
             return self.admin_claim != "scope" and self.admin_value in found
         return found is True and self.admin_value == "true"
+
+
+def _scopes(claims: Mapping[str, Any]) -> list[str]:
+    found = claims.get("scope")
+    return found.split(" ") if isinstance(found, str) else []
 
 
 def own_issuer(settings: Settings) -> Issuer:
@@ -247,7 +255,8 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
         hours = settings.token_life // timedelta(hours=1)
         return _invalid(f"`exp`: its lifetime must be at most {hours} hours")
     # API Gateway caches this context. With `exp` in it, the router still notices that a token has expired.
-    context = {"sub": sub, "scope": "admin" if issuer.is_admin(claims) else "", "exp": str(exp)}
+    scopes = ["admin"] * issuer.is_admin(claims) + ["scores"] * ("scores" in _scopes(claims))
+    context = {"sub": sub, "scope": " ".join(scopes), "exp": str(exp)}
     context |= {"name": name} if (name := names.clean(claims.get(issuer.name_claim))) else {}
     return context | ({"guest": "true"} if is_own and claims.get("guest") is True else {})
 
@@ -288,6 +297,7 @@ def read_context(context: dict[str, str] | None) -> Caller:
         problem="",
         name=context.get("name"),
         guest="guest" in context,
+        scores="scores" in context.get("scope", "").split(" "),
     )
 
 

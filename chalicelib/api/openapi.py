@@ -16,6 +16,7 @@ from chalicelib.errors import (
     Busy,
     Forbidden,
     HubbubError,
+    SlowDown,
     TooLarge,
     Unauthorized,
     UnsupportedMediaType,
@@ -269,6 +270,8 @@ def list_errors(route: Route) -> list[type[HubbubError]]:
     if "body" in route.arguments:
         found[TooLarge] = None
         found[UnsupportedMediaType] = None
+    if route.is_limited:
+        found[SlowDown] = None
     return [
         *found,
         *(error for error in route.errors if error not in found),

@@ -1,28 +1,95 @@
-"""Limits by address: a leaky bucket for each network, stored as one number.
+"""Limits of callers: leaky buckets, each of which is one number.
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| bucket | `BUCKET#<purpose>#<digest>` | `BUCKET` | `drained`: when it is empty (ms); `ttl` |
 
 `drained` is the millisecond since 1970 at which the bucket will be empty. This is the "virtual scheduling"
-form of the Generic Cell Rate Algorithm (ITU-T I.371). The key of a bucket belongs to the feature that limits.
+form of the Generic Cell Rate Algorithm (ITU-T I.371). The bucket of wrong guesses is an attribute of the
+player's progress (challenges/submissions.py), and that of reports an item of chat (chat/reports.py).
+
+A bucket belongs to an address (of IPv6 to its /64) or to a subject. Both are stored as digests with the
+stage's key, and the item expires when the bucket is empty. A guest has a bucket of its subject and one of its
+address, because anyone can be many guests. An admin has none, and neither has a server with the scope
+`scores`.
+
+Invariant: a bucket admits `at_once` calls at one time, and one more after each `interval`, in any number of
+processes. A level that no call can have written, such as one of a manual edit, counts as empty.
 """
 
 import hashlib
 import ipaddress
+from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from decimal import Decimal
+from functools import cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from chalicelib import times
-from chalicelib.api.auth import derive_key
+from chalicelib.api.auth import Caller, derive_key
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
+from chalicelib.errors import SlowDown
 from chalicelib.settings import Settings
+from chalicelib.telemetry import logs
 
-ADDRESSES = "addresses"  # the purpose of the key of address digests
+ADDRESSES, SUBJECTS = "addresses", "subjects"  # the purposes of the keys of digests
+MARGIN = 3_600_000  # milliseconds: no clock is further ahead than this
+TRIES = 8  # of one call, while others change the bucket
+REMEMBERED = 10_000  # levels in a process
 
 
 class Limit(NamedTuple):
-    """Calls that an address may make at once, and the milliseconds until one more is allowed."""
+    """Calls that are allowed at once, and the milliseconds until one more is allowed."""
 
     at_once: int
     interval: int
+
+    def compute_wait(self, level: Any, now: datetime, count: int = 1) -> int:
+        """Return 0 if a bucket with this level admits `count` calls, or the milliseconds until it does."""
+        if not isinstance(level, int | Decimal) or level > self.last(now):
+            return 0
+        return max(0, int(level) - self.full(now, count))
+
+    def full(self, now: datetime, count: int = 1) -> int:
+        """Return the highest level that admits `count` calls."""
+        return times.milliseconds(now) + (self.at_once - count) * self.interval
+
+    def last(self, now: datetime) -> int:
+        """Return the highest level that a call can have written."""
+        return times.milliseconds(now) + self.at_once * self.interval + MARGIN
+
+
+class Limits(NamedTuple):
+    """The limits of one purpose, for a subject and for an address. None is no limit."""
+
+    purpose: str
+    of_subject: Limit
+    of_address: Limit | None
+
+
+class Bucket(NamedTuple):
+    """The item of a bucket, and what an update sets beside its level. `level` is as the caller read it."""
+
+    key: Key
+    more: str = "#ttl = :ttl"
+    names: Mapping[str, str] = {"#ttl": "ttl"}
+    values: Mapping[str, Any] = {}
+    level: Any = None
+
+
+def write_limits(settings: Settings) -> Limits:
+    """Return the limits of everything that users write."""
+    return Limits("writes", Limit(at_once=300, interval=500), per_minute(settings.guest_writes))
+
+
+def per_minute(calls: int, *, minutes: int = 1) -> Limit:
+    """Return the limit of a number of calls a minute, of which some minutes may come at once."""
+    return Limit(calls * minutes, max(1, 60_000 // calls))
+
+
+# -- keys ----------------------------------------------------------------------------------------------
 
 
 def digest(settings: Settings, address: str) -> str:
@@ -31,37 +98,101 @@ def digest(settings: Settings, address: str) -> str:
     Raises: OSError without a secret, ValueError for an invalid address.
     """
     parsed = ipaddress.ip_address(address)
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
     size = 64 if parsed.version == 6 else 32
-    network = ipaddress.ip_network(f"{parsed}/{size}", strict=False)
-    return hashlib.blake2b(
-        str(network).encode(), digest_size=12, key=derive_key(settings, ADDRESSES)
-    ).hexdigest()
+    return _digest(settings, ADDRESSES, str(ipaddress.ip_network(f"{parsed}/{size}", strict=False)))
 
 
-def take(table: Table, key: Key, limit: Limit, now: datetime) -> int:
-    """Count a call in a bucket. Return 0, or the milliseconds until the next call is allowed.
+def address_key(settings: Settings, purpose: str, address: str) -> Key:
+    """Build the key of an address's bucket. All invalid ones share one. Raises OSError without a secret."""
+    try:
+        found = digest(settings, address)
+    except ValueError:
+        found = _digest(settings, ADDRESSES, "")
+    return Key(f"BUCKET#{purpose}#{found}", "BUCKET")
 
-    There are two updates: one starts an empty bucket, the other fills one that has not drained.
 
-    Cost: 1 WCU; 2 WCU when the bucket is not empty.
+def subject_key(settings: Settings, purpose: str, sub: str) -> Key:
+    """Build the key of a subject's bucket. Raises OSError without a secret."""
+    return Key(f"BUCKET#{purpose}#{_digest(settings, SUBJECTS, sub)}", "BUCKET")
+
+
+def _digest(settings: Settings, purpose: str, text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=12, key=derive_key(settings, purpose)).hexdigest()
+
+
+# -- write ---------------------------------------------------------------------------------------------
+
+
+def admit(
+    table: Table, limits: Limits, caller: Caller, settings: Settings, now: datetime, count: int = 1
+) -> None:
+    """Count calls for their sender, or refuse them.
+
+    Cost: that of `take` for a caller with a token, and for one without. Twice that for a guest.
+    Raises: SlowDown.
     """
-    time = times.milliseconds(now)
-    full = time + (limit.at_once - 1) * limit.interval
-    ttl = {":ttl": times.epoch(now) + limit.at_once * limit.interval // 1000}
-    is_taken, _ = table.update_or_get(
-        key,
-        "SET drained = :next, #ttl = :ttl",
-        condition="attribute_not_exists(drained) OR drained <= :now",
-        names={"#ttl": "ttl"},
-        values={":now": time, ":next": time + limit.interval} | ttl,
-    )
-    if is_taken:
-        return 0
-    is_taken, item = table.update_or_get(
-        key,
-        "SET drained = drained + :more, #ttl = :ttl",
-        condition="drained > :now AND drained <= :full",
-        names={"#ttl": "ttl"},
-        values={":now": time, ":full": full, ":more": limit.interval} | ttl,
-    )
-    return 0 if is_taken else max(1, int((item or {}).get("drained", time)) - full)
+    if caller.admin or caller.scores or not count:
+        return
+    try:
+        buckets = []
+        if not caller.is_trusted and limits.of_address:
+            buckets.append((address_key(settings, limits.purpose, caller.address), limits.of_address))
+        if caller.sub:
+            buckets.append((subject_key(settings, limits.purpose, caller.sub), limits.of_subject))
+    except OSError as error:  # SSM is unavailable, for example. The caller is not the cause
+        logs.log_error("calls are not limited", error)
+        return
+    for key, limit in buckets:
+        if wait := take(table, Bucket(key), limit, now, count):
+            raise SlowDown(
+                "Too many requests by you or from your address. Retry after the time in Retry-After.",
+                wait / 1000,
+            )
+
+
+def take(table: Table, bucket: Bucket, limit: Limit, now: datetime, count: int = 1) -> int:
+    """Count calls in a bucket. Return 0, or the milliseconds until they are allowed.
+
+    One update starts a bucket that is empty, and another one fills a bucket that is not. The level as it was
+    read, or as this process has left it, decides which of them is made. If a concurrent call has changed the
+    level, the update is refused, which shows the level, and the other one may follow.
+
+    Cost: 1 WCU, and 1 more for each concurrent change. Nothing for a refusal that the process foresees: a
+    level only rises until it has drained.
+    """
+    time, known = times.milliseconds(now), _levels().setdefault(table, {})
+    level = known.get(bucket.key, 0) if bucket.level is None else bucket.level
+    common = {":now": time + 1, ":ttl": times.epoch(now) + limit.at_once * limit.interval // 1000}
+    start = ("SET drained = :next", "NOT drained BETWEEN :now AND :last")
+    fill = ("SET drained = drained + :more", "drained BETWEEN :now AND :full")
+    for _ in range(TRIES):
+        if wait := limit.compute_wait(level, now, count):
+            return wait
+        is_empty = not isinstance(level, int | Decimal) or not time < level <= limit.last(now)
+        change, condition = start if is_empty else fill
+        own = (
+            {":next": time + count * limit.interval, ":last": limit.last(now)}
+            if is_empty
+            else {":more": count * limit.interval, ":full": limit.full(now, count)}
+        )
+        is_taken, item = table.update_or_get(
+            bucket.key,
+            f"{change}, {bucket.more}",
+            condition=condition,
+            names=bucket.names,
+            values={**common, **own, **bucket.values},
+        )
+        level = (item or {}).get("drained", 0)
+        if len(known) >= REMEMBERED:
+            known.clear()
+        known[bucket.key] = level
+        if is_taken:
+            return 0
+    return 1
+
+
+@cache
+def _levels() -> WeakKeyDictionary[Table, dict[Key, Any]]:
+    """Return the levels at which this process has left the buckets of each table."""
+    return WeakKeyDictionary()

@@ -9,9 +9,8 @@ The annotations of a handler declare its arguments:
 | argument | value |
 |---|---|
 | `path`, `query`, `body` | the decoded part of the request, as a struct of the schemas |
-| `caller` | the authenticated caller; on a public route the caller may be anonymous |
+| `caller` | the authenticated caller with its address; on a public route the caller may be anonymous |
 | `headers` | the headers of the request |
-| `address` | the client's IP address, as API Gateway sees it |
 | `idempotency_key` | the Idempotency-Key header, or None |
 | `if_match` | the If-Match header, or None |
 
@@ -90,6 +89,11 @@ class Route(NamedTuple):
     max_body: int
     max_anonymous_body: int
 
+    @property
+    def is_limited(self) -> bool:
+        """Return whether each call counts for the limits of its sender: users write on this route."""
+        return self.access == "user" and self.method != "GET"
+
     def body_limit(self, caller: Caller) -> int:
         """Return how many bytes a caller's body may have. A guest is as good as anonymous."""
         return self.max_body if caller.is_trusted else self.max_anonymous_body
@@ -112,6 +116,7 @@ class Router:
         self.enabled = tuple(enabled)
         self.features = {path: one.name for one in (*features, *self.enabled) for path in one.paths}
         self.authorizer: Any = None
+        self.limiter: Callable[[Caller], None] | None = None
         self.routes: list[Route] = []
         app.register_middleware(self._finish, "http")
 
@@ -215,12 +220,12 @@ class Router:
         try:
             _check_length(route, captured)
             _check_query(route, request.query_params)
-            caller = _authorize(route, request)
+            address = request.context.get("identity", {}).get("sourceIp", "")
+            caller = _authorize(route, request)._replace(address=address)
             limit = route.body_limit(caller)
             ready = {
                 "caller": caller,
                 "headers": request.headers,
-                "address": request.context.get("identity", {}).get("sourceIp", ""),
                 "if_match": request.headers.get("if-match"),
             }
             if "idempotency_key" in route.arguments:
@@ -229,6 +234,8 @@ class Router:
                 name: ready[name] if name in ready else _decode(name, kind, request, captured, limit)
                 for name, kind in route.arguments.items()
             }
+            if route.is_limited and self.limiter:
+                self.limiter(caller)
             response = _encode(route, handler(**arguments), _prefers_csv(route, request.headers))
             if caller.admin and route.access != "public" and route.method != "GET":
                 _log_admin_write(route, request, caller, captured, response.status_code)

@@ -30,6 +30,7 @@ from chalicelib.challenges.schemas import (
     Challenge,
     ChallengeBody,
     Closes,
+    Guests,
     Limit,
     Normalization,
     Opens,
@@ -63,6 +64,7 @@ class Definition(NamedTuple):
     opens: Opens = None
     closes: Closes = None
     ranked: Ranked = False
+    guests: Guests = True
 
     def normalize(self, path: str) -> str:
         """Return the normalized form of a path."""
@@ -171,6 +173,7 @@ def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> 
             opens=opens,
             closes=closes,
             ranked=body.ranked,
+            guests=body.guests,
         )
         listed = {name: item[name] for name in ("gsi1pk", "gsi1sk") if name in item}
         if stored and stored == definition._replace(edition=stored.edition):

@@ -45,6 +45,7 @@ Ranked = Annotated[
     bool,
     Meta(description="Whether players are ranked. A change applies to each player from the next path found"),
 ]
+Guests = Annotated[bool, Meta(description="Whether guests may submit paths")]
 Count = Annotated[int, Meta(ge=0)]
 CountsByFound = dict[str, Count]
 
@@ -119,6 +120,7 @@ class ChallengeBody(Schema):
     opens: Opens = None
     closes: Closes = None
     ranked: Ranked = False
+    guests: Guests = True
     normalization: (
         Annotated[
             Normalization,
@@ -139,6 +141,7 @@ class Challenge(Schema):
             "opens": None,
             "closes": None,
             "ranked": True,
+            "guests": True,
             "normalization": {"case": "fold", "spaces": "collapse", "unicode": "NFKC"},
         }
     }
@@ -149,6 +152,7 @@ class Challenge(Schema):
     opens: Opens
     closes: Closes
     ranked: Ranked
+    guests: Guests
     normalization: Normalization
 
 

@@ -6,29 +6,27 @@ Invariant: a path is written in one transaction with the player's progress, with
 - the bucket of wrong guesses is not full: a player without guesses learns nothing from a right one either;
 - the player's progress is below the limit.
 
-Wrong guesses fill a leaky bucket. It holds ten guesses, and one drains every six seconds. Its level is one
-number in the progress: `drained` is the millisecond since 1970 at which the bucket will be empty. This is the
-"virtual scheduling" form of the Generic Cell Rate Algorithm (ITU-T I.371).
+Wrong guesses fill a leaky bucket (api/rates.py). It holds ten guesses, and one drains every six seconds. Its
+level is `drained` in the progress, so the transaction checks it at no cost.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 from typing import Any
 
 from chalicelib import times
+from chalicelib.api import rates
+from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
 from chalicelib.challenges import definitions, progress
 from chalicelib.challenges.definitions import Definition
 from chalicelib.challenges.schemas import SubmissionResult
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import Busy, InvalidPath, LimitReached, SlowDown
+from chalicelib.errors import Busy, Forbidden, InvalidPath, LimitReached, SlowDown
 from chalicelib.telemetry import logs
 
-MAX_GUESSES = 10  # wrong ones that fill the bucket
-GUESS_INTERVAL = 6_000  # milliseconds in which one wrong guess drains
-TTL_MARGIN = timedelta(hours=1)  # after the bucket is empty. No clock is further ahead than this.
+GUESSES = rates.Limit(at_once=10, interval=6_000)  # wrong ones
 PATH_EXISTS, PROGRESS_REFUSED = range(2)  # the positions of refused actions
 
 
@@ -36,11 +34,11 @@ PATH_EXISTS, PROGRESS_REFUSED = range(2)  # the positions of refused actions
 
 
 def submit(
-    table: Table, challenge: str, player: str, path: str, now: datetime, name: str | None = None
+    table: Table, challenge: str, caller: Caller, path: str, now: datetime
 ) -> Response[SubmissionResult]:
     """Write a path that a player has found: 201, or 200 if the player had found it before.
 
-    `name` is the player's display name. Without it, the name of an earlier submission is kept.
+    Without a display name of the caller, the name of an earlier submission is kept.
 
     The definition is read strongly consistent. A submission that begins after an admin's change has returned
     follows the new definition.
@@ -48,42 +46,39 @@ def submit(
     Cost: 4 RCU and 4 WCU for a new path, with 1 more RCU per 4 KB of a definition above 300 answers. 4 RCU
     for a known path. 3 RCU and 1 or 2 WCU for a wrong path. 3 RCU without guesses left.
     5 RCU and 4 WCU past the limit.
-    Raises: NotFound, NotOpen, SlowDown, InvalidPath, LimitReached.
+    Raises: NotFound, NotOpen, Forbidden for a guest where guests may not submit, SlowDown, InvalidPath,
+    LimitReached.
     """
-    definition = definitions.load(table, challenge)
+    player, definition = caller.sub, definitions.load(table, challenge)
     definition.check_open(now)
+    if caller.guest and not definition.guests:
+        raise Forbidden("Guests may not submit to this challenge. Sign in with an account.")
     normalized = definition.normalize(path)
     path_key = progress.path_key(challenge, player, normalized)
     progress_key = progress.progress_key(challenge, player)
     items = table.get_many([path_key, progress_key], consistent=True)
     if path_key in items:  # it stays found after it is removed from the definition
         return _build_result(table, definition, player, path, 200)
-    drained = _discard_invalid(table, progress_key, items.get(progress_key, {}).get("drained"), now)
-    wait = _compute_wait(drained, now)
-    if wait > 0:
+    level = items.get(progress_key, {}).get("drained", 0)
+    if wait := GUESSES.compute_wait(level, now):
         raise _too_many_guesses(wait)
     if not definition.accepts(normalized):
-        _count_wrong_guess(table, progress_key, drained, now)
+        if wait := rates.take(table, _bucket(progress_key, level), GUESSES, now):
+            raise _too_many_guesses(wait)
         raise InvalidPath("path: not a valid path of this challenge")
-    refused = _write_path(table, definition, player, path_key, path, now, name)
+    refused = _write_path(table, definition, caller, path_key, path, now)
     if PATH_EXISTS in refused:
         return _build_result(table, definition, player, path, 200)
     if PROGRESS_REFUSED in refused:
         item = table.get(progress_key, consistent=True) or {}
         if item.get("found", 0) >= definition.limit:
             raise LimitReached(f"path: {player} has reached the limit of {definition.limit} paths")
-        raise _too_many_guesses(GUESS_INTERVAL)
+        raise _too_many_guesses(GUESSES.interval)
     return _build_result(table, definition, player, path, 201)
 
 
 def _write_path(
-    table: Table,
-    definition: Definition,
-    player: str,
-    path_key: Key,
-    path: str,
-    now: datetime,
-    name: str | None,
+    table: Table, definition: Definition, caller: Caller, path_key: Key, path: str, now: datetime
 ) -> Sequence[int]:
     """Write a found path and the progress. Return the positions of the refused actions.
 
@@ -91,7 +86,7 @@ def _write_path(
 
     Raises: Busy if the progress is still damaged.
     """
-    time = times.milliseconds(now)
+    time, player, name = times.milliseconds(now), caller.sub, caller.name
     progress_key = progress.progress_key(definition.challenge, player)
     actions: list[dict[str, Any]] = [
         {
@@ -107,7 +102,8 @@ def _write_path(
                 + (", #name = :name" if name else "")
                 + " ADD #found :one REMOVE #ttl",
                 "ConditionExpression": (
-                    "attribute_not_exists(pk) OR (#found BETWEEN :none AND :room AND NOT drained > :full)"
+                    "attribute_not_exists(pk) OR "
+                    "(#found BETWEEN :none AND :room AND NOT drained BETWEEN :over AND :last)"
                 ),
                 "ExpressionAttributeNames": {"#found": "found", "#ttl": "ttl"}
                 | ({"#name": "name"} if name else {}),
@@ -118,7 +114,8 @@ def _write_path(
                     ":one": 1,
                     ":none": 0,
                     ":room": definition.limit - 1,
-                    ":full": time + (MAX_GUESSES - 1) * GUESS_INTERVAL,
+                    ":over": GUESSES.full(now) + 1,
+                    ":last": GUESSES.last(now),
                 },
             }
         },
@@ -164,50 +161,14 @@ def _build_result(
 # -- guesses -------------------------------------------------------------------------------------------
 
 
-def _discard_invalid(table: Table, key: Key, drained: Any, now: datetime) -> int | None:
-    """Return the level of a bucket. An impossible level would lock the player out, so it is removed."""
-    if not isinstance(drained, int | Decimal) or drained <= times.milliseconds(now + TTL_MARGIN):
-        return drained if isinstance(drained, int) else None
-    table.update(key, "REMOVE drained", condition="drained = :drained", values={":drained": drained})
-    return None
-
-
-def _compute_wait(drained: int | None, now: datetime) -> int:
-    """Return the milliseconds until the next guess is allowed. 0 and less mean that it is allowed now."""
-    return (drained or 0) - times.milliseconds(now) - (MAX_GUESSES - 1) * GUESS_INTERVAL
-
-
-def _count_wrong_guess(table: Table, key: Key, drained: int | None, now: datetime) -> None:
-    """Add a wrong guess to the bucket by a conditional update. Raises SlowDown if the bucket is full.
-
-    There are two updates: one starts an empty bucket, the other fills one that has not drained. The bucket as
-    it was read decides which of them comes first. The second update follows only if a concurrent change made
-    the first one fail. `NOT drained > …` also holds without an item, and for an item without that number.
+def _bucket(progress_key: Key, level: Any) -> rates.Bucket:
+    """Return the bucket of a player's wrong guesses, as it was read.
 
     A progress without paths expires. One with paths does not: its TTL is `latest`, whose number of
     milliseconds is, in seconds, tens of thousands of years away.
     """
-    time = times.milliseconds(now)
-    full = time + (MAX_GUESSES - 1) * GUESS_INTERVAL
-    start = ("SET drained = :new", "NOT drained > :now", {":new": time + GUESS_INTERVAL})
-    fill = (
-        "SET drained = drained + :more",
-        "drained BETWEEN :now AND :full",
-        {":more": GUESS_INTERVAL, ":full": full},
-    )
-    ttl = times.epoch(now + timedelta(milliseconds=MAX_GUESSES * GUESS_INTERVAL) + TTL_MARGIN)
-    updates = (fill, start) if drained is not None and drained > time else (start, fill)
-    for expression, condition, values in updates:
-        changed = table.update(
-            key,
-            f"{expression}, #found = if_not_exists(#found, :none), #ttl = if_not_exists(latest, :ttl)",
-            condition=condition,
-            names={"#ttl": "ttl", "#found": "found"},
-            values={**values, ":now": time, ":ttl": ttl, ":none": 0},
-        )
-        if changed is not None:
-            return
-    raise _too_many_guesses(GUESS_INTERVAL)
+    more = "#found = if_not_exists(#found, :none), #ttl = if_not_exists(latest, :ttl)"
+    return rates.Bucket(progress_key, more, {"#ttl": "ttl", "#found": "found"}, {":none": 0}, level)
 
 
 def _too_many_guesses(wait: int) -> SlowDown:

@@ -86,7 +86,7 @@ def count_report(table: Table, me: Item, address: str, now: datetime, settings: 
     except Exception as error:
         logs.log_error("reports are not counted by address", error)
         return True
-    return rates.take(table, key, LIMIT, now) == 0
+    return rates.take(table, rates.Bucket(key), LIMIT, now) == 0
 
 
 def act(table: Table, id: str, body: ReportAction, settings: Settings, now: datetime) -> list[str]:

@@ -28,6 +28,7 @@ from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
 from chalicelib.settings import Settings
 
+MUTABLE_FIELDS = ("title", "unit", "resets", "submit", "guests")
 IMMUTABLE_FIELDS = ("decimals", "min", "max", "order", "operator", "shards")  # every score depends on them
 LIST = "BOARDS"
 CACHE_SIZE = 1_000  # boards per process
@@ -49,6 +50,8 @@ class Board(NamedTuple):
     season: int
     started: str
     resets: str | None
+    submit: str = "player"
+    guests: bool = True
     created: int = 0  # the second of its creation, by which boards are listed
     has_names: bool = False  # some players have display names, which lists then read
 
@@ -88,7 +91,7 @@ def season_key(board: str, season: int) -> Key:
 
 
 def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[BoardDetails]:
-    """Create a board (201), or change its title, unit or reset date (200).
+    """Create a board (201), or change its title, unit, reset date or who may submit (200).
 
     A request that equals the stored definition writes nothing.
 
@@ -111,7 +114,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
                 f"{changed[0]}: cannot be changed, because the scores of {name[:40]} depend on it. "
                 "Create another leaderboard."
             )
-        board = board._replace(title=wanted.title, unit=wanted.unit, resets=wanted.resets)
+        board = board._replace(**{field: getattr(wanted, field) for field in MUTABLE_FIELDS})
         if board == stored or _replace_definition(table, stored, board):
             return Response(_to_details(board, count_players(table, board.ranking)), status=200)
         table.back_off(attempt)
@@ -180,12 +183,11 @@ def _replace_definition(table: Table, stored: Board, *later: Board) -> bool:
 
     Returns False if the stored definition has changed since it was read.
     """
-    condition = "season = :season AND started = :started AND title = :title AND #unit = :unit"
-    condition += " AND resets = :resets AND has_names = :has_names"
-    read = ("season", "started", "title", "unit", "resets", "has_names")
+    read = ("season", "started", "has_names", *MUTABLE_FIELDS)
+    condition = " AND ".join(f"#{name} = :{name}" for name in read)
     values = {f":{name}": getattr(stored, name) for name in read}
     definition = {"Item": _to_item(later[-1]), "ConditionExpression": condition}
-    definition["ExpressionAttributeNames"] = {"#unit": "unit"}
+    definition["ExpressionAttributeNames"] = {f"#{name}": name for name in read}
     actions = [{"Put": definition | {"ExpressionAttributeValues": values}}]
     for before, after in itertools.pairwise((stored, *later)):
         if after.season > before.season:
@@ -277,13 +279,14 @@ def _as_of(board: Board, now: datetime) -> Board:
 
 def _parse_definition(name: str, body: BoardBody, now: datetime) -> Board:
     """Return the requested board in its first season. Raises BadRequest, Unprocessable."""
-    fields = {field: getattr(body, field) for field in ("title", "unit", *IMMUTABLE_FIELDS)}
+    fields = {field: getattr(body, field) for field in (*MUTABLE_FIELDS, *IMMUTABLE_FIELDS)}
     try:
         resets = None if body.resets is None else times.to_iso(times.parse(body.resets))
     except ValueError as error:
         raise BadRequest(f"resets: {error}") from None
     started, created = times.to_iso(now), times.epoch(now)
-    board = Board(name=name, season=1, started=started, resets=resets, created=created, **fields)
+    fields |= {"season": 1, "started": started, "resets": resets, "created": created}
+    board = Board(name=name, **fields)
     if resets and times.parse(resets) <= now:
         raise Unprocessable("resets: must be in the future")
     for field in ("min", "max"):

@@ -110,7 +110,7 @@ def list_activities(
     Raises: NotFound, Forbidden, BadCursor.
     """
     boards.find(table, name, now)
-    scores.resolve_player(player, caller)
+    scores.check_player(player, caller)
     first, cursor_scope = scores.activity_key(name, player, ""), ("activities", name, player)
     after = cursors.decode(settings, cursor_scope, query.cursor)
     page = table.query(

@@ -33,6 +33,14 @@ Operator = Annotated[
         "`best` keeps the better of the two. `set` keeps the value with the latest time"
     ),
 ]
+Submit = Annotated[
+    Literal["player", "server"],
+    Meta(
+        description="`player`: each player submits. `server`: only an admin submits, or a server whose token "
+        "has the scope `scores`, for any player"
+    ),
+]
+Guests = Annotated[bool, Meta(description="Whether guests may submit")]
 Resets = (
     Annotated[
         str,
@@ -89,6 +97,8 @@ class BoardBody(Schema):
     order: Order = "desc"
     operator: Operator = "increment"
     resets: Resets = None
+    submit: Submit = "player"
+    guests: Guests = True
     shards: Annotated[
         int,
         Meta(
@@ -118,6 +128,8 @@ class BoardDetails(BoardBody, kw_only=True):
             "order": "desc",
             "operator": "increment",
             "resets": None,
+            "submit": "player",
+            "guests": True,
             "shards": 1,
             "board": "points",
             "season": 2,
@@ -129,7 +141,7 @@ class BoardDetails(BoardBody, kw_only=True):
     MORE: ClassVar = {
         "required": [
             *("board", "title", "unit", "decimals", "min", "max", "order", "operator", "shards", "resets"),
-            *("season", "started", "ended", "players"),
+            *("submit", "guests", "season", "started", "ended", "players"),
         ]
     }
 
@@ -167,7 +179,10 @@ class ScoreBody(Schema):
     player: (
         Annotated[
             Identifier,
-            Meta(description="The player. The default is the caller. Only an admin may name another player"),
+            Meta(
+                description="The player. The default is the caller. Only an admin may name another player, "
+                "and on a board with `submit` `server` a token with the scope `scores`"
+            ),
         ]
         | None
     ) = None

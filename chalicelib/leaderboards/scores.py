@@ -93,16 +93,17 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
     Cost: 2 RCU and 4 WCU, 3 WCU for a new player, and 1 WCU for a value that changes nothing. A new player,
     and a move to another bucket, also read what `choose_depth` does. 1 more RCU for a known id. 1 more WCU
     for the first display name on a board.
-    Raises: NotFound, Forbidden for another player's score, BadRequest, Unprocessable for a value out of
-    range, Busy after repeated concurrent submissions.
+    Raises: NotFound, Forbidden for another player's score and where the board does not let the caller
+    submit, BadRequest, Unprocessable for a value out of range, Busy after repeated concurrent submissions.
     """
-    player = resolve_player(body.player, caller)
+    player = body.player or caller.sub
     time = parse_time(body.time, now)
 
     def keys(board: Board) -> list[Key]:
         return [score_key(name, board.season, player)]
 
     board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
+    check_submitter(board, player, caller)
     name_of_player = caller.name if player == caller.sub else None
     submission = Submission(player, body.id, validate_value(board, body.value), time, name_of_player)
     is_new, score = write(table, board, submission, items.get(keys(board)[0]), now)
@@ -323,7 +324,7 @@ def remove_player(table: Table, name: str, player: str, caller: Caller, now: dat
     Raises: NotFound for the board, Forbidden, Busy.
     """
     boards.find(table, name, now)
-    resolve_player(player, caller)
+    check_player(player, caller)
     first = score_key(name, 0, player)
     prefix = first.sk.removesuffix("0")
     for item in table.query(first.pk, (prefix, f"{prefix}~"), limit=MAX_SEASONS, consistent=True).items:
@@ -349,14 +350,20 @@ def _remove(table: Table, item: Item, now: datetime) -> None:
 # -- validation ----------------------------------------------------------------------------------------
 
 
-def resolve_player(player: str | None, caller: Caller) -> str:
-    """Return the player that a call is about. The default is the caller.
+def check_player(player: str, caller: Caller) -> None:
+    """Raise Forbidden if a caller who is no admin acts for another player."""
+    if player != caller.sub and not caller.admin:
+        raise Forbidden("player: only an admin may act for another player")
 
-    Raises: Forbidden if a caller without admin scope names another player.
-    """
-    if player is None or player == caller.sub or caller.admin:
-        return player or caller.sub
-    raise Forbidden("player: only an admin may act for another player")
+
+def check_submitter(board: Board, player: str, caller: Caller) -> None:
+    """Raise Forbidden if a board does not let a caller submit a player's score."""
+    if board.submit == "server" and not (caller.admin or caller.scores):
+        raise Forbidden("Scores of this board come from its server: a token with the scope `scores`.")
+    if caller.guest and not board.guests:
+        raise Forbidden("Guests may not submit to this board. Sign in with an account.")
+    if board.submit == "player":
+        check_player(player, caller)
 
 
 def parse_time(text: str | None, now: datetime) -> str:

@@ -38,6 +38,7 @@ from msgspec import UNSET
 from chalicelib import times, urls
 from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Constant, Lifetime
+from chalicelib.api import rates
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key
@@ -198,15 +199,18 @@ def accept(
     The events of a list that do not count are returned with their index and reason.
 
     Cost: 1 WCU per event, 1 per visitor of a page and 1 per visitor of a site, 2 where key and client are
-    longer than 1 KB. With a queue, one SQS request per 250 events.
+    longer than 1 KB. With a queue, one SQS request per 250 events. That of `rates.admit`, usually 1 WCU.
 
     Raises:
         BadRequest: a single event is malformed.
         TooOld, InTheFuture, SiteNotAllowed, Bot: a single event does not count.
         TooLarge: the list has more than 25 events without a token or with a guest's, or more than 500.
+        SlowDown: the address, or the subject of the token, has sent too many events.
     """
-    limit = MAX_EVENTS if caller.sub and not caller.guest else MAX_ANONYMOUS_EVENTS
-    checked = check_all(body, settings, now, limit=limit)
+    limit, window = MAX_EVENTS, settings.views_window
+    if not caller.is_trusted:
+        limit, window = MAX_ANONYMOUS_EVENTS, min(window, settings.views_late)
+    checked = check_all(body, settings._replace(views_window=window), now, limit=limit)
     if is_crawler(user_agent):
         checked = [result if isinstance(result, str) else "bot" for result in checked]
     views = [result for result in checked if isinstance(result, View)]
@@ -217,12 +221,19 @@ def accept(
     rejected = [
         Rejection(index=i, reason=result) for i, result in enumerate(checked) if isinstance(result, str)
     ]
+    rates.admit(table, event_limits(settings), caller, settings, now, len(views))
     if settings.queue_url:
         queue.send(settings, [_to_message(view) for view in views])
     else:
         write(table, views, settings, now)
     metrics.count(ViewsAccepted=len(views), ViewsRejected=len(rejected))
     return Accepted(accepted=len(views), rejected=rejected)
+
+
+def event_limits(settings: Settings) -> rates.Limits:
+    """Return the limits of events: an address may send those of five minutes at once, of many visitors."""
+    of_address = rates.per_minute(settings.views_rate, minutes=5) if settings.views_rate else None
+    return rates.Limits("views", rates.Limit(at_once=10_000, interval=10), of_address)
 
 
 def _to_message(view: View) -> dict[str, str]:

@@ -107,7 +107,7 @@ def _subject(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 @main.command()
 @click.option("--stage", default="local", show_default=True, help="The stage that accepts the token.")
 @click.option("--sub", required=True, callback=_subject, help="The player or author.")
-@click.option("--scope", type=click.Choice(["admin"]), help="Additional rights of the bearer.")
+@click.option("--scope", type=click.Choice(["admin", "scores"]), help="Additional rights of the bearer.")
 @click.option("--name", help="The display name.")
 @click.option("--ttl", default="1h", show_default=True, callback=_seconds, help="Such as 90s, 15m, 1h or 7d.")
 def token(stage: str, sub: str, scope: str | None, name: str | None, ttl: int) -> None:

@@ -100,6 +100,8 @@ LONGEST: dict[str, Any] = {
     "second": 10**11,
     "sign": -1,
     "settings": Settings(secret="s" * 32),
+    "purpose": "guests",
+    "sub": NEW,
     "address": "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
     "moment": NOW,
 }

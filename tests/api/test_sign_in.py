@@ -270,6 +270,15 @@ def test_an_operators_token_satisfies_the_stages_own_claims() -> None:
     assert not caller_of(stage, auth.mint(stage, "operator")).admin
 
 
+@pytest.mark.parametrize(
+    ("scope", "scores"),
+    [("scores", True), ("openid scores", True), ("scores.read", False), (["scores"], False)],
+)
+def test_a_word_of_the_scope_makes_a_server_of_scores(issuer: Issuer, scope: Any, scores: bool) -> None:
+    caller = caller_of(stage_of(issuer, "auth0"), sign(AUTH0_ACCESS | {"scope": scope}))
+    assert (caller.sub, caller.scores, caller.admin) == (AUTH0_SUB, scores, False)
+
+
 def test_an_issuer_cannot_name_a_guest(issuer: Issuer) -> None:
     found = caller_of(stage_of(issuer, "auth0"), sign(AUTH0_ACCESS | {"guest": True}))
     assert (found.sub, found.guest) == (AUTH0_SUB, False)

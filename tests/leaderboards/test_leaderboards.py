@@ -106,6 +106,52 @@ def test_only_admins_create_boards_and_anybody_reads_them(site: Site) -> None:
 # -- submissions ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.security
+@pytest.mark.parametrize(
+    ("board", "statuses"),
+    [
+        ({}, {"ann": 201, "guest": 201, "server": 201, "admin": 201}),
+        ({"guests": False}, {"ann": 201, "guest": 403, "server": 201, "admin": 201}),
+        ({"submit": "server"}, {"ann": 403, "guest": 403, "server": 201, "admin": 201}),
+    ],
+)
+def test_a_board_says_who_may_submit(site: Site, board: dict[str, Any], statuses: dict[str, int]) -> None:
+    create_board(site, "points", **POINTS)  # a later definition counts from now on
+    assert site.call("PUT", "/leaderboards/points", POINTS | board, Authorization=site.admin())[0] == 200
+    tokens = {"ann": site.token("ann"), "server": site.token("server", "scores"), "admin": site.admin()}
+    tokens["guest"] = f"Bearer {site.call('POST', '/guests', {})[1]['token']}"
+    for name, status in statuses.items():
+        body = {"id": "1", "value": 5}
+        sent, answer = site.call("POST", "/leaderboards/points/scores", body, Authorization=tokens[name])
+        assert sent == status, (name, answer)
+    details = site.get("/leaderboards/points")
+    assert (details["submit"], details["guests"]) == (
+        board.get("submit", "player"),
+        board.get("guests", True),
+    )
+
+
+@pytest.mark.security
+def test_a_server_submits_for_players_on_its_boards_only(site: Site) -> None:
+    create_board(site, "arcade", **POINTS, submit="server")
+    create_board(site, "points", **POINTS)
+    server = {"Authorization": site.token("server", "scores")}
+    body = {"id": "1", "value": 5, "player": "ann"}
+    submitted = site.call("POST", "/leaderboards/arcade/scores", body, **server)
+    assert submitted == (201, {"player": "ann", "score": 5})
+    status, answer = site.call("POST", "/leaderboards/points/scores", body, **server)
+    assert (status, answer["Code"]) == (403, "Forbidden")
+    status, answer = site.call("POST", "/leaderboards/arcade/scores", body, Authorization=site.token("ann"))
+    assert (status, "`scores`" in answer["Message"]) == (403, True)
+    statuses = {
+        site.call("POST", "/leaderboards/arcade/scores", body | {"id": f"{n}"}, **server)[0]
+        for n in range(320)
+    }
+    assert statuses == {201, 200}, "a server is not limited"
+    ann = {"Authorization": site.token("ann")}
+    assert site.call("DELETE", "/leaderboards/arcade/players/ann", **ann)[0] == 204
+
+
 def test_an_increment_adds_and_the_same_id_adds_nothing(site: Site) -> None:
     create_board(site, "points", **POINTS)
     assert submit(site, "points", "ann", "game-1", 10) == (201, {"player": "ann", "score": 10})
@@ -493,19 +539,18 @@ def test_a_submission_and_a_rank_cost_what_their_docstrings_state(site: Site) ->
     create_board(site, "points", **POINTS)
     submit_first(site, "points", a=30, b=20, c=10)
     get_standing(site, "points", "a")
+    limit = 1  # the bucket of a player's writes
     with Meter(site.table.client) as meter:
         submit(site, "points", "a", "second", 1)
-    assert (meter.write_units, meter.read_units) == (
-        1 + 1 + 2,
-        2,
-    )  # activity, score and index; board and score
+    # activity, score and index; board and score
+    assert (meter.write_units, meter.read_units) == (limit + 1 + 1 + 2, 2)
     with Meter(site.table.client) as meter:
         submit(site, "points", "a", "second", 1)
-    assert (meter.write_units, meter.read_units) == (1, 2 + 1)  # refused; the activity
+    assert (meter.write_units, meter.read_units) == (limit + 1, 2 + 1)  # refused; the activity
     with Meter(site.table.client) as meter:
         submit(site, "points", "d", "first", 1)
     nodes = 2 * 0.5  # below the root, for two digits
-    assert (meter.write_units, meter.read_units) == (1 + 1 + 1, 2 + nodes)
+    assert (meter.write_units, meter.read_units) == (limit + 1 + 1 + 1, 2 + nodes)
     with Meter(site.table.client) as meter:
         get_standing(site, "points", "b")
     assert meter.read_units == 0.5 + 0.5 + 0.5 + 0.5 + 0.5  # board, score, root, bucket, next better bucket
@@ -527,7 +572,9 @@ def test_a_list_reads_names_where_a_player_has_one(site: Site) -> None:
         site.call("POST", "/leaderboards/points/scores", {"id": "1", "value": 10}, **as_ann)
         first = meter.write_units
         site.call("POST", "/leaderboards/points/scores", {"id": "2", "value": 1}, **as_ann)
-        assert (first, meter.write_units - first) == (3 + 1, 4)  # activity, score and index; the definition
+        limits = 2  # those of a guest's address and subject
+        # activity, score and index; the definition
+        assert (first, meter.write_units - first) == (limits + 3 + 1, limits + 4)
     site.settle()
     definition = {**POINTS, "title": "Other"}
     assert site.call("PUT", "/leaderboards/points", definition, Authorization=site.admin())[0] == 200

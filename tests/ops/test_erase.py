@@ -79,9 +79,9 @@ def write(table: Table, person: Person, id: str) -> None:
         scores.submit(table, board, ScoreBody(id=id, value=Decimal(7)), me, NOW)
     for challenge in ("hunt", "quiz"):
         for path in ("a", "b"):
-            submissions.submit(table, challenge, person.name, path, NOW)
+            submissions.submit(table, challenge, me, path, NOW)
         with pytest.raises(InvalidPath):
-            submissions.submit(table, challenge, person.name, f"wrong {id}", NOW)
+            submissions.submit(table, challenge, me, f"wrong {id}", NOW)
     for product in (f"shoe-{id}", f"hat-{id}"):
         made = comments.post(table, product, CommentBody(rating=5, language="en", text="x"), me, None, NOW)
     patch, admin = CommentPatch(hidden=True), Caller("a", admin=True)
