@@ -80,7 +80,7 @@ def cost(engine: Engine, paths: list[tuple[str, str]], is_ours: bool) -> float:
         with Meter(table.client) as meter:
             for player, path in paths:
                 if is_ours:
-                    submissions.submit(table, "hunt", player, path, datetime.now(UTC))
+                    submissions.submit(table, "hunt", Caller(player), path, datetime.now(UTC))
                 else:
                     submit_published(table, player, path)
             drain(pump)

@@ -101,7 +101,7 @@ LONGEST: dict[str, Any] = {
     "sign": -1,
     "settings": Settings(secret="s" * 32),
     "purpose": "guests",
-    "sub": NEW,
+    "sub": NAME,
     "address": "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
     "moment": NOW,
 }
