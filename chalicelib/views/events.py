@@ -43,7 +43,16 @@ from chalicelib.api.auth import Caller
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Bot, HubbubError, InTheFuture, SiteNotAllowed, TooLarge, TooOld
+from chalicelib.errors import (
+    BadRequest,
+    Bot,
+    Busy,
+    HubbubError,
+    InTheFuture,
+    SiteNotAllowed,
+    TooLarge,
+    TooOld,
+)
 from chalicelib.settings import QUEUE_DAYS, Settings
 from chalicelib.telemetry import logs, metrics
 from chalicelib.views import queue, sites
@@ -221,7 +230,11 @@ def accept(
     rejected = [
         Rejection(index=i, reason=result) for i, result in enumerate(checked) if isinstance(result, str)
     ]
-    rates.admit(table, event_limits(settings), caller, settings, now, len(views))
+    try:
+        rates.admit(table, event_limits(settings), caller, settings, now, len(views))
+    except Busy:
+        if not settings.queue_url:  # a queue takes views while the table is slow
+            raise
     if settings.queue_url:
         queue.send(settings, [_to_message(view) for view in views])
     else:

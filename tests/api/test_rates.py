@@ -24,6 +24,7 @@ from chalicelib.errors import SlowDown
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.engines.meter import Meter
+from tests.support.limits import freeze
 from tests.support.site import Site
 from tests.support.tables import store_on
 
@@ -190,12 +191,7 @@ def frozen(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     admin = {"Authorization": site.admin()}
     site.call("PUT", "/leaderboards/points", {"title": "Points"}, **admin)
     site.call("PUT", "/challenges/hunt", {"title": "Hunt", "paths": ["oak"], "limit": 1}, **admin)
-    real, now = rates.admit, datetime.now(UTC)
-
-    def admit(table: Table, limits: Limits, caller: Caller, stage: Settings, _: Any, count: int = 1) -> None:
-        real(table, limits, caller, stage, now, count)
-
-    monkeypatch.setattr(rates, "admit", admit)
+    freeze(monkeypatch)
     return site
 
 

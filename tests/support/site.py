@@ -31,7 +31,8 @@ class Site:
         return answer.status_code, json.loads(answer.body) if is_json else answer.body.decode()
 
     def post(self, body: Any, **headers: str) -> tuple[int, Any]:
-        return self.call("POST", "/views", body, **headers)
+        """Post views as the site's server does, without the limits of anonymous clients."""
+        return self.call("POST", "/views", body, **({"Authorization": self.admin()} | headers))
 
     def get(self, path: str, **headers: str) -> Any:
         status, answer = self.call("GET", path, **headers)

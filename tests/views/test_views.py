@@ -13,12 +13,12 @@ from moto import mock_aws
 import app
 from chalicelib import settings
 from chalicelib.aggregates import engine
-from chalicelib.api import auth, cursors
+from chalicelib.api import auth, cursors, rates
 from chalicelib.api.auth import Caller
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadCursor, BadRequest, Busy
+from chalicelib.errors import BadCursor, BadRequest, Busy, TooOld
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views import queries as view_queries
@@ -27,6 +27,7 @@ from chalicelib.views.schemas import EventsQuery, SeriesQuery, ViewsBody
 from ops.aws import template
 from ops.aws.smoke import smoke_page
 from tests.support.faults import instead
+from tests.support.limits import freeze
 from tests.support.records import Reader, scan
 from tests.support.site import Site
 
@@ -214,6 +215,78 @@ def test_a_batch_without_a_valid_token_has_at_most_25_events(site: Site) -> None
     assert writes == []
     for token in (site.token("me"), site.admin()):
         assert site.post({"events": [*batch, event()]}, Authorization=token)[0] == 202
+
+
+@pytest.mark.security
+def test_an_address_without_a_token_sends_500_events_at_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freeze(monkeypatch)
+    statuses = []
+    for request in range(40):
+        batch = [event(client=f"visitor-{request}-{n}") for n in range(25)]
+        statuses.append(site.post({"events": batch}, Authorization="")[0])
+    assert statuses == [202] * 20 + [429] * 20
+    assert site.post(event(), Authorization="")[1]["Code"] == "SlowDown"
+    for token in (site.token("ann"), site.admin()):
+        assert (
+            site.post({"events": [event(client=f"c{n}") for n in range(500)]}, Authorization=token)[0] == 202
+        )
+
+
+@pytest.mark.security
+def test_a_request_whose_events_do_not_count_fills_no_bucket(site: Site) -> None:
+    for _ in range(30):
+        site.post({"events": [event() | {"url": "ftp://x"}] * 25}, Authorization="")
+    assert scan(site.table) == []
+    assert site.post(event(), Authorization="")[0] == 202
+
+
+def test_a_stage_may_count_every_view_of_an_address(site: Site) -> None:
+    stage = settings.current()._replace(views_rate=0)
+    body = ViewsBody(events=[event(client=f"c{n}") for n in range(25)])
+    for _ in range(21):
+        views.accept(site.table, body, Caller(address="192.0.2.1"), "a browser", stage, datetime.now(UTC))
+    assert not [item for item in scan(site.table) if item["sk"] == "BUCKET"]
+
+
+@pytest.mark.security
+def test_without_a_token_a_view_is_at_most_a_day_late(site: Site) -> None:
+    _, guest = site.call("POST", "/guests", {})
+    tokens = {
+        "nobody": "",
+        "guest": f"Bearer {guest['token']}",
+        "ann": site.token("ann"),
+        "admin": site.admin(),
+    }
+    hour = 3600
+    for name, token in tokens.items():
+        is_trusted = name in ("ann", "admin")
+        assert site.post(event(23 * hour), Authorization=token)[0] == 202, name
+        status, answer = site.post(event(25 * hour), Authorization=token)
+        assert (status == 202, answer.get("Code")) == (is_trusted, None if is_trusted else "too_old"), name
+        answer = site.post({"events": [event(6 * 24 * hour), event(1)]}, Authorization=token)[1]
+        assert answer["accepted"] == (2 if is_trusted else 1), name
+    short = settings.current()._replace(views_window=timedelta(hours=2))
+    old = ViewsBody(url=PAGE, time=event(3 * hour)["time"], client_id="c")
+    with pytest.raises(TooOld):
+        views.accept(site.table, old, Caller(), "a browser", short, datetime.now(UTC))
+
+
+def test_a_busy_table_delays_no_view_on_its_way_to_the_queue(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_busy(*_: Any) -> int:
+        raise Busy("The table is busy.")
+
+    sent: list[Any] = []
+    monkeypatch.setattr(rates, "take", be_busy)
+    monkeypatch.setattr("chalicelib.views.queue.send", lambda _, events: sent.extend(events))
+    body, stage = ViewsBody(events=[event()]), settings.current()
+    with pytest.raises(Busy):
+        views.accept(site.table, body, Caller(), "", stage, datetime.now(UTC))
+    views.accept(site.table, body, Caller(), "", stage._replace(queue_url="https://queue"), datetime.now(UTC))
+    assert len(sent) == 1
 
 
 def test_only_configured_sites_count() -> None:
@@ -513,7 +586,7 @@ def test_a_stage_with_a_queue_sends_events_to_it_and_writes_nothing(site: Site) 
     body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(60)])
     reply = views.accept(site.table, body, Caller("me"), "", stage, datetime.now(UTC))
     assert reply.accepted == 60
-    assert scan(site.table) == []
+    assert {item["sk"] for item in scan(site.table)} == {"BUCKET"}
     messages: list[Any] = []
     while (
         found := boto3.client("sqs")
