@@ -454,7 +454,7 @@ class Chatter:
         def done(response: Any) -> None:
             self._guest = response.body.token
 
-        sign_in = call("post_guest", body={}, caller=Caller(), address=f"10.0.0.{self._number}")
+        sign_in = call("post_guest", body={}, caller=Caller(address=f"10.0.0.{self._number}"))
         self._start("guest", lambda event, context: sign_in(), None, done)
 
     def connect(self) -> None:
