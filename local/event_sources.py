@@ -1,6 +1,7 @@
 """Pumps, which do the work of Lambda's event source mappings on one machine.
 
-A pump polls its source in a thread and calls the app's handler with batches in AWS's format. As on AWS a
+A pump reads its source in a thread and calls the app's handler with batches in AWS's format. It reads again
+when it is woken after a write (`local/engines/writes.py`), and otherwise after `idle` seconds. As on AWS a
 batch is delivered at least once: it is retried when its handler raises. The records of a shard stay in order,
 because a stream waits for the retry. A queue continues with other messages, and the failed ones return after
 their visibility timeout.
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from ops.aws.template import Queue
 
 LOGGER = logging.getLogger("hubbub.local")
-IDLE = 0.05  # seconds between two polls of an empty source
+IDLE = 0.05  # seconds between two reads of an empty source whose writes are unknown
+GATHER = 0.005  # seconds from a write to the read, which gets the writes close to it too
 LONGEST_PAUSE = 5.0  # seconds before a failed batch is retried
 
 Handler = Callable[[dict[str, Any], Any], Any]
@@ -46,7 +48,9 @@ class Pump:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.idle = IDLE
         self._stopping = threading.Event()
+        self._woken = threading.Event()
         self._is_drained = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -64,13 +68,20 @@ class Pump:
         A batch that fails now is left for the next start, because its engine may have stopped.
         """
         self._stopping.set()
+        self._woken.set()
         self._thread.join(patience)
         return self._is_drained
+
+    def wake(self) -> None:
+        """Read the source soon, because it may have something new."""
+        self._woken.set()
 
     def _run(self) -> None:
         pause = IDLE
         while True:
-            is_last = self._stopping.is_set()  # before the source is read: what comes later is read again
+            # Before the source is read: what comes later is read again.
+            self._woken.clear()
+            is_last = self._stopping.is_set()
             try:
                 if self.step():
                     pause = IDLE
@@ -84,7 +95,10 @@ class Pump:
             if is_last:
                 self._is_drained = not failed
                 return
-            self._stopping.wait(pause)
+            if failed:
+                self._stopping.wait(pause)
+            elif self._woken.wait(self.idle):
+                self._stopping.wait(GATHER)
 
 
 @dataclass
@@ -133,6 +147,7 @@ class StreamPump(Pump):
         if not self._open:
             self._find_shards()
         if not self._is_needed() and self._skip():
+            self._stopping.wait(IDLE)  # between two skips, however often something is written
             return False
         delivered = [self._deliver(name, shard) for name, shard in list(self._open.items())]
         return any(delivered)

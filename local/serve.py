@@ -13,8 +13,10 @@ from typing import Any
 
 from chalicelib.api import auth
 from chalicelib.dynamo.table import connect
+from local import event_sources
 from local.demo import Demo
 from local.engines.engine import Engine
+from local.engines.writes import Watch
 from local.event_sources import Pump, QueuePump, StreamPump
 from local.filters import filtered
 from local.gateway import Gateway
@@ -26,6 +28,7 @@ from ops.aws.template import Queue, create_queue, create_table
 from ops.maintenance.streams import keep_json
 from ops.stage import load
 
+IDLE = 5.0  # seconds after which a pump reads its source without being woken
 CANNOT_WRITE = ("database or disk is full", "disk I/O error", "readonly database")
 """Parts of an engine's messages about a disk that it cannot write to."""
 
@@ -120,8 +123,11 @@ def serve(
     if views_queue and app.router.has("views"):
         pumps.insert(0, QueuePump(engine.client("sqs"), views_queue, app.write_views))
     scheduled = schedules(app.app)
+    writes = Watch(engine.endpoint, [pump.wake for pump in pumps], event_sources.IDLE)
     for pump in pumps:
+        pump.idle = IDLE
         pump.start()
+    writes.start()
     for schedule in scheduled:
         schedule.start()
     rest.start()
@@ -152,6 +158,7 @@ def serve(
         if not pump.stop(0 if has_ended else 10) and not has_ended:
             _say(f"the {pump.name} is not drained. It continues at the next start.")
     gateway.stop()
+    writes.stop()
 
 
 def _describe_queue(views_queue: Queue | None, is_used: bool) -> str:

@@ -39,10 +39,11 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from local.engines.writes import PATH, Writes
 from local.origins import refusal
 
 DATABASE = "dynoxide.db"
@@ -106,8 +107,9 @@ async def read(reader: asyncio.StreamReader) -> Message:
 class Proxy:
     """Accepts the clients' connections and opens a connection to the engine for each of them."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], writes: Writes) -> None:
         self._address = address
+        self._writes = writes
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a client's requests until it disconnects."""
@@ -131,11 +133,18 @@ class Proxy:
                 if not request.head.startswith((b"POST ", b"GET ")):
                     await _refuse(writer, 405, "UnknownOperationException", "The method must be GET or POST")
                     return
+                path = request.head.split(b" ", 2)[1].decode("latin-1")
+                if path.startswith(PATH):
+                    response = respond(200, await self._writes.wait(path))
+                    writer.write(response.head + response.body)
+                    await writer.drain()
+                    continue
                 if engine is None:
                     engine = await Connection.open(*self._address)
                 target = request.get("x-amz-target")
                 send = send_to_stream if target.startswith(STREAMS) else Connection.send
                 response = await send(engine, request)
+                self._writes.add(target)
                 writer.write(response.head + response.body)
                 await writer.drain()
         finally:
@@ -167,6 +176,11 @@ class Connection(NamedTuple):
 def error(status: int, code: str, message: str, connection: str = "keep-alive") -> Message:
     """Build an error response in the format of DynamoDB."""
     body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message}).encode()
+    return respond(status, body, connection)
+
+
+def respond(status: int, body: bytes, connection: str = "keep-alive") -> Message:
+    """Build a response."""
     lines = [
         f"HTTP/1.1 {status} {http.client.responses[status]}",
         "Content-Type: application/x-amz-json-1.0",
@@ -240,10 +254,12 @@ def correct_record(record: dict[str, Any]) -> dict[str, Any] | None:
 class Maintenance(threading.Thread):
     """Runs time to live and trims streams, in a thread, until the process ends."""
 
-    def __init__(self, database: Path, address: tuple[str, int], pause: float) -> None:
+    def __init__(
+        self, database: Path, address: tuple[str, int], pause: float, on_delete: Callable[[], None]
+    ) -> None:
         super().__init__(name="maintenance", daemon=True)
         self._database = sqlite3.connect(database, timeout=30, check_same_thread=False, isolation_level=None)
-        self._sweep = Sweep(self._database, address)
+        self._sweep = Sweep(self._database, address, on_delete)
         self._pause = pause
 
     def prepare(self) -> None:
@@ -264,7 +280,7 @@ class Maintenance(threading.Thread):
             pass
 
     def run(self) -> None:
-        """Sweep repeatedly, for at most a twentieth of the time, and trim once an hour."""
+        """Sweep repeatedly, for at most a hundredth of the time, and trim once an hour."""
         trimmed = time.monotonic()
         pause = self._pause
         while True:
@@ -277,7 +293,7 @@ class Maintenance(threading.Thread):
                     trimmed = begin
             except (OSError, http.client.HTTPException, sqlite3.Error, RuntimeError) as error:
                 print(f"the sweep for expired items failed: {error}", flush=True)
-            pause = max(self._pause, 20 * (time.monotonic() - begin))
+            pause = max(self._pause, 100 * (time.monotonic() - begin))
 
 
 class Sweep:
@@ -288,9 +304,12 @@ class Sweep:
     item, so the stream record shows that the service deleted it, even if the guard is killed in between.
     """
 
-    def __init__(self, database: sqlite3.Connection, address: tuple[str, int]) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, address: tuple[str, int], on_delete: Callable[[], None]
+    ) -> None:
         self._database = database
         self._address = address
+        self._on_delete = on_delete
 
     def run(self, now: float) -> None:
         """Delete the items that expired up to five years before `now`. Reads every item of these tables."""
@@ -321,6 +340,7 @@ class Sweep:
         if self._write("UpdateItem", one | mark):
             delete = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
             self._write("DeleteItem", one | delete)
+            self._on_delete()
 
     def _write(self, operation: str, request: Any) -> bool:
         """Send a conditional write, and return whether its condition held."""
@@ -400,10 +420,12 @@ async def run(port: int, program: str, state: Path) -> int:
         for wait in (wait_for_parent, wait_for_engine):
             threading.Thread(target=wait, daemon=True).start()
         await _wait(process, address)
-        maintenance = Maintenance(database, address, float(os.environ.get("TTL_SWEEP_SECONDS", "5")))
+        writes = Writes()
+        pause = float(os.environ.get("TTL_SWEEP_SECONDS", "5"))
+        maintenance = Maintenance(database, address, pause, writes.add_from_thread)
         maintenance.prepare()
         maintenance.start()
-        proxy = Proxy(address)
+        proxy = Proxy(address, writes)
         server = await asyncio.start_server(proxy.serve, "127.0.0.1", port, limit=MAX_HEAD_BYTES)
         await stopping.wait()
         server.close()

@@ -31,6 +31,7 @@ from ministack.services import apigateway_v1 as rest_apis
 from ministack.services import dynamodb, sqs
 
 from local.engines.guard import FIVE_YEARS
+from local.engines.writes import PATH, Writes
 from local.origins import refusal
 
 logger = logging.getLogger("hubbub.local")
@@ -192,6 +193,32 @@ def sweep_while_serving() -> None:
             sweeping.cancel()
 
     ministack.app = serve_and_sweep
+
+
+def count_writes() -> None:
+    """Count writes, and let clients wait for the next one (writes.py)."""
+    serve: Callable[[Message, Receive, Send], Awaitable[None]] = ministack.app
+    writes: Writes | None = None
+
+    async def counting(scope: Message, receive: Receive, send: Send) -> None:
+        nonlocal writes
+        writes = writes or Writes()  # in its event loop
+        if scope["type"] == "http" and scope["path"].startswith(PATH):
+            body = await writes.wait(scope["path"])
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": 200,
+                    "headers": [(b"content-length", b"%d" % len(body))],
+                }
+            )
+            await send({"type": "http.response.body", "body": body})
+            return
+        await serve(scope, receive, send)
+        if scope["type"] == "http":
+            writes.add(dict(scope["headers"]).get(b"x-amz-target", b"").decode("latin-1"))
+
+    ministack.app = counting
 
 
 def refuse_other_sites() -> None:
@@ -370,6 +397,7 @@ def main() -> None:
     find_saved_queues_on_another_port()
     disable_the_reaper()
     sweep_while_serving()
+    count_writes()
     refuse_other_sites()
     import_rest_apis()
     if os.environ.get("SERVE_FUNCTIONS"):

@@ -28,6 +28,7 @@ from local.engines import EngineUnavailable, dynoxide, guard
 from local.engines import engine as engines
 from local.engines.engine import KINDS, Engine, default_kind, start
 from local.engines.locks import Lock
+from local.engines.writes import Watch
 from ops.aws.template import create_queue, create_table
 from tests.support.other_site import OtherSite
 from tests.support.running import addresses_of, small_disk
@@ -604,6 +605,40 @@ def test_the_time_of_a_write_does_not_depend_on_the_length_of_the_stream(tmp_pat
             ).fetchall()
     [(*_, step)] = plan
     assert step == "SEARCH _stream_records USING INDEX stream_sequence (table_name=?)"
+
+
+# -- waiting for writes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_waits_for_the_next_write_of_an_engine(kind: str) -> None:
+    needs(kind)
+    with start(kind, None) as engine:
+        name = create_table(engine.client("dynamodb"), "dev").name
+        woken = threading.Semaphore(0)
+        watch = Watch(engine.endpoint, [woken.release], 60)
+        watch.start()
+        assert woken.acquire(timeout=10)  # the number of writes so far is new to it
+        engine.client("dynamodb").scan(TableName=name)
+        assert not woken.acquire(timeout=0.2)
+        item = {"pk": {"S": "a"}, "sk": {"S": "b"}}
+        for _ in range(3):
+            engine.client("dynamodb").put_item(TableName=name, Item=item)
+            assert woken.acquire(timeout=10)
+        watch.stop()
+        watch.join(10)
+        assert not watch.is_alive()
+
+
+def test_an_engine_whose_writes_are_unknown_is_asked_again_and_again() -> None:
+    with OtherSite() as without:
+        woken = threading.Semaphore(0)
+        watch = Watch(without.other_origin, [woken.release], 0.01)
+        watch.start()
+        assert all(woken.acquire(timeout=10) for _ in range(5))
+        watch.stop()
+        watch.join(10)
+        assert not watch.is_alive()
 
 
 # -- what a browser brings -----------------------------------------------------------------------------

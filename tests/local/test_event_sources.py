@@ -465,3 +465,18 @@ def test_a_pump_cannot_continue_after_a_record_that_left_the_stream(tmp_path: Pa
     assert pump_of(stream, taker, checkpoint).is_continuous()
     drain(pump_of(stream, taker, checkpoint))
     assert taker.batches == []
+
+
+def test_a_pump_that_is_woken_reads_at_once_and_otherwise_waits() -> None:
+    stream, delivered = FakeStream(a=["1"]), threading.Semaphore(0)
+    pump = pump_of(stream, lambda event, context: delivered.release())
+    pump.idle = 60
+    pump.start()
+    assert delivered.acquire(timeout=10)
+    stream.shards["a"].append("2")
+    assert not delivered.acquire(timeout=0.05)
+    pump.wake()
+    assert delivered.acquire(timeout=10)
+    stream.shards["a"].append("3")
+    assert pump.stop()
+    assert delivered.acquire(timeout=0)

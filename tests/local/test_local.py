@@ -118,6 +118,26 @@ def test_every_route_answers_a_preflight(run: Run) -> None:
         assert run.call("OPTIONS", path) == (200, "")
 
 
+@pytest.mark.long
+@needs_proc
+def test_an_idle_run_uses_at_most_one_percent_of_a_core(tmp_path: Path) -> None:
+    def seconds(processes: set[int]) -> float:
+        ticks = 0
+        for process in processes:
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    with Run(tmp_path / "data") as run:
+        run.post(view("1"))
+        run.wait_for_views(1)
+        time.sleep(2)  # until the records of the last sums are read
+        processes = run.processes()
+        before = seconds(processes)
+        time.sleep(20)
+        assert seconds(processes) - before < 0.2
+
+
 @needs_proc
 def test_every_process_listens_only_on_loopback(run: Run) -> None:
     listening = addresses_of(*run.processes())
