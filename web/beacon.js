@@ -1,6 +1,10 @@
 // Hubbub's view beacon, docs/drop-ins.md: sends one view after the page was visible for some seconds. Stores nothing.
 (() => {
-  const script = document.currentScript, options = script.dataset;
+  // <img name=referrer> hides document.referrer, but not the prototype's.
+  const read = (name) => Reflect.get(Document.prototype, name, document), listen = read("addEventListener");
+  const script = read("currentScript");
+  if (!(script instanceof HTMLScriptElement)) return;
+  const options = script.dataset;
   if (navigator.globalPrivacyControl || [navigator.doNotTrack, window.doNotTrack].includes("1")) return;
   const target = options.api ? options.api.replace(/\/*$/, "/views") : new URL("../views", script.src);
   // Tracking parameters of campaigns and advertisers, never sent.
@@ -8,13 +12,13 @@
   let left, since, timer;
   // The first view names the other site and the campaign that led here.
   let source = {
-    referrer: document.referrer.split("/", 3).join("/") || undefined,
+    referrer: read("referrer").split("/", 3).join("/") || undefined,
     campaign: new URLSearchParams(location.search).get("utm_campaign") || undefined,
   };
 
   // A query may hold a secret such as a reset token, so it is sent only if the site says so.
   const address = () => {
-    const page = new URL(document.querySelector("link[rel=canonical]")?.href || location.href);
+    const page = new URL(read("querySelector").call(document, "head > link[rel=canonical]")?.href || location.href);
     const query = options.query === "keep" ? page.search : "";
     const [path, ...rest] = (options.url || page.origin + page.pathname + query).replace(/#.*/, "").split("?");
     const kept = rest.join("?").split("&").filter((pair) => !tracking.test([...new URLSearchParams(pair).keys()][0]));
@@ -40,7 +44,7 @@
   const watch = () => {
     clearTimeout(timer);
     if (since) left -= performance.now() - since;
-    since = left > 0 && document.visibilityState === "visible" && performance.now();
+    since = left > 0 && read("visibilityState") === "visible" && performance.now();
     if (since) timer = setTimeout(() => { left = since = 0; send(); }, left);
   };
 
@@ -51,7 +55,7 @@
   };
 
   begin();
-  document.addEventListener("visibilitychange", watch);
-  addEventListener("pageshow", (event) => event.persisted && begin()); // restored from the browser's memory
-  addEventListener("hubbub:view", begin); // another page of a one-page application
+  listen.call(document, "visibilitychange", watch);
+  listen.call(window, "pageshow", (event) => event.persisted && begin()); // restored from the browser's memory
+  listen.call(window, "hubbub:view", begin); // another page of a one-page application
 })();

@@ -288,6 +288,16 @@ def test_the_pages_are_searched_and_saved_as_csv(browser: Browser, product: Run)
         page.wait_for_selector("#pages:has-text('No page matches.')")
 
 
+@pytest.mark.security
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "JaVa%0aScRiPt:alert(1)", "data:text/html,x"])
+def test_only_the_address_of_a_web_page_becomes_a_link(browser: Browser, product: Run, address: str) -> None:
+    with dashboard(browser, product, f"{TWO_DAYS}&page={address}") as page:
+        page.wait_for_selector("#pages tbody tr")
+        protocols = page.evaluate("[...document.links].map((one) => one.protocol)")
+        assert {*protocols} == {"http:"}
+        assert page.locator(".filter").count() == 0
+
+
 def test_a_new_view_reaches_the_dashboard_at_once(browser: Browser, product: Run) -> None:
     url = "https://now.example.org/a"
     now = datetime.now(UTC).isoformat()

@@ -17,7 +17,7 @@ export function read() {
     period: PERIODS.includes(given.get("period")) ? given.get("period") : "7d",
     from: date("from", isoDate(Date.now() - 6 * DAY)),
     to: date("to", isoDate(Date.now())),
-    page: given.get("page") ?? "",
+    page: webPage(given.get("page")),
     compare: given.get("compare") !== "no",
   };
 }
@@ -30,6 +30,9 @@ export function link({ site, period, from, to, page, compare }) {
   if (!compare) query.set("compare", "no");
   return `${location.pathname}?${query}`;
 }
+
+// The page becomes a link, so any other scheme is ignored: a link may come from a stranger.
+const webPage = (text) => (URL.canParse(text ?? "") && /^https?:$/.test(new URL(text).protocol) ? text : "");
 
 /** Return the host of an address, or the text itself. */
 export function host(text) {

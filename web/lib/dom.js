@@ -2,7 +2,8 @@
 
 /** Create an element. A string among its children becomes text and never HTML. */
 export function make(name, properties = {}, ...children) {
-  const element = document.createElement(name);
+  // <img name=createElement> in the page hides document.createElement, but not the prototype's.
+  const element = Document.prototype.createElement.call(document, name);
   for (const [key, value] of Object.entries(properties)) {
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else if (key in element && key !== "part") element[key] = value;

@@ -80,7 +80,7 @@ export class Hubbub {
    * and `onCall` is called after each call.
    */
   constructor(api, options = {}) {
-    this.#api = new URL(String(api).replace(/\/*$/, "/"), globalThis.document?.baseURI).href;
+    this.#api = new URL(String(api).replace(/\/*$/, "/"), globalThis.location?.href).href;
     this.#options = options;
     this.#socket = options.socket;
   }
@@ -174,7 +174,7 @@ export class Hubbub {
   live(topic, onValue, { onError, onState, poll, every = 5000 } = {}) {
     let listener = null, isOpen = false, isStopped = false;
     const refuse = (error) => (onError ? onError(error) : console.error(error));
-    const load = () => isOpen || globalThis.document?.hidden || poll().then((value) => isStopped || isOpen || onValue(value), () => {});
+    const load = () => isOpen || globalThis.document?.visibilityState === "hidden" || poll().then((value) => isStopped || isOpen || onValue(value), () => {});
     const timer = poll && setInterval(load, every);
     this.#findSocket().then((address) => {
       if (isStopped) return;

@@ -40,13 +40,14 @@ export class Widget extends HTMLElement {
       this[name] = value;
     }
     this.#on = true;
-    document.addEventListener("hubbub-guest", this.#onGuest); // another widget has signed the guest in
+    // Another widget has signed the guest in. An element of the page may hide document.addEventListener.
+    EventTarget.prototype.addEventListener.call(document, "hubbub-guest", this.#onGuest);
     this.begin();
   }
 
   disconnectedCallback() {
     this.#on = false;
-    document.removeEventListener("hubbub-guest", this.#onGuest);
+    EventTarget.prototype.removeEventListener.call(document, "hubbub-guest", this.#onGuest);
     this.end();
   }
 
@@ -129,7 +130,7 @@ export class Widget extends HTMLElement {
       return;
     }
     const isNew = !this.hub.guest;
-    const guest = await this.hub.signInAsGuest(isNew ? this.guestName : "");
+    const guest = await this.hub.signInAsGuest(isNew ? this.guestName : undefined);
     if (isNew) this.emit("guest", guest);
   }
 }
