@@ -11,11 +11,11 @@ from bench.report import Answer
 from chalicelib import ulids
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates import sums
-from chalicelib.aggregates.sums import Constant
+from chalicelib.aggregates.updates import Update
 from chalicelib.api.auth import Caller
 from chalicelib.comments import comments, pages
 from chalicelib.comments.schemas import CommentBody, CommentsQuery
-from chalicelib.dynamo.items import Item, Key, pack
+from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
@@ -72,11 +72,9 @@ def fill(table: Table, count: int) -> Item:
         comments.build_item(PRODUCT, ulids.new(START + timedelta(seconds=i)), f"reader-{i:06}", make_body(i))
         for i in range(count)
     ]
-    totals: dict[Key, Item] = {}
-    for (key, name), amount in sums.recount([comments.contribution], items).items():
-        value = amount.value if isinstance(amount, Constant) else amount
-        totals.setdefault(key, {**key._asdict()})[name] = value
-    table.batch_put([*items, *totals.values()])
+    table.batch_put(items)
+    for key, amounts in sums.group_by_key(sums.recount([comments.contribution], items)).items():
+        table.update(key, **Update(amounts).arguments())
     return items[0]
 
 

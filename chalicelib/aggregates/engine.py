@@ -35,8 +35,8 @@ the sums of its own item, such as an index key that moves in steps. It runs afte
 all records were duplicates. So the redelivery after a crash between the two updates completes the second one.
 
 **A reader** may rely on each aggregate by itself. Several aggregates that one record changes are written one
-after the other, so one may be ahead of another until the batch is done, or delivered again after a crash.
-Aggregates with an index key are written last: a list is not ahead of the counters that belong to it.
+after the other, so one may be ahead of another until the batch is done, or delivered again after a crash. A
+list shows the sums of its own entries.
 
 **Not counted.** An item that TTL removed stays counted, because the fact expired and did not become false. An
 image whose contribution fails goes to quarantine (`quarantine.py`). A union of sets needs no tag, because it
@@ -258,7 +258,7 @@ def update_once(amounts: Amounts, tags: set[bytes], now: int) -> Update:
 
 
 def _add_all(batch: Batch, differences: Iterable[Difference]) -> None:
-    """Add differences to their aggregates, those with an index key last.
+    """Add differences to their aggregates.
 
     Many aggregates are written at once. All are tried even if one fails; then the first failure is raised.
     """
@@ -266,7 +266,6 @@ def _add_all(batch: Batch, differences: Iterable[Difference]) -> None:
     for one in differences:
         for key, amounts in group_by_key(one.sums).items():
             by_key.setdefault(key, []).append(Change(one.tag, amounts, one))
-    listed = {key for key, changes in by_key.items() if any("gsi1sk" in c.amounts for c in changes)}
 
     def attempt(key: Key) -> Exception | None:
         try:
@@ -276,9 +275,8 @@ def _add_all(batch: Batch, differences: Iterable[Difference]) -> None:
             return error
         return None
 
-    for keys in (by_key.keys() - listed, listed):
-        if failure := next(filter(None, map_concurrently(attempt, sorted(keys))), None):
-            raise failure
+    if failure := next(filter(None, map_concurrently(attempt, sorted(by_key))), None):
+        raise failure
 
 
 def _add_or_refuse(batch: Batch, key: Key, changes: Sequence[Change]) -> None:

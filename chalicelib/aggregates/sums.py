@@ -4,8 +4,9 @@
 |---|---|
 | number | added; subtracted for an old image |
 | set | united with the set of the aggregate; a union is idempotent, and nothing is ever removed from a set |
-| `Constant` | written as it is, such as an index key; it must follow from the aggregate's key alone |
+| `Constant` | written as it is, such as an index partition; it must follow from the aggregate's key alone |
 | `Lifetime` | written as a moment that many seconds after the addition, so each addition extends it |
+| `FirstStep` | written once, when a sum begins: the index key, which a derivation moves from then on |
 
 Invariant: the result does not depend on the order or the grouping of additions.
 """
@@ -33,6 +34,13 @@ class Lifetime(Constant):
     The TTL attribute is written by the addition itself, so it costs nothing. The longest lifetime of a batch
     wins, and a `Constant` (FOREVER) wins over any lifetime. An aggregate that has the attribute KEPT keeps
     its TTL. A recount cannot compute a lifetime, so it never reports a drift of one.
+    """
+
+
+class FirstStep(Constant):
+    """The name of the sum whose step is the index key, written by the addition that begins the sum.
+
+    It costs no update of its own. An index key that is there stays, and a derivation moves it.
     """
 
 

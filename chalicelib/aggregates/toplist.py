@@ -70,14 +70,14 @@ def read_largest(
     table: Table,
     partition: str,
     limit: int,
-    total: Callable[[Item], int],
+    attribute: str,
     *,
     least: int = 1,
     ties: int = 0,
 ) -> TopList:
     """Return the items of a gsi1 partition with the largest sums, and by partition key where they tie.
 
-    Every index key must be at most the item's sum, which must be less than `next_step` of the key. Items with
+    The sum of every item must be less than `next_step` of its index key. Items with
     a sum below `least` are left out. Where a tie goes on past the end of the list, up to `ties` more entries
     are read to sort it.
 
@@ -91,7 +91,8 @@ def read_largest(
         size = limit + limit // 2 + 5
         page = table.query(partition, bounds, index="gsi1", limit=size, start=start, newest_first=True)
         items = table.get_many(Key(entry["pk"], entry["sk"]) for entry in page.items)
-        found |= {key: (item, total(item)) for key, item in items.items() if total(item) >= least}
+        totals = {key: int(item.get(attribute, 0)) for key, item in items.items()}
+        found |= {key: (item, totals[key]) for key, item in items.items() if totals[key] >= least}
         listed = sorted(found.values(), key=lambda one: (-one[1], one[0]["pk"]))[:limit]
         if page.next is None:
             return TopList(listed, True)

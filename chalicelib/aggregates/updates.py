@@ -5,6 +5,7 @@ nothing. engine.py describes the tags.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from chalicelib.aggregates.sums import (
@@ -12,11 +13,13 @@ from chalicelib.aggregates.sums import (
     KEPT,
     Amounts,
     Constant,
+    FirstStep,
     Lifetime,
     Sums,
     group_by_key,
     is_added,
 )
+from chalicelib.aggregates.toplist import step_of
 from chalicelib.dynamo.items import Item, Key
 
 
@@ -31,16 +34,21 @@ class Update:
         self._values: dict[str, Any] = {}
         amounts = amounts if amounts and is_added(amounts) else {}
         for i, (name, amount) in enumerate(amounts.items()):
-            self._names[f"#{i}"] = name
-            if isinstance(amount, Lifetime):
-                self._verbs["SET"].append(f"#{i} = if_not_exists({KEPT}, :{i})")
-                self._values[f":{i}"] = now + int(amount.value) if amount.value else FOREVER.value
-            elif isinstance(amount, Constant):
-                self._verbs["SET"].append(f"#{i} = :{i}")
-                self._values[f":{i}"] = amount.value
-            else:
-                self._verbs["ADD"].append(f"#{i} :{i}")
-                self._values[f":{i}"] = amount
+            value: Any
+            match amount:
+                case Lifetime():
+                    clause = f"#{i} = if_not_exists({KEPT}, :{i})"
+                    value = now + int(amount.value) if amount.value else FOREVER.value
+                case FirstStep():
+                    clause, value = f"#{i} = if_not_exists(#{i}, :{i})", _first_step(amount, amounts)
+                    if not value:
+                        continue
+                case Constant():
+                    clause, value = f"#{i} = :{i}", amount.value
+                case _:
+                    clause, value = f"#{i} :{i}", amount
+            self._verbs["SET" if isinstance(amount, Constant) else "ADD"].append(clause)
+            self._names[f"#{i}"], self._values[f":{i}"] = name, value
 
     def tag(self, tags: Collection[bytes]) -> "Update":
         """Add tags to `applied`, on condition that none of them is there."""
@@ -97,6 +105,12 @@ class Update:
             "ExpressionAttributeValues": arguments["values"],
         }
         return {"Update": {name: value for name, value in fields.items() if value}}
+
+
+def _first_step(amount: FirstStep, amounts: Amounts) -> int:
+    """Return the step of a sum that begins with these amounts, or 0 if they do not make it positive."""
+    total = amounts.get(str(amount.value), 0)
+    return step_of(int(total)) if isinstance(total, int | Decimal) else 0
 
 
 def additions(sums: Sums, now: int) -> Iterator[dict[str, Any]]:

@@ -34,7 +34,7 @@ from msgspec import UNSET
 
 from chalicelib import times, ulids
 from chalicelib.aggregates import toplist
-from chalicelib.aggregates.sums import Amount, Constant
+from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
@@ -376,7 +376,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
         key = statistics_key(product, scope)
         amounts |= {(key, f"count_{rating}"): 1, (key, "count_total"): 1}
         if rating == 5:
-            amounts[key, "gsi1pk"] = Constant(leaders_key(scope))
+            amounts |= {(key, "gsi1pk"): Constant(leaders_key(scope)), (key, "gsi1sk"): FirstStep("count_5")}
     return amounts
 
 

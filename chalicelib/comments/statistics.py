@@ -61,7 +61,7 @@ def list_leaders(table: Table, query: LeadersQuery, settings: Settings) -> Leade
     if settings.leaders:
         return _list_named(table, query, language, settings)
     found = toplist.read_largest(
-        table, leaders_key(language), query.limit, _count_fives, least=settings.leaders_min, ties=TIES
+        table, leaders_key(language), query.limit, "count_5", least=settings.leaders_min, ties=TIES
     )
     items = [Leader(product=product_of(item), five_star=fives) for item, fives in found.items]
     return Leaders(items=items, complete=UNSET if found.complete else False)
@@ -70,14 +70,10 @@ def list_leaders(table: Table, query: LeadersQuery, settings: Settings) -> Leade
 def _list_named(table: Table, query: LeadersQuery, language: str, settings: Settings) -> Leaders:
     """Return the leaders among the products that HUBBUB_LEADERS names, from their own counts."""
     items = table.get_many(statistics_key(product, language) for product in settings.leaders)
-    fives = {product_of(item): _count_fives(item) for item in items.values()}
+    fives = {product_of(item): read_counts(item)[4] for item in items.values()}
     best = sorted(fives.items(), key=lambda one: (-one[1], one[0]))
     listed = [(product, count) for product, count in best if count >= settings.leaders_min][: query.limit]
     return Leaders(items=[Leader(product=product, five_star=count) for product, count in listed])
-
-
-def _count_fives(item: Item) -> int:
-    return read_counts(item)[4]
 
 
 def read_counts(item: Item) -> list[int]:

@@ -1,7 +1,7 @@
 """Views of pages: events in, exact totals, series, unique clients and top pages out."""
 
 from chalicelib.feature import BATCH, GET, QUERY, Feature, Kind, Topic
-from chalicelib.views import events, queries
+from chalicelib.views import events, queries, sites
 
 FEATURE = Feature(
     name="views",
@@ -26,6 +26,6 @@ FEATURE = Feature(
     functions=("write_views",),
     sends=True,
     contribution=events.contribution,
-    derive=events.derive_listing,
+    derive=sites.derive_listing,
     topics={"views": Topic(queries.topic_id, queries.parse_url, queries.topic_value)},
 )

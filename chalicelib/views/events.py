@@ -3,7 +3,7 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key makes it count once |
-| page | `URL#<url>` | `STATISTICS` | `gsi1sk` + `above`: views; `uniques`; gsi1pk = `SITE#<host>`; `ttl` |
+| page | `URL#<url>` | `STATISTICS` | `views`, `uniques`; gsi1pk = `SITE#<host>`, gsi1sk; `ttl` |
 | day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and by hour `v00`…, `u00`…; gsi1pk, gsi1sk; `ttl` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
@@ -11,8 +11,8 @@ A unique is one client on one UTC day. A page's uniques are the sum of its days'
 are the clients of that hour. A visitor is written after its events by a union of sets, which is idempotent,
 and it contributes the uniques.
 
-A page's entry among the top pages of its site moves in steps. New views are counted in `above`, and are added
-to the index key `gsi1sk` when they reach the next step (aggregates/toplist.py).
+The entry of a page among the top pages of its site moves in steps: the index key `gsi1sk` is the last step
+that `views` has reached (aggregates/toplist.py).
 
 Where a stage keeps sums of sites, an event has `site` and adds to those sums too (sites.py). The day of its
 page is then in the list of the site's pages of that day.
@@ -36,8 +36,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from chalicelib import times, urls
-from chalicelib.aggregates import toplist
-from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Constant, Lifetime
+from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Lifetime
 from chalicelib.api import rates
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import map_concurrently
@@ -380,8 +379,8 @@ def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], 
     page, hour, host = page_key(url), view.time.hour, urls.host(url)
     day = view.time.date().isoformat()
     amounts: dict[tuple[Key, str], Amount] = {
-        (page, "above"): 1,
-        (page, "gsi1pk"): Constant(site_key(host)),
+        (page, "views"): 1,
+        **sites.listed(page, site_key(host)),
         **_lifetime(page, item, PAGE_EXTRA_LIFETIME),
     }
     if item.get("series"):
@@ -393,7 +392,7 @@ def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], 
             of_site |= _lifetime(key, item, PAGE_EXTRA_LIFETIME if key == sites.total_key(host) else 0)
         amounts |= of_site
         if item.get("series"):
-            amounts[day_key(url, day), "gsi1pk"] = Constant(sites.list_key(host, sites.PAGES, day))
+            amounts |= sites.listed(day_key(url, day), sites.list_key(host, sites.PAGES, day))
     return amounts
 
 
@@ -416,32 +415,3 @@ def _visitor_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str]
         amounts[day, "uniques"] = 1
         amounts |= {(day, f"u{hour:02}"): 1 for hour in item["hours"]}
     return amounts
-
-
-def count_page_views(page: Mapping[str, Any]) -> int:
-    """Return the views of a page's item."""
-    return int(page.get("gsi1sk", 0) + page.get("above", 0))
-
-
-def derive_listing(key: Key, page: Item) -> dict[str, Any] | None:
-    """Return the update that moves a page's entry among the top pages, or None if it is near enough.
-
-    The entries of other aggregates are those of sites.py.
-    """
-    above, listed, total = page.get("above", 0), page.get("gsi1sk", 0), count_page_views(page)
-    if key.sk != "STATISTICS":
-        return sites.derive_listing(key, page)
-    if not key.pk.startswith("URL#") or total < 0:
-        return None
-    if not above or (total and abs(above) < toplist.next_step(listed) - listed):
-        return None
-    was_listed = "gsi1sk = :listed" if "gsi1sk" in page else "attribute_not_exists(gsi1sk)"
-    return {
-        "expression": "SET gsi1sk = :total REMOVE above" if total else "REMOVE gsi1sk, above",
-        "condition": f"above = :above AND {was_listed}",
-        "values": {
-            ":above": above,
-            **({":total": total} if total else {}),
-            **({":listed": listed} if "gsi1sk" in page else {}),
-        },
-    }

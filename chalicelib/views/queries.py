@@ -12,7 +12,7 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
 from chalicelib.settings import Settings
-from chalicelib.views.events import View, count_page_views, page_key, parse_event_key
+from chalicelib.views.events import View, page_key, parse_event_key
 from chalicelib.views.schemas import (
     Bucket,
     EventsQuery,
@@ -66,7 +66,7 @@ def topic_value(table: Table, url: str) -> PageViews:
 
 def _page_views(url: str, page: Item | None) -> PageViews:
     page = page or {}
-    return PageViews(url=url, views=count_page_views(page), uniques=page.get("uniques", 0))
+    return PageViews(url=url, views=page.get("views", 0), uniques=page.get("uniques", 0))
 
 
 # -- series and events ---------------------------------------------------------------------------------

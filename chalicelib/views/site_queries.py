@@ -19,7 +19,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, NotFound
 from chalicelib.settings import Settings
 from chalicelib.views import sites
-from chalicelib.views.events import count_page_views, site_key
+from chalicelib.views.events import site_key
 from chalicelib.views.queries import read_intervals, read_range
 from chalicelib.views.schemas import (
     Campaigns,
@@ -118,7 +118,7 @@ def list_top_pages(table: Table, query: TopQuery, settings: Settings, now: datet
         found = _read_largest(table, host, sites.PAGES, query, now)
         pages = [TopPage(url=pk.removeprefix("URL#"), views=views) for pk, views in found.items]
         return TopPages(items=pages, complete=_complete(found.complete))
-    top = toplist.read_largest(table, site_key(host), query.limit, count_page_views)
+    top = toplist.read_largest(table, site_key(host), query.limit, "views")
     items = [TopPage(url=item["pk"].removeprefix("URL#"), views=views) for item, views in top.items]
     return TopPages(items=items, complete=_complete(top.complete))
 

@@ -10,7 +10,8 @@
 
 A list of a day is a partition of gsi1: `SITE#<host>#PAGES#<date>` has the days of pages (events.py), and
 `SITE#<host>#REFERRERS#<date>` and `SITE#<host>#CAMPAIGNS#<date>` have those above. The index key `gsi1sk` is
-the last step that `views` has reached (aggregates/toplist.py), and a second update moves it.
+the last step that `views` has reached (aggregates/toplist.py). The addition that begins the sum writes it,
+and a second update moves it later.
 
 A stage keeps these sums if HUBBUB_VIEWS_SITES is on. Events and the visitors of sites then add to them. An
 event stores `site`, its `referrer` and its `campaign`, so its amounts follow from the event alone. A visitor
@@ -28,7 +29,7 @@ from typing import Any
 
 from chalicelib import urls
 from chalicelib.aggregates import toplist
-from chalicelib.aggregates.sums import Amount, Constant
+from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api.names import HIDDEN
 from chalicelib.dynamo.items import Item, Key
 
@@ -104,7 +105,7 @@ def count_event(host: str, day: str, hour: int, event: Mapping[str, Any]) -> dic
     total, of_day = total_key(host), day_key(host, day)
     amounts: dict[tuple[Key, str], Amount] = {
         (total, "views"): 1,
-        (total, "gsi1pk"): Constant(SITES),
+        **listed(total, SITES),
         (of_day, "views"): 1,
         (of_day, f"v{hour:02}"): 1,
     }
@@ -114,7 +115,7 @@ def count_event(host: str, day: str, hour: int, event: Mapping[str, Any]) -> dic
     ):
         if source := event.get(name):
             key = build_key(host, source, day)
-            amounts |= {(key, "views"): 1, (key, "gsi1pk"): Constant(list_key(host, kind, day))}
+            amounts |= {(key, "views"): 1, **listed(key, list_key(host, kind, day))}
     return amounts
 
 
@@ -131,10 +132,15 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 # -- lists ---------------------------------------------------------------------------------------------
 
 
+def listed(key: Key, partition: str) -> dict[tuple[Key, str], Amount]:
+    """Return the amounts that put an aggregate into a list by its `views`."""
+    return {(key, "gsi1pk"): Constant(partition), (key, "gsi1sk"): FirstStep("views")}
+
+
 def is_listed(key: Key) -> bool:
     """Return whether the aggregate with this key may have an index key that follows from its `views`."""
     if key.pk.startswith("URL#"):
-        return key.sk.startswith("DAY#")
+        return key.sk == "STATISTICS" or key.sk.startswith("DAY#")
     is_source = "#REFERRER#" in key.pk or "#CAMPAIGN#" in key.pk
     return key.pk.startswith("SITE#") and (key.sk == "TOTAL" or (is_source and key.sk.startswith("DAY#")))
 

@@ -29,7 +29,16 @@ from typing import TYPE_CHECKING, Any
 
 from chalicelib.aggregates import sums, toplist
 from chalicelib.aggregates.engine import compute, derive_all
-from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Constant, Contribution, Derivation, Lifetime
+from chalicelib.aggregates.sums import (
+    FOREVER,
+    KEPT,
+    Amount,
+    Constant,
+    Contribution,
+    Derivation,
+    FirstStep,
+    Lifetime,
+)
 from chalicelib.comments import comments, replies, votes
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
@@ -69,14 +78,9 @@ def scan(client: DynamoDBClient, table_name: str) -> list[Item]:
 
 
 def read_sums(item: Item) -> dict[str, Any]:
-    """Return the sums of an aggregate by attribute.
-
-    The index key of a page is a part of the page's views. Any other index key in steps follows from a sum.
-    """
+    """Return the sums of an aggregate by attribute. An index key that moves in steps follows from a sum."""
     values = {name: value for name, value in item.items() if name not in NO_SUMS}
-    if item["sk"] == "STATISTICS" and item["pk"].startswith("URL#"):
-        values["above"] = values.pop("gsi1sk", 0) + values.get("above", 0)
-    elif _listed_sum(Key(item["pk"], item["sk"])):
+    if _listed_sum(Key(item["pk"], item["sk"])):
         values.pop("gsi1sk", None)
     return values
 
@@ -114,7 +118,7 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
     wanted = {
         at: amount.value if isinstance(amount, Constant) else amount
         for at, amount in recounted.items()
-        if not isinstance(amount, Lifetime)
+        if not isinstance(amount, Lifetime | FirstStep)
     }
     # The stream is about to remove the replies and votes of a deleted comment.
     wanted |= {at: amount for at, amount in reactions.items() if at[0] in shown}
@@ -284,7 +288,7 @@ def _touched_keys(contributions: Sequence[Contribution], records: Iterable[Any])
 
 def _may_be_expiry(key: Key, name: str, is_: Any, should: Any) -> bool:
     """Return whether a difference may come from items that have expired."""
-    if not key.pk.startswith(EXPIRING):
+    if not key.pk.startswith(EXPIRING) or name == "gsi1sk":
         return False
     if name in ("ttl", KEPT):  # only "for ever" can be checked
         return bool(should != FOREVER.value)

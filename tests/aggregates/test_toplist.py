@@ -11,15 +11,10 @@ from chalicelib.aggregates.toplist import CANDIDATES, next_step, read_largest, r
 from chalicelib.comments import comments
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.views import events
 from local.engines.engine import Engine
 from tests.support.tables import record_calls, store_on
 
 LIST = "SITE#a"
-
-
-def total(item: Item) -> int:
-    return int(item["n"])
 
 
 def fill(table: Table, sums: list[int]) -> list[tuple[str, int]]:
@@ -38,7 +33,7 @@ def test_a_list_is_exact_at_any_length(engine: Engine, seed: int) -> None:
     with store_on(engine) as (table, _):
         right = fill(table, [int(rng.paretovariate(0.6)) for _ in range(150)])
         for limit in (1, 3, 10, 100):
-            found = read_largest(table, LIST, limit, total, ties=200)
+            found = read_largest(table, LIST, limit, "n", ties=200)
             assert found.complete
             assert [(item["pk"], n) for item, n in found.items] == right[:limit]
 
@@ -46,9 +41,9 @@ def test_a_list_is_exact_at_any_length(engine: Engine, seed: int) -> None:
 def test_a_list_whose_end_is_among_many_small_sums_says_that_it_is_not_complete(engine: Engine) -> None:
     with store_on(engine) as (table, _):
         fill(table, [*range(2, 4), *[1] * (CANDIDATES + 200), 1000])
-        assert not read_largest(table, LIST, 10, total).complete
-        assert read_largest(table, LIST, 1, total) == ([({**_item("0402", 1000)}, 1000)], True)
-        assert [n for _, n in read_largest(table, LIST, 10, total, least=2).items] == [1000, 3, 2]
+        assert not read_largest(table, LIST, 10, "n").complete
+        assert read_largest(table, LIST, 1, "n") == ([({**_item("0402", 1000)}, 1000)], True)
+        assert [n for _, n in read_largest(table, LIST, 10, "n", least=2).items] == [1000, 3, 2]
 
 
 def _item(name: str, n: int) -> Item:
@@ -154,17 +149,3 @@ def test_an_entry_of_a_product_is_moved_only_when_it_crosses_a_step() -> None:
         assert comments.derive_rank(key, item) is None
     assert moves < 100
     assert comments.derive_rank(Key("PRODUCT#lamp", "AUTHOR#ann"), {"count_5": 9}) is None
-
-
-def test_an_entry_of_a_page_is_moved_only_when_its_new_views_are_a_step() -> None:
-    key, item, moves = events.page_key("https://a.org/"), Item(), 0
-    for views in [*range(1, 1001), *range(999, -1, -1)]:
-        item["above"] = views - item.get("gsi1sk", 0)
-        if update := events.derive_listing(key, item):
-            moves += 1
-            item = {"gsi1sk": update["values"][":total"]} if views else {}
-        assert events.count_page_views(item) == views
-        assert events.derive_listing(key, item) is None
-        assert views < next_step(item.get("gsi1sk", 0))
-    assert (item, moves < 150) == ({}, True)
-    assert events.derive_listing(key, {"above": -1}) is None, "a deletion overtook its event"

@@ -12,7 +12,7 @@ import pytest
 
 from chalicelib import ulids
 from chalicelib.aggregates import sums
-from chalicelib.aggregates.sums import Constant
+from chalicelib.aggregates.updates import Update
 from chalicelib.api.auth import Caller
 from chalicelib.comments import comments, planner
 from chalicelib.comments import pages as comment_pages
@@ -111,11 +111,8 @@ def product(table: Table, count: int, way: Callable[[int], tuple[int, str]]) -> 
         body = CommentBody(rating=rating, language=language, text="x" * 340)
         items.append(comments.build_item("p", ulids.new(START + timedelta(seconds=i)), f"a-{i}", body))
     table.batch_put(items)
-    totals: dict[Any, Item] = {}
-    for (key, name), amount in sums.recount([comments.contribution], items).items():
-        value = amount.value if isinstance(amount, Constant) else amount
-        totals.setdefault(key, dict(key._asdict()))[name] = value
-    table.batch_put(totals.values())
+    for key, amounts in sums.group_by_key(sums.recount([comments.contribution], items)).items():
+        table.update(key, **Update(amounts).arguments())
 
 
 def cost(table: Table, rating: str = "", language: str = "", cursor: str | None = None) -> tuple[float, Any]:

@@ -606,7 +606,11 @@ def test_a_real_log_is_counted_as_it_is_by_hand(table: Table) -> None:
     assert readable(Counter(item["pk"].removeprefix("URL#") for item in written)) == per_page(distinct)
 
     added = sums.recount([views.contribution], written)
-    pages = {key.pk[4:]: amount for (key, name), amount in added.items() if name == "above"}
+    pages = {
+        key.pk[4:]: amount
+        for (key, name), amount in added.items()
+        if name == "views" and key.sk == "STATISTICS"
+    }
     assert readable(pages) == per_page(distinct)
     assert sorted(pages.values(), reverse=True)[:10] == [n for _, n in per_page(distinct).most_common(10)]
 

@@ -84,11 +84,11 @@ def _updated(
         for clause in re.split(r", (?![^(]*\))", clauses):
             place, _, text = clause.replace(" = ", " ", 1).partition(" ")
             name = names.get(place, place)
-            kept = re.fullmatch(r"if_not_exists\((\w+), (:\w+)\)", text)
+            kept = re.fullmatch(r"if_not_exists\((#?\w+), (:\w+)\)", text)
             if verb == "REMOVE":
                 after.pop(name, None)
-            elif kept and kept[1] in item:
-                after[name] = item[kept[1]]
+            elif kept and (there := names.get(kept[1], kept[1])) in item:
+                after[name] = item[there]
             elif verb == "SET":
                 after[name] = values[kept[2] if kept else text]
             elif isinstance(values[text], set | frozenset):
