@@ -219,12 +219,15 @@ def reactions(history: History) -> Iterator[str]:
     """Count votes and replies. Each is as last acknowledged, and none is left of a deleted comment."""
     known = history.known
     stored: dict[str, Item] = {}
+    counted: dict[str, Item] = {}
     votes: dict[str, set[str]] = defaultdict(set)
     replies: dict[str, dict[str, Item]] = defaultdict(dict)
     for _, sk, item in _find(history, "PRODUCT#", ""):
         kind, *parts = sk.split("#")
         if kind in ("COMMENT", "HIDDEN"):
             stored[parts[0]] = item
+        elif kind == "COUNTERS":
+            counted[parts[0]] = item
         elif kind == "VOTE":
             votes[parts[0]].add(parts[1])
         elif kind == "REPLY":
@@ -232,8 +235,12 @@ def reactions(history: History) -> Iterator[str]:
         elif kind == "CLEANUP":
             yield f"the cleanup of {parts[0]} has not ended"
     yield from (f"{id} is deleted and has votes or replies" for id in {*votes, *replies} - stored.keys())
+    yield from (f"{id} has a comment or counters alone" for id in stored.keys() ^ counted.keys())
     for id, item in stored.items():
-        counts = (item.get("votes", 0), item.get("replies", 0))
+        counters = counted.get(id, {})
+        if comments_of.is_hidden(item) != counters.get("hidden"):
+            yield f"{id} is hidden, or its counters are"
+        counts = (counters.get("votes", 0), counters.get("replies", 0))
         right = (len(votes[id]), sum("hidden" not in one for one in replies[id].values()))
         if counts != right:
             yield f"{id} counts {counts}, not {right}"
@@ -479,7 +486,7 @@ def _comments(changes: list[Change]) -> Iterator[str]:
         prefix = next((one for one in other if sk.startswith(one)), None)
         if not pk.startswith("PRODUCT#") or prefix is None or pk == f"PRODUCT#{ODD}":
             continue
-        names = {*(old or ()), *(new or ())} - {"votes", "replies"}  # which change without a revision
+        names = {*(old or ()), *(new or ())}
         if old and new and new["revision"] != old["revision"] + any(old.get(n) != new.get(n) for n in names):
             yield f"{sk} of revision {old['revision']} became {new['revision']}"
         if new and not old and {(pk, sk), (pk, sk.replace(prefix, other[prefix], 1))} & stored:

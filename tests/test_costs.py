@@ -22,8 +22,8 @@ from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
 from chalicelib.chat.handlers import ACTIONS
-from chalicelib.comments import comments
-from chalicelib.comments.schemas import CommentBody, ReplyBody
+from chalicelib.comments import comments, pages, replies, votes
+from chalicelib.comments.schemas import CommentBody, CommentsQuery, ReplyBody, ReplyPath
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import TooLarge
@@ -116,42 +116,42 @@ COSTS = {
     ("DELETE /challenges/{challenge}/players/{player}/paths/{path}", ""): (204, 4, 3),
     ("DELETE /challenges/{challenge}/players/{player}", "with one path"): (204, 4, 2),
     ("stream", "withdrawn paths"): (0, 2, 1),
-    ("POST /products/{product}/comments", ""): (201, 9, 0.5),
-    ("POST /products/{product}/comments", "a second by the author"): (409, 5, 1),
+    ("POST /products/{product}/comments", ""): (201, 11, 0.5),
+    ("POST /products/{product}/comments", "a second by the author"): (409, 7, 1),
     ("stream", "a comment"): (0, 4, 0),
     ("stream", "20 comments of a product"): (0, 8, 0),
-    ("GET /products/{product}/comments", "20, all"): (200, 0, 0.5),
-    ("GET /products/{product}/comments", "20, in a language"): (200, 0, 1.5),
+    ("GET /products/{product}/comments", "20, all"): (200, 0, 1),
+    ("GET /products/{product}/comments", "20, in a language"): (200, 0, 2),
     ("GET /products/{product}/comments", "none, of a rating"): (200, 0, 0.5),
-    ("GET /products/{product}/comments/{id}", ""): (200, 0, 0.5),
-    ("PATCH /products/{product}/comments/{id}", "another text"): (200, 3, 1),
-    ("PATCH /products/{product}/comments/{id}", "another rating"): (200, 4, 1),
+    ("GET /products/{product}/comments/{id}", ""): (200, 0, 1),
+    ("PATCH /products/{product}/comments/{id}", "another text"): (200, 3, 1.5),
+    ("PATCH /products/{product}/comments/{id}", "another rating"): (200, 4, 1.5),
     ("stream", "another rating"): (0, 8, 0),
-    ("PATCH /products/{product}/comments/{id}", "nothing new"): (200, 1, 1),
-    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 7, 1),
-    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 7, 2),
-    ("DELETE /products/{product}/comments/{id}", ""): (204, 7, 1),
-    ("PUT /products/{product}/comments/{id}/vote", ""): (201, 6, 2),
+    ("PATCH /products/{product}/comments/{id}", "nothing new"): (200, 1, 1.5),
+    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 9, 1.5),
+    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 9, 2.5),
+    ("DELETE /products/{product}/comments/{id}", ""): (204, 9, 2),
+    ("PUT /products/{product}/comments/{id}/vote", ""): (201, 5, 2),
     ("PUT /products/{product}/comments/{id}/vote", "again"): (200, 1, 2),
     ("stream", "a vote"): (0, 0, 0),
-    ("DELETE /products/{product}/comments/{id}/vote", ""): (204, 6, 3),
+    ("DELETE /products/{product}/comments/{id}/vote", ""): (204, 5, 2),
     ("DELETE /products/{product}/comments/{id}/vote", "again"): (204, 1, 2),
     ("GET /products/{product}/comments/{id}/replies", "none"): (200, 0, 0.5),
-    ("POST /products/{product}/comments/{id}/replies", ""): (201, 7, 1),
+    ("POST /products/{product}/comments/{id}/replies", ""): (201, 6, 1),
     ("stream", "a reply"): (0, 0, 0),
     ("GET /products/{product}/comments/{id}/replies", "two"): (200, 0, 1),
-    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "another text"): (200, 2, 1),
-    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "hide it"): (200, 5, 2),
+    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "another text"): (200, 2, 2),
+    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "hide it"): (200, 4, 2),
     ("GET /replies", "two"): (200, 0, 3),
-    ("DELETE /products/{product}/comments/{id}/replies/{reply}", ""): (204, 7, 2),
-    ("DELETE /products/{product}/comments/{id}", "with a reply"): (204, 9, 1),
+    ("DELETE /products/{product}/comments/{id}/replies/{reply}", ""): (204, 6, 2),
+    ("DELETE /products/{product}/comments/{id}", "with a reply"): (204, 11, 2),
     ("stream", "a deleted comment with a reply"): (0, 5, 2),
     ("stream", "its cleanup is done"): (0, 0, 0),
     ("GET /products/{product}/hidden", ""): (200, 0, 0.5),
     ("GET /products/{product}/statistics", ""): (200, 0, 0.5),
     ("GET /products/leaders", ""): (200, 0, 1),
     ("GET /products", ""): (200, 0, 0.5),
-    ("GET /comments", "20 of all"): (200, 0, 12),
+    ("GET /comments", "20 of all"): (200, 0, 22),
     ("socket $connect", "nobody waits"): (200, 5, 1.5),
     ("socket status", "while waiting"): (200, 1, 3),
     ("socket $connect", "a match"): (200, 15, 2.5),
@@ -364,17 +364,17 @@ def test_an_imported_score_costs_what_a_submitted_one_does(
     assert known == (0, ahead + 1 + 5 * 2)
 
 
-def test_an_imported_comment_costs_six_write_units(applied: tuple[Table, Callable[[], None]]) -> None:
+def test_an_imported_comment_costs_eight_write_units(applied: tuple[Table, Callable[[], None]]) -> None:
     table, _ = applied
     body = CommentBody(rating=5, language="en", text="It shines.")
     rows = [import_comments.Row("lamp", f"reader-{n}", body) for n in range(3)]
     writes, reads = units(table, lambda: import_comments.write(table, rows, NOW))
     # Threads may find the product unlisted at the same time. One of them lists it, and the others pay too.
-    assert 20 <= writes <= 22
+    assert 26 <= writes <= 28
     assert reads <= 1.5
 
 
-def test_an_imported_reply_costs_six_write_units(applied: tuple[Table, Callable[[], None]]) -> None:
+def test_an_imported_reply_costs_five_write_units(applied: tuple[Table, Callable[[], None]]) -> None:
     table, _ = applied
     body = CommentBody(rating=5, language="en", text="It shines.")
     comment = import_comments.Row("torch", "author", body, created=NOW)
@@ -382,8 +382,28 @@ def test_an_imported_reply_costs_six_write_units(applied: tuple[Table, Callable[
     text = ReplyBody(text="It does.", language="en")
     rows = [import_comments.ReplyRow(parent, f"reader-{n}", text, None, NOW, f"blog {n}") for n in range(3)]
     import_comments.write(table, [comment], NOW)
-    assert units(table, lambda: import_comments.write(table, rows, NOW)) == (3 * 6, 3 * 3)
+    assert units(table, lambda: import_comments.write(table, rows, NOW)) == (3 * 5, 3 * 3)
     assert units(table, lambda: import_comments.write(table, rows, NOW)) == (0, 3 * 2)
+
+
+def test_a_vote_and_a_reply_cost_the_same_whatever_the_length_of_the_comment(
+    applied: tuple[Table, Callable[[], None]],
+) -> None:
+    table, _ = applied
+    body = CommentBody(rating=5, language="en", text="𝕏" * 5_000)  # 20 KB
+    id = comments.post(table, "lamp", body, Caller("ann"), None, NOW).body.id
+    reader, answer = Caller("bob"), ReplyBody(text="It does.", language="en")
+    path = ReplyPath("lamp", id, "")
+
+    def post() -> None:
+        path.reply = replies.post(table, "lamp", id, answer, reader, None, NOW).body.id
+
+    assert units(table, lambda: votes.cast(table, "lamp", id, reader)) == (4, 2)
+    assert units(table, lambda: votes.withdraw(table, "lamp", id, reader)) == (4, 2)
+    assert units(table, post) == (5, 5)  # it reads the comment, whose language it has by default
+    assert units(table, lambda: replies.delete(table, path, reader)) == (5, 2)
+    query, stage = CommentsQuery(), Settings(secret="s" * 32)
+    assert units(table, lambda: pages.list_comments(table, "lamp", query, stage, Caller())) == (0, 3)
 
 
 def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(

@@ -2,22 +2,33 @@
 
 An item is in a list if it has the list's `gsi1pk`, and a number in `gsi1sk` that grows with its creation. The
 entry costs 1 WCU when the item is created, and nothing when the item changes.
+
+A page of texts has at most PAGE bytes, whatever its limit. Texts are read CHUNK at a time. So a page of the
+longest comments, of 20 KB each, reads at most 270 KB (34 RCU).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from itertools import islice
+from typing import Annotated, Any, NamedTuple, TypeVar
 
+import msgspec
 from msgspec import Meta
 
 from chalicelib import times
 from chalicelib.api import cursors
 from chalicelib.api.schemas import Cursor, Schema
 from chalicelib.dynamo.items import Item
-from chalicelib.dynamo.table import Table
+from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import BadCursor
 from chalicelib.settings import Settings
+
+T = TypeVar("T", bound=msgspec.Struct)
+P = TypeVar("P")
+
+PAGE = 64 * 1024 - 1024  # bytes of the items of a page of texts, which leaves room for its cursor
+CHUNK = 10  # texts that are read at a time
 
 
 class ListQuery(Schema):
@@ -62,3 +73,44 @@ def _parse(name: str, position: str) -> dict[str, Any] | None:
     except ValueError:
         raise BadCursor("cursor: must be of the same query; begin again without a cursor") from None
     return {"pk": pk, "sk": sk, "gsi1pk": name, "gsi1sk": number}
+
+
+def size_of(item: msgspec.Struct) -> int:
+    """Return the bytes that an item takes in a response."""
+    return len(msgspec.json.encode(item)) + 1
+
+
+def read_texts(
+    read: Callable[[int, Item | None], Page], limit: int, start: Item | None
+) -> Iterator[tuple[Item, Item | None]]:
+    """Yield items with the position after each. The last one has none. `read` takes a number and a position.
+
+    Cost: that of `read` for each CHUNK of items.
+    """
+    while True:
+        page = read(min(CHUNK, limit), start)
+        for item in page.items:
+            is_last = page.next is None and item is page.items[-1]
+            yield item, None if is_last else {"pk": item["pk"], "sk": item["sk"]}
+        if (start := page.next) is None:
+            return
+
+
+def fill_page(
+    texts: Iterable[tuple[Item, P | None]], limit: int, convert: Callable[[Item], T | None]
+) -> tuple[list[T], P | None]:
+    """Return the converted items of a page, and the position of the next page.
+
+    The page ends after `limit` items, or before it has more than PAGE bytes. An item that converts to None is
+    left out.
+    """
+    found: list[T] = []
+    size, position = 0, None
+    for item, following in islice(texts, limit):
+        if (converted := convert(item)) is not None:
+            size += size_of(converted)
+            if size > PAGE and found:
+                break
+            found.append(converted)
+        position = following
+    return found, position

@@ -2,20 +2,22 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| cleanup | `PRODUCT#<product>` | `CLEANUP#<comment>` | `steps`: how many steps have been taken |
+| cleanup | `PRODUCT#<product>` | `CLEANUP#<comment>` | `author`; `steps`: how many steps have been taken |
 
 The transaction that deletes a comment with replies or votes puts a cleanup. From then on nobody can read the
 replies. The stream delivers the cleanup, and each step deletes up to STEP items. When more may be left, the
-step raises `steps`, which the stream delivers too. The last step deletes the cleanup.
+step raises `steps`, which the stream delivers too. The last step deletes the cleanup. `ops repair` and
+`ops erase` finish a cleanup at once, also one that the stream has lost.
 
-Invariant: no reply or vote is added to a deleted comment, because their transactions require the comment. So
-after the last step there are none.
+Invariant: no reply or vote is added to a deleted comment, because their transactions require its counters,
+which are deleted with it (counters.py). So after the last step there are none.
 """
 
 from collections.abc import Iterable
 from datetime import datetime
 
 from chalicelib.comments.comments import CLEANUP
+from chalicelib.comments.counters import COUNTERS, counters_key
 from chalicelib.comments.replies import REPLY
 from chalicelib.comments.votes import VOTE
 from chalicelib.concurrency import map_concurrently
@@ -43,16 +45,9 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
 def step(table: Table, key: Key, steps: int) -> None:
     """Delete the next replies and votes of a deleted comment. `steps` have been taken before.
 
-    Cost: 1 RCU per 4 KB; 1 WCU per KB for each item, 1 for gsi1 for each reply, and 1 WCU for the step.
+    Cost: that of `_delete_some`, and 1 WCU for the step.
     """
-    id = key.sk.removeprefix(CLEANUP)
-    found: list[Item] = []
-    for prefix in (REPLY, VOTE):
-        if len(found) < STEP:
-            bounds = (f"{prefix}{id}#", f"{prefix}{id}$")  # `$` follows `#`
-            found += table.query(key.pk, bounds, limit=STEP - len(found), consistent=True).items
-    map_concurrently(lambda item: table.delete(Key(item["pk"], item["sk"])), found)
-    if len(found) < STEP:
+    if _delete_some(table, key) < STEP:
         table.delete(key)
         return
     table.update(
@@ -63,3 +58,40 @@ def step(table: Table, key: Key, steps: int) -> None:
         values={":steps": steps, ":next": steps + 1},
         idempotent=True,
     )
+
+
+def finish(table: Table, counters: Key) -> bool:
+    """Delete all that is left of the comment that had these counters. Return False for one that exists.
+
+    Cost: 1 RCU, that of `_delete_some` for each STEP of items, and 1 WCU.
+    """
+    if table.get(counters, consistent=True):
+        return False
+    key = Key(counters.pk, counters.sk.replace(COUNTERS, CLEANUP, 1))
+    while _delete_some(table, key) == STEP:
+        pass
+    table.delete(key)
+    return True
+
+
+def _delete_some(table: Table, key: Key) -> int:
+    """Delete up to STEP replies and votes, and return their number.
+
+    Cost: 1 RCU per 4 KB; 1 WCU per KB for each item, and 1 for gsi1 for each reply.
+    """
+    id = key.sk.removeprefix(CLEANUP)
+    found: list[Item] = []
+    for prefix in (REPLY, VOTE):
+        if len(found) < STEP:
+            bounds = (f"{prefix}{id}#", f"{prefix}{id}$")  # `$` follows `#`
+            found += table.query(key.pk, bounds, limit=STEP - len(found), consistent=True).items
+    map_concurrently(lambda item: table.delete(Key(item["pk"], item["sk"])), found)
+    return len(found)
+
+
+def find_parent(item: Item) -> Key | None:
+    """Return the key of the counters that a reply, a vote or a cleanup needs or outlives; else None."""
+    kind, *parts = str(item["sk"]).split("#", 2)
+    length = {REPLY: 2, VOTE: 2, CLEANUP: 1}.get(f"{kind}#")
+    is_ours = item["pk"].startswith("PRODUCT#") and len(parts) == length
+    return counters_key(item["pk"].removeprefix("PRODUCT#"), parts[0]) if is_ours else None

@@ -3,7 +3,6 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, name, rating, language, text, edited, revision |
-| | | | once it has any: `votes` (votes.py), `replies` (replies.py) |
 | hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list of its product and in no sum |
 | author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's one comment, `key` of its post |
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
@@ -21,8 +20,7 @@ A product's comments are read newest first by reading their keys backwards. gsi2
 language and rating. It holds whole items, so a page needs no second read.
 
 Invariant: `revision` grows with each change, and every change is conditional on the revision that was read.
-A vote or a reply adds to its number alone. A change that writes or moves the whole comment is conditional on
-both numbers too, so it loses none of them.
+Votes and replies are counted beside the comment (counters.py), so they conflict with no change of it.
 """
 
 from datetime import datetime
@@ -38,7 +36,7 @@ from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
-from chalicelib.comments import languages
+from chalicelib.comments import counters, languages
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
@@ -50,7 +48,6 @@ ABSENT = "attribute_not_exists(pk)"
 COMMENT, HIDDEN = "COMMENT#", "HIDDEN#"
 PRODUCTS, COMMENTS, REPLIES = "PRODUCTS", "COMMENTS", "REPLIES"  # the lists of all that there are
 SHARDS = 4  # partitions of the lists of comments and replies: about 4,000 a second
-COUNTS = ("votes", "replies")  # attributes that a vote or a reply changes
 CLEANUP = "CLEANUP#"
 CACHED = 10_000  # products that a process knows to be listed
 CONFLICTS = "The comment is being changed by other requests. Please retry."
@@ -105,8 +102,8 @@ def product_of(item: Item) -> str:
 
 
 def is_hidden(item: Item) -> bool:
-    """Return whether an admin has hidden a comment."""
-    return str(item["sk"]).startswith(HIDDEN)
+    """Return whether an admin has hidden a comment, from the comment or from its counters."""
+    return str(item["sk"]).startswith(HIDDEN) or bool(item.get("hidden"))
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -124,7 +121,7 @@ def post(
 ) -> Response[Comment]:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
-    Cost: 6 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2; 1 WCU less where the stage
+    Cost: 8 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2; 1 WCU less where the stage
     keeps no list of all comments. The first comment on a product 2 WCU and 0.5 RCU more, and 0.5 RCU the
     first one in a process.
     Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
@@ -134,7 +131,8 @@ def post(
         author = {**author_key(product, caller.sub)._asdict(), "id": id_of(item)}
         if idempotency_key:
             author["key"] = idempotency_key
-        puts = [{"Put": {"Item": one, "ConditionExpression": ABSENT}} for one in (item, author)]
+        counted = counters.build_item(product, id_of(item), caller.sub, item["text"])
+        puts = [{"Put": {"Item": one, "ConditionExpression": ABSENT}} for one in (item, author, counted)]
         if not (refused := table.transact(puts)):
             list_product(table, product, now)
             return respond(item)
@@ -143,7 +141,7 @@ def post(
             continue  # the id is taken, or the author's other comment was deleted in the meantime
         is_retry = idempotency_key and existing.get("key") == idempotency_key
         if is_retry and (written := find_stored(table, product, existing["id"])):
-            return respond(written)
+            return _respond_counted(table, written)
         raise Conflict(f"product: you have already commented on it: change or delete {existing['id']}")
     raise Busy(CONFLICTS)
 
@@ -186,8 +184,9 @@ def patch(
     No change is lost. A change that conflicts with another one is computed again from the newer comment. A
     change that has no effect writes nothing.
 
-    Cost: 1 RCU, 2 for a hidden comment; 1 WCU per KB, and for the index 2 where the rating or the language
-    changes, else 1. To hide or to show: 4 WCU per KB, and 3 for the indexes.
+    Cost: 1.5 RCU, 2.5 for a hidden comment; 1 WCU per KB, and for the index 2 where the rating or the
+    language changes, else 1. 1 WCU per KB and 2 more where the whole KB of the text change. To hide or to
+    show: 4 WCU per KB, 2 for the counters and 3 for the indexes.
     Raises: PreconditionFailed when If-Match names an older version; BadRequest, Forbidden, NotFound, Busy.
     """
     edits = read_edits(body, "rating", "language", "text")
@@ -195,7 +194,7 @@ def patch(
     for number in range(TRIES):
         item = require_visible(find_stored(table, product, id), product, id, caller)
         if item == wanted:  # the conflicting write was our own, whose response was lost
-            return respond(item)
+            return _respond_counted(table, item)
         if not (caller.admin if body.hidden is not UNSET else caller.sub == item["author"]):
             raise Forbidden("Only the author may edit a comment, and only an admin may hide or show it.")
         if if_match is not None and not _matches(item, if_match):
@@ -203,7 +202,7 @@ def patch(
         hides = is_hidden(item) if body.hidden is UNSET else body.hidden
         wanted = _apply_edits(item, edits, hides, now)
         if wanted == item or _replace(table, item, wanted):
-            return respond(wanted)
+            return _respond_counted(table, wanted)
         table.back_off(number)
     raise Busy(CONFLICTS)
 
@@ -214,38 +213,27 @@ def delete(table: Table, product: str, id: str, caller: Caller) -> None:
     An author who deletes a comment that an admin has hidden may not comment again. The replies and votes of
     the comment are gone with it. The stream removes their items (cleanup.py).
 
-    Cost: 1 RCU, 2 for a hidden comment; 2 WCU per KB, 2 for the author's item, and at most 3 for the indexes.
-    2 WCU more for a comment that has had votes or replies.
+    Cost: 2 RCU, 3 for a hidden comment; 2 WCU per KB, 2 each for the author's item and the counters, and at
+    most 3 for the indexes. 2 WCU more for a comment that has had votes or replies.
     Raises: Forbidden, NotFound, Busy.
     """
     for _ in range(TRIES):
         item = require_visible(find_stored(table, product, id), product, id, caller)
         if not caller.admin and caller.sub != item["author"]:
             raise Forbidden("Only the author or an admin may delete a comment.")
+        counted = table.get(counters.counters_key(product, id), consistent=True) or {}
+        has_any = counters.has_any(counted)
         key = {"pk": item["pk"], "sk": item["sk"]}
-        has_counts = any(name in item for name in COUNTS)
-        none_yet = " AND ".join(f"attribute_not_exists({name})" for name in COUNTS)
-        condition = "attribute_exists(pk)" if has_counts else f"attribute_exists(pk) AND {none_yet}"
-        actions: list[Any] = [{"Delete": {"Key": key, "ConditionExpression": condition}}]
+        actions: list[Any] = [{"Delete": {"Key": key, "ConditionExpression": "attribute_exists(pk)"}}]
+        actions.append(counters.delete(product, id, has_any=has_any))
+        if has_any:
+            cleanup = cleanup_key(product, id)._asdict() | {"author": item["author"], "steps": 0}
+            actions.append({"Put": {"Item": cleanup}})
         if caller.admin or not is_hidden(item):
-            actions.append(_author_delete(product, item["author"], id))
-        if has_counts:
-            actions.append({"Put": {"Item": cleanup_key(product, id)._asdict() | {"steps": 0}}})
+            actions.append({"Delete": {"Key": author_key(product, item["author"])._asdict()}})
         if not table.transact(actions):
             return
     raise Busy(CONFLICTS)
-
-
-def add_to_count(item: Item, name: str, number: int) -> dict[str, Any]:
-    """Build the update that adds a vote or a reply to a comment's number, on condition that it is there."""
-    return {
-        "Update": {
-            "Key": {"pk": item["pk"], "sk": item["sk"]},
-            "UpdateExpression": f"ADD {name} :number",
-            "ConditionExpression": "attribute_exists(pk)",
-            "ExpressionAttributeValues": {":number": number},
-        }
-    }
 
 
 def build_item(
@@ -325,30 +313,17 @@ def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) 
 
 
 def _replace(table: Table, item: Item, wanted: Item) -> bool:
-    """Write the changed comment. Return False when it is not as it was read: the revision or a number."""
-    seen = ("revision", *COUNTS)
-    same = (f"{name} = :{name}" if name in item else f"attribute_not_exists({name})" for name in seen)
-    condition = " AND ".join(("attribute_exists(pk)", *same))
-    values = {f":{name}": item[name] for name in seen if name in item}
-    if wanted["sk"] == item["sk"]:
+    """Write the changed comment, and its counters if they follow. Return False for another revision."""
+    condition, values = "attribute_exists(pk) AND revision = :seen", {":seen": item["revision"]}
+    moves = wanted["sk"] != item["sk"]
+    if not moves and counters.size_of(wanted["text"]) == counters.size_of(item["text"]):
         return table.put(wanted, condition=condition, values=values)
-    removed: Any = {"Key": {"pk": item["pk"], "sk": item["sk"]}, "ConditionExpression": condition}
-    if values:
-        removed["ExpressionAttributeValues"] = values
-    added = {"Item": wanted, "ConditionExpression": ABSENT}
-    return not table.transact([{"Delete": removed}, {"Put": added}])
-
-
-def _author_delete(product: str, author: str, id: str) -> dict[str, Any]:
-    """Build the delete of an author's item, on condition that it names this comment or is absent."""
-    return {
-        "Delete": {
-            "Key": author_key(product, author)._asdict(),
-            "ConditionExpression": f"{ABSENT} OR #id = :id",
-            "ExpressionAttributeNames": {"#id": "id"},
-            "ExpressionAttributeValues": {":id": id},
-        }
-    }
+    seen = {"ConditionExpression": condition, "ExpressionAttributeValues": values}
+    removed: Any = {"Delete": {"Key": {"pk": item["pk"], "sk": item["sk"]}} | seen}
+    put = {"Put": {"Item": wanted} | ({"ConditionExpression": ABSENT} if moves else seen)}
+    hidden = is_hidden(wanted)
+    follow = counters.follow(product_of(item), id_of(item), wanted["text"], hidden=hidden)
+    return not table.transact([*([removed] if moves else []), put, follow])
 
 
 # -- contribution --------------------------------------------------------------------------------------
@@ -393,22 +368,17 @@ def derive_rank(key: Key, item: Item) -> dict[str, Any] | None:
 def find(table: Table, product: str, id: str, caller: Caller) -> Response[Comment]:
     """Return one comment with its ETag. Only its author and admins may see a hidden comment.
 
-    Cost: 0.5 RCU per 4 KB. With a token, twice as much for a hidden comment, and 5 RCU for an absent one.
+    Cost: 0.5 RCU, and 0.5 RCU per 4 KB of the comment. With a token, as much again for a hidden
+    comment, and 6 RCU more for an absent one.
     Raises: NotFound.
     """
-    return respond(find_visible(table, product, id, caller))
-
-
-def find_visible(table: Table, product: str, id: str, caller: Caller) -> Item:
-    """Read a comment that the caller may see.
-
-    Cost: that of `find`.
-    Raises: NotFound.
-    """
-    item = table.get(comment_key(product, id))
+    keys = comment_key(product, id), counters.counters_key(product, id)
+    found = table.get_many(keys)
+    item, counted = found.get(keys[0]), found.get(keys[1])
     if item is None and caller.sub:
-        item = table.get(comment_key(product, id, hidden=True)) or _read_both_keys(table, product, id)
-    return require_visible(item, product, id, caller)
+        hidden = counted and table.get(comment_key(product, id, hidden=True))
+        item = hidden or find_stored(table, product, id)
+    return respond(counters.with_counts(require_visible(item, product, id, caller), counted))
 
 
 def find_stored(table: Table, product: str, id: str) -> Item | None:
@@ -435,7 +405,7 @@ def _read_both_keys(table: Table, product: str, id: str) -> Item | None:
 
 
 def require_visible(item: Item | None, product: str, id: str, caller: Caller) -> Item:
-    """Return a comment that the caller may see.
+    """Return a comment that the caller may see, or the counters of one.
 
     Raises: NotFound for an absent comment, and for a hidden comment of another author.
     """
@@ -449,8 +419,17 @@ def respond(item: Item) -> Response[Comment]:
     return Response(to_comment(item), headers={"ETag": etag(item)})
 
 
+def _respond_counted(table: Table, item: Item) -> Response[Comment]:
+    """Build the response with a comment and its current counts.
+
+    Cost: 0.5 RCU.
+    """
+    found = table.get(counters.counters_key(product_of(item), id_of(item)))
+    return respond(counters.with_counts(item, found))
+
+
 def to_comment(item: Item) -> Comment:
-    """Build the API's representation of a comment."""
+    """Build the API's representation of a comment with its counts."""
     return Comment(
         id=id_of(item),
         author=item["author"],

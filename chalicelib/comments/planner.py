@@ -11,6 +11,9 @@ Invariant: a page costs at most twice what the cheaper plan is expected to cost.
 it has cost as much as the merge would, and the merge goes on from there. This covers the case that all
 matching comments are old. Where the merge would need too many sub-queries, the page ends early with a cursor.
 
+A page has at most 64 KB. Where comments are long, a plan is for as many as fit. A filtered reading knows the
+sizes of the comments that it reads, and a merge does not: its sub-queries read up to 24 comments together.
+
 Nothing here reads or writes the table.
 """
 
@@ -18,12 +21,15 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from chalicelib.api import listing
 from chalicelib.comments.comments import OVERHEAD
 from chalicelib.comments.statistics import read_counts
 from chalicelib.dynamo.items import Item
 
 SUB_QUERIES = 40  # of one page, at most: they cost at least 20 RCU
-MOST = 64.0  # RCU of a filtered reading, at most: half a megabyte, about 1,000 comments
+MOST = 32.0  # RCU of a filtered reading, at most: a quarter of a megabyte, about 500 comments
+TOGETHER = 24  # comments that the sub-queries of a merge read at a time
+COUNTERS = 100  # bytes of the counters of a comment
 Way = Literal["all", "filter", "merge", "none"]
 BLOCK, UNIT = 4096, 0.5  # each started block of 4,096 bytes costs 0.5 RCU
 
@@ -39,8 +45,9 @@ class Cell(NamedTuple):
 class Decision(NamedTuple):
     """A plan. Of `total` comments `matching` ones match, and each of `cells` has at least one of them.
 
-    `skipped` is the number of cells without comments. A filtered reading reads at most `reads` comments.
-    `expected` has the RCU that each possible plan is expected to cost.
+    `skipped` is the number of cells without comments. A filtered reading reads at most `reads` comments, of
+    `room` bytes. A page probably has room for `limit` comments. `expected` has the RCU that each possible
+    plan is expected to cost.
     """
 
     way: Way
@@ -49,7 +56,14 @@ class Decision(NamedTuple):
     matching: int = 0
     total: int = 0
     reads: int = 0
+    room: int = 0
+    limit: int = 0
     expected: Mapping[str, float] = {}
+
+
+def unfiltered(limit: int) -> Decision:
+    """Return the plan of a page without a filter. Hidden comments among those that are read are left out."""
+    return Decision("all", matching=1, total=1, reads=4 * limit, room=listing.PAGE, limit=limit)
 
 
 def decide(
@@ -71,13 +85,30 @@ def decide(
     if matching <= 0:
         return Decision("none", cells, skipped, total=total)
     size = max(OVERHEAD, whole.get("size", 0) / max(1, total))
+    limit = min(limit, max(1, int(listing.PAGE / size)))
     needed = min(total, _estimate_reads(limit, matching, total))
-    expected = {"filter": estimate_units(needed * size)}
+    expected = {"filter": estimate_units(needed * size) + estimate_units(needed * COUNTERS)}
     if complete and len(cells) <= SUB_QUERIES:
-        expected["merge"] = sum(estimate_units(first_size(cell, limit, matching) * size) for cell in cells)
+        counted = min(estimate_units(limit * total / matching * COUNTERS), UNIT * limit)
+        expected["merge"] = counted + sum(
+            _estimate_sub_query(cell, len(cells), limit, matching, size) for cell in cells
+        )
     way: Way = "merge" if expected.get("merge", math.inf) < expected["filter"] else "filter"
-    reads = math.ceil(min(expected.get("merge", math.inf), MOST) / UNIT * BLOCK / size)
-    return Decision(way, cells, skipped, matching, total, reads, expected)
+    budget = 0 if way == "merge" else min(expected.get("merge", math.inf), MOST) / UNIT * BLOCK
+    reads = math.ceil(budget / (size + COUNTERS))
+    return Decision(way, cells, skipped, matching, total, reads, math.ceil(reads * size), limit, expected)
+
+
+def share(sub_queries: int) -> int:
+    """Return how many comments each of some sub-queries reads at a time."""
+    return max(1, TOGETHER // sub_queries)
+
+
+def _estimate_sub_query(cell: Cell, sub_queries: int, limit: int, matching: int, size: float) -> float:
+    """Return the RCU of a sub-query that reads its share at a time."""
+    each = min(first_size(cell, limit, matching), share(sub_queries))
+    expected = limit * cell.matches / matching
+    return math.ceil((expected + math.sqrt(expected) / 2) / each) * estimate_units(each * size)
 
 
 def first_size(cell: Cell, limit: int, matching: int) -> int:

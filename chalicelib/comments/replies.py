@@ -6,11 +6,12 @@
 | idempotency key | `PRODUCT#<product>` | `KEY#<comment>#<digest>` | `id` of the reply it has written; `ttl` |
 
 The gsi1pk of a reply is `REPLIES#<shard>` of four shards, with the gsi1sk of comments.py, so admins can list
-the replies on all products. The comment has the number of its replies in `replies`, from its first reply on,
-without those that an admin has hidden. A comment without replies is written and read as before.
+the replies on all products. The comment's counters have the number of its replies in `replies`, from its
+first reply on, without those that an admin has hidden (counters.py).
 
 Invariant: a reply and the number change in one transaction. So `replies` is the number of the comment's
-replies that are not hidden at any time. An idempotency key writes one reply within a day.
+replies that are not hidden at any time. A reply is written on condition that its comment exists, and removed
+with it (cleanup.py). An idempotency key writes one reply within a day.
 """
 
 import hashlib
@@ -20,27 +21,27 @@ from typing import Any
 from msgspec import UNSET
 
 from chalicelib import times, ulids
-from chalicelib.api import cursors
+from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
+from chalicelib.comments import counters
 from chalicelib.comments.comments import (
     ABSENT,
     CONFLICTS,
     REPLIES,
     TRIES,
-    add_to_count,
     comment_key,
     find_stored,
-    find_visible,
     list_attributes,
     normalize_text,
     parse_language,
     read_edits,
     require_visible,
 )
+from chalicelib.comments.counters import counters_key
 from chalicelib.comments.schemas import Replies, RepliesQuery, Reply, ReplyBody, ReplyPatch, ReplyPath
 from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Table
+from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Busy, Conflict, Forbidden, NotFound
 from chalicelib.settings import Settings
 
@@ -91,14 +92,14 @@ def post(
 ) -> Response[Reply]:
     """Reply to a comment. A repeated idempotency key returns the reply that it has written.
 
-    Cost: 1 RCU; 2 WCU per KB of the reply, and 1 for gsi1 if it is listed; 2 WCU per KB of the comment and 1
-    per KB for gsi2. 2 WCU more with an idempotency key.
+    Cost: 1 RCU per 4 KB of the comment; 2 WCU per KB of the reply, 2 WCU for the counters, and 1 for gsi1 if
+    it is listed. 2 WCU more with an idempotency key.
     Raises: NotFound for an absent or hidden comment; BadRequest; Conflict; Busy.
     """
     for number in range(TRIES):
         comment = require_visible(table.get(comment_key(product, id), consistent=True), product, id, caller)
         item = _build_item(ReplyPath(product, id, ulids.new(now)), comment, body, caller, is_listed)
-        actions = _add(item, comment)
+        actions = _add(item, shown=True)
         if idempotency_key:
             retry = retry_key(product, id, caller.sub, idempotency_key)
             actions.append(_put_retry_key(retry, path_of(item).reply, now))
@@ -124,15 +125,17 @@ def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller, *, is_li
             return False
         if (comment := find_stored(table, path.product, path.id)) is None:
             raise NotFound(f"id: there is no comment {path.id} on {path.product}")
-        if not table.transact(_add(_build_item(path, comment, body, author, is_listed), comment)):
+        if not table.transact(_add(_build_item(path, comment, body, author, is_listed))):
             return True
         table.back_off(number)
     raise Busy(CONFLICTS)
 
 
-def _add(item: Item, comment: Item) -> list[Any]:
-    """Build the actions that write a reply and count it."""
-    return [{"Put": {"Item": item, "ConditionExpression": ABSENT}}, add_to_count(comment, "replies", 1)]
+def _add(item: Item, *, shown: bool = False) -> list[Any]:
+    """Build the actions that write a reply and count it, if its comment exists, or even if it is shown."""
+    path = path_of(item)
+    count = counters.add(path.product, path.id, "replies", 1, shown=shown)
+    return [{"Put": {"Item": item, "ConditionExpression": ABSENT}}, count]
 
 
 def _build_item(path: ReplyPath, comment: Item, body: ReplyBody, caller: Caller, is_listed: bool) -> Item:
@@ -178,8 +181,7 @@ def patch(table: Table, path: ReplyPath, body: ReplyPatch, caller: Caller, now: 
 
     Of two edits at once the later one wins. A change that has no effect writes nothing.
 
-    Cost: 1 RCU, 1 WCU per KB. To hide or to show: that of `find_stored`, 2 WCU per KB of the reply and of the
-    comment, and 1 per KB for gsi2.
+    Cost: 2 RCU, 1 WCU per KB. To hide or to show: 2 RCU, 2 WCU per KB, and 2 WCU for the counters.
     Raises: BadRequest, Forbidden, NotFound, Busy.
     """
     edits = read_edits(body, "language", "text")
@@ -212,11 +214,8 @@ def _set_hidden(table: Table, path: ReplyPath, caller: Caller, *, hides: bool) -
         item = _find(table, path, caller)
         if is_hidden(item) == hides:
             return item
-        if (comment := find_stored(table, path.product, path.id)) is None:
-            raise _not_found(path)
-        if not table.transact(
-            [_hide(item, hides=hides), add_to_count(comment, "replies", -1 if hides else 1)]
-        ):
+        count = counters.add(path.product, path.id, "replies", -1 if hides else 1)
+        if not table.transact([_hide(item, hides=hides), count]):
             return {name: value for name, value in item.items() if name != "hidden"} | (
                 {"hidden": True} if hides else {}
             )
@@ -241,15 +240,13 @@ def _hide(item: Item, *, hides: bool) -> dict[str, Any]:
 def delete(table: Table, path: ReplyPath, caller: Caller) -> None:
     """Delete a reply, as its author or as an admin.
 
-    Cost: 1 RCU, that of `find_stored`, 2 WCU per KB of the reply and 1 for gsi1. Unless the reply is hidden,
-    2 WCU per KB of the comment and 1 per KB for gsi2.
+    Cost: 2 RCU, 2 WCU per KB and 1 for gsi1. Unless the reply is hidden, 2 WCU for the counters.
     Raises: Forbidden, NotFound, Busy.
     """
     for number in range(TRIES):
         item = _find(table, path, caller)
         if not caller.admin and caller.sub != item["author"]:
             raise Forbidden("Only the author or an admin may delete a reply.")
-        comment = find_stored(table, path.product, path.id)
         function = "attribute_exists" if is_hidden(item) else "attribute_not_exists"
         actions: list[Any] = [
             {
@@ -260,8 +257,8 @@ def delete(table: Table, path: ReplyPath, caller: Caller) -> None:
                 }
             }
         ]
-        if comment and not is_hidden(item):
-            actions.append(add_to_count(comment, "replies", -1))
+        if not is_hidden(item):
+            actions.append(counters.add(path.product, path.id, "replies", -1))
         if not table.transact(actions):
             return
         table.back_off(number)
@@ -272,11 +269,11 @@ def delete(table: Table, path: ReplyPath, caller: Caller) -> None:
 
 
 def count(item: Item) -> dict[tuple[Key, str], int]:
-    """Return what an item adds to the replies of its comment. The audit compares the comment with the sum."""
+    """Return what an item adds to the replies of its comment. The audit compares its counters with them."""
     if not is_reply(item) or is_hidden(item):
         return {}
     path = path_of(item)
-    return {(comment_key(path.product, path.id), "replies"): 1}
+    return {(counters_key(path.product, path.id), "replies"): 1}
 
 
 # -- read ----------------------------------------------------------------------------------------------
@@ -289,31 +286,39 @@ def list_replies(
 
     Only its author and admins see a hidden reply. So a page may have fewer replies than `limit`.
 
-    Cost: 0.5 RCU per 4 KB of the comment, and 0.5 RCU per 4 KB of the replies if there are any.
+    Cost: 0.5 RCU, and 0.5 RCU per 4 KB of each ten replies if there are any: at most 35.
     Raises: BadCursor; NotFound for an absent comment, and for a hidden comment of another author.
     """
     scope = ("replies", product, id)
     after = cursors.decode(settings, scope, query.cursor)
-    if "replies" not in find_visible(table, product, id, caller):
+    counted = require_visible(table.get(counters_key(product, id)), product, id, caller)
+    if "replies" not in counted:
         return Replies(items=[], cursor=None)
     first = reply_key(product, id, "")
-    page = table.query(
-        first.pk,
-        (first.sk, f"{first.sk}~"),
-        limit=query.limit,
-        start={"pk": first.pk, "sk": first.sk + after} if after else None,
+
+    def read(limit: int, start: Item | None) -> Page:
+        return table.query(first.pk, (first.sk, f"{first.sk}~"), limit=limit, start=start)
+
+    start = {"pk": first.pk, "sk": first.sk + after} if after else None
+    items, position = listing.fill_page(
+        listing.read_texts(read, query.limit, start),
+        query.limit,
+        lambda item: to_reply(item) if _may_see(item, caller) else None,
     )
-    position = path_of(page.next).reply if page.next else ""
-    items = [to_reply(item) for item in page.items if _may_see(item, caller)]
-    return Replies(items=items, cursor=cursors.encode(settings, scope, position))
+    following = path_of(position).reply if position else ""
+    return Replies(items=items, cursor=cursors.encode(settings, scope, following))
 
 
 def _find(table: Table, path: ReplyPath, caller: Caller) -> Item:
-    """Read a reply, strongly consistent. Raises NotFound, also for a hidden reply of another author."""
-    item = table.get(reply_key(path.product, path.id, path.reply), consistent=True)
-    if item is None or not _may_see(item, caller):
+    """Read a reply, strongly consistent.
+
+    Raises: NotFound, also for a hidden reply of another author, and for a reply to a deleted comment.
+    """
+    key, counted = reply_key(path.product, path.id, path.reply), counters_key(path.product, path.id)
+    found = table.get_many([key, counted], consistent=True)
+    if key not in found or counted not in found or not _may_see(found[key], caller):
         raise _not_found(path)
-    return item
+    return found[key]
 
 
 def _not_found(path: ReplyPath) -> NotFound:

@@ -164,7 +164,7 @@ def write(
 
     Of several rows with the same author and product the first is written. A reply comes after its comment.
 
-    Cost: 6 WCU per comment of 1 KB, 5 if it is not listed. That of `write_reply` per reply.
+    Cost: 8 WCU per comment of 1 KB, 7 if it is not listed. That of `write_reply` per reply.
     """
     summary = Summary()
     with ThreadPoolExecutor(WRITERS) as pool:
@@ -209,7 +209,7 @@ def _post(table: Table, row: Row, time: datetime, is_listed: bool) -> bool:
 def write_reply(table: Table, row: ReplyRow, *, is_listed: bool = True) -> Skip | None:
     """Write a reply to the imported comment of its row. Return why it is not written, or None.
 
-    Cost: 3 RCU, and for a reply and a comment of 1 KB 6 WCU, 5 if it is not listed. 2 RCU for one that was
+    Cost: 3 RCU, and for a reply of 1 KB 5 WCU, 4 if it is not listed. 2 RCU for one that was
     written before.
     """
     parent = row.parent

@@ -10,8 +10,9 @@ A repair adds the difference, on condition that the aggregate still has the valu
 the stream applies meanwhile are added on top, because additions commute. So a repair is exact if the stream
 lags less than the time between two passes. The metric `Lag` shows the lag.
 
-The votes and replies of a comment are counted in the comment itself, by the transaction that writes each of
-them (chalicelib/comments). They are recounted too. The comment may be hidden, and has then another key.
+The votes and replies of a comment are counted by the transaction that writes each of them
+(chalicelib/comments). They are recounted too. What is left of a deleted comment is reported as drift, and a
+repair removes it.
 
 Views expire, and their sums keep counting them. So a sum of a page or a site has drifted only if it is less
 than the recount. Sums that expire follow the same rule, because their events have expired before. An imported
@@ -39,7 +40,7 @@ from chalicelib.aggregates.sums import (
     FirstStep,
     Lifetime,
 )
-from chalicelib.comments import comments, replies, votes
+from chalicelib.comments import cleanup, counters, replies, votes
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.feature import is_sum
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 MAX_PASSES = 4  # a table without drift needs one
 EXPIRING = ("URL#", "SITE#")  # aggregates of items that TTL deletes
 CONSTANTS = {"gsi1pk", "ttl", "series", "full", KEPT}  # these stay when the sums of their item become zero
+LEFT = "items left of a deleted comment"
 NO_SUMS = {"pk", "sk", "applied", "spilled", "spills"}  # of an aggregate: its key, and the engine's memory
 
 Drift = dict[tuple[Key, str], tuple[Any, Any]]
@@ -97,7 +99,8 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
 
     An item is an aggregate if its key is one of an aggregate. A value of zero equals a missing value. A set
     may hold more than its recount, because nothing is ever removed from a set. An index key that moves in
-    steps has drifted when it is not on a step of its sum. Only aggregates are kept in memory.
+    steps has drifted when it is not on a step of its sum. The items that are left of a deleted comment are
+    counted as LEFT of its counters. Only aggregates are kept in memory.
     """
     import app
 
@@ -105,14 +108,18 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
     stored: dict[tuple[Key, str], Any] = {}
     misplaced: Drift = {}
     reactions: Counter[tuple[Key, str]] = Counter()
-    shown: set[Key] = set()
+    left: Counter[Key] = Counter()
+    existing: set[Key] = set()  # the counters of comments
     for item in items:
         sums.merge(recounted, sums.sum_contributions(contributions, item))
         reactions.update(votes.count(item) | replies.count(item))
-        if comment := _comment_of(item):
-            shown.add(comment)
-            stored |= {(comment, name): item[name] for name in comments.COUNTS if name in item}
-        if is_sum(app.FEATURES, key := Key(item["pk"], item["sk"])):
+        if parent := cleanup.find_parent(item):
+            left[parent] += 1
+        key = Key(item["pk"], item["sk"])
+        if counters.is_key(key):
+            existing.add(key)
+            stored |= {(key, name): item[name] for name in counters.COUNTS if name in item}
+        if is_sum(app.FEATURES, key):
             stored |= {(key, name): value for name, value in read_sums(item).items()}
             misplaced |= _find_misplaced(key, item)
     wanted = {
@@ -120,22 +127,13 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
         for at, amount in recounted.items()
         if not isinstance(amount, Lifetime | FirstStep)
     }
-    # The stream is about to remove the replies and votes of a deleted comment.
-    wanted |= {at: amount for at, amount in reactions.items() if at[0] in shown}
+    misplaced |= {(key, LEFT): (number, 0) for key, number in left.items() if key not in existing}
+    wanted |= {at: number for at, number in reactions.items() if at[0] in existing}
     return misplaced | {
         at: (stored.get(at), wanted.get(at))
         for at in stored.keys() | wanted.keys()
         if not _agree(stored.get(at), wanted.get(at)) and (at in wanted or _is_sum(at))
     }
-
-
-def _comment_of(item: Item) -> Key | None:
-    """Return the key that a comment has unless it is hidden, or None for any other item."""
-    if not item["pk"].startswith("PRODUCT#") or not item["sk"].startswith(
-        (comments.COMMENT, comments.HIDDEN)
-    ):
-        return None
-    return comments.comment_key(comments.product_of(item), comments.id_of(item))
 
 
 def _is_sum(at: tuple[Key, str]) -> bool:
@@ -220,33 +218,26 @@ def repair(table: Table, found: AuditResult, derivations: Sequence[Derivation] =
 
     Idempotent: safe to interrupt and run again.
 
-    Cost: 2 RCU, and 2 WCU per KB of aggregate and index.
+    Cost: 2 RCU, and 2 WCU per KB of aggregate and index. For a deleted comment that of `cleanup.finish`.
     """
     by_key: dict[Key, dict[str, tuple[Any, Any]]] = {}
     for (key, name), pair in found.drifted.items():
         by_key.setdefault(key, {})[name] = pair
     for key, pairs in by_key.items():
-        item = _read(table, key)
-        key = Key(item["pk"], item["sk"])
+        if LEFT in pairs and cleanup.finish(table, key):
+            found.corrected += 1
+            continue
+        item = table.get(key, consistent=True) or key._asdict()
         values = read_sums(item)
         sums_alone = {n: pair for n, pair in pairs.items() if not (n == "gsi1sk" and _listed_sum(key))}
         is_same = all(values.get(name) == pair[0] for name, pair in sums_alone.items())
-        is_absent = key.sk.startswith(comments.COMMENT) and "author" not in item
+        is_absent = counters.is_key(key) and "author" not in item
         if is_absent or not is_same or (sums_alone and table.transact([_correction(key, sums_alone, item)])):
             found.unsettled |= {(key, name): pair for name, pair in pairs.items()}
         else:
             found.corrected += len(pairs)
         derive_all(table, derivations, [key])
     found.drifted = {}
-
-
-def _read(table: Table, key: Key) -> Item:
-    """Read an aggregate, or the comment of a key even if it is hidden. An absent item has its key alone."""
-    item = table.get(key, consistent=True)
-    if item is None and key.sk.startswith(comments.COMMENT):
-        product, id = comments.product_of(key._asdict()), comments.id_of(key._asdict())
-        item = table.get(comments.comment_key(product, id, hidden=True), consistent=True)
-    return item or key._asdict()
 
 
 def _recount(
@@ -282,7 +273,7 @@ def _touched_keys(contributions: Sequence[Contribution], records: Iterable[Any])
     for record in records:
         keys = unpack(record["dynamodb"]["Keys"])
         moved |= {Key(keys["pk"], keys["sk"])} | {key for key, _ in compute(contributions, record).sums}
-        moved |= {key} if (key := _comment_of(keys)) else set()
+        moved |= {parent} if (parent := cleanup.find_parent(keys)) else set()
     return moved
 
 

@@ -110,6 +110,7 @@ IDS: dict[str, Any] = {
     "leaderboards.scores.activity_key": NAME,
     "comments.comments.comment_key": "7" + "Z" * 25,
     "comments.comments.cleanup_key": "7" + "Z" * 25,
+    "comments.counters.counters_key": "7" + "Z" * 25,
     "comments.replies.reply_key": "7" + "Z" * 25,
     "comments.votes.vote_key": "7" + "Z" * 25,
     "chat.connections.key": CONNECTION,

@@ -10,7 +10,7 @@ import pytest
 from chalice.test import Client
 
 import app
-from chalicelib.comments import cleanup, comments, replies, votes
+from chalicelib.comments import cleanup, comments, counters, replies, votes
 from chalicelib.dynamo.items import Key
 from ops.aws import template
 from ops.maintenance import audit, erase
@@ -351,14 +351,11 @@ def test_an_audit_finds_and_corrects_a_wrong_number_of_votes_or_replies(shop: Sh
     shop.call("PATCH", f"{P}/comments/{hidden['id']}", {"hidden": True}, "admin")
     shop.settle()
     product = "garment-767"
-    for comment, is_hidden in ((shown, False), (hidden, True)):
-        key = comments.comment_key(product, comment["id"], hidden=is_hidden)
+    keys = [counters.counters_key(product, comment["id"]) for comment in (shown, hidden)]
+    for key in keys:
         shop.table.update(key, "SET votes = :n REMOVE replies", values={":n": 7})
     found = drift(shop.table, app.CONTRIBUTIONS)
-    wrong = {
-        (comments.comment_key(product, one["id"]), n) for one in (shown, hidden) for n in comments.COUNTS
-    }
-    assert found == {at: (7, 1) if at[1] == "votes" else (None, 1) for at in wrong}
+    assert found == {(key, "votes"): (7, 1) for key in keys} | {(key, "replies"): (None, 1) for key in keys}
     result = audit.AuditResult(drifted=found)
     audit.repair(shop.table, result)
     assert (result.corrected, result.unsettled) == (4, {})
@@ -368,14 +365,42 @@ def test_an_audit_finds_and_corrects_a_wrong_number_of_votes_or_replies(shop: Sh
 
 def test_a_repair_does_not_bring_a_deleted_comment_back(shop: Shop) -> None:
     one = shop.post("me")
-    shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")
-    key = comments.comment_key("garment-767", one["id"])
+    key = counters.counters_key("garment-767", one["id"])
     shop.call("DELETE", f"{P}/comments/{one['id']}", who="me")
-    assert drift(shop.table, [comments.contribution]) == {}  # the vote is about to be removed
     result = audit.AuditResult(drifted={(key, "votes"): (None, 1)})
     audit.repair(shop.table, result)
     assert (result.corrected, set(result.unsettled)) == (0, {(key, "votes")})
     assert shop.table.get(key) is None
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["its cleanup is there", "its cleanup is lost too"])
+def test_a_repair_finishes_a_deletion_that_the_stream_has_lost(shop: Shop, is_lost: bool) -> None:
+    one, other = shop.post("me"), shop.post("you")
+    for comment in (one, other):
+        reply(shop, comment)
+        shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")
+    shop.call("DELETE", f"{P}/comments/{one['id']}", who="me")
+    if is_lost:
+        shop.table.delete(comments.cleanup_key("garment-767", one["id"]))
+    assert shop.stream.read()
+    key = counters.counters_key("garment-767", one["id"])
+    found = drift(shop.table, [])
+    assert found[key, audit.LEFT] == (2 if is_lost else 3, 0)
+    result = audit.AuditResult(drifted={at: pair for at, pair in found.items() if at[1] == audit.LEFT})
+    audit.repair(shop.table, result)
+    assert (result.corrected, result.unsettled) == (1, {})
+    assert [item["sk"] for item in scan(shop.table) if one["id"] in item["sk"]] == []
+    assert counts(shop, other) == (1, 1)
+
+
+def test_a_repair_removes_nothing_of_a_comment_that_exists(shop: Shop) -> None:
+    one = shop.post("me")
+    reply(shop, one)
+    key = counters.counters_key("garment-767", one["id"])
+    result = audit.AuditResult(drifted={(key, audit.LEFT): (1, 0)})
+    audit.repair(shop.table, result)
+    assert (result.corrected, set(result.unsettled)) == (0, {(key, audit.LEFT)})
+    assert counts(shop, one) == (0, 1)
 
 
 def test_an_erased_person_leaves_no_vote_and_no_reply(shop: Shop) -> None:

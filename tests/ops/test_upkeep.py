@@ -1,4 +1,4 @@
-"""Backfill and audit are exact under concurrent writes, edits and deletes, on both engines."""
+"""Audit and repair are exact under concurrent writes, edits and deletes, on both engines."""
 
 from __future__ import annotations
 

@@ -242,7 +242,8 @@ ALL = (
     replace(
         unconditional("a repeated vote counts again", "PRODUCT#", "VOTE#", "Put"), change_reply=_without_votes
     ),
-    unconditional("an edit overwrites votes", "PRODUCT#", "COMMENT#", "Put"),
+    unconditional("an edit overwrites another one", "PRODUCT#", "COMMENT#", "Put"),
+    without("the counters of a deleted comment stay", "PRODUCT#", "COUNTERS#", "Delete"),
     Mutant("the votes of a deleted comment stay", cleanup, "follow", lambda f, *a: None),
     Mutant("the stream's filter drops cleanups", filters, "passes", _without_cleanups),
     # Lists
