@@ -21,6 +21,7 @@ except ModuleNotFoundError:  # not the Python of the environment
 from local.engines import EngineUnavailable
 from local.engines.engine import KINDS, ROOT, Engine, default_kind, start
 from local.engines.locks import InUse, Lock
+from local.ports import free_ports
 
 ENGINE_PORT = 8002  # the port that `chalice local --stage local` uses (.chalice/config.json)
 SOURCES = [ROOT / name for name in ("app.py", "chalicelib", "local", "ops", ".chalice")]
@@ -105,12 +106,12 @@ def main(
                 data.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = running.enter_context(Lock(data / "run.lock", 60, "its app is still processing views"))
                 if not port:
-                    port, socket_port, engine_port = _free_ports()
-                engine_port = engine_port or _default_engine_port({port, socket_port})
+                    port, socket_port, engine_port = free_ports(3)
                 _check_ports({"--port": port, "--socket-port": socket_port, "--engine-port": engine_port})
             # 2. Start the engine, which keeps running while the app restarts.
             kind = kind or default_kind(data)
-            engine = running.enter_context(start(kind, data, engine_port, fresh))
+            preferred = None if ENGINE_PORT in (port, socket_port) else ENGINE_PORT
+            engine = running.enter_context(start(kind, data, engine_port, fresh, preferred))
         except InUse as holder:
             raise click.ClickException(f"{holder}: stop it or choose another folder with --data") from None
         except EngineUnavailable as reason:
@@ -192,14 +193,6 @@ def _stop_child(app: subprocess.Popen[bytes]) -> None:
         app.wait()
 
 
-def _free_ports() -> tuple[int, int, int]:
-    """Return three free ports: of REST, of the sockets and of the engine."""
-    with contextlib.ExitStack() as probes:
-        found = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-        ports = [one.getsockname()[1] for one in found]
-        return ports[0], ports[1], ports[2]
-
-
 def _check_ports(ports: dict[str, int | None]) -> None:
     """Raise click.ClickException for a port that is in use or given twice."""
     with contextlib.ExitStack() as probes:
@@ -208,22 +201,11 @@ def _check_ports(ports: dict[str, int | None]) -> None:
                 probes.enter_context(socket.create_server(("127.0.0.1", port or 0)))
             except OSError as error:
                 reason = os.strerror(error.errno or 0)
-                free = _free_ports()
+                free = free_ports(3)
                 raise click.ClickException(
                     f"{option}: port {port} cannot be used ({reason}). These are free: --port {free[0]} "
                     f"--socket-port {free[1]} --engine-port {free[2]}; --port auto takes free ones"
                 ) from None
-
-
-def _default_engine_port(taken: set[int]) -> int | None:
-    """Return the port that `chalice local` uses, or None if it is in use."""
-    if ENGINE_PORT in taken:
-        return None
-    try:
-        socket.create_server(("127.0.0.1", ENGINE_PORT)).close()
-    except OSError:
-        return None
-    return ENGINE_PORT
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING
 import click
 
 from local.engines.engine import ROOT
+from local.ports import free_ports
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -98,7 +98,7 @@ def main(output: Path) -> None:
 def run_product() -> Iterator[Product]:
     """Run the product on free ports with a temporary data folder."""
     with tempfile.TemporaryDirectory() as folder:
-        ports = [str(port) for port in _free_ports(3)]
+        ports = [str(port) for port in free_ports(3)]
         options = ["--port", ports[0], "--socket-port", ports[1], "--engine-port", ports[2]]
         command = [sys.executable, "-m", "local", "--no-reload", "--data", folder, *options]
         environment = os.environ | {
@@ -224,14 +224,6 @@ def take_screenshot(page: Page, file: Path) -> None:
     page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
     page.screenshot(path=file)
     click.echo(f"{file}: {file.stat().st_size:,} bytes")
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 if __name__ == "__main__":

@@ -111,8 +111,14 @@ class Engine:
         self.stop()
 
 
-def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: bool = False) -> Engine:
-    """Start an engine on `port`, or on a free port, and return it once it responds.
+def start(
+    kind_or_url: str,
+    data: Path | None,
+    port: int | None = None,
+    fresh: bool = False,
+    preferred: int | None = None,
+) -> Engine:
+    """Start an engine on `port`, or else on the `preferred` or another free port; return it once it responds.
 
     With `data` the engine keeps its state in the subfolder of its kind, which `fresh` empties first, and its
     log beside it. Without `data` the state is deleted when the engine stops. State and log are readable only
@@ -144,9 +150,10 @@ def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: b
             state.chmod(0o700)
             written = open_private(state.with_suffix(".log"), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             log = opened.enter_context(os.fdopen(written, "wb+"))
-        port = _free_port(port)
+        # The engine inherits the socket, so no other process can get its port in between.
+        listener = opened.enter_context(_listen(port, preferred))
         has_state = data is not None
-        command, environment = _COMMANDS[kind_or_url](port, state, has_state)
+        command, environment = _COMMANDS[kind_or_url](listener, state, has_state)
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -158,10 +165,11 @@ def start(kind_or_url: str, data: Path | None, port: int | None = None, fresh: b
             start_new_session=True,
             umask=0o077,
             # The folder stays locked until the engine has written its state and ended.
-            pass_fds=(lock.fileno(),) if lock else (),
+            pass_fds=(listener.fileno(), *((lock.fileno(),) if lock else ())),
         )
         opened.callback(_stop_process, process, state if has_state else None)
-        endpoint = f"http://127.0.0.1:{port}"
+        endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.close()  # an engine that has ended refuses connections
         ministack = kind_or_url == "ministack"
         _wait_until_ready(kind_or_url, process, endpoint + ("/_ministack/ready" if ministack else "/"), log)
         return Engine(kind_or_url, endpoint, ministack, process, opened.pop_all())
@@ -210,10 +218,10 @@ def _connect(url: str) -> Engine:
     return engine
 
 
-def _ministack(port: int, state: Path, has_state: bool) -> tuple[list[str], dict[str, str]]:
+def _ministack(listener: socket.socket, state: Path, has_state: bool) -> tuple[list[str], dict[str, str]]:
     """Return the command of ministack, and the variables to add to its environment."""
     environment = {
-        "GATEWAY_PORT": str(port),
+        "GATEWAY_PORT": str(listener.getsockname()[1]),
         "BIND_HOST": "127.0.0.1",
         "MINISTACK_HOST": "127.0.0.1",
         # The account's root user when AUTH=true makes ministack check signatures and policies.
@@ -226,29 +234,30 @@ def _ministack(port: int, state: Path, has_state: bool) -> tuple[list[str], dict
         "DOCKER_HOST": "unix:///nonexistent",
         "PERSIST_STATE": "1" if has_state else "0",
         "STATE_DIR": str(state) if has_state else "",
+        "S3_DATA_DIR": str(state / "s3"),
     }
-    return [sys.executable, "-m", "local.engines.ministack"], environment
+    return [sys.executable, "-m", "local.engines.ministack", str(listener.fileno())], environment
 
 
-def _dynoxide(port: int, state: Path, has_state: bool) -> tuple[list[str], dict[str, str]]:
+def _dynoxide(listener: socket.socket, state: Path, has_state: bool) -> tuple[list[str], dict[str, str]]:
     """Return the command of dynoxide behind its guard. Download dynoxide if it is not installed."""
     program = str(dynoxide.install())
-    options = ["--port", str(port), "--program", program, "--state", str(state)]
+    options = ["--listener", str(listener.fileno()), "--program", program, "--state", str(state)]
     return [sys.executable, "-m", "local.engines.guard", *options], {}
 
 
 _COMMANDS = {"dynoxide": _dynoxide, "ministack": _ministack}
 
 
-def _free_port(port: int | None) -> int:
-    """Return `port` if nothing listens on it, or a free port if it is None."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port or 0))
-        except OSError as error:
-            raise EngineUnavailable(f"port {port} cannot be used: {error.strerror}") from error
-        return int(probe.getsockname()[1])
+def _listen(port: int | None, preferred: int | None) -> socket.socket:
+    """Listen on `port`, or if it is None on the preferred port, or on a free one if that is in use."""
+    if port is None and preferred:
+        with contextlib.suppress(OSError):
+            return socket.create_server(("127.0.0.1", preferred), backlog=256)
+    try:
+        return socket.create_server(("127.0.0.1", port or 0), backlog=256)
+    except OSError as error:
+        raise EngineUnavailable(f"port {port} cannot be used: {error.strerror}") from error
 
 
 def _wait_until_ready(kind: str, process: subprocess.Popen[bytes], url: str, log: IO[bytes]) -> None:

@@ -4,7 +4,7 @@ An engine serves every client that reaches its port. `local/origins.py` decides 
 page of another site. `ministack.py` asks it inside ministack's server. For dynoxide this module runs as a
 process between the clients and the engine:
 
-    python -m local.engines.guard --port 8002 --program DYNOXIDE --state FOLDER
+    python -m local.engines.guard --listener DESCRIPTOR --program DYNOXIDE --state FOLDER
 
 dynoxide itself listens on a random address of 127.0.0.0/8 and a random port, which no page can guess. The
 guard also corrects these differences between AWS and dynoxide 1.2.1:
@@ -391,8 +391,9 @@ async def _wait(process: subprocess.Popen[bytes], address: tuple[str, int]) -> N
         await asyncio.sleep(0.01)
 
 
-async def run(port: int, program: str, state: Path) -> int:
+async def run(listener: socket.socket, program: str, state: Path) -> int:
     """Run the engine and the proxy until standard input ends, SIGTERM, SIGINT, or the end of the engine."""
+    listener.set_inheritable(False)  # only the guard has it, so that it closes with the guard
     address = hidden_address()
     database = state / DATABASE
     command = [program, "serve", "--host", address[0], "--port", str(address[1]), "--db-path", str(database)]
@@ -426,7 +427,7 @@ async def run(port: int, program: str, state: Path) -> int:
         maintenance.prepare()
         maintenance.start()
         proxy = Proxy(address, writes)
-        server = await asyncio.start_server(proxy.serve, "127.0.0.1", port, limit=MAX_HEAD_BYTES)
+        server = await asyncio.start_server(proxy.serve, sock=listener, limit=MAX_HEAD_BYTES)
         await stopping.wait()
         server.close()
         return 0 if process.poll() is None else 1
@@ -441,11 +442,12 @@ async def run(port: int, program: str, state: Path) -> int:
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description="Run dynoxide behind its guard.")
-    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--listener", type=int, required=True, help="descriptor of a listening socket")
     parser.add_argument("--program", required=True)
     parser.add_argument("--state", type=Path, required=True)
     options = parser.parse_args()
-    code = asyncio.run(run(options.port, options.program, options.state))
+    listener = socket.socket(fileno=options.listener)
+    code = asyncio.run(run(listener, options.program, options.state))
     sys.stdout.flush()
     os._exit(code)  # the threads above never end
 

@@ -24,6 +24,8 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import hypercorn.asyncio
+from hypercorn.config import Config
 from ministack import app as ministack
 from ministack.core import persistence
 from ministack.core.responses import AccountRegionScopedDict, set_request_account_id, set_request_region
@@ -405,7 +407,10 @@ def main() -> None:
         make_functions_ready_at_once()
         apply_all_table_properties()
     stop_at_end_of_input()
-    ministack.main()
+    config = Config()
+    config.bind = [f"fd://{sys.argv[1]}"]  # a listening socket that the parent has opened
+    config.keep_alive_timeout = 75
+    asyncio.run(hypercorn.asyncio.serve(ministack.app, config))
 
 
 if __name__ == "__main__":

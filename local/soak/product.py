@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any, Self
 from chalicelib.api import auth
 from chalicelib.settings import Settings
 from local.engines.engine import ROOT
+from local.ports import free_ports
 
 SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (of tokens that nobody else reads)
 PATIENCE = 120.0  # seconds that a stop, or a response with all its retries, may take
@@ -31,7 +31,7 @@ class Product:
     """
 
     def __init__(self, engine: str, data: Path, *options: str) -> None:
-        self.port, self.socket_port = _free_ports(2)
+        self.port, self.socket_port = free_ports(2)
         ports = ["--port", str(self.port), "--socket-port", str(self.socket_port)]
         command = [sys.executable, "-m", "local", "--no-reload", "--engine", engine, "--data", str(data)]
         self._command = [*command, *ports, *options]
@@ -43,7 +43,7 @@ class Product:
         """Start the process, and wait until it is ready. Raises RuntimeError when it ends before."""
         begun, [self.engine_port] = (
             time.monotonic(),
-            _free_ports(1),
+            free_ports(1),
         )  # a killed engine's port may still be taken
         command, output = [*self._command, "--engine-port", str(self.engine_port)], subprocess.PIPE
         with self._log.open("ab") as log:
@@ -102,12 +102,6 @@ def _environment() -> dict[str, str]:
     """Return this environment without AWS's and other stages' variables."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_"))}
     return kept | {"HUBBUB_SECRET": SETTINGS.secret}
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as probes:
-        found = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(probe.getsockname()[1]) for probe in found]
 
 
 def _descendants(pid: int) -> list[int]:

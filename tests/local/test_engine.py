@@ -338,7 +338,7 @@ def test_a_port_in_use_is_refused(ministack: Engine) -> None:
 
 def test_an_engine_that_dies_shows_the_end_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
     dying = [sys.executable, "-c", "import sys; sys.exit('the disk is full')"], dict(os.environ)
-    monkeypatch.setitem(engines._COMMANDS, "ministack", lambda port, state, has_state: dying)
+    monkeypatch.setitem(engines._COMMANDS, "ministack", lambda listener, state, has_state: dying)
     with pytest.raises(EngineUnavailable, match=r"ended with 1(?s:.)*the disk is full"):
         start("ministack", None)
 
@@ -346,7 +346,7 @@ def test_an_engine_that_dies_shows_the_end_of_its_log(monkeypatch: pytest.Monkey
 # -- a save that takes long ----------------------------------------------------------------------------
 
 SLOW = """
-import os, signal, sys, time
+import os, signal, socket, sys, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
@@ -361,7 +361,9 @@ def save(*_):
     open(sys.argv[2] + "/saved", "w").close()
     os._exit(0)
 signal.signal(signal.SIGTERM, save)
-HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+server = HTTPServer(("127.0.0.1", 0), Handler)
+server.socket = socket.socket(fileno=int(sys.argv[1]))
+server.serve_forever()
 """
 """An engine that takes eight seconds to save its state."""
 
@@ -371,8 +373,8 @@ def test_an_engine_that_is_saving_is_not_killed_and_reports_its_progress(
 ) -> None:
     monkeypatch.setattr(engines, "STOP_SECONDS", 0.1)
 
-    def command(port: int, state: Path, has_state: bool) -> tuple[list[str], dict[str, str]]:
-        return [sys.executable, "-c", SLOW, str(port), str(state)], {}
+    def command(listener: socket.socket, state: Path, has_state: bool) -> tuple[list[str], dict[str, str]]:
+        return [sys.executable, "-c", SLOW, str(listener.fileno()), str(state)], {}
 
     monkeypatch.setitem(engines._COMMANDS, "ministack", command)
     start("ministack", tmp_path).stop()

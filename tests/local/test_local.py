@@ -24,14 +24,13 @@ import pytest
 from websockets.sync.client import connect
 
 from local.engines.engine import ROOT, default_kind, start
+from local.ports import free_ports
 from tests.support.running import (
-    CHALICE_LOCAL_ENGINE,
     ENVIRONMENT,
     PAGE,
     PATIENCE,
     Run,
     addresses_of,
-    free_ports,
     listens,
     small_disk,
     until,
@@ -69,9 +68,8 @@ def refusal(*options: str) -> str:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """A run that several tests share, on the default port of the engine if that is free."""
-    port = 0 if listens(CHALICE_LOCAL_ENGINE) else CHALICE_LOCAL_ENGINE
-    with Run(tmp_path_factory.mktemp("run") / "data", "--no-reload", engine_port=port) as running:
+    """A run that several tests share."""
+    with Run(tmp_path_factory.mktemp("run") / "data", "--no-reload") as running:
         yield running
 
 
@@ -146,14 +144,14 @@ def test_every_process_listens_only_on_loopback(run: Run) -> None:
     assert all(address.partition(":")[0].endswith("7F") for address in hidden)  # of 127.0.0.0/8 too
 
 
-def test_chalice_local_serves_the_same_data(run: Run) -> None:
-    if run.engine_port != CHALICE_LOCAL_ENGINE:
-        pytest.skip(f"port {CHALICE_LOCAL_ENGINE}, which the configuration names, is in use")
-    [port] = free_ports(1)
+def test_chalice_local_serves_the_same_data(run: Run, tmp_path: Path) -> None:
+    copy, [port] = copied(tmp_path), free_ports(1)
+    config = copy / ".chalice" / "config.json"
+    config.write_text(config.read_text().replace("127.0.0.1:8002", f"127.0.0.1:{run.engine_port}"))
     chalice_local = [str(Path(sys.executable).with_name("chalice")), "local", "--no-autoreload"]
     command = [*chalice_local, "--stage", "local", "--port", str(port)]
     chalice = subprocess.Popen(
-        command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command, cwd=copy, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     try:
         until(lambda: listens(port) or chalice.poll() is not None, "chalice local")
@@ -193,6 +191,19 @@ def test_two_concurrent_runs_do_not_share_data(run: Run, tmp_path: Path) -> None
         run.post(view("one"))
         run.wait_for_views(before + 1)
         assert other.views() == 2
+
+
+def test_runs_that_start_at_once_do_not_share_an_engine(tmp_path: Path) -> None:
+    """No engine port is named, so each run would like the same one."""
+    with contextlib.ExitStack() as running:
+        runs = [Run(tmp_path / str(i), "--no-reload", names_engine=False) for i in range(3)]
+        for i, one in enumerate(runs):
+            running.enter_context(one)
+            one.post(*(view(f"{i}-{j}") for j in range(i + 1)))
+        for i, one in enumerate(runs):
+            one.wait_for_views(i + 1)
+        engines = {line for one in runs for line in one.lines if line.startswith("engine")}
+        assert len(engines) == 3
 
 
 def test_a_start_that_fails_prints_the_reason_in_one_line(run: Run, tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from moto import mock_aws
 
 from chalicelib.settings import Settings
 from local.engines.engine import ROOT
+from local.ports import free_ports
 from ops.aws import deploy, smoke
 from ops.aws.deploy import Urls
 from ops.aws.template import create_table
-from tests.support.running import free_ports
 from tests.support.tables import record_calls
 
 RECORD = {

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from urllib.parse import quote
 import pytest
 
 from local.engines.engine import ROOT, start
+from local.ports import free_ports
 
 PATIENCE = 30.0  # seconds until a test gives up waiting
 PAGE = "https://example.org/a"
@@ -34,7 +35,6 @@ ENVIRONMENT = {
 }
 # Without a secret, a run would create one in the tree.
 ENVIRONMENT["HUBBUB_SECRET"] = "0123456789abcdef0123456789abcdef"
-CHALICE_LOCAL_ENGINE = 8002  # the port in .chalice/config.json
 
 
 def addresses_of(*processes: int) -> set[str]:
@@ -60,12 +60,6 @@ def until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -
         assert time.monotonic() < deadline, f"not within {patience} s: {what}"
         time.sleep(0.01)
     return found
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as probes:
-        sockets = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [probe.getsockname()[1] for probe in sockets]
 
 
 def listens(port: int) -> bool:
@@ -100,13 +94,13 @@ class Run:
         self,
         data: Path,
         *options: str,
-        engine_port: int = 0,
+        names_engine: bool = True,
         root: Path = ROOT,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.port, self.socket_port, engine = free_ports(3)
-        self.engine_port = engine_port or engine
-        ports = ["--port", self.port, "--socket-port", self.socket_port, "--engine-port", self.engine_port]
+        self.port, self.socket_port, self.engine_port = free_ports(3)
+        ports = ["--port", self.port, "--socket-port", self.socket_port]
+        ports += ["--engine-port", self.engine_port] if names_engine else []
         self.stderr = data.with_suffix(".stderr")
         self._command = [sys.executable, "-m", "local", *map(str, ports), "--data", str(data), *options]
         self._root = root
