@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chalicelib.dynamo.items import chunks
+from local.ports import free_ports
 from ops.waiting import wait_until
 
 BOARD = "board"
@@ -23,9 +23,7 @@ def server() -> Iterator[Any]:
     program = shutil.which("redis-server")
     if not program:
         raise RuntimeError("no redis-server on the PATH; on Debian: apt-get install redis-server")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    [port] = free_ports(1)
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
     client = redis.Redis(port=port, decode_responses=True)
