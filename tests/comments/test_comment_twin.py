@@ -16,10 +16,11 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from chalicelib.aggregates import engine
 from chalicelib.api.auth import Caller
-from chalicelib.comments import comments, pages
+from chalicelib.comments import comments, counters, pages, replies, votes
 from chalicelib.comments import statistics as ratings
 from chalicelib.comments.schemas import (
     Comment,
@@ -27,6 +28,9 @@ from chalicelib.comments.schemas import (
     CommentPatch,
     CommentsQuery,
     LeadersQuery,
+    ReplyBody,
+    ReplyPatch,
+    ReplyPath,
     StatisticsQuery,
 )
 from chalicelib.dynamo.table import Table
@@ -34,7 +38,7 @@ from chalicelib.errors import Conflict, NotFound, PreconditionFailed
 from chalicelib.settings import Settings
 from tests.conftest import EngineTable
 from tests.support.live import FEATURES, Live
-from tests.support.records import drift
+from tests.support.records import drift, scan
 
 STAGE = Settings(secret="0123456789abcdef0123456789abcdef")
 ADMIN = Caller("admin", admin=True)
@@ -66,6 +70,7 @@ class Twin:
 
     def __init__(self) -> None:
         self.comments: list[Comment] = []
+        self.votes: set[tuple[str, str, str]] = set()
 
     def of(self, author: str) -> Comment | None:
         return next((one for one in self.comments if one.author == author), None)
@@ -120,7 +125,7 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
 
 OPERATIONS = st.lists(
     st.tuples(
-        st.sampled_from(["post", "post", "post", "edit", "edit", "delete", "hide", "apply", "list", "turn"]),
+        st.sampled_from([*["post", "edit", "vote"] * 2, "post", "delete", "hide", "apply", "list", "turn"]),
         st.integers(0, 9),  # the author
         st.integers(1, 5),
         st.sampled_from(LANGUAGES),
@@ -181,6 +186,19 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
             if mine:
                 who = author if kind == "edit" else ADMIN
                 twin.put(comments.patch(table, product, mine.id, patch, who, None, now).body)
+        elif kind == "vote" and mine and not mine.hidden:
+            reader, vote = Caller(f"reader-{limit}"), (product, mine.id, f"reader-{limit}")
+            if rating > 3:
+                replies.post(table, product, mine.id, ReplyBody(text=""), reader, None, now)
+                twin.put(replace(mine, replies=mine.replies + 1))
+            elif vote in twin.votes:
+                votes.withdraw(table, product, mine.id, reader)
+                twin.votes.remove(vote)
+                twin.put(replace(mine, votes=mine.votes - 1))
+            else:
+                assert votes.cast(table, product, mine.id, reader).body.votes == mine.votes + 1
+                twin.votes.add(vote)
+                twin.put(replace(mine, votes=mine.votes + 1))
         elif kind == "delete" and mine:
             comments.delete(table, product, mine.id, ADMIN)
             twin.comments.remove(mine)
@@ -343,3 +361,54 @@ def test_simultaneous_edits_hides_and_deletes_leave_a_consistent_state(live: Liv
     live.drain()
     assert drift(live.table, FEATURES) == {}
     assert ratings.list_leaders(live.table, LeadersQuery(), Settings()).items == []
+
+
+def test_nothing_survives_that_races_with_the_deletion_of_its_comment(live: Live) -> None:
+    table, me, reader = live.table, Caller("me"), Caller("reader")
+    for number in range(12):
+        product = f"p-{number}"
+        body = CommentBody(rating=5, language="en", text="")
+        id = comments.post(table, product, body, me, None, datetime.now(UTC)).body.id
+        first = replies.post(table, product, id, ReplyBody(text=""), me, None, datetime.now(UTC)).body.id
+        path = ReplyPath(product, id, first)
+        at_once(
+            lambda product=product, id=id: comments.delete(table, product, id, ADMIN),
+            lambda product=product, id=id: votes.cast(table, product, id, reader),
+            lambda product=product, id=id: replies.post(
+                table, product, id, ReplyBody(text=""), reader, None, datetime.now(UTC)
+            ),
+            lambda path=path: replies.patch(table, path, ReplyPatch(text="b"), me, datetime.now(UTC)),
+            lambda path=path: replies.patch(table, path, ReplyPatch(hidden=True), ADMIN, datetime.now(UTC)),
+        )
+        for late in (
+            lambda product=product, id=id: votes.cast(table, product, id, reader),
+            lambda product=product, id=id: replies.post(
+                table, product, id, ReplyBody(text=""), reader, None, datetime.now(UTC)
+            ),
+            lambda path=path: replies.patch(table, path, ReplyPatch(text="c"), me, datetime.now(UTC)),
+            lambda path=path: replies.delete(table, path, me),
+        ):
+            assert isinstance(at_once(late)[0], NotFound)
+        live.drain()
+        assert [item["sk"] for item in scan(table) if id in str(item)] == []
+    assert drift(table, FEATURES) == {}
+
+
+def test_a_reply_to_a_comment_that_is_deleted_after_it_was_read_is_not_written(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, me = live.table, Caller("me")
+    body = CommentBody(rating=5, language="en", text="")
+    id = comments.post(table, "p", body, me, None, datetime.now(UTC)).body.id
+    write = Table.transact
+
+    def delete_first(table: Table, actions: Any) -> Any:
+        monkeypatch.undo()
+        comments.delete(table, "p", id, ADMIN)
+        return write(table, actions)
+
+    monkeypatch.setattr(Table, "transact", delete_first)
+    with pytest.raises(NotFound):
+        replies.post(table, "p", id, ReplyBody(text=""), me, None, datetime.now(UTC))
+    assert table.get(counters.counters_key("p", id), consistent=True) is None
+    assert [item["sk"] for item in scan(table) if "REPLY" in item["sk"]] == []
