@@ -121,7 +121,8 @@ def fill(browser: Browser, product: Product) -> None:
     with tempfile.TemporaryDirectory() as folder:
         log, race = Path(folder, "access.log"), Path(folder, "race.csv")
         log.write_text(move_log(datetime.now(UTC)), encoding="utf-8")
-        product.run("import-log", str(log), "--site", f"http://{SITE}")
+        for site in (f"http://{SITE}", product.url.rstrip("/")):  # the front page shows its own views
+            product.run("import-log", str(log), "--site", site)
         with gzip.open(RACE, "rt", encoding="utf-8") as rows:
             race.write_text("".join(next(rows) for _ in range(FINISHERS + 1)), encoding="utf-8")
         define_board(browser, product)
@@ -130,7 +131,8 @@ def fill(browser: Browser, product: Product) -> None:
     with opened(browser) as page:
         page.goto(product.url)
         page.click("#fill")
-        page.wait_for_selector("#players:has-text('40 players found')")
+        page.locator("#challenge").scroll_into_view_if_needed()
+        page.get_by_text("40 players found").wait_for()
 
 
 def move_log(now: datetime) -> str:
@@ -169,20 +171,19 @@ def show_front_page(page: Page, product: Product) -> None:
     chosen = "".join(f"localStorage.setItem('hubbub.{key}', '{name}');" for key, name in names.items())
     page.add_init_script(chosen)
     page.goto(product.url)
-    page.wait_for_selector("#state:text-is('Live')")
-    page.click("#you")
-    page.fill("#identity [name=guest] [name=given]", READER)
-    page.click("#identity [name=guest] .primary")
-    page.wait_for_selector(f"#you:text-is('{READER}')")
+    page.locator("#leaderboard").scroll_into_view_if_needed()
+    page.fill("#leaderboard [name=guest]", READER)
     page.fill("#leaderboard [name=value]", MINUTES)
-    page.click("#leaderboard .primary")
-    page.wait_for_selector("#rank")
+    page.click("#leaderboard [part=form] button")
+    page.wait_for_selector("#leaderboard [part=standing]:has-text('You are')")
+    page.locator("#challenge").scroll_into_view_if_needed()
     for number, answer in enumerate(FOUND, 1):
         page.fill("#challenge [name=path]", answer)
         page.press("#challenge [name=path]", "Enter")
-        page.wait_for_selector(f"#challenge .found li:nth-child({number})")
-    page.wait_for_selector("#series .tick")
-    page.wait_for_selector("#comments .comments li")
+        page.wait_for_selector(f"#challenge [part=found] li:nth-child({number})")
+    page.locator("#comments").scroll_into_view_if_needed()
+    page.wait_for_selector("#comments [part~=comment]")
+    page.wait_for_selector("#views .tick")
 
 
 def show_dashboard(page: Page, product: Product) -> None:

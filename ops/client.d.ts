@@ -88,7 +88,7 @@ export class Hubbub {
   set token(token: Token);
   /** The guest that this browser keeps for the stage. */
   readonly guest: Guest | null;
-  /** Sign in as the guest that this browser keeps, or as a new one with `fresh`. Another name renames the guest. */
+  /** Sign in as the guest that this browser keeps, or as a new one with `fresh`. Another name renames the guest. A change dispatches `hubbub-guest` on the document, with the guest as `detail`. */
   signInAsGuest(name?: string, options?: { fresh?: boolean }): Promise<Guest>;
   live<Topic extends string>(topic: Topic, onValue: (value: Value<Topic>) => void, options?: LiveOptions<Value<Topic>>): () => void;
   chat(lobby?: string, options?: { interests?: string[]; resume?: string }): Chat;

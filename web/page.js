@@ -1,129 +1,139 @@
-// The front page: what Hubbub is, its five features as a visitor meets them, signing in, and the connection state.
+// The front page: what Hubbub is, and its features in the widgets that a site embeds, each beside its lines.
 
-import * as challenge from "./panels/challenge.js";
-import * as chat from "./panels/chat.js";
-import * as comments from "./panels/comments.js";
-import * as leaderboard from "./panels/leaderboard.js";
-import * as views from "./panels/views.js";
-import { allowsGuests, api, refused } from "./lib/config.js";
-import * as demo from "./lib/demo.js";
-import { languageChoice, showSkipLink } from "./lib/header.js";
-import * as live from "./lib/live.js";
-import * as session from "./lib/session.js";
+import "./lib/language.js"; // first, because the widgets speak the language of the page
+import { allowsGuests, api, isLocal, refused, socket } from "./lib/config.js";
+import { make, onSubmit } from "./lib/dom.js";
+import { showHeader } from "./lib/header.js";
+import { Hubbub } from "./lib/hubbub.js";
 import { words } from "./lib/words.js";
-import { panels, states } from "./panels/panel.js";
-import { html, nothing, render } from "./vendor/lit.js";
+import "./widgets/views.js";
+import "./widgets/leaderboard.js";
+import "./widgets/challenge.js";
+import "./widgets/comments.js";
+import "./widgets/chat.js";
 
-const SECTIONS = ["views", "leaderboard", "challenge", "comments", "chat"];
-const byId = (id) => document.getElementById(id);
+const CONFIRMED = 2000; // ms
+const FILLING = 15; // seconds for which the demo is being filled
+const text = words.front;
+const sections = [...document.querySelectorAll("main section")];
+const hub = new Hubbub(api);
 
-function showState() {
-  const failing = panels.filter((panel) => ["offline", "error"].includes(panel.status));
-  const isLoading = panels.some((panel) => panel.status === "loading");
-  const [state, text] = failing.some((panel) => panel.status === "offline") ? ["offline", words.state.offline]
-    : failing.length ? ["error", words.state.error]
-    : isLoading ? ["loading", words.state.loading]
-    : ["live", live.isPushed() ? words.state.live : words.state.polling];
-  if (byId("state").textContent !== text) byId("state").textContent = text;
-  byId("state").dataset.state = state;
-}
-
-// -- what does not change ------------------------------------------------------------------------------
+// -- the frame -----------------------------------------------------------------------------------------
 
 function showFrame() {
-  const navigation = document.querySelector(".top nav");
-  navigation.setAttribute("aria-label", words.front.sections);
-  render(SECTIONS.map((name) => html`<a href="#${name}">${words[name].title}</a>`), navigation);
-  render(languageChoice(), byId("choices"));
-  showSkipLink();
-  render(html`<p>${words.front.foot} <a href="${api}docs">${words.front.reference}</a>,
-    <a href="${api}openapi.json">${words.front.openapi}</a>, <a href="web/admin.html">${words.front.admin}</a>.</p>`,
-  document.querySelector(".foot"));
+  const navigation = document.querySelector("nav");
+  navigation.ariaLabel = text.sections;
+  navigation.append(...sections.map(({ id }) => make("a", { href: `#${id}` }, text.features[id][0])));
+  showHeader();
+  const link = (href, label) => make("a", { href }, label);
+  document.querySelector(".foot").append(make("p", {}, `${text.foot} `, link(`${api}docs`, text.reference), ", ",
+    link(`${api}openapi.json`, text.openapi), ", ", link("web/admin.html", text.admin), "."));
+  document.querySelector(".hero").append(
+    make("h1", {}, text.sentence),
+    make("p", { className: "lead" }, text.lead),
+    make("div", { className: "row" }, make("a", { className: "button primary", href: "web/dashboard.html" }, text.dashboard),
+      ...(isLocal ? [fillButton()] : [])),
+  );
+  // Addresses in the link that are not allowed.
+  if (refused.length) document.querySelector("main").before(make(
+    "p", { className: "notice", id: "refused", role: "alert" }, text.refused(refused.map((name) => `?${name}=`)),
+  ));
 }
 
-function showHero() {
-  render(html`
-    <h1>${words.front.sentence}</h1>
-    <p class="lead">${words.front.lead}</p>
-    <div class="row">
-      <a class="button primary" href="web/dashboard.html">${words.front.dashboard}</a>
-      ${demo.demoButton()}
-    </div>`, document.querySelector(".hero"));
-}
-
-// -- addresses in the link that are not allowed ---------------------------------------------------------
-
-if (refused.length) {
-  const notice = Object.assign(document.createElement("p"), { className: "notice", id: "refused" });
-  notice.textContent = words.front.refused(refused.map((name) => `?${name}=`));
-  notice.setAttribute("role", "alert");
-  document.querySelector("main").before(notice);
-}
-
-// -- signing in ----------------------------------------------------------------------------------------
-
-let problem = "";
-
-function showName() {
-  const name = session.userName();
-  render(html`<button type="button" id="you" title=${session.userId() || nothing} @click=${open}>${name || words.signIn.button}</button>`, byId("who"));
-  render(html`
-    <h2 id="identity-title">${name ? words.signIn.other : words.signIn.button}</h2>
-    ${problem ? html`<p class="notice" role="alert">${problem}</p>` : nothing}
-    ${allowsGuests ? html`${guestForm()}
-      <details><summary>${words.signIn.withToken}</summary>${tokenForm()}</details>` : tokenForm()}`, byId("identity-form"));
-}
-
-function open() {
-  problem = "";
-  showName();
-  byId("identity").showModal();
-}
-
-const guestForm = () => form("guest", html`
-  <label>${words.signIn.name} <input name="given" maxlength="60" autocomplete="off" required></label>
-  <p class="quiet">${words.signIn.guest}</p>`, async (given) => session.signInAsGuest(given.trim()));
-
-const tokenForm = () => form("token", html`
-  <label>${words.signIn.token} <textarea name="given" rows="4" autocomplete="off" spellcheck="false" required></textarea></label>
-  <p class="quiet">${words.signIn.how} <code>python -m ops token --stage … --sub you</code>. ${words.signIn.kept}</p>`, (given) => {
-  if (!session.useToken(given)) throw new Error(words.signIn.invalid);
-});
-
-function form(name, content, signIn) {
-  const submit = async (event) => {
-    event.preventDefault();
-    try {
-      await signIn(new FormData(event.target).get("given"));
-      event.target.reset();
-      byId("identity").close();
-    } catch (error) {
-      problem = error.message;
-      showName();
+/** Create the button of a local run, whose server fills the features with data. */
+function fillButton() {
+  const button = make("button", { type: "button", id: "fill", onclick: fill }, text.fill);
+  async function fill() {
+    button.disabled = true;
+    button.textContent = text.filling;
+    const headers = { "Content-Type": "application/json" };
+    await fetch(`${api}local/demo`, { method: "POST", headers, body: "{}" }).catch(() => {}); // the widgets show the error
+    for (let second = 0; second < FILLING; second += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      for (const widget of document.querySelectorAll("[data-state=empty], [data-state=error]")) widget.refresh();
     }
-  };
-  return html`<form method="dialog" name=${name} @submit=${submit}>${content}
-    <div class="row"><button class="primary">${words.signIn.button}</button>
-      <button type="button" @click=${() => byId("identity").close()}>${words.cancel}</button></div></form>`;
+    button.disabled = false;
+    button.textContent = text.fill;
+  }
+  return button;
 }
 
-// -- beginning -----------------------------------------------------------------------------------------
+// -- the features --------------------------------------------------------------------------------------
 
-demo.changes.addEventListener("change", () => {
-  showHero();
-  panels.forEach((panel) => panel.refresh());
-});
-states.addEventListener("change", showState);
-live.changes.addEventListener("change", showState);
+function showFeature(section) {
+  const { id, dataset: { name } } = section, [title, sentence, label] = text.features[id];
+  const parts = [...section.querySelector("template").content.children];
+  const named = parts.find((part) => part.hasAttribute(name));
+  if (!allowsGuests) parts.forEach((part) => part.removeAttribute("guest"));
+  named.setAttribute(name, remember(name) || named.getAttribute(name));
+  const shown = parts.map(connected);
+  const code = make("code", {}, lines(parts));
+  const copy = make("button", { type: "button", className: "copy", onclick: () => copyText(copy, code) }, words.copy);
+  const field = make("input", { value: named.getAttribute(name), autocomplete: "off", autocapitalize: "none", spellcheck: false, required: true });
+  const form = make("form", { className: "row choose" }, make("label", { className: "grow" }, `${label} `, field), make("button", {}, words.show));
+  onSubmit(form, () => {
+    const value = field.value.trim();
+    for (const part of [named, shown[parts.indexOf(named)]]) part.setAttribute(name, value);
+    code.textContent = lines(parts);
+    remember(name, value);
+  });
+  section.setAttribute("aria-labelledby", `${id}-title`);
+  section.append(
+    make("header", {}, make("h2", { id: `${id}-title` }, title), make("p", {}, sentence)),
+    make("div", { className: "shown" }, ...shown, ...(id === "views" && isLocal ? [sendButton()] : [])),
+    make("aside", { ariaLabel: `${title}: ${text.lines}` },
+      make("figure", { className: "snippet" }, make("figcaption", {}, text.lines, copy), make("pre", { tabIndex: 0, ariaLabel: text.lines }, code)), form),
+  );
+}
+
+/** Return a copy of an element that is connected to the API of this page, which may be on another host. */
+function connected(part) {
+  const copy = part.cloneNode();
+  copy.setAttribute(isScript(part) ? "data-api" : "api", api);
+  if (socket && !isScript(part)) copy.setAttribute("socket", socket);
+  return copy;
+}
+
+/** Return the HTML that shows elements of this page on another page. */
+function lines(parts) {
+  const address = (file) => new URL(`web/${file}`, api).href;
+  const [scripts, widgets] = [parts.filter(isScript), parts.filter((part) => !isScript(part))];
+  const files = new Set(widgets.map(({ localName }) => localName.replace("hubbub-", "")));
+  return [
+    ...scripts.map(({ src }) => `<script async src="${address(src.split("/").pop())}"></script>`),
+    ...[...files].map((file) => `<script type="module" src="${address(`widgets/${file}.js`)}"></script>`),
+    ...widgets.map(({ outerHTML }) => outerHTML.replaceAll('=""', "")),
+  ].join("\n");
+}
+
+const isScript = ({ localName }) => localName === "script";
+
+/** Create the button that counts a view of this page by another visitor. */
+function sendButton() {
+  return make("button", { type: "button", id: "send", onclick: () => hub.postViews({
+    url: location.origin + location.pathname,
+    time: new Date().toISOString(),
+    clientId: crypto.getRandomValues(new Uint32Array(3)).join("-"),
+  }).catch((error) => console.warn(error.message)) }, text.send);
+}
+
+async function copyText(button, code) {
+  await navigator.clipboard.writeText(code.textContent).then(
+    () => { button.textContent = words.copied; },
+    () => getSelection().selectAllChildren(code), // the browser forbids it
+  );
+  setTimeout(() => { button.textContent = words.copy; }, CONFIRMED);
+}
+
+/** Store what a feature shows for the next visit in this browser, or return what is stored. */
+function remember(name, value) {
+  try {
+    if (value === undefined) return localStorage.getItem(`hubbub.${name}`);
+    localStorage.setItem(`hubbub.${name}`, value);
+  } catch { /* the browser forbids storage */ }
+  return null;
+}
 
 showFrame();
-showHero();
+sections.forEach(showFeature);
 document.querySelector("main").hidden = false; // all parts of it at once, so that none moves another
-showName();
-await session.restore();
-showName();
-for (const panel of [views, leaderboard, challenge, comments, chat]) panel.start();
-session.changes.addEventListener("change", () => {
-  showName();
-  for (const panel of [leaderboard, challenge, comments]) panel.refresh();
-});

@@ -26,7 +26,7 @@ CONTENT_TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 SWAGGER_UI_TYPES = frozenset({".html", ".js", ".css"})
-BUNDLE = re.compile(r"-[0-9a-f]{12}\.(js|css)$")  # ops/aws/page_bundle.py writes bundles when it packages
+BUNDLE = re.compile(r"-([0-9a-f]{12}|[0-9A-Z]{8})\.(js|css)$")  # ops/aws/page_bundle.py writes bundles
 POLICY = "base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src {addresses}; "

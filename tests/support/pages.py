@@ -50,23 +50,27 @@ def open_page(browser: Browser, url: str, *, script: str = "", **options: Any) -
 
 
 def wait_until_live(page: Page) -> Page:
-    """Wait until every panel has loaded and updates are pushed."""
+    """Wait until the dashboard has loaded and updates are pushed."""
     page.wait_for_selector("#state:text-is('Live')")
     return page
 
 
-def open_tools(page: Page, panel: str) -> None:
-    """Open a panel's tools: the form that chooses what it shows, and its calls."""
-    if not page.locator(f"#{panel} .tools").evaluate("details => details.open"):
-        page.click(f"#{panel} .tools summary")
-        page.wait_for_selector(f"#{panel} .tools[open]")
+FEATURES = ("views", "leaderboard", "challenge", "comments", "chat")
 
 
-def choose(page: Page, panel: str, name: str) -> None:
-    """Enter a name into the form that chooses what a panel shows."""
-    open_tools(page, panel)
-    page.fill(f"#{panel} .choose input", name)
-    page.press(f"#{panel} .choose input", "Enter")
+def show(page: Page, *features: str) -> Page:
+    """Scroll to features of the front page, which load when they come near, and wait for them."""
+    for name in features or FEATURES:
+        page.locator(f"#{name} .shown > :last-child").scroll_into_view_if_needed()
+        for widget in page.locator(f"#{name} .shown > :not(script, button)").all():
+            widget.locator("xpath=self::*[@data-state and @data-state != 'loading']").wait_for()
+    return page
+
+
+def choose(page: Page, feature: str, name: str) -> None:
+    """Enter a name into the form that chooses what a feature of the front page shows."""
+    page.fill(f"#{feature} .choose input", name)
+    page.press(f"#{feature} .choose input", "Enter")
 
 
 def token(run: Run, sub: str, scope: str = "") -> str:
@@ -113,25 +117,24 @@ def import_log(run: Run) -> None:
 
 def find_overlaps(page: Page, selector: str) -> list[str]:
     """Return pairs of visible elements that cover each other although neither contains the other."""
-    found: list[str] = page.evaluate(
-        """selector => {
-          const all = [...document.querySelectorAll(selector)].filter((one) => one.offsetWidth);
+    found: list[str] = page.locator(selector).evaluate_all(
+        """found => {
+          const all = found.filter((one) => one.offsetWidth);
           const boxes = all.map((one) => one.getBoundingClientRect());
           const isOver = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
             && a.top < b.bottom - 1 && b.top < a.bottom - 1;
           return all.flatMap((one, i) => all.slice(i + 1).flatMap((other, j) => (
             !one.contains(other) && !other.contains(one) && isOver(boxes[i], boxes[i + 1 + j])
               ? [`${one.outerHTML.slice(0, 120)} | ${other.outerHTML.slice(0, 120)}`] : [])));
-        }""",
-        selector,
+        }"""
     )
     return found
 
 
 def find_cut_labels(page: Page) -> list[str]:
     """Return the labels of plots that leave their plot or the window."""
-    found: list[str] = page.evaluate(
-        """() => [...document.querySelectorAll(".tick, .mark, .x-title, .y-title")].filter((label) => {
+    found: list[str] = page.locator(".tick, .mark, .x-title, .y-title").evaluate_all(
+        """labels => labels.filter((label) => {
           const box = label.getBoundingClientRect(), plot = label.closest(".plot").getBoundingClientRect();
           return box.left < plot.left - 1 || box.right > plot.right + 1 || box.top < plot.top - 1
             || box.bottom > plot.bottom + 1 || box.left < 0 || box.right > innerWidth;

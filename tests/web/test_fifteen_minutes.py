@@ -89,10 +89,6 @@ def test_the_page_has_at_most_forty_lines() -> None:
     assert len(block("html").splitlines()) <= 40
 
 
-def test_the_page_of_the_document_is_the_example() -> None:
-    assert block("html") == (ROOT / "web" / "examples" / "fifteen-minutes.html").read_text()
-
-
 def test_the_page_counts_ranks_names_comments_and_follows(browser: Browser, tmp_path: Path) -> None:
     with Run(tmp_path / "run", "--no-reload") as run, OtherSite() as site:
         define_board(run)

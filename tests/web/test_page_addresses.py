@@ -17,11 +17,11 @@ import pytest
 
 from local.engines.engine import ROOT
 from tests.support import running
-from tests.support.pages import choose, open_page, open_tools, token, wait_until_live
+from tests.support.pages import open_page, show
 from tests.support.running import Run
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.long
 
@@ -75,6 +75,14 @@ def hosted(folder: Path, config: dict[str, Any]) -> Iterator[str]:
             host.shutdown()
 
 
+def comment(page: Page) -> None:
+    """Comment as a guest, with a token."""
+    page.locator("#comments textarea").first.fill("Good.")
+    page.locator("#comments .choose label").last.click()
+    page.locator("#comments form .primary").click()
+    page.locator("#comments [part~=mine]").wait_for()
+
+
 @pytest.mark.security
 @pytest.mark.parametrize("scheme", ["", "http://"], ids=["without a scheme", "with one"])
 @pytest.mark.parametrize("place", ["the app", "a static host"])
@@ -85,16 +93,8 @@ def test_a_link_cannot_send_the_token_to_a_foreign_address(
     with hosted(tmp_path / "site", {"api": product.page}) as site:
         home = product.page if place == "the app" else site
         with open_page(browser, home + query) as page:
-            wait_until_live(page)
-            if place != "the app":
-                page.click("#you")
-                page.click("#identity summary")
-                page.fill("#identity [name=token] [name=given]", token(product, "visitor-1"))
-                page.click("#identity [name=token] .primary")
-                page.wait_for_selector("#you:text-is('visitor-1')")
-            choose(page, "views", "foreign.example.org")
-            page.click("text=Send a view")
-            page.wait_for_selector("#views .said:has-text('counted')")
+            show(page)
+            comment(page)
             assert "?api=" in page.inner_text("#refused")
             assert "?socket=" in page.inner_text("#refused")
     assert foreign.heard == []
@@ -102,8 +102,7 @@ def test_a_link_cannot_send_the_token_to_a_foreign_address(
 
 def test_an_invalid_address_is_refused(browser: Browser, product: Run) -> None:
     with open_page(browser, f"{product.page}?api=http://&socket=:") as page:
-        wait_until_live(page)
-        assert page.is_visible("#refused")
+        page.locator("#refused").wait_for()
 
 
 @pytest.mark.parametrize(
@@ -118,13 +117,12 @@ def test_a_static_host_uses_the_addresses_in_its_configuration(
     text = json.dumps(config).replace("API", product.page.rstrip("/")).replace("SOCKET", socket)
     query = f"?api={product.page}" if "api" not in config else ""
     with hosted(tmp_path / "site", json.loads(text)) as site, open_page(browser, site + query) as page:
-        wait_until_live(page)
+        show(page)
         assert page.query_selector("#refused") is None
-        choose(page, "views", "static.example.org")
-        page.click("text=Send a view")
-        page.wait_for_selector("#views .said:has-text('counted')")
-        open_tools(page, "views")
-        assert page.inner_text("#views .calls li:has-text('/views/series')").count("RCU") == 1
+        comment(page)
+        lines = page.inner_text("#comments .snippet code")
+        assert f'src="{product.page}web/widgets/comments.js"' in lines, "the lines name the API"
+        assert site not in lines
 
 
 def test_the_policy_of_the_app_allows_only_its_own_address_and_sockets(
@@ -140,7 +138,7 @@ def test_the_policy_of_the_app_allows_only_its_own_address_and_sockets(
         assert "script-src 'self';" in policy
         assert f"connect-src 'self' ws://127.0.0.1:{product.socket_port};" in policy
         assert "frame-ancestors 'none'" in policy
-        wait_until_live(page)
+        show(page, "views")
         assert (
             page.evaluate(f"fetch('http://{foreign.address}/').then(() => 'sent', () => 'refused')")
             == "refused"
@@ -163,10 +161,8 @@ def test_no_address_and_no_log_contains_a_token(
             page.on("request", lambda request: addresses.append(request.url))
             page.on("websocket", lambda socket: addresses.append(socket.url))
             page.goto(product.page)
-            wait_until_live(page)
-            choose(page, "views", "quiet.example.org")
-            page.click("text=Send a view")
-            page.wait_for_selector("#count-views:text-is('1')")
+            show(page)
+            comment(page)
             held = page.evaluate(GUEST)["token"]
         status, _ = product.call("GET", "/chat/reports", token=held)
         assert status == 403, "the page holds a user's token"

@@ -1,9 +1,9 @@
 // A leaderboard's page: its players, the distribution of their scores, removing a player, and ending the season.
 
+import { Bars } from "../lib/chart.js";
 import { make } from "../lib/dom.js";
 import { histogram } from "../lib/histogram.js";
-import { count, points } from "../lib/language.js";
-import { Bars } from "../lib/plots.js";
+import { count, formats, points } from "../lib/language.js";
 import { words } from "../lib/words.js";
 import { call } from "./client.js";
 import { confirmed } from "./confirm.js";
@@ -71,16 +71,16 @@ function draw(name, board, buckets, page) {
   add(page.items);
   box.replaceChildren(
     make("h3", {}, board.title), facts, figure, find, problem,
-    page.items.length ? rows : make("p", { className: "quiet" }, words.leaderboard.noScores),
+    page.items.length ? rows : make("p", { className: "quiet" }, words.leaderboard.none),
     more, make("div", { className: "row" }, end),
   );
-  if (buckets.length) bars.show(plot, histogram(buckets, board.unit));
+  if (buckets.length) bars.show(plot, histogram(buckets, { unit: board.unit, text: words.leaderboard, words, formats }));
 }
 
 function head() {
   const column = (name, className = "") => make("th", { scope: "col", className }, name);
-  return make("thead", {}, make("tr", {}, column(words.leaderboard.rank), column(words.leaderboard.player),
-    column(words.leaderboard.score, "number"), make("td")));
+  return make("thead", {}, make("tr", {}, column(words.rank), column(words.player),
+    column(words.score, "number"), make("td")));
 }
 
 function row({ rank, player, name, score }, board, attempt) {
@@ -89,7 +89,7 @@ function row({ rank, player, name, score }, board, attempt) {
     line.remove();
   }), { className: "small", title: text.removePlayer(player) });
   const line = make("tr", {},
-    make("td", {}, count.format(rank)), make("td", { title: player }, name ?? player),
+    make("td", {}, count(rank)), make("td", { title: player }, name ?? player),
     make("td", { className: "number" }, points(score)), make("td", { className: "number" }, drop));
   return line;
 }

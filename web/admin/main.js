@@ -2,10 +2,9 @@
 
 import { readClaims } from "../lib/claims.js";
 import { make } from "../lib/dom.js";
-import { languageChoice, showSkipLink } from "../lib/header.js";
+import { showHeader } from "../lib/header.js";
 import { localClock } from "../lib/language.js";
 import { words } from "../lib/words.js";
-import { render } from "../vendor/lit.js";
 import { showBoard } from "./board.js";
 import { authorization, getConfig, token } from "./client.js";
 import { loadBoard, loadChallenge } from "./definitions.js";
@@ -102,8 +101,7 @@ document.querySelector("#board .load").addEventListener("click", () => {
 });
 
 for (const element of document.querySelectorAll("[data-words]")) element.textContent = text[element.dataset.words];
-render(languageChoice(), byId("choices"));
-showSkipLink();
+showHeader();
 document.title = `Hubbub: ${text.title}`;
 showState("idle", text.signedOut);
 if (token.get() && !provider.hasReturned()) signIn();

@@ -1,8 +1,8 @@
 // The lag between a write and its aggregates, and the quarantine of item images that could not be aggregated.
 
 import { make } from "../lib/dom.js";
-import { dates, localClock } from "../lib/language.js";
-import { Bars } from "../lib/plots.js";
+import { dates, formats, localClock } from "../lib/language.js";
+import { Bars } from "../lib/chart.js";
 import { words } from "../lib/words.js";
 import { call } from "./client.js";
 import { article, facts, List, when } from "./list.js";
@@ -59,13 +59,14 @@ function plot() {
   byId("lag-figure").hidden = false;
   const isMinute = (i) => i > 0 && Math.floor(measured[i].time / 60_000) !== Math.floor(measured[i - 1].time / 60_000);
   bars.show(byId("lag-plot"), {
-    series: [{ values: measured.map(({ seconds }) => Math.round(seconds * 1000)), colour: "--uniques", width: 0.8 }],
+    series: [{ values: measured.map(({ seconds }) => Math.round(seconds * 1000)), className: "uniques", width: 0.8 }],
     ticks: () => measured.flatMap(({ time }, i) => (i === 0 || isMinute(i) ? [{ at: i, text: dates.hour(time) }] : [])),
+    short: formats.short,
     xTitle: text.timeAxis,
     yTitle: text.lagAxis,
     describe: (i) => `${dates.second(measured[i].time)} UTC (${localClock(measured[i].time)}): ${duration(measured[i].seconds)}`,
     summary: text.lagSummary(duration(Math.max(...measured.map(({ seconds }) => seconds)))),
-    hint: words.plot.hint,
+    hint: words.chart.hint,
   });
 }
 

@@ -53,10 +53,10 @@ function table(rows, most, view, show, before) {
       <td><button type="button" class="choice" title=${url} aria-pressed=${url === view.page}
         @click=${() => show({ page: url === view.page ? "" : url })}>${oneOrigin ? pathOf(url) : url}</button>
         <span class="bar" .style=${`--share: ${views / most}`}></span></td>
-      <td class="number">${count.format(views)}</td>
+      <td class="number">${count(views)}</td>
       ${!before?.pages ? nothing : by === null ? html`<td></td>`
         : html`<td class="number change ${direction(by, 0)}" title=${text.before(words.viewsOf(earlier))}>${
-        by ? `${by > 0 ? "+" : "−"}${count.format(Math.abs(by))}` : "±0"}<span class="hidden"> ${change(views, earlier)}</span></td>`}
+        by ? `${by > 0 ? "+" : "−"}${count(Math.abs(by))}` : "±0"}<span class="hidden"> ${change(views, earlier)}</span></td>`}
     </tr>`)}</tbody></table>`;
 }
 
@@ -75,7 +75,7 @@ export function sourcesCard(kind, { [`${kind}s`]: items, period }, { site, page 
       <tbody>${repeat(items.slice(0, SHOWN), (item) => item[kind], (item) => html`<tr>
         <td><span class="choice" title=${item[kind]}>${item[kind]}</span>
           <span class="bar" .style=${`--share: ${item.views / most}`}></span></td>
-        <td class="number">${count.format(item.views)}</td></tr>`)}</tbody></table>`
+        <td class="number">${count(item.views)}</td></tr>`)}</tbody></table>`
       : html`<p class="quiet">${text.noReferrers}</p>`}
   </section>`;
 }

@@ -2,7 +2,7 @@
 
 import { createClient, explain, isTransient } from "../lib/client.js";
 import { api as address, isLocal } from "../lib/config.js";
-import { languageChoice, showSkipLink } from "../lib/header.js";
+import { showHeader } from "../lib/header.js";
 import { count, decimal, DAY, isoDate } from "../lib/language.js";
 import * as live from "../lib/live.js";
 import { words } from "../lib/words.js";
@@ -111,7 +111,7 @@ function drawHeader() {
       <input name="site" list="sites" .value=${current(view.site)} autocomplete="off" autocapitalize="none"
         spellcheck="false" required></label>
     <datalist id="sites">${knownSites().map((site) => html`<option value=${site}></option>`)}</datalist>
-    <button>${words.panel.show}</button></form>`, document.getElementById("site-choice"));
+    <button>${words.show}</button></form>`, document.getElementById("site-choice"));
   const state = document.getElementById("state");
   const [name, said] = problem ? ["error", words.state.error] : !data ? ["loading", words.state.loading]
     : ["live", live.isPushed() ? words.state.live : words.state.polling];
@@ -152,7 +152,7 @@ function choices() {
       <label>${text.to} <input type="date" name="to" .value=${current(view.to)} required></label></form>` : nothing}
     <label class="check"><input type="checkbox" .checked=${current(view.compare)} ?disabled=${period === "all"}
       @change=${(event) => show({ compare: event.target.checked })}> ${text.compare}</label>
-    <button type="button" class="quiet-button" @click=${copy}>${copied ? words.panel.copied : text.copyLink}</button>
+    <button type="button" class="quiet-button" @click=${copy}>${copied ? words.copied : text.copyLink}</button>
   </div>`;
 }
 
@@ -187,7 +187,7 @@ function content() {
 }
 
 function figure(id, label, value, earlier, title) {
-  const shown = (number) => (Number.isInteger(number) && id !== "each" ? count.format(number) : decimal(number, 1));
+  const shown = (number) => (Number.isInteger(number) && id !== "each" ? count(number) : decimal(number, 1));
   return html`<div id="total-${id}"><dt title=${title ?? nothing}>${label}</dt><dd>${shown(value)}
     ${earlier === undefined ? nothing : html`<span class="change ${direction(value, earlier)}">${change(value, earlier)}
       <span class="quiet">${text.before(shown(earlier))}</span></span>`}</dd></div>`;
@@ -207,8 +207,7 @@ function skeleton() {
 
 // -- beginning -----------------------------------------------------------------------------------------
 
-render(languageChoice(), document.getElementById("choices"));
-showSkipLink();
+showHeader();
 live.changes.addEventListener("change", drawHeader);
 addEventListener("popstate", () => show(read(), false));
 draw();

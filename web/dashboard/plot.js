@@ -1,8 +1,8 @@
 // The plot of a period: views and visitors of each hour, day or month, and the views of the period before as a line.
 
 import { download } from "../lib/csv.js";
-import { dates } from "../lib/language.js";
-import { Bars } from "../lib/plots.js";
+import { dates, formats } from "../lib/language.js";
+import { Bars } from "../lib/chart.js";
 import { timeTicks } from "../lib/timeline.js";
 import { words } from "../lib/words.js";
 import { html, nothing } from "../vendor/lit.js";
@@ -21,11 +21,11 @@ export function plot({ series, before }, { site, page }) {
     series.items.map(({ time, views, visitors }) => [time, ...(page ? [page] : []), views, visitors]));
   return html`<figure class="card">
     <div class="plot tall" id="views-plot"></div>
-    <figcaption><span class="key">${words.views.views}</span>${series.visitors === null ? nothing
-      : html`<span class="key darker">${words.views.visitors}</span>`}
+    <figcaption><span class="key">${words.views.views(2)}</span>${series.visitors === null ? nothing
+      : html`<span class="key darker">${words.views.visitors(2)}</span>`}
       ${before?.series ? html`<span class="key line">${text.viewsBefore}</span>` : nothing}
       <span class="readout"></span>
-      <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(words.views.title)}>CSV</button></figcaption>
+      <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(text.views)}>CSV</button></figcaption>
   </figure>`;
 }
 
@@ -42,16 +42,17 @@ export function drawChart({ series, before, period }, show) {
   };
   bars.show(document.getElementById("views-plot"), {
     series: [
-      { values: items.map(({ views }) => views), colour: "--views", width: 0.72 },
-      ...(hasVisitors ? [{ values: items.map(({ visitors }) => visitors), colour: "--uniques", width: 0.4 }] : []),
+      { values: items.map(({ views }) => views), className: "views", width: 0.72 },
+      ...(hasVisitors ? [{ values: items.map(({ visitors }) => visitors), className: "uniques", width: 0.4 }] : []),
     ],
     earlier,
-    ticks: timeTicks(times, interval),
-    xTitle: { hour: words.plot.hours, day: words.plot.days, month: words.plot.months }[interval],
-    yTitle: { hour: words.plot.perHour, day: words.plot.perDay, month: words.plot.perMonth }[interval],
+    ticks: timeTicks(times, interval, dates),
+    short: formats.short,
+    xTitle: { hour: words.chart.hours, day: words.chart.days, month: words.chart.months }[interval],
+    yTitle: { hour: words.chart.perHour, day: words.chart.perDay, month: words.chart.perMonth }[interval],
     describe,
     summary: text.plotSummary(series.views, series.visitors),
-    hint: words.plot.hint,
+    hint: words.chart.hint,
     choose: interval === "hour" ? null : (i) => show({ period: "range", ...days(items[i].time, interval) }),
   });
 }

@@ -1,23 +1,20 @@
 // The distribution of scores as a chart, in ranges with round edges.
 
-import { points, short } from "./language.js";
-import { words } from "./words.js";
-
 const MOST_BARS = 30;
-const text = words.leaderboard;
 
 /** Return what `Bars` shows of the ranges of scores. `score` highlights its range. */
-export function histogram(buckets, unit, score) {
+export function histogram(buckets, { unit, score, text, words, formats: { points, short } }) {
   const merged = merge(buckets);
   return {
-    series: [{ values: merged.map(({ players }) => players), colour: "--views", width: 0.86 }],
+    series: [{ values: merged.map(({ players }) => players), className: "views", width: 0.86 }],
     marked: score === undefined ? -1 : merged.findIndex(({ from, to }) => from <= score && score <= to),
-    ticks: (width, measure) => edges(merged, width, measure),
-    xTitle: unit ? text.scoreIn(unit) : text.score,
-    yTitle: text.playersAxis,
+    ticks: (width, measure) => edges(merged, width, measure, short),
+    short,
+    xTitle: unit ? text.scoreIn(unit) : words.score,
+    yTitle: words.playersAxis,
     describe: (i) => text.range(points(merged[i].from), points(merged[i].to), merged[i].players),
     summary: text.scores(points(merged[0].from), points(merged.at(-1).to)),
-    hint: words.plot.hint,
+    hint: words.chartHint,
   };
 }
 
@@ -35,7 +32,7 @@ function merge(buckets) {
 }
 
 /** Label the edges between ranges with the score at which the next one begins. */
-function edges(merged, width, measure) {
+function edges(merged, width, measure, short) {
   const widest = Math.max(...merged.map(({ from }) => measure(short(from)))) + 12;
   const every = [1, 2, 5, 10, 20, 50].find((step) => step * (width / merged.length) >= widest) ?? merged.length;
   const size = merged.length > 1 ? merged[1].from - merged[0].from : 1;

@@ -59,6 +59,7 @@ const CALLS = {
 const MINUTE = 60_000, HOUR = 60 * MINUTE; // ms
 const LIMITS = { topics: 10, messages: 20, reportBytes: 6000 }; // of a connection and of a report
 const encoder = new TextEncoder();
+const guests = new Map(); // by API, where there is no storage
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** A refused call or frame. `code` is the contract's, or `Offline` when no response has arrived. */
@@ -72,7 +73,7 @@ export class HubbubError extends Error {
 }
 
 export class Hubbub {
-  #api; #options; #token = ""; #socket; #guest = null; #listeners = [];
+  #api; #options; #token = ""; #socket; #listeners = [];
 
   /**
    * `api` is the address of a stage. Options: `token`, a text or a function that returns one. The function is called
@@ -138,7 +139,7 @@ export class Hubbub {
 
   /** The guest that this browser keeps for the stage, or null. */
   get guest() {
-    let guest = this.#guest;
+    let guest = guests.get(this.#api);
     try {
       guest = JSON.parse(localStorage.getItem(`hubbub.guest ${this.#api}`)) ?? guest;
     } catch { /* there is no storage, or something else in it */ }
@@ -146,23 +147,24 @@ export class Hubbub {
   }
 
   /**
-   * Sign in as a guest, where the stage allows guests, and return `{token, sub, name, expires}`. A browser keeps the
-   * guest in localStorage, and returns the same one until its token expires. Another name renames the guest, and `fresh`
-   * makes a new one.
+   * Sign in as the guest that this browser keeps, or as a new one with `fresh`. Another name renames the guest. A change
+   * dispatches `hubbub-guest` on the document.
    */
   async signInAsGuest(name, { fresh = false } = {}) {
     let guest = fresh ? null : this.guest;
     const asked = name?.trim();
-    // The server may keep another spelling of the name than the one that was asked for.
+    // The server may keep another spelling of the name.
     if (!guest || (name != null && guest.asked !== asked && (guest.name ?? "") !== asked)) {
       this.token = guest?.token;
-      this.#guest = guest = { ...(await this.postGuest({ name: asked }, { auth: true })), asked };
+      guest = { ...(await this.postGuest({ name: asked }, { auth: true })), asked, api: this.#api };
+      guests.set(this.#api, guest);
       try {
         localStorage.setItem(`hubbub.guest ${this.#api}`, JSON.stringify(guest));
       } catch { /* the guest lasts until the page is closed */ }
+      globalThis.document && EventTarget.prototype.dispatchEvent.call(document, new CustomEvent("hubbub-guest", { detail: guest }));
     }
     // A stage whose secret has changed refuses the tokens of its guests.
-    this.token = async (isRefused) => (isRefused ? await this.signInAsGuest(name, { fresh: true }) : guest).token;
+    this.token = async (isRefused) => (isRefused ? await this.signInAsGuest(guest.asked, { fresh: true }) : guest).token;
     return guest;
   }
 

@@ -1,15 +1,17 @@
 // <hubbub-chat lobby="main">: talk with a stranger. Nothing is sent before the visitor starts.
 
-import { suspend, takeSuspended } from "../lib/chat-resume.js";
-import { make } from "../lib/dom.js";
+import { make, onSubmit, write } from "../lib/dom.js";
+import { words } from "../words-en/chat.js";
 import { Widget } from "./element.js";
 
 const TYPING_SHOWN = 2500; // ms for which "is typing" is shown
 const TYPING_INTERVAL = 1500; // ms between two "typing" frames
 const LONGEST = 2000; // characters of a message
+const RESUMABLE = 60_000; // ms for which the server keeps a lost connection's place
 
 class Chat extends Widget {
   static observedAttributes = ["api", "socket", "lobby", "interests", "lang"];
+  static words = { en: () => ({ words }), de: () => import("../words-de/chat.js") };
   static socket = undefined; // the stage names its own
   #chat = null; #typingSent = 0; #typingTimer = 0;
   #before = ""; // the last state before the connection was lost
@@ -21,7 +23,7 @@ class Chat extends Widget {
   #label = make("span");
   #message = make("input", { name: "text", maxLength: LONGEST, autocomplete: "off", required: true, oninput: () => this.#sendTyping() });
   #send = make("button", { className: "primary" });
-  #form = make("form", { part: "form", className: "row", hidden: true, onsubmit: (event) => this.#submit(event) },
+  #form = make("form", { part: "form", className: "row", hidden: true },
     make("label", { className: "grow" }, this.#label, this.#message), this.#send);
   #next = make("button", { type: "button", onclick: () => this.#goOn() });
   #leave = make("button", { type: "button", onclick: () => this.#part("leave") });
@@ -29,24 +31,25 @@ class Chat extends Widget {
   #reasonLabel = make("span");
   #reason = make("select", { name: "reason" });
   #sendReport = make("button");
-  #reportForm = make("form", { part: "report", className: "row", hidden: true, onsubmit: (event) => this.#submitReport(event) },
+  #reportForm = make("form", { part: "report", className: "row", hidden: true },
     make("label", {}, this.#reasonLabel, " ", this.#reason), this.#sendReport);
-  #suspend = () => suspend(this.#key, this.#chat);
+  #suspend = () => this.#keep();
   #restore = (event) => event.persisted && this.#resume();
 
   constructor() {
     super(STYLE);
+    onSubmit(this.#form, () => this.#say());
+    onSubmit(this.#reportForm, () => this.#sendTheReport());
     const tools = make("div", { part: "tools", className: "row" }, this.#next, this.#leave, this.#report);
-    this.shadowRoot.append(this.#title, this.#status, this.stateLine, this.#log, this.#note, this.#form, tools, this.#reportForm);
+    this.root.append(this.#title, this.#status, this.stateLine, this.#log, this.#note, this.#form, tools, this.#reportForm);
   }
 
   get #lobby() { return this.getAttribute("lobby") || "main"; }
-  get #interests() { return (this.getAttribute("interests") ?? "").split(",").map((one) => one.trim()).filter(Boolean); }
+  get #interests() { return (this.getAttribute("interests") ?? "").split(",").map((interest) => interest.trim()).filter(Boolean); }
   get #key() { return `hubbub.chat ${this.api} ${this.#lobby}`; }
-  get #text() { return this.words.chat; }
 
   begin() {
-    const text = this.#text;
+    const { text } = this;
     [this.#title.textContent, this.#label.textContent, this.#send.textContent] = [text.title, text.message, text.send];
     [this.#leave.textContent, this.#report.textContent, this.#sendReport.textContent] = [text.leave, text.report, text.sendReport];
     [this.#log.ariaLabel, this.#reasonLabel.textContent] = [text.messages, text.reason];
@@ -77,6 +80,16 @@ class Chat extends Widget {
     else this.#draw();
   }
 
+  /** Store what resumes the chat in the storage of this tab, and suspend it. */
+  #keep() {
+    try {
+      const { resumeToken, state } = this.#chat ?? {};
+      if (resumeToken && state !== "idle") sessionStorage.setItem(this.#key, JSON.stringify({ token: resumeToken, at: Date.now() }));
+      else sessionStorage.removeItem(this.#key);
+    } catch { /* the browser forbids storage: a reload ends the chat */ }
+    this.#chat?.suspend();
+  }
+
   #connect(token = "") {
     const chat = this.hub.chat(this.#lobby, { interests: this.#interests, resume: token });
     const on = (type, act) => chat.addEventListener(type, ({ detail }) => chat === this.#chat && act(detail));
@@ -92,14 +105,15 @@ class Chat extends Widget {
     on("failed", (error) => {
       this.#chat = null;
       this.#draw();
-      this.showError(error);
+      if (error.code === "NotFound") this.setState("error", this.text.unavailable);
+      else this.showError(error);
     });
     this.setState("loading");
     this.#draw();
   }
 
   #showState(state) {
-    const text = this.#text, before = this.#before;
+    const { text } = this, before = this.#before;
     if (state === "matched" && before !== "matched") this.#log.replaceChildren(); // a new partner
     else if (state === "matched") this.#addEvent(text.back);
     else if (before === "matched" && state !== "offline" && this.#parting !== "") this.#addEvent(this.#parting ?? text.strangerLeft);
@@ -122,12 +136,11 @@ class Chat extends Widget {
   }
 
   #part(action) {
-    this.#parting = this.#text.youLeft;
+    this.#parting = this.text.youLeft;
     this.#chat[action]().catch((error) => this.#tell(error));
   }
 
-  #submit(event) {
-    event.preventDefault();
+  #say() {
     const said = this.#message.value;
     if (this.#chat?.state !== "matched" || !said.trim()) return;
     this.#message.value = this.#note.textContent = "";
@@ -136,7 +149,7 @@ class Chat extends Widget {
 
   /** Show a message and send it. One that was refused is marked, and can be sent again. */
   async #deliver(said) {
-    const text = this.#text, line = this.#add("mine", said, new Date());
+    const { text } = this, line = this.#add("mine", said, new Date());
     line.classList.add("sending");
     try {
       await this.#chat.sendMessage(said);
@@ -147,7 +160,7 @@ class Chat extends Widget {
         this.#deliver(said);
         this.#message.focus();
       } }, text.sendAgain);
-      line.append(make("span", { className: "problem" }, `${text.notSent} ${text.errors[error.code] ?? error.message} `, again));
+      line.append(make("span", { className: "problem" }, `${text.notSent} ${this.explain(error)} `, again));
     }
     line.classList.remove("sending");
   }
@@ -164,12 +177,11 @@ class Chat extends Widget {
     if (!this.#reportForm.hidden) this.#reason.focus();
   }
 
-  async #submitReport(event) {
-    event.preventDefault();
+  async #sendTheReport() {
     this.#parting = "";
     try {
       await this.#chat.report(this.#reason.value);
-      this.#addEvent(this.#text.reported);
+      this.#addEvent(this.text.reported);
     } catch (error) {
       this.#tell(error);
     }
@@ -179,8 +191,8 @@ class Chat extends Widget {
   // -- show --------------------------------------------------------------------------------------------
 
   #draw() {
-    const text = this.#text, state = this.#chat?.state ?? "out";
-    if (this.#status.textContent !== text.states[state]) this.#status.textContent = text.states[state];
+    const { text } = this, state = this.#chat?.state ?? "out";
+    write(this.#status, text.states[state]);
     this.#status.dataset.state = state;
     this.#next.textContent = state === "out" ? text.start : text.next;
     this.#next.className = state === "out" ? "primary" : "";
@@ -193,11 +205,10 @@ class Chat extends Widget {
   }
 
   #add(kind, said, time) {
-    const at = new Date(time), text = this.#text;
-    const clock = new Intl.DateTimeFormat(this.pageLanguage, { hour: "2-digit", minute: "2-digit" });
+    const at = new Date(time), { text, formats } = this;
     const line = make("p", { part: `message ${kind}`, className: kind },
       make("span", { className: "hidden" }, `${kind === "mine" ? text.you : text.stranger}: `), said, " ",
-      make("time", { dateTime: at.toISOString(), title: at.toLocaleString(this.pageLanguage), className: "quiet" }, clock.format(at)));
+      make("time", { dateTime: at.toISOString(), title: formats.localTime(at), className: "quiet" }, formats.clock(at)));
     return this.#append(line);
   }
 
@@ -211,16 +222,27 @@ class Chat extends Widget {
 
   #showTyping(isTyping) {
     clearTimeout(this.#typingTimer);
-    this.#note.textContent = isTyping ? this.#text.typing : "";
+    this.#note.textContent = isTyping ? this.text.typing : "";
     if (isTyping) this.#typingTimer = setTimeout(() => this.#showTyping(false), TYPING_SHOWN);
   }
 
-  #tell({ code, message }) { this.#note.textContent = this.#text.errors[code] ?? message ?? code; }
+  #tell({ code }) { this.#note.textContent = this.words.errors[code] ?? this.words.failed; }
+}
+
+/** Return what was stored under a key, once and within a minute, or null. */
+function takeSuspended(key) {
+  try {
+    const stored = JSON.parse(sessionStorage.getItem(key));
+    sessionStorage.removeItem(key);
+    return stored && Date.now() - stored.at <= RESUMABLE ? stored : null;
+  } catch {
+    return null; // nothing to resume
+  }
 }
 
 const STYLE = `
-:host { display: grid; gap: 10px; }
-:host > * { min-width: 0; }
+.root { min-height: 96px; }
+@media (max-width: 600px) { .root { min-height: 120px; } }
 [part=note] { min-height: 1.45em; }
 [part=messages] { display: grid; gap: 6px; align-content: start; height: 14rem; padding: 10px; overflow-y: auto; border: 1px solid var(--h-line); border-radius: 8px; }
 .mine, .theirs { max-width: 85%; padding: 6px 10px; border-radius: 10px; white-space: pre-line; }
@@ -228,10 +250,7 @@ const STYLE = `
 .theirs { justify-self: start; border: 1px solid var(--h-line); }
 .event { justify-self: center; }
 .sending { opacity: .6; }
-.problem { display: block; color: var(--h-warn); font-size: 13px; }
-form { align-items: end; }
-label { color: var(--h-quiet); font-size: 13px; }
-.grow { display: grid; gap: 2px; }
+.problem { display: block; padding: 0; background: none; font-size: 13px; }
 [part=status][data-state=matched] { color: var(--h-accent); font-weight: 600; }
 `;
 

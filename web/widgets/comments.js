@@ -2,94 +2,106 @@
 
 import { make, stars } from "../lib/dom.js";
 import { HubbubError } from "../lib/hubbub.js";
+import { words } from "../words-en/comments.js";
 import { entry, form } from "./comment.js";
-import { Widget } from "./element.js";
-import { follow } from "./live.js";
+import { findLanguage, languageTag, newKey, Widget } from "./element.js";
 import { reactions } from "./replies.js";
 
-const POLL_INTERVAL = 15_000; // ms between two loads of the statistics without a socket
+const RETRY = 5000; // ms until a page of the list is loaded again
 const AGGREGATED = 700; // ms after which the statistics usually include a write
 const ULID = /[0-9A-HJKMNP-TV-Z]{26}/;
 const RATINGS = [5, 4, 3, 2, 1];
 
 class Comments extends Widget {
   static observedAttributes = ["api", "socket", "product", "language", "limit", "token", "guest", "lang"];
-  #turn = 0; #stop; #me = ""; #cursor = null; #key = ""; #total = null; #ratings = new Set(); #again = 0;
+  static words = { en: () => ({ words }), de: () => import("../words-de/comments.js") };
+  static every = 15_000;
+  static topic = (widget) => `product:${widget.#product}`;
+  #turn = 0; #me = ""; #cursor = null; #key = ""; #total = null; #ratings = new Set(); #again = 0; #isLoading = false;
   #title = make("h3", { part: "title", tabIndex: -1 });
   #facts = make("p", { part: "facts", className: "quiet" });
   #filters = make("div", { part: "filters", className: "row", role: "group" });
   #buttons = new Map(RATINGS.map((rating) => [rating, this.#button(rating)]));
-  #only = make("select", { onchange: () => this.#reload() });
+  #only = make("select", { onchange: () => this.#filter() });
   #write = make("div", { part: "write" });
   #list = make("ol", { part: "list" });
   #news = make("button", { type: "button", part: "news", hidden: true, onclick: () => this.#reload() });
-  #more = make("button", { type: "button", part: "more", hidden: true, onclick: () => this.#load() });
+  #more = make("button", { type: "button", part: "more", hidden: true, onclick: () => this.#loadPage() });
   #announcement = make("p", { className: "hidden", role: "status" });
-  #sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#load());
+  #sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#loadPage());
 
   constructor() {
     super(STYLE);
     this.#filters.append(...this.#buttons.values(), this.#only);
-    this.shadowRoot.append(
+    this.root.append(
       this.#title, this.#facts, this.#filters, this.#write, this.#news, this.#list, this.stateLine, this.#more, this.#announcement,
     );
     this.#sight.observe(this.#more);
   }
 
   get #product() { return this.getAttribute("product") ?? ""; }
-  get #language() { return this.getAttribute("language") ?? ""; }
-
-  get #text() { return this.words.comments; }
+  get #language() { return languageTag(this.getAttribute("language") ?? ""); }
 
   begin() {
-    const text = this.#text;
-    [this.#title.textContent, this.#news.textContent, this.#more.textContent] = [text.title, text.news, text.more];
+    const { text, words } = this, language = this.#language;
+    [this.#title.textContent, this.#news.textContent, this.#more.textContent] = [text.title, text.news, words.more];
     [this.#filters.ariaLabel, this.#only.ariaLabel] = [text.filter, text.language];
     for (const [rating, button] of this.#buttons) button.querySelector(".hidden").textContent = text.starsBefore(rating);
-    const name = this.#language && (new Intl.DisplayNames([this.pageLanguage ?? "en"], { type: "language" }).of(this.#language) ?? this.#language);
-    this.#only.replaceChildren(make("option", { value: "" }, text.allLanguages), make("option", { value: this.#language }, name));
-    this.#only.hidden = !this.#language;
+    const name = language && (new Intl.DisplayNames([this.locale], { type: "language" }).of(language) ?? language);
+    this.#only.replaceChildren(make("option", { value: "" }, text.allLanguages), make("option", { value: language }, name));
+    this.#only.hidden = !language;
     this.#total = null;
+    if (this.#write.lang !== this.locale) this.#write.replaceChildren(); // otherwise what was typed stays
+    this.#write.lang = this.locale;
     this.#reload();
-    this.#stop = follow({
-      hub: this.hub,
-      topic: `product:${this.#product}`,
-      every: POLL_INTERVAL,
-      changed: (value) => (value && !this.#only.value ? this.#count(value) : this.#recount()),
-    });
   }
 
   end() {
-    this.#stop?.();
     this.#turn += 1;
     clearTimeout(this.#again);
   }
 
   // -- read --------------------------------------------------------------------------------------------
 
+  async read() {
+    const counts = await this.call("getStatistics", { product: this.#product, language: this.#only.value || undefined });
+    return () => this.#count(counts);
+  }
+
+  changed(counts) {
+    if (this.#only.value) this.load();
+    else this.#count(counts);
+  }
+
+  async identified() {
+    this.#me = await this.visitor();
+    this.#showForm();
+  }
+
+  #filter() {
+    this.#reload();
+    this.load();
+  }
+
   /** Load the list again from the newest comment. */
   async #reload() {
-    this.#turn += 1;
+    const turn = (this.#turn += 1);
     this.#cursor = "";
     this.#list.replaceChildren();
     this.#news.hidden = this.#more.hidden = true;
     clearTimeout(this.#again);
-    const turn = this.#turn, me = await this.visitor();
+    const me = await this.visitor().catch(() => "");
     if (turn !== this.#turn) return;
-    this.#me = me;
+    [this.#me, this.#isLoading] = [me, false];
     this.#showForm();
-    this.#recount();
-    this.#loading = false;
-    this.#load();
+    this.#loadPage();
   }
 
-  #loading = false;
-
   /** Load the next page. A page can be empty although more pages follow. */
-  async #load() {
-    if (this.#loading || this.#cursor === null) return;
+  async #loadPage() {
+    if (this.#isLoading || this.#cursor === null) return;
     const turn = this.#turn;
-    this.#loading = true;
+    this.#isLoading = true;
     this.setState("loading", this.#list.childElementCount ? "" : this.words.loading);
     const query = {
       product: this.#product,
@@ -107,60 +119,41 @@ class Comments extends Widget {
     } catch (error) {
       if (turn !== this.#turn) return;
       this.showError(error);
-      if (!(error instanceof HubbubError && error.status && error.status < 500)) this.#again = setTimeout(() => this.#load(), 5000);
+      if (!(error instanceof HubbubError && error.status && error.status < 500)) this.#again = setTimeout(() => this.#loadPage(), RETRY);
     }
-    this.#loading = false;
+    this.#isLoading = false;
     this.#more.hidden = this.#cursor === null;
   }
 
   #append(items) {
-    const there = new Set([...this.#list.children].map((one) => one.dataset.id));
-    this.#list.append(...items.filter((one) => !there.has(one.id)).map((one) => this.#entry(one)));
+    const there = new Set([...this.#list.children].map(({ dataset }) => dataset.id));
+    this.#list.append(...items.filter(({ id }) => !there.has(id)).map((comment) => this.#entry(comment)));
     const count = this.#list.childElementCount;
-    const none = this.#ratings.size || this.#only.value ? this.#text.noMatch : this.#text.none;
+    const none = this.#ratings.size || this.#only.value ? this.text.noMatch : this.text.none;
     this.setState(count ? "ready" : "empty", count || this.#cursor !== null ? "" : none);
-    this.#announcement.textContent = count ? this.#text.shown(count) : "";
+    this.#announcement.textContent = count ? this.text.shown(count) : "";
     this.#showForm();
   }
 
-  async #recount() {
-    const turn = this.#turn;
-    try {
-      const counts = await this.call("getStatistics", { product: this.#product, language: this.#only.value || undefined });
-      if (turn === this.#turn) this.#count(counts);
-    } catch (error) {
-      if (turn === this.#turn && !this.#loading) this.showError(error);
-    }
-  }
-
   #count({ total, average, ratings }) {
+    const { text, formats } = this;
     this.#facts.replaceChildren(
-      ...(total ? [stars(Math.round(average), this.#text.starsOf5(Math.round(average))), this.#text.facts(average, total)] : [this.#text.noRatings]),
+      ...(total ? [stars(Math.round(average), text.starsOf5(Math.round(average))), text.facts(average, total)] : [text.noRatings]),
     );
-    for (const [rating, button] of this.#buttons) button.querySelector("span").textContent = ratings[rating];
+    for (const [rating, button] of this.#buttons) button.querySelector("span").textContent = formats.count(ratings[rating]);
     if (this.#total !== null && total > this.#total && !this.#only.value) this.#news.hidden = false;
     if (!this.#only.value) this.#total = total;
     if (this.dataset.state === "offline") this.setState("ready");
   }
 
   #button(rating) {
-    return make(
-      "button",
-      {
-        type: "button",
-        ariaPressed: "false",
-        onclick: ({ currentTarget }) => {
-          if (!this.#ratings.delete(rating)) this.#ratings.add(rating);
-          currentTarget.ariaPressed = String(this.#ratings.has(rating));
-          this.#reload();
-        },
-      },
-      `${rating} `,
-      make("b", { ariaHidden: "true" }, "★"),
-      make("i", { className: "hidden" }),
-      " ",
-      make("span", { className: "quiet" }, "–"),
-    );
+    const press = ({ currentTarget }) => {
+      if (!this.#ratings.delete(rating)) this.#ratings.add(rating);
+      currentTarget.ariaPressed = String(this.#ratings.has(rating));
+      this.#reload();
+    };
+    return make("button", { type: "button", ariaPressed: "false", onclick: press }, `${rating} `, make("b", { ariaHidden: "true" }, "★"),
+      make("i", { className: "hidden" }), " ", make("span", { className: "quiet" }, "–"));
   }
 
   // -- write -------------------------------------------------------------------------------------------
@@ -168,33 +161,26 @@ class Comments extends Widget {
   /** Show the form to visitors who are signed in, or may be guests, and whose own comment is not in the list. */
   #showForm() {
     if (!this.#me && !this.isGuest) {
-      this.#write.replaceChildren(make("slot", { name: "sign-in" }, make("p", { className: "quiet" }, this.#text.signIn)));
-    } else if ([...this.#list.children].some((one) => one.dataset.author === this.#me)) {
+      this.#write.replaceChildren(make("slot", { name: "sign-in" }, make("p", { className: "quiet" }, this.text.signIn)));
+    } else if ([...this.#list.children].some(({ dataset }) => dataset.author === this.#me)) {
       this.#write.replaceChildren();
     } else if (!this.#write.querySelector("form")) {
-      this.#key = crypto.getRandomValues(new Uint32Array(4)).join("-"); // the same for each retry of this comment
-      this.#write.replaceChildren(form({
-        words: this.words,
-        button: this.#text.post,
-        asksName: !this.#me,
-        send: (values) => this.#post(values),
-      }));
+      this.#key = newKey(); // the same for each retry of this comment
+      this.#write.replaceChildren(form(this, { button: this.text.post, send: (values) => this.#post(values) }));
     }
   }
 
-  async #post({ guest = "", ...values }) {
-    this.guestName = guest;
-    const language = this.#language || this.closest("[lang]")?.lang || "en";
+  async #post(values) {
+    const body = { product: this.#product, ...values, language: this.#language || findLanguage(this) || "en" };
     try {
-      const body = { product: this.#product, ...values, language };
       const made = await this.call("postComment", body, { idempotencyKey: this.#key, signed: true });
       this.#me = made.author;
       this.#showWritten("posted", made, 1);
     } catch (error) {
       const [other] = (error.code === "Conflict" && error.message.match(ULID)) || [];
-      if (!other) throw this.#checkToken(error);
+      if (!other) throw error;
       this.#showWritten("found", await this.call("getComment", { product: this.#product, id: other }, { signed: true }), 0);
-      this.setState("ready", this.#text.already);
+      this.setState("ready", this.text.already);
     }
   }
 
@@ -211,63 +197,42 @@ class Comments extends Widget {
 
   #announce(kind, comment) {
     this.emit(kind, comment);
-    setTimeout(() => this.isConnected && this.#recount(), AGGREGATED);
+    setTimeout(() => this.isConnected && this.load(), AGGREGATED);
   }
 
-  #checkToken(error) {
-    if (error.status === 401) this.emit("unauthorized", { message: error.message });
-    return error;
-  }
-
-  /** Send a vote or a call about replies. It may sign in a guest, who has then a name or none. */
+  /** Send a vote or a call about replies. It may sign in a guest. */
   async #react(name, args, options) {
-    const names = [...this.shadowRoot.querySelectorAll("[name=guest]")];
-    if (!this.#me) this.guestName = names.find(({ value }) => value)?.value ?? "";
     try {
       return await this.call(name, args, { signed: true, ...options });
-    } catch (error) {
-      throw this.#checkToken(error);
     } finally {
       this.#me ||= await this.visitor();
-      if (this.#me) names.forEach((field) => field.parentElement.remove());
     }
   }
 
   #entry(comment) {
-    const one = { product: this.#product, id: comment.id };
+    const key = { product: this.#product, id: comment.id };
     const isMine = Boolean(this.#me) && comment.author === this.#me;
-    const shown = entry(comment, {
-      language: this.pageLanguage,
-      words: this.words,
+    const shown = entry(comment, this, {
       isMine,
-      reactions: reactions(comment, {
+      reactions: reactions(comment, this, {
         product: this.#product,
-        language: this.pageLanguage,
-        words: this.words,
         isMine,
-        canReact: Boolean(this.#me) || this.isGuest,
+        mayReact: Boolean(this.#me) || this.isGuest,
         visitor: () => this.#me,
-        call: (name, args, options) => this.#react(name, args, options),
-        replied: (reply) => this.emit("replied", reply),
+        send: (name, args, options) => this.#react(name, args, options),
       }),
-      read: () => this.call("getComment", one, { signed: true }),
+      read: () => this.call("getComment", key, { signed: true }),
       edit: async (values, etag) => {
-        try {
-          const changed = await this.call("patchComment", { ...one, ...values }, { ifMatch: etag, signed: true });
-          const now = this.#entry(changed);
-          shown.replaceWith(now);
-          now.focus();
-          this.#announce("edited", changed);
-        } catch (error) {
-          throw this.#checkToken(error);
-        }
+        const changed = await this.call("patchComment", { ...key, ...values }, { ifMatch: etag, signed: true });
+        const now = this.#entry(changed);
+        shown.replaceWith(now);
+        now.focus();
+        this.#announce("edited", changed);
       },
       remove: async () => {
-        try {
-          await this.call("deleteComment", one, { signed: true });
-        } catch (error) {
-          if (error.status !== 404) throw this.#checkToken(error);
-        }
+        await this.call("deleteComment", key, { signed: true }).catch((error) => {
+          if (error.status !== 404) throw error;
+        });
         shown.remove();
         if (this.#total) this.#total -= 1;
         this.#append([]);
@@ -280,37 +245,37 @@ class Comments extends Widget {
 }
 
 const STYLE = `
-:host { display: grid; gap: 12px; }
-:host > *, [part=list] > * { min-width: 0; }
-[part=facts]:empty, [part=write]:empty, [part=list]:empty, [part=text]:empty { display: none; }
+.root { gap: 12px; min-height: 400px; }
+:host([data-state=loading]) [part=state] { position: static; }
+p[part=facts] { display: block; min-height: 1.45em; }
+[part=filters] span { display: inline-block; min-width: 1.5em; }
+[part=write]:empty, [part=list]:empty { display: none; }
 [part=title]:focus { outline: none; }
 [part=filters] button { padding: 4px 10px; }
 [part=filters] select { min-height: 34px; padding: 4px 8px; }
 button[aria-pressed=true] { border-color: var(--h-accent); background: var(--h-tint); }
 b, .stars { color: var(--h-star); font-weight: 400; letter-spacing: 1px; white-space: nowrap; }
-[part=list] { display: grid; gap: 12px; }
+[part=list] { display: grid; grid-template-columns: minmax(0, 1fr); gap: 12px; }
 [part~=comment] { padding-top: 12px; border-top: 1px solid var(--h-line); }
 [part~=comment]:focus, [part=reply]:focus { outline: none; }
 [part~=mine] { margin: 0 -8px; padding: 12px 8px; border-radius: 8px; background: var(--h-tint); }
 [part=text] { margin-top: 4px; white-space: pre-line; }
 [part=reactions] { margin-top: 6px; }
 [part=vote] { min-height: 28px; padding: 0 12px; border-radius: 99px; font-size: 14px; }
-[part=thread] { display: grid; gap: 10px; margin-top: 8px; padding-left: 12px; border-left: 2px solid var(--h-line); }
+[part=thread] { display: grid; grid-template-columns: minmax(0, 1fr); gap: 10px; margin-top: 8px; padding-inline-start: 12px; border-inline-start: 2px solid var(--h-line); }
 [part=thread] > button { justify-self: start; }
 [part=replies] { display: grid; gap: 10px; }
 [part=replies]:empty { display: none; }
 [part=more], [part=news] { justify-self: center; }
 form { display: grid; gap: 8px; justify-items: start; }
 textarea { width: 100%; min-height: 72px; padding: 8px 10px; resize: vertical; }
-label { color: var(--h-quiet); font-size: 13px; width: 100%; }
+label { width: 100%; }
 legend { padding: 0; color: var(--h-quiet); font-size: 13px; }
 .choose { display: flex; }
 .choose label { position: relative; width: 32px; font-size: 26px; line-height: 32px; text-align: center; color: var(--h-edge); cursor: pointer; }
 .choose input { position: absolute; inset: 0; margin: 0; opacity: 0; cursor: pointer; }
 .choose label:has(:checked), .choose label:has(~ label :checked) { color: var(--h-star); }
 .choose label:has(:focus-visible) { outline: 2px solid var(--h-accent); border-radius: 6px; }
-.problem { padding: 6px 10px; border-radius: 8px; background: var(--h-warn-ground); color: var(--h-warn); }
-.problem:empty { display: none; }
 `;
 
 customElements.define("hubbub-comments", Comments);

@@ -1,152 +1,186 @@
-// <hubbub-leaderboard board="race" player="R1301">: the top of a leaderboard, and the rank of a player.
+// <hubbub-leaderboard board="race" guest>: the top of a leaderboard, the rank of a player or of the visitor, and on
+// request a form for a score and the distribution of all scores.
 
-import { make } from "../lib/dom.js";
-import { Widget } from "./element.js";
-import { follow } from "./live.js";
+import { Bars, SHEET } from "../lib/chart.js";
+import { make, onSubmit, write } from "../lib/dom.js";
+import { histogram } from "../lib/histogram.js";
+import { words } from "../words-en/leaderboard.js";
+import { column, newKey, row, Widget } from "./element.js";
 
-const POLL_INTERVAL = 5000; // ms between two loads without a socket
-const MIN_INTERVAL = 2000; // ms between two loads, however many updates are pushed
-const LONGEST_PAUSE = 60_000;
 const AROUND = 5; // entries: the player and two on each side
+const MOST = 100; // entries in one call
+const PUSHED = 10; // entries of a push
 
 class Leaderboard extends Widget {
-  static observedAttributes = ["api", "socket", "board", "player", "limit", "lang"];
-  #board; #stop; #turn = 0; #again = 0; #failures = 0; #loadedAt = 0; #isLoading = false; #isRequested = false;
+  static observedAttributes = ["api", "socket", "board", "player", "limit", "submit", "distribution", "token", "guest", "lang"];
+  static words = { en: () => ({ words }), de: () => import("../words-de/leaderboard.js") };
+  static every = 5000;
+  static topic = (widget) => `leaderboard:${widget.#name}`;
+  #board = null; #items = []; #me = ""; #shown = 0; #cursor = null; #key = ""; #isSending = false;
+  #bars = new Bars();
   #title = make("h3", { part: "title" });
   #facts = make("p", { part: "facts", className: "quiet" });
   #standing = make("p", { part: "standing", ariaLive: "polite" });
+  #label = make("span");
+  #value = make("input", { name: "value", type: "number", inputMode: "decimal", required: true });
+  #nameBox = make("span", { className: "grow" });
+  #submit = make("button", { className: "primary" });
+  #form = make("form", { part: "form", className: "row" },
+    make("label", { className: "grow" }, this.#label, this.#value), this.#nameBox, this.#submit);
+  #signIn = make("p", { className: "quiet" });
+  #slot = make("slot", { name: "sign-in" }, this.#signIn);
+  #message = make("p", { part: "message", role: "status" });
+  #head = make("tr");
   #body = make("tbody");
-  #rank = make("th", { scope: "col", className: "number" });
-  #playerTitle = make("th", { scope: "col" });
-  #score = make("th", { scope: "col", className: "number" });
-  #table;
+  #table = make("table", { part: "table" }, make("thead", {}, this.#head), this.#body);
+  #more = make("button", { type: "button", part: "more", onclick: () => this.#showMore() });
+  #plot = make("div", { className: "plot low" });
+  #keys = [make("span", { className: "key" }), make("span", { className: "key accent" })];
+  #figure = make("figure", { part: "distribution" }, this.#plot, make("figcaption", {}, ...this.#keys, make("span", { className: "readout" })));
 
   constructor() {
-    super(STYLE);
-    const head = make("tr", {}, this.#rank, this.#playerTitle, this.#score);
-    this.#table = make("table", { part: "table", hidden: true }, make("thead", {}, head), this.#body);
-    this.shadowRoot.append(this.#title, this.#facts, this.#standing, this.stateLine, this.#table);
+    super(STYLE, SHEET);
+    onSubmit(this.#form, () => this.#send());
+    this.root.append(this.#title, this.#facts, this.#standing, this.#form, this.#slot, this.#message, this.stateLine, this.#table, this.#more, this.#figure);
+    this.clear();
   }
 
   get #name() { return this.getAttribute("board") ?? ""; }
-  get #player() { return this.getAttribute("player") ?? ""; }
-  get #limit() { return Math.min(100, Math.max(1, Number(this.getAttribute("limit")) || 10)); }
+  get #limit() { return Math.min(MOST, Math.max(1, Number(this.getAttribute("limit")) || 10)); }
+  get rows() { return this.#limit + (this.hasAttribute("distribution") ? 9 : 0) + (this.hasAttribute("submit") ? 2 : 0); }
+  get missing() { return this.text.missing(this.#name); }
 
   begin() {
-    this.#clear();
-    this.setState("loading", this.words.loading);
-    this.#load();
-    this.#stop = follow({
-      hub: this.hub,
-      topic: `leaderboard:${this.#name}`,
-      every: POLL_INTERVAL,
-      changed: (value) => this.#changed(value),
-    });
-  }
-
-  end() {
-    this.#stop?.();
-    clearTimeout(this.#again);
-    this.#turn += 1;
-    [this.#isLoading, this.#isRequested] = [false, false];
+    const { text, words } = this;
+    this.clear();
+    [this.#shown, this.#key] = [0, newKey()];
+    [this.#submit.textContent, this.#more.textContent, this.#signIn.textContent] = [text.submit, words.more, text.signIn];
+    [this.#keys[0].textContent, this.#keys[1].textContent] = [text.perRange, words.you];
+    this.#nameBox.replaceChildren(...(this.isGuest ? [this.nameField()] : []));
   }
 
   /** Remove what was shown of another leaderboard, or of one that no longer exists. */
-  #clear() {
+  clear() {
     this.#board = null;
-    for (const part of [this.#title, this.#facts, this.#standing, this.#body]) part.replaceChildren();
-    this.#table.hidden = true;
+    for (const part of [this.#title, this.#facts, this.#standing, this.#message, this.#body]) part.replaceChildren();
+    for (const part of [this.#table, this.#more, this.#form, this.#slot, this.#figure]) part.hidden = true;
   }
 
-  /** Show the first ten entries of a push if that is all the widget shows. Otherwise load again. */
-  #changed(value) {
-    if (!value) return this.#failures || this.#load();
-    if (this.#player || this.#limit > 10 || !this.#board || value.season !== this.#board.season) return this.#loadSoon();
+  // -- read --------------------------------------------------------------------------------------------
+
+  async read() {
+    const board = this.#name, me = this.getAttribute("player") || (await this.visitor());
+    const limit = Math.min(MOST, Math.max(this.#limit, this.#shown));
+    const [definition, entries, standing, distribution] = await Promise.all([
+      this.call("getBoard", { board }),
+      this.call("getEntries", { board, limit }),
+      me && this.call("getPlayer", { board, player: me }).catch(nullIfNotFound),
+      this.hasAttribute("distribution") && this.call("getDistribution", { board }),
+    ]);
+    const isListed = entries.items.some((entry) => entry.player === me);
+    const near = standing && !isListed
+      ? await this.call("getEntries", { board, around: me, limit: AROUND }).catch(nullIfNotFound)
+      : null;
+    return () => {
+      [this.#board, this.#me, this.#cursor] = [definition, me, entries.cursor];
+      this.#showForm();
+      this.#show(entries.items, standing, near?.items ?? []);
+      if (distribution) this.#showDistribution(distribution.items, standing);
+    };
+  }
+
+  /** Show the first entries of a push if they are all that the widget shows. Otherwise load again. */
+  changed(value, isFirst) {
+    if (isFirst && JSON.stringify(value.items.slice(0, this.#limit)) === JSON.stringify(this.#items.slice(0, PUSHED))) return;
+    const isAll = !this.#me && !this.#shown && this.#limit <= PUSHED && !this.hasAttribute("distribution");
+    if (!isAll || value.season !== this.#board?.season) return this.loadSoon();
     this.#board.players = value.players;
     this.#show(value.items.slice(0, this.#limit), null, []);
   }
 
-  /** Load once for several pushes: a busy leaderboard has two each second. */
-  #loadSoon() {
-    clearTimeout(this.#again);
-    this.#again = setTimeout(() => this.#load(), Math.max(0, this.#loadedAt + MIN_INTERVAL - Date.now()));
+  async #showMore() {
+    try {
+      const page = await this.call("getEntries", { board: this.#name, limit: this.#limit, cursor: this.#cursor });
+      this.#cursor = page.cursor;
+      this.#body.querySelectorAll(".gap, .gap ~ tr").forEach((line) => line.remove());
+      const there = new Set([...this.#body.rows].map(({ dataset }) => dataset.player));
+      this.#append(page.items.filter(({ player }) => !there.has(player)));
+      this.#shown = this.#body.rows.length;
+      this.#more.hidden = !this.#cursor || this.#shown >= MOST;
+    } catch (error) {
+      this.#message.textContent = this.explain(error);
+    }
   }
 
-  /** Load everything that is shown. Calls during a load cause one further load after it. */
-  async #load() {
-    if (this.#isLoading) {
-      this.#isRequested = true;
-      return;
-    }
-    const turn = this.#turn;
-    clearTimeout(this.#again);
-    [this.#isLoading, this.#isRequested, this.#loadedAt] = [true, false, Date.now()];
+  // -- write -------------------------------------------------------------------------------------------
+
+  async #send() {
+    if (this.#isSending) return;
+    this.#isSending = true;
     try {
-      const [board, entries, standing] = await Promise.all([
-        this.call("getBoard", { board: this.#name }),
-        this.call("getEntries", { board: this.#name, limit: this.#limit }),
-        this.#player && this.call("getPlayer", { board: this.#name, player: this.#player }).catch(nullIfNotFound),
-      ]);
-      const isListed = entries.items.some((entry) => entry.player === this.#player);
-      const near = standing && !isListed
-        ? await this.call("getEntries", { board: this.#name, around: this.#player, limit: AROUND }).catch(nullIfNotFound)
-        : null;
-      if (turn !== this.#turn) return;
-      this.#board = board;
-      this.#failures = 0;
-      this.#show(entries.items, standing, near?.items ?? []);
+      const body = { board: this.#name, id: this.#key, value: Number(this.#value.value) };
+      const { score } = await this.call("postScore", body, { signed: true });
+      this.#value.value = "";
+      this.#key = newKey(); // the same for each retry of a score
+      this.#message.textContent = this.text.submitted(this.#points(score));
+      this.emit("scored", { score });
+      this.load();
     } catch (error) {
-      if (turn !== this.#turn) return;
-      if (error.status === 404) this.#clear();
-      this.showError(error);
-      this.#failures += 1;
-      this.#again = setTimeout(() => this.#load(), Math.min(1000 * 2 ** this.#failures, LONGEST_PAUSE));
+      this.#message.textContent = this.explain(error);
     }
-    this.#isLoading = false;
-    if (this.#isRequested) this.#load();
+    this.#isSending = false;
+  }
+
+  // -- show --------------------------------------------------------------------------------------------
+
+  #points(score) { return this.formats.decimal(score, this.#board.decimals); }
+
+  #showForm() {
+    const { operator, unit, min, max, decimals } = this.#board, { text } = this;
+    const mayPlay = this.isGuest || Boolean(this.#me);
+    this.#form.hidden = !this.hasAttribute("submit") || !mayPlay;
+    this.#slot.hidden = !this.hasAttribute("submit") || mayPlay;
+    this.#label.textContent = `${operator === "increment" ? text.pointsToAdd : text.yourScore}${unit ? ` (${unit})` : ""}`;
+    Object.assign(this.#value, { min, max, step: (10 ** -decimals).toFixed(decimals) });
   }
 
   #show(items, standing, near) {
-    const { title, unit, decimals, players } = this.#board;
-    const { pageLanguage: language, words } = this, text = words.leaderboard;
-    const count = new Intl.NumberFormat(language);
-    const exact = new Intl.NumberFormat(language, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+    const { title, unit, players } = this.#board, { words, text } = this;
     this.#title.textContent = title;
     this.#facts.textContent = words.players(players);
-    [this.#rank.textContent, this.#playerTitle.textContent, this.#score.textContent] = [words.rank, words.player, unit || text.score];
-    this.#standing.hidden = !this.#player;
-    if (this.#player) write(this.#standing, standingText(standing, exact, unit, text));
-    const shown = new Set(items.map((entry) => entry.player));
-    const rows = [...items, ...(near.length ? [null] : []), ...near.filter((entry) => !shown.has(entry.player))];
-    const before = new Map([...this.#body.rows].map((row) => [row.dataset.player, row.textContent]));
-    this.#body.replaceChildren(...rows.map((entry) => (entry ? this.#row(entry, count, exact, before) : gap())));
+    this.#head.replaceChildren(column(words.rank, "number"), column(words.player), column(unit || words.score, "number"));
+    write(this.#standing, this.#me ? this.#standingText(standing) : "");
+    const shown = new Set(items.map((entry) => entry.player)), before = new Map([...this.#body.rows].map((line) => [line.dataset.player, line.textContent]));
+    this.#items = items;
+    this.#body.replaceChildren();
+    this.#append(items);
+    if (near.length) this.#body.append(make("tr", { part: "gap", className: "gap" }, make("td", { colSpan: 3 }, "…")));
+    this.#append(near.filter((entry) => !shown.has(entry.player)));
+    for (const line of this.#body.rows) line.classList.toggle("changed", before.size > 0 && before.get(line.dataset.player) !== line.textContent);
     this.#table.hidden = !items.length;
+    this.#more.hidden = !this.#cursor || items.length >= MOST;
     this.setState(items.length ? "ready" : "empty", items.length ? "" : text.none);
     this.emit("update", { players, items });
   }
 
-  #row(entry, count, exact, before) {
-    const isMine = entry.player === this.#player;
-    const row = make(
-      "tr",
-      { part: isMine ? "row mine" : "row", className: isMine ? "mine" : "" },
-      make("td", { className: "number" }, count.format(entry.rank)),
-      make("td", {}, entry.name ?? entry.player, ...(isMine ? [make("span", { className: "quiet" }, ` (${this.words.you})`)] : [])),
-      make("td", { className: "number" }, exact.format(entry.score)),
-    );
-    row.dataset.player = entry.player;
-    if (isMine) row.ariaCurrent = "true";
-    if (before.size && before.get(entry.player) !== row.textContent) row.classList.add("changed");
-    return row;
+  #append(items) {
+    this.#body.append(...items.map((entry) => row(entry, this.#points(entry.score), this.#me, this)));
   }
-}
 
-function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
+  #standingText(standing) {
+    const { text } = this;
+    if (!standing) return text.noScore;
+    const unit = this.#board.unit ? ` ${this.#board.unit}` : "";
+    const next = standing.toNext === null ? "" : text.toNext(`${this.#points(standing.toNext)}${unit}`);
+    return `${text.standing(standing.rank, standing.of)}${next}.`;
+  }
 
-function gap() {
-  return make("tr", { part: "gap" }, make("td", { colSpan: 3, className: "gap" }, "…"));
+  #showDistribution(buckets, standing) {
+    const { text, words, formats } = this;
+    this.#figure.hidden = !buckets.length;
+    this.#keys[1].hidden = !standing;
+    if (buckets.length) this.#bars.show(this.#plot, histogram(buckets, { unit: this.#board.unit, score: standing?.score, text, words, formats }));
+  }
 }
 
 function nullIfNotFound(error) {
@@ -154,20 +188,12 @@ function nullIfNotFound(error) {
   throw error;
 }
 
-function standingText(standing, exact, unit, text) {
-  if (!standing) return text.noScore;
-  const next = standing.toNext === null ? "" : text.toNext(`${exact.format(standing.toNext)}${unit ? ` ${unit}` : ""}`);
-  return `${text.standing(standing.rank, standing.of)}${next}.`;
-}
-
 const STYLE = `
-table { width: 100%; margin-top: 8px; border-collapse: collapse; }
-th { padding: 4px 8px; color: var(--h-quiet); font-size: 13px; font-weight: 400; text-align: left; }
-td { padding: 5px 8px; border-top: 1px solid var(--h-line); }
-.number { width: 1%; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.gap { text-align: center; color: var(--h-quiet); padding: 0; }
-.mine { background: var(--h-tint); font-weight: 600; }
-[part=standing] { margin-top: 8px; font-weight: 600; }
+.root { min-height: calc(var(--rows) * 33px + 120px); }
+@media (max-width: 600px) { :host([submit]) .root { min-height: calc(var(--rows) * 33px + 216px); } }
+[part=standing] { font-weight: 600; }
+[part=more] { justify-self: start; }
+.gap td { padding: 0; text-align: center; color: var(--h-quiet); }
 `;
 
 customElements.define("hubbub-leaderboard", Leaderboard);

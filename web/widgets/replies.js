@@ -1,52 +1,62 @@
 // Votes for a comment, and the replies to it, which load when they are opened.
 
-import { make } from "../lib/dom.js";
-import { hasVoted, toggleVote } from "../lib/votes.js";
-import { deleteButton, errorText, LONGEST, signature } from "./comment.js";
-import { nameField } from "./element.js";
+import { make, onSubmit } from "../lib/dom.js";
+import { attempts, deleteButton, signature } from "./comment.js";
+import { newKey } from "./element.js";
 
+const LONGEST = 2000; // characters of a reply
 const PAGE = 10;
+const KEY = "hubbub.votes";
+const MOST = 1000; // votes that are remembered
+
+// The API counts votes and does not list them, so this browser remembers those of its visitors. A vote from another
+// browser is unknown here. Casting it again changes nothing.
+let votes = []; // where the browser forbids storage, they last until the page is closed
+
+function readVotes() {
+  try {
+    votes = JSON.parse(localStorage.getItem(KEY)) ?? votes;
+  } catch { /* there is no storage, or something else in it */ }
+  return votes;
+}
+
+function remember(vote, isCast) {
+  votes = [...readVotes().filter((other) => other !== vote), ...(isCast ? [vote] : [])].slice(-MOST);
+  try {
+    localStorage.setItem(KEY, JSON.stringify(votes));
+  } catch { /* the browser forbids storage */ }
+}
 
 /**
- * Create the elements of a comment's votes and replies. `call` sends a call as the visitor, whose id `visitor` returns.
+ * Create the elements of a comment's votes and replies. `send` sends a call as the visitor, whose id `visitor` returns.
  * A guest has no id before the first call. Visitors who cannot react, because they are not signed in, see the numbers.
  */
-export function reactions(comment, { product, words, language, isMine, canReact, visitor, call, replied }) {
-  const text = words.comments, address = { product, id: comment.id };
-  const problem = make("p", { className: "problem", role: "alert" });
+export function reactions(comment, widget, { product, isMine, mayReact, visitor, send }) {
+  const { text } = widget, address = { product, id: comment.id };
+  const [problem, attempt] = attempts(widget);
   const row = make("div", { part: "reactions", className: "row" });
-  let thread = null, replies = [], cursor, key = newKey(), isBusy = false;
-
-  const attempt = async (work) => {
-    if (isBusy) return;
-    isBusy = true;
-    problem.textContent = "";
-    try {
-      await work();
-    } catch (error) {
-      problem.textContent = errorText(error, words);
-    }
-    isBusy = false;
-  };
+  let thread = null, replies = [], cursor, key = newKey();
 
   // -- votes -------------------------------------------------------------------------------------------
 
-  const votes = make("span", { className: "quiet" });
-  const vote = make("button", {
-    type: "button",
-    part: "vote",
-    onclick: () => attempt(async () => {
-      await toggleVote(call, visitor, product, comment);
-      showVotes();
-    }),
-  }, text.helpful, " ", votes);
+  const count = make("span", { className: "quiet" });
+  const vote = make("button", { type: "button", part: "vote", onclick: () => attempt(toggleVote) }, text.helpful, " ", count);
+  const hasVoted = () => readVotes().includes(`${visitor()} ${comment.id}`);
   const showVotes = () => {
-    vote.ariaPressed = String(hasVoted(visitor(), comment.id));
-    votes.textContent = text.number(comment.votes);
+    vote.ariaPressed = String(hasVoted());
+    count.textContent = widget.formats.count(comment.votes);
   };
   showVotes();
-  if (canReact && !isMine) row.append(vote);
+  if (mayReact && !isMine) row.append(vote);
   else if (comment.votes) row.append(make("span", { className: "quiet" }, text.foundHelpful(comment.votes)));
+
+  async function toggleVote() {
+    const isCast = !hasVoted();
+    const body = await send(isCast ? "putVote" : "deleteVote", address);
+    comment.votes = isCast ? body.votes : Math.max(0, comment.votes - 1);
+    remember(`${visitor()} ${comment.id}`, isCast);
+    showVotes();
+  }
 
   // -- replies -----------------------------------------------------------------------------------------
 
@@ -55,7 +65,7 @@ export function reactions(comment, { product, words, language, isMine, canReact,
   const more = make("button", { type: "button", onclick: () => attempt(loadMore) }, text.moreReplies);
   const showCount = () => { toggle.textContent = comment.replies ? text.replies(comment.replies) : text.reply; };
   showCount();
-  if (canReact || comment.replies) row.append(toggle);
+  if (mayReact || comment.replies) row.append(toggle);
 
   async function open() {
     if (thread) {
@@ -64,7 +74,7 @@ export function reactions(comment, { product, words, language, isMine, canReact,
     } else {
       [replies, cursor] = [[], undefined];
       if (comment.replies) await load();
-      thread = make("div", { part: "thread" }, list, more, canReact ? form() : make("p", { className: "quiet" }, text.signInToReply));
+      thread = make("div", { part: "thread" }, list, more, mayReact ? form() : make("p", { className: "quiet" }, text.signInToReply));
       show();
       row.after(thread);
       if (!comment.replies) thread.querySelector("textarea")?.focus();
@@ -73,19 +83,19 @@ export function reactions(comment, { product, words, language, isMine, canReact,
   }
 
   async function load() {
-    const page = await call("getReplies", { ...address, limit: PAGE, cursor }, { signed: false });
+    const page = await widget.call("getReplies", { ...address, limit: PAGE, cursor });
     cursor = page.cursor ?? undefined;
     add(...page.items);
   }
 
   /** Add replies in the order of their ids, which is that of time. A reply posted here may come again in a page. */
-  function add(...some) {
-    const all = new Map([...replies, ...some].map((one) => [one.id, one]));
+  function add(...items) {
+    const all = new Map([...replies, ...items].map((reply) => [reply.id, reply]));
     replies = [...all.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   function show() {
-    list.replaceChildren(...replies.map(one));
+    list.replaceChildren(...replies.map(draw));
     more.hidden = !cursor;
     showCount();
   }
@@ -97,15 +107,15 @@ export function reactions(comment, { product, words, language, isMine, canReact,
     list.children[replies.findIndex((reply) => !known.has(reply))]?.focus();
   }
 
-  function one(reply) {
+  function draw(reply) {
     const said = make("p", { part: "text", lang: reply.language, dir: "auto" }, reply.text);
-    const head = make("p", { className: "row" }, ...signature(reply, { language, words }));
-    if (visitor() && reply.author === visitor()) head.append(deleteButton(() => attempt(() => remove(reply)), text));
+    const head = make("p", { className: "row" }, ...signature(reply, widget));
+    if (visitor() && reply.author === visitor()) head.append(deleteButton(() => attempt(() => remove(reply)), text.delete, text.deleteReply));
     return make("li", { part: "reply", tabIndex: -1 }, head, said);
   }
 
   async function remove(reply) {
-    await call("deleteReply", { ...address, reply: reply.id });
+    await send("deleteReply", { ...address, reply: reply.id });
     replies = replies.filter((other) => other !== reply);
     comment.replies -= 1;
     show();
@@ -114,25 +124,19 @@ export function reactions(comment, { product, words, language, isMine, canReact,
 
   function form() {
     const field = make("textarea", { maxLength: LONGEST, rows: 2, required: true });
-    const submit = make("button", {}, text.postReply);
-    const name = visitor() ? [] : [nameField(words)];
-    const made = make("form", { part: "form" }, make("label", {}, text.yourReply, field), ...name, submit);
-    made.addEventListener("submit", (event) => {
-      event.preventDefault();
-      attempt(async () => {
-        const reply = await call("postReply", { ...address, text: field.value }, { idempotencyKey: key });
-        key = newKey();
-        field.value = "";
-        add(reply);
-        comment.replies += 1;
-        show();
-        replied(reply);
-      });
-    });
+    const names = widget.isGuest ? [widget.nameField()] : [];
+    const made = make("form", { part: "form" }, make("label", {}, text.yourReply, field), ...names, make("button", {}, text.postReply));
+    onSubmit(made, () => attempt(async () => {
+      const reply = await send("postReply", { ...address, text: field.value }, { idempotencyKey: key });
+      key = newKey(); // the same for each retry of a reply
+      field.value = "";
+      add(reply);
+      comment.replies += 1;
+      show();
+      widget.emit("replied", reply);
+    }));
     return made;
   }
 
   return [row, problem];
 }
-
-const newKey = () => crypto.getRandomValues(new Uint32Array(4)).join("-"); // the same for each retry of a reply

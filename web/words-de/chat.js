@@ -1,0 +1,32 @@
+// What <hubbub-chat> says in German.
+
+export const words = {
+  title: "Chat",
+  start: "Chat beginnen",
+  message: "Nachricht",
+  messages: "Nachrichten",
+  send: "Senden",
+  next: "Weiter",
+  leave: "Verlassen",
+  report: "Melden",
+  reason: "Grund",
+  sendReport: "Meldung senden",
+  reasons: ["Beleidigung", "Werbung", "Etwas anderes"],
+  you: "Du",
+  stranger: "Fremder",
+  typing: "Dein Gegenüber schreibt …",
+  strangerLeft: "Dein Gegenüber ist gegangen.",
+  youLeft: "Du hast den Chat verlassen.",
+  back: "Du bist wieder mit demselben Gegenüber verbunden.",
+  reported: "Deine Meldung wurde gesendet. Du triffst diese Person nicht wieder.",
+  notSent: "Nicht gesendet.",
+  sendAgain: "Noch einmal senden",
+  unavailable: "Hier gibt es gerade keinen Chat.",
+  states: {
+    out: "Sprich mit jemandem, den du nicht kennst. Nachrichten werden nicht gespeichert.",
+    offline: "Verbindung wird hergestellt …",
+    waiting: "Ein Gegenüber wird gesucht",
+    matched: "Du sprichst mit jemandem",
+    idle: "Du hast den Raum verlassen",
+  },
+};

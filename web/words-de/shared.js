@@ -1,0 +1,47 @@
+// What several widgets and the pages say in German. Each language has the same files with the same keys.
+
+const numbers = new Intl.NumberFormat("de");
+
+/** Format a number: "1,539". */
+export const format = (number) => numbers.format(number);
+
+/** Format a count with its noun: "1 view", "1,539 views". */
+export const counted = (number, one, many) => `${format(number)} ${number === 1 ? one : many}`;
+
+export const players = (number) => counted(number, "Spieler", "Spieler");
+
+export const words = {
+  loading: "Wird geladen …",
+  offline: "Der Server antwortet nicht. Neuer Versuch …",
+  failed: "Etwas ist schiefgegangen. Bitte versuche es später noch einmal.",
+  name: "Dein Name (freiwillig)",
+  you: "du",
+  rank: "Platz",
+  player: "Spieler",
+  players,
+  playersAxis: "Spieler",
+  score: "Punkte",
+  more: "Mehr zeigen",
+  wait: "Warte …",
+  chartHint: "Mit den Pfeiltasten lassen sich einzelne Balken lesen.",
+
+  errors: {
+    Offline: "Der Server antwortet nicht. Bitte versuche es noch einmal.",
+    Unauthorized: "Bitte melde dich noch einmal an.",
+    Forbidden: "Das ist dir nicht erlaubt.",
+    NotFound: "Das gibt es nicht mehr.",
+    Conflict: "Jemand anderes hat das gerade geändert. Bitte versuche es noch einmal.",
+    PreconditionFailed: "Dieser Kommentar wurde inzwischen anderswo geändert. Brich ab und bearbeite ihn noch einmal.",
+    LimitReached: "Du hast so viele Antworten gefunden, wie zählen.",
+    NotOpen: "Dieses Rätsel ist gerade nicht offen.",
+    BadRequest: "Das wurde nicht angenommen. Bitte prüfe deine Eingabe.",
+    Unprocessable: "Das wurde nicht angenommen. Bitte prüfe deine Eingabe.",
+    TooLarge: "Das ist zu lang.",
+    SlowDown: "Das war zu schnell. Bitte warte einen Augenblick.",
+    Busy: "Gerade ist hier zu viel los. Bitte versuche es noch einmal.",
+    not_matched: "Du hast kein Gegenüber.",
+    too_long: "Die Nachricht ist zu lang.",
+    slow_down: "Du sendest zu schnell. Bitte warte einen Augenblick.",
+    bad_request: "Das wurde nicht angenommen.",
+  },
+};

@@ -1,0 +1,32 @@
+// What <hubbub-chat> says in English.
+
+export const words = {
+  title: "Chat",
+  start: "Start chatting",
+  message: "Message",
+  messages: "Messages",
+  send: "Send",
+  next: "Next",
+  leave: "Leave",
+  report: "Report",
+  reason: "Reason",
+  sendReport: "Send report",
+  reasons: ["Insults", "Advertising", "Something else"],
+  you: "You",
+  stranger: "Stranger",
+  typing: "The stranger is typing …",
+  strangerLeft: "The stranger has left.",
+  youLeft: "You have left the chat.",
+  back: "You are connected with the same stranger again.",
+  reported: "Your report was sent. You will not meet this stranger again.",
+  notSent: "Not sent.",
+  sendAgain: "Send again",
+  unavailable: "There is no chat here at the moment.",
+  states: {
+    out: "Talk with a stranger. Messages are not stored.",
+    offline: "Connecting …",
+    waiting: "Waiting for a stranger",
+    matched: "You are chatting with a stranger",
+    idle: "You have left the lobby",
+  },
+};

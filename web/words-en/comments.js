@@ -1,0 +1,41 @@
+// What <hubbub-comments> says in English.
+
+import { counted, format } from "./shared.js";
+
+const stars = (number) => counted(number, "star", "stars");
+
+export const words = {
+  title: "Comments",
+  filter: "Filter comments",
+  language: "Language",
+  allLanguages: "All languages",
+  news: "Show new comments",
+  noMatch: "No comments match this filter.",
+  none: "No comments yet.",
+  shown: (number) => `${format(number)} shown`,
+  noRatings: "No ratings yet",
+  facts: (average, total) => ` ${average.toFixed(1)} of 5, ${counted(total, "comment", "comments")}`,
+  starsBefore: (rating) => (rating === 1 ? "star, comments:" : "stars, comments:"),
+  stars,
+  starsOf5: (rating) => `${rating} of 5 stars`,
+  signIn: "Sign in to comment.",
+  post: "Comment",
+  already: "You have already commented. This is your comment.",
+  helpful: "Helpful",
+  foundHelpful: (number) => `${counted(number, "person", "people")} found this helpful`,
+  reply: "Reply",
+  replies: (number) => counted(number, "reply", "replies"),
+  moreReplies: "Show more replies",
+  yourReply: "Your reply",
+  postReply: "Post reply",
+  signInToReply: "Sign in to reply.",
+  edited: "edited",
+  edit: "Edit",
+  save: "Save",
+  cancel: "Cancel",
+  delete: "Delete",
+  deleteComment: "Delete this comment?",
+  deleteReply: "Delete this reply?",
+  rating: "Your rating",
+  text: "Your comment",
+};

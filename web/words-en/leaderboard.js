@@ -1,0 +1,24 @@
+// What <hubbub-leaderboard> says in English.
+
+import { format, players } from "./shared.js";
+
+const ENDS = { one: "st", two: "nd", few: "rd", other: "th" };
+const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
+const ordinal = (rank) => `${format(rank)}${ENDS[ordinals.select(rank)]}`;
+
+export const words = {
+  none: "No scores yet.",
+  missing: (name) => `There is no leaderboard named ${name}.`,
+  noScore: "You have no score yet.",
+  standing: (rank, of) => `You are ${ordinal(rank)} of ${format(of)}`,
+  toNext: (points) => `, ${points} to the next place`,
+  pointsToAdd: "Points to add",
+  yourScore: "Your score",
+  submit: "Submit",
+  submitted: (score) => `Your score is ${score}.`,
+  signIn: "Sign in to submit a score.",
+  scoreIn: (unit) => `Score (${unit})`,
+  range: (from, to, number) => `${from} to ${to}: ${players(number)}`,
+  scores: (from, to) => `Scores from ${from} to ${to}.`,
+  perRange: "players per range of scores",
+};

@@ -1,0 +1,48 @@
+// What several widgets and the pages say in English. Each language has the same files with the same keys.
+
+const numbers = new Intl.NumberFormat("en");
+
+/** Format a number: "1,539". */
+export const format = (number) => numbers.format(number);
+
+/** Format a count with its noun: "1 view", "1,539 views". */
+export const counted = (number, one, many) => `${format(number)} ${number === 1 ? one : many}`;
+
+export const players = (number) => counted(number, "player", "players");
+
+export const words = {
+  loading: "Loading …",
+  offline: "No response from the server. Retrying …",
+  failed: "Something went wrong. Please try again later.",
+  name: "Your name (optional)",
+  you: "you",
+  rank: "Rank",
+  player: "Player",
+  players,
+  playersAxis: "Players",
+  score: "Score",
+  more: "Show more",
+  wait: "Wait …",
+  chartHint: "Use the arrow keys to read single bars.",
+
+  // Errors by their code.
+  errors: {
+    Offline: "No response from the server. Please try again.",
+    Unauthorized: "Please sign in again.",
+    Forbidden: "You are not allowed to do this.",
+    NotFound: "This does not exist any more.",
+    Conflict: "This was changed by somebody else. Please try again.",
+    PreconditionFailed: "This comment was changed elsewhere in the meantime. Cancel, then edit it again.",
+    LimitReached: "You have found as many answers as count.",
+    NotOpen: "This challenge is not open.",
+    BadRequest: "This was not accepted. Please check what you entered.",
+    Unprocessable: "This was not accepted. Please check what you entered.",
+    TooLarge: "This is too long.",
+    SlowDown: "That was too fast. Please wait a moment.",
+    Busy: "Too many people are here right now. Please try again.",
+    not_matched: "You have no chat partner.",
+    too_long: "The message is too long.",
+    slow_down: "You are sending too fast. Please wait a moment.",
+    bad_request: "This was not accepted.",
+  },
+};
