@@ -14,6 +14,10 @@ The votes and replies of a comment are counted by the transaction that writes ea
 (chalicelib/comments). They are recounted too. What is left of a deleted comment is reported as drift, and a
 repair removes it.
 
+Ranks also rely on two facts that no sum tells, and both are checked. A bucket that is marked `full` has no
+shallow player (chalicelib/ranking/deepening.py). A repair puts a deepening of the bucket, whose players the
+stream then re-stamps. A score has no earlier positions once the stream has passed its last change.
+
 Views expire, and their sums keep counting them. So a sum of a page or a site has drifted only if it is less
 than the recount. Sums that expire follow the same rule, because their events have expired before. An imported
 history never expires, so a sum of it without `kept` has drifted.
@@ -25,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +49,8 @@ from chalicelib.comments import cleanup, counters, replies, votes
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.feature import is_sum
+from chalicelib.ranking import deepening, tree
+from chalicelib.ranking.ranking import Ranking
 from chalicelib.views import sites
 from ops.maintenance.streams import StreamFollower
 
@@ -52,8 +59,9 @@ if TYPE_CHECKING:
 
 MAX_PASSES = 4  # a table without drift needs one
 EXPIRING = ("URL#", "SITE#")  # aggregates of items that TTL deletes
-CONSTANTS = {"gsi1pk", "ttl", "series", "full", KEPT}  # these stay when the sums of their item become zero
+CONSTANTS = {"gsi1pk", "ttl", "series", KEPT}  # these stay when the sums of their item become zero
 LEFT = "items left of a deleted comment"
+MARK = "full "  # the attribute of a difference: a bucket is marked, and has shallow players
 NO_SUMS = {"pk", "sk", "applied", "spilled", "spills"}  # of an aggregate: its key, and the engine's memory
 
 Drift = dict[tuple[Key, str], tuple[Any, Any]]
@@ -99,8 +107,9 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
 
     An item is an aggregate if its key is one of an aggregate. A value of zero equals a missing value. A set
     may hold more than its recount, because nothing is ever removed from a set. An index key that moves in
-    steps has drifted when it is not on a step of its sum. The items that are left of a deleted comment are
-    counted as LEFT of its counters. Only aggregates are kept in memory.
+    steps has drifted when it is not on a step of its sum, and a mark of a bucket when the bucket has shallow
+    players by the recount. The items that are left of a deleted comment are counted as LEFT of its counters.
+    Only aggregates are kept in memory.
     """
     import app
 
@@ -122,6 +131,8 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
         if is_sum(app.FEATURES, key):
             stored |= {(key, name): value for name, value in read_sums(item).items()}
             misplaced |= _find_misplaced(key, item)
+        if item["sk"].startswith("BOARD#") and "before" in item:
+            misplaced[key, "before"] = (item["before"], None)
     wanted = {
         at: amount.value if isinstance(amount, Constant) else amount
         for at, amount in recounted.items()
@@ -129,6 +140,7 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
     }
     misplaced |= {(key, LEFT): (number, 0) for key, number in left.items() if key not in existing}
     wanted |= {at: number for at, number in reactions.items() if at[0] in existing}
+    misplaced |= _find_unready(stored, wanted)
     return misplaced | {
         at: (stored.get(at), wanted.get(at))
         for at in stored.keys() | wanted.keys()
@@ -156,6 +168,17 @@ def _find_misplaced(key: Key, item: Item) -> Drift:
     return {(key, "gsi1sk"): (item.get("gsi1sk"), toplist.step_of(total) or None)}
 
 
+def _find_unready(stored: Mapping[tuple[Key, str], Any], wanted: Mapping[tuple[Key, str], Any]) -> Drift:
+    """Return the buckets that are marked `full` and have shallow players."""
+    marks = ((key, value) for (key, name), value in stored.items() if name == "full" and key.sk == "NODE")
+    return {
+        (key, f"{MARK}{digits}"): ("with shallow players", "without")
+        for key, full in marks
+        for digits in full
+        if tree.divide(wanted.get((key, digits), 0))[0]
+    }
+
+
 # -- audit ----------------------------------------------------------------------------------------------
 
 
@@ -168,6 +191,7 @@ class AuditResult:
     drifted: Drift = field(default_factory=dict)
     unsettled: Drift = field(default_factory=dict)
     corrected: int = 0
+    rankings: dict[str, Ranking] = field(default_factory=dict)
 
 
 def audit(
@@ -203,8 +227,11 @@ def audit(
         before, now = now, polled | _touched_keys(contributions, follower.records())
         if number:  # the stream may not have applied changes from before the first pass
             moved = before | now  # from the pause before this pass to the pause after it
+            # A deepening without need is harmless, and the counters of a busy board move all the time.
             certain = {
-                at: pair for at, pair in differs.items() if at[0] not in moved and earlier.get(at) == pair
+                at: pair
+                for at, pair in differs.items()
+                if (at[0] not in moved or at[1].startswith(MARK)) and earlier.get(at) == pair
             }
             found.drifted = certain
             found.unsettled = {at: pair for at, pair in differs.items() if at not in certain}
@@ -218,10 +245,17 @@ def repair(table: Table, found: AuditResult, derivations: Sequence[Derivation] =
 
     Idempotent: safe to interrupt and run again.
 
-    Cost: 2 RCU, and 2 WCU per KB of aggregate and index. For a deleted comment that of `cleanup.finish`.
+    Cost: 2 RCU, and 2 WCU per KB of aggregate and index. For a deleted comment that of `cleanup.finish`, and
+    for a marked bucket that of its deepening.
     """
     by_key: dict[Key, dict[str, tuple[Any, Any]]] = {}
     for (key, name), pair in found.drifted.items():
+        if name.startswith(MARK):
+            ranking, _, prefix = key.pk.removeprefix("TREE#").rpartition("#")
+            bucket = prefix + name.removeprefix(MARK)
+            deepening.begin(table, found.rankings[ranking], bucket, datetime.now(UTC))
+            found.corrected += 1
+            continue
         by_key.setdefault(key, {})[name] = pair
     for key, pairs in by_key.items():
         if LEFT in pairs and cleanup.finish(table, key):
@@ -244,6 +278,8 @@ def _recount(
     table: Table, contributions: Sequence[Contribution], found: AuditResult, report: Callable[[int], None]
 ) -> Drift:
     """Recount once. An item whose contribution fails is in quarantine and is not counted."""
+    import app
+
     found.items = found.malformed = 0
 
     def tolerant(item: Item) -> Mapping[tuple[Key, str], Amount]:
@@ -251,6 +287,8 @@ def _recount(
         try:
             for contribution in contributions:
                 amounts |= contribution(item)
+            for ranked in filter(None, (rank(item) for rank in app.RANKS)):
+                found.rankings[ranked.ranking.name] = ranked.ranking
         except Exception:  # a contribution may raise anything, as in aggregates.engine.compute
             found.malformed += 1
             return {}

@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,6 +21,10 @@ from chalicelib.comments.schemas import CommentBody, CommentPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Conflict, NotFound
+from chalicelib.leaderboards import boards, queries, scores
+from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, StandingQuery
+from chalicelib.ranking import tree
+from chalicelib.ranking.ranking import collect_nodes, node_key
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.events import View
@@ -30,7 +35,7 @@ from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.support.faults import instead
 from tests.support.live import FEATURES, Live, following
-from tests.support.records import drift, scan
+from tests.support.records import Reader, drift, scan
 from tests.support.running import until
 
 PRODUCTS = ("a", "b", "c")
@@ -367,3 +372,75 @@ def test_the_command_fails_until_drift_is_corrected(live: Live, monkeypatch: pyt
     assert (code, len(found["drift"]), found["mended"]) == (0, 1, 1)
     said = CliRunner().invoke(main, ["audit", "--settle", "0"])
     assert "0 sums drifted" in said.stdout
+
+
+# -- ranks ---------------------------------------------------------------------------------------------
+
+
+class RankedBoard(Live):
+    """A board whose stream is delivered once, as far as the test says."""
+
+    def __init__(self, engine_table: EngineTable) -> None:
+        super().__init__(engine_table, (scores.contribution,))
+        self.reader = Reader(self.engine.client("dynamodbstreams"), engine_table[2])
+        boards.define(self.table, "b", BoardBody(title="b", operator="set"), START)
+        self.ranking = boards.find(self.table, "b", START).ranking
+
+    def submit(self, *values: int) -> None:
+        """Submit a value for a player each, and deliver the stream."""
+        for value in values:
+            body = ScoreBody(id=f"{value}", value=Decimal(value), player=f"p{value % 100}")
+            scores.submit(self.table, "b", body, Caller("admin", admin=True), datetime.now(UTC))
+        self.drain()
+
+    def drain(self, *_: float) -> None:
+        while records := self.reader.read():
+            self.apply({"Records": records})
+
+    def ranks(self) -> dict[int, int]:
+        """Return the rank of each score, as its player's standing has it."""
+        players = [item["pk"].removeprefix("PLAYER#") for item in scan(self.table) if "score" in item]
+        query, now = StandingQuery(), datetime.now(UTC)
+        found = [queries.get_standing(self.table, "b", player, query, now) for player in players]
+        return {int(one.score): one.rank for one in found}
+
+    def audit(self) -> audits.AuditResult:
+        return audits.audit(self.table, self.features, self.follow(), 1, lambda _: None, self.drain)
+
+
+@pytest.fixture
+def board(engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch) -> RankedBoard:
+    """A board whose buckets have at most four players."""
+    monkeypatch.setattr(tree, "LIMIT", 4)
+    return RankedBoard(engine_table)
+
+
+def test_a_repair_re_stamps_the_players_that_a_full_node_lacks(board: RankedBoard) -> None:
+    """The mark came without its condition, as it may after a batch that was lost."""
+    board.submit(10, 30, 50)
+    root, names, marks = node_key(board.ranking, ""), {"#full": "full"}, {":digits": {"51"}}
+    board.table.update(root, "ADD #full :digits", names=names, values=marks)
+    board.submit(1, 20, 40, 60, 80, 90, 99)
+    ordered = [99, 90, 80, 60, 50, 40, 30, 20, 10, 1]
+    right = {value: place for place, value in enumerate(ordered, 1)}
+    assert board.ranks() != right
+    found = board.audit()
+    assert found.drifted == {(root, "full 51"): ("with shallow players", "without")}
+    audits.repair(board.table, found)
+    board.drain()
+    assert board.ranks() == right
+    tree.check(collect_nodes(board.ranking, scan(board.table)))
+    assert board.audit().drifted == {}
+
+
+def test_a_repair_drops_an_earlier_position_that_the_stream_has_passed(board: RankedBoard) -> None:
+    """The record that would have told it was lost."""
+    board.submit(60, 150, 250, 50, 299)
+    key = scores.score_key("b", 1, "p50")
+    position = [[board.ranking.number(251, "p50"), 1]]
+    board.table.update(key, "SET #before = :was", names={"#before": "before"}, values={":was": position})
+    board.reader.read()
+    found = board.audit()
+    assert found.drifted == {(key, "before"): (position, None)}
+    audits.repair(board.table, found)
+    assert board.ranks() == {299: 1, 60: 2, 50: 3}
