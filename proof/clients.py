@@ -22,6 +22,8 @@ from chalicelib.comments import comments as comments_of
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, Forbidden, HubbubError, InvalidPath, LimitReached, SlowDown
+from chalicelib.leaderboards import boards
+from chalicelib.ranking import deepening
 from local.engines.gateway import context
 from proof.event_sources import Queue
 from proof.network import FaultyGateway
@@ -363,6 +365,22 @@ class Admin(Visitor):
         player = f"person-{visitor}"
         self.known.moderated_players.add(player)
         return Request(call("delete_player", path={"board": board, "player": player}, caller=self.caller))
+
+    def _import(self, board: str, values: list[int]) -> Request:
+        """Prepare the ranking for scores of new players, as `ops import-scores` does, and submit them."""
+        keys = [(board, f"imported-{number}", "1") for number in range(len(values))]
+        self.known.scores_sent |= dict(zip(keys, map(Decimal, values), strict=True))
+
+        def submit() -> None:
+            ranking = boards.find(self._table, board, self.world.clock()).ranking
+            merits = [ranking.scale.merit(value) for value in values]
+            numbers = [ranking.number(merit, key[1]) for merit, key in zip(merits, keys, strict=True)]
+            deepening.prepare(self._table, ranking, numbers)
+            for value, (_, player, id) in zip(values, keys, strict=True):
+                body = {"id": id, "value": Decimal(value), "player": player}
+                call("post_score", path={"board": board}, body=body, caller=self.caller)()
+
+        return Request(submit, lambda _: self.known.scores_accepted.update(keys))
 
     def _season(self, board: str, **_: Any) -> Request:
         return Request(call("post_season", path={"board": board}, body={"season": 1}))

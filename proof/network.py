@@ -86,6 +86,8 @@ class Network:
         self.calls += 1
         world = self.world
         world.switch()
+        if world.current and (world.current.name, operation) == ("import", "UpdateItem"):
+            world.sleep(world.rng.choice((0.1, 1, 3, 8)))  # before a mark, others are counted
         world.note(operation)
         if world.current and world.occurs(Rates.cut):
             world.current.is_cut_off = True

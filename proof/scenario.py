@@ -94,7 +94,18 @@ class Scenario(NamedTuple):
 
 
 def scenario(seed: int) -> Scenario:
-    """Return the scenario of a history."""
+    """Return the scenario of a history. In half of those with scores the admin imports others beside them."""
+    plan, rng = _plan(seed), random.Random(f"import {seed}")
+    boards = [one.arguments["board"] for actions in plan.visitors for one in actions if one.kind == "score"]
+    if not boards or rng.random() < 0.5:
+        return plan
+    values = [rng.choice((1, 3, 5, 20, 99)) for _ in range(rng.randint(2, 5))]
+    task = Action("import", {"board": rng.choice(boards), "values": values})
+    place = rng.randint(0, 2)
+    return plan._replace(admin=[*plan.admin[:place], task, *plan.admin[place:]])
+
+
+def _plan(seed: int) -> Scenario:
     rng = random.Random(f"plan {seed}")
     if rng.random() < THEMED:
         return _themed(rng, rng.choice(THEMES))

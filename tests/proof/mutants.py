@@ -96,12 +96,17 @@ def _has_key(action: Body, pk: str, sk: str) -> bool:
     return bool(found[0].startswith(pk) and found[1].startswith(sk))
 
 
-def unconditional(name: str, pk: str, sk: str, verb: str) -> Mutant:
-    """Return a mutant that makes the condition of matching writes always true."""
+def unconditional(name: str, pk: str, sk: str, verb: str, attribute: str = "") -> Mutant:
+    """Return a mutant that makes the condition of matching writes, to an attribute, always true."""
 
     def change(operation: str, body: Body) -> bool:
         writes = [one for found, one in _writes(operation, body) if found == verb and _has_key(one, pk, sk)]
-        conditional = [one for one in writes if "ConditionExpression" in one]
+        conditional = [
+            one
+            for one in writes
+            if "ConditionExpression" in one
+            and (not attribute or attribute in one.get("ExpressionAttributeNames", {}).values())
+        ]
         for action in conditional:
             action["ConditionExpression"] = f"({action['ConditionExpression']}) OR {ALWAYS}"
         return bool(conditional)
@@ -235,6 +240,7 @@ ALL = (
     Mutant("an activity without its score is not completed", scores, "follow", lambda f, *a: None),
     Mutant("a bucket is counted twice", tree, "count_better", _count_twice),
     Mutant("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
+    unconditional("a mark rests on an earlier read", "TREE#", "NODE", "Update", "full"),
     unconditional("a path is found twice", "CHALLENGE#", "PATH#", "Put"),
     unconditional("an author has two comments", "PRODUCT#", "AUTHOR#", "Put"),
     Mutant("the idempotency key is ignored", app, "post_comment", _without_key),
