@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from ops.cli.options import INTERRUPTED, JSON, STAGE, WAIT
+from ops.cli.options import INCOMPLETE, INTERRUPTED, JSON, STAGE, WAIT
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -50,7 +50,7 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> 
     FILE is in Apache's combined format, optionally compressed with gzip; - is stdin. Feeds, assets, errors
     and crawlers are skipped. Importing a log again counts nothing twice. A day that was imported 29 days ago
     or earlier is skipped, because its views have expired. Needs read and write access to the stage's table
-    and read access to its secret.
+    and read access to its secret. Exit code 3: all is written, and the stream has not counted all of it.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -131,7 +131,8 @@ def import_scores(
 
     FILE has a header line and may be compressed with gzip; - is stdin. A submission with the same player and
     id counts once, however often the file is imported. A file with several rows per player needs an id
-    column. Needs read and write access to the stage's table, with dynamodb:PartiQLInsert.
+    column. Needs read and write access to the stage's table, with dynamodb:PartiQLInsert. Exit code 3: all is
+    written, and the stream has not ranked all of it.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -226,7 +227,8 @@ def import_comments(
     and text. The other formats need --rating and one language in --languages, and keep the time of each
     comment and the name of its author. Their replies become replies of one level. A row is skipped when its
     author has already commented on the product, and a reply when it was imported before. So importing a file
-    again writes nothing. Needs read and write access to the stage's table.
+    again writes nothing. Needs read and write access to the stage's table. Exit code 3: all is written, and
+    the stream has not counted all of it.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -288,21 +290,23 @@ def _lines(file: str, progress: Progress) -> Iterator[bytes]:
 
 
 def _show(fields: dict[str, int], skipped: dict[str, int], counted: bool | None, as_json: bool) -> None:
-    """Print the counts of an import."""
+    """Print the counts of an import. Raises Exit if the stream has not counted all of it."""
     from rich.console import Console
     from rich.table import Table
 
     if as_json:
         click.echo(json.dumps({**fields, "skipped": skipped, "counted": counted}))
-        return
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column()
-    grid.add_column(justify="right")
-    for name, number in fields.items():
-        grid.add_row("distinct views (written)" if name == "distinct" else name, f"{number:,}")
-    for name, number in skipped.items():
-        grid.add_row(f"skipped: {name.replace('_', ' ')}", f"{number:,}")
-    Console().print(grid)
+    else:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column()
+        grid.add_column(justify="right")
+        for name, number in fields.items():
+            grid.add_row("distinct views (written)" if name == "distinct" else name, f"{number:,}")
+        for name, number in skipped.items():
+            grid.add_row(f"skipped: {name.replace('_', ' ')}", f"{number:,}")
+        Console().print(grid)
+    if counted is False:
+        raise click.exceptions.Exit(INCOMPLETE)
 
 
 COMMANDS = (import_log, import_scores, import_comments)

@@ -194,6 +194,17 @@ def test_a_row_that_lost_or_changed_a_field_is_no_comment(
     assert [(one["author"], one["text"]) for one in Live(engine_table, []).comments()] == [("b", "")]
 
 
+def test_comments_that_are_yet_to_be_counted_are_reported(
+    tmp_path: Path, engine_table: EngineTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_comments, "TIMEOUT", 0.0)
+    (tmp_path / "a.csv").write_bytes(HEADER + b"p,a,5,en,text\n")
+    environment = {"HUBBUB_ENDPOINT": engine_table[0].endpoint, "HUBBUB_TABLE": engine_table[1]}
+    done = CliRunner().invoke(main, ["import-comments", str(tmp_path / "a.csv"), "--json"], env=environment)
+    assert (done.exit_code, json.loads(done.stdout)["counted"]) == (3, False)
+    assert "the stream has not counted all of them yet" in done.stderr
+
+
 HEADER = b"product,author,rating,language,text\n"
 AGAIN = "repair the file and run this again; nothing counts twice"
 
