@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import app
 from chalicelib.leaderboards import queries
-from chalicelib.ranking import deepening, tree
+from chalicelib.ranking import deepening, positions, tree
 from proof.world import Killed
 from tests.support.faults import instead
 from tests.support.site import Site
@@ -60,6 +60,27 @@ def test_a_standing_after_a_loss_that_is_not_counted_is_right(site: Site, loss: 
     submit(site, "bob", "1", {"set": 1, "increment": -90}.get(loss, 101), 2)
     found = site.get(f"/leaderboards/b/players/ann{consistent}")
     assert (found["rank"], found["percentile"], found["toNext"]) == (1, 100, None)
+
+
+def test_a_distribution_whose_only_player_moves_between_its_reads_has_one_range(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define(site, operator="set")
+    submit(site, "ann", "1", 100)
+    above, below = positions.start_listing_above, positions.start_listing_below
+
+    def read_worst(*given: Any) -> Any:
+        found = above(*given)()
+        return lambda: found
+
+    def read_best(*given: Any) -> Any:
+        submit(site, "ann", "2", 3, 1)
+        return below(*given)
+
+    monkeypatch.setattr(positions, "start_listing_above", read_worst)
+    monkeypatch.setattr(positions, "start_listing_below", read_best)
+    ranges = site.get("/leaderboards/b/distribution")["items"]
+    assert (ranges[0]["from"], ranges[-1]["to"]) == (2, 101)
 
 
 # -- any part of the stream ----------------------------------------------------------------------------

@@ -329,9 +329,19 @@ def test_a_distribution_counts_every_player_once_without_gaps(site: Site) -> Non
     assert sum(item["players"] for item in items) == 32
     for before, after in itertools.pairwise(items):
         assert after["from"] == before["to"] + 1
+    assert len({item["to"] - item["from"] for item in items}) == 1
     for item in items:
         assert item["players"] == sum(item["from"] <= i * i <= item["to"] for i in range(32))
     assert 10 < len(items) <= 50
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_the_ranges_at_the_ends_of_a_board_are_as_wide_as_the_others(site: Site, order: str) -> None:
+    create_board(site, "race", title="Race", operator="set", order=order, min=1, max=100)
+    submit_first(site, "race", **{f"p{i}": i for i in (1, 50, 100)})
+    items = site.get("/leaderboards/race/distribution")["items"]
+    assert {item["to"] - item["from"] for item in items} == {4}
+    assert (items[0]["from"], items[-1]["to"]) == (0, 104)
 
 
 def test_a_removed_player_leaves_no_trace_in_ranks_and_counts(site: Site) -> None:
