@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import app
 from chalicelib.leaderboards import queries
-from chalicelib.ranking import deepening, positions, tree
+from chalicelib.ranking import deepening, entries, positions, tree
 from proof.world import Killed
 from tests.support.faults import instead
 from tests.support.site import Site
@@ -67,7 +67,7 @@ def test_a_distribution_whose_only_player_moves_between_its_reads_has_one_range(
 ) -> None:
     define(site, operator="set")
     submit(site, "ann", "1", 100)
-    above, below = positions.start_listing_above, positions.start_listing_below
+    above, below = entries.start_listing_above, entries.start_listing_below
 
     def read_worst(*given: Any) -> Any:
         found = above(*given)()
