@@ -37,6 +37,13 @@ BLANK = "[\\u0000-\\u0020\\u007f-\\u00a0\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\
 BLANK_RUN = re.compile(f"(?:^|;|(?<!{BLANK})(?={BLANK})){BLANK}*")
 CELL_BEGIN = re.compile("(?<=[;\\t\\r\\n])")
 BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+BOUND = re.compile(r"Expected `(\w+)[^`]*`( of length)? ([<>]=?) (\S+)")
+TYPE, MISSING = re.compile("Expected `([^`]*)`, got"), re.compile("Object missing required field `(.*)`")
+SIGNS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
+TYPES = {
+    **{"int": "a whole number", "float": "a number", "decimal": "a number", "str": "a text"},
+    **{"bool": "true or false", "array": "a list", "object": "an object"},
+}
 PATTERN_ERROR = "Expected `str` matching regex "
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -80,7 +87,7 @@ def decode_parameters(values: Mapping[str, str], kind: Any) -> Any:
     for field in msgspec.structs.fields(kind):
         value = getattr(decoded, field.name)
         if value is None and field.encode_name in values:  # msgspec reads the text "null" as None
-            raise ValueError(f"{field.encode_name}: Expected a value, got `null`")
+            raise ValueError(f"{field.encode_name}: must not be `null`")
         if isinstance(value, float) and not isfinite(value):
             raise ValueError(f"{field.encode_name}: must be a finite number")
         if isinstance(value, Decimal):
@@ -178,9 +185,10 @@ def normalize(text: str, field: str) -> str:
 
 
 def _convert(value: Any, kind: Any, **options: Any) -> Any:
-    """Convert a value with msgspec; "Expected `int`, got `str` - at `$.limit`" becomes "limit: Expected …".
+    """Convert a value with msgspec.
 
-    A pattern is replaced by its rule in words, and an invalid choice is followed by the valid ones.
+    Raises: ValueError that names the field and says what is accepted: "Expected `int` <= 100 - at `$.limit`"
+    becomes "limit: must be at most 100".
     """
     try:
         return msgspec.convert(value, kind, **options)
@@ -194,7 +202,27 @@ def _convert(value: Any, kind: Any, **options: Any) -> Any:
             message = unusable.problem
         elif message.startswith("Invalid enum value") and (choices := _find_choices(kind, path)):
             message = f"must be one of {choices}"
+        elif missing := MISSING.match(message):
+            path, message = f"{path}.{missing[1]}".lstrip("."), "is required"
+        else:
+            message = _in_words(message)
         raise ValueError(f"{path or 'request'}: {message}") from None
+
+
+def _in_words(message: str) -> str:
+    """Return what a message of msgspec about a type, a bound or a length says, in plain words.
+
+    >>> _in_words("Expected `str` of length >= 1"), _in_words("Expected `int | null`, got `str`")
+    ('must have at least 1 character', 'must be a whole number or null')
+    """
+    if found := BOUND.match(message):
+        kind, length, sign, limit = found.groups()
+        unit = {"str": " characters", "array": " items"}.get(kind, "") if length else ""
+        unit = unit.removesuffix("s") if limit == "1" else unit
+        return f"must {'have' if length else 'be'} {SIGNS[sign]} {limit}{unit}"
+    if found := TYPE.match(message):
+        return "must be " + " or ".join(TYPES.get(one, one) for one in found[1].split(" | "))
+    return "must be a number" if message.startswith("Invalid decimal") else message
 
 
 def _pattern_rule(message: str) -> str:
@@ -226,7 +254,7 @@ def _has_decimals(kind: Any) -> bool:
 def _check_decimals(value: Any, decoded: Any, field: str) -> None:
     """Raise ValueError for a Decimal that msgspec has read from a text, such as "NaN" or "1e999"."""
     if isinstance(decoded, Decimal) and isinstance(value, str):
-        raise ValueError(f"{field}: Expected a number, got `str`")
+        raise ValueError(f"{field}: must be a number")
     if isinstance(decoded, msgspec.Struct):
         names = {one.encode_name: one.name for one in msgspec.structs.fields(decoded)}
         for name in names.keys() & value.keys():

@@ -113,7 +113,7 @@ def test_a_whole_number_is_an_integer_however_it_is_written() -> None:
 def test_a_field_that_the_type_does_not_have_may_hold_any_number() -> None:
     raw = b'{"rating":1,"unknown":[1e400,{"a":-1e-999,"b":' + b"9" * 39 + b"}]}"
     assert codec.decode(raw, Score).rating == 1
-    with pytest.raises(ValueError, match=r"^value: Expected a number"):
+    with pytest.raises(ValueError, match=r"^value: must be a number"):
         codec.decode(b'{"value":"5","unknown":1e400}', Score)
 
 
@@ -151,9 +151,9 @@ def test_negative_zero_is_zero() -> None:
         (b'{"text":"\xed\xa0\x80"}', "body: must be UTF-8"),
         (b'{"text":"\xc0\xaf"}', "body: must be UTF-8"),
         ('{"text":"a"}'.encode("utf-16"), "body: must be UTF-8"),
-        (b"[]", "request: Expected `object`, got `array`"),
-        (b"null", "request: Expected `object`, got `null`"),
-        (b"7", "request: Expected `object`, got `int`"),
+        (b"[]", "request: must be an object"),
+        (b"null", "request: must be an object"),
+        (b"7", "request: must be an object"),
         (b'{"text":"\\ud83d"}', "text: must not contain half of a surrogate pair"),
         (b'{"free":{"deep":["\\ude00\\ud83d"]}}', "deep: must not contain half of a surrogate pair"),
         (b'{"\\ud83d":1}', "body: must not contain half of a surrogate pair"),
@@ -173,18 +173,18 @@ def test_negative_zero_is_zero() -> None:
         (b'{"value":' + b"9" * 39 + b"}", "value: must have at most 38 digits"),
         (b'{"free":-' + b"9" * 39 + b"}", "free: must have at most 38 digits"),
         (b'{"value":0.' + b"1" * 39 + b"}", "value: must have at most 38 digits"),
-        (b'{"value":"NaN"}', "value: Expected a number, got `str`"),
-        (b'{"value":"5"}', "value: Expected a number, got `str`"),
-        (b'{"parts":[{},{"amount":"1e999"}]}', "amount: Expected a number, got `str`"),
-        (b'{"byName":{"a":1,"b":"2"}}', "b: Expected a number, got `str`"),
-        (b'{"ratio":"nan"}', "ratio: Expected `float | null`, got `str`"),
-        (b'{"value":true}', "value: Expected `decimal | null`, got `bool`"),
-        (b'{"rating":true}', "rating: Expected `int | null`, got `bool`"),
-        (b'{"rating":5.5}', "rating: Expected `int | null`, got `decimal`"),
-        (b'{"rating":6}', "rating: Expected `int` <= 5"),
+        (b'{"value":"NaN"}', "value: must be a number"),
+        (b'{"value":"5"}', "value: must be a number"),
+        (b'{"parts":[{},{"amount":"1e999"}]}', "amount: must be a number"),
+        (b'{"byName":{"a":1,"b":"2"}}', "b: must be a number"),
+        (b'{"ratio":"nan"}', "ratio: must be a number or null"),
+        (b'{"value":true}', "value: must be a number or null"),
+        (b'{"rating":true}', "rating: must be a whole number or null"),
+        (b'{"rating":5.5}', "rating: must be a whole number or null"),
+        (b'{"rating":6}', "rating: must be at most 5"),
         (b'{"rating":' + b"9" * 38 + b"}", "rating: "),
-        (b'{"isOpen":1}', "isOpen: Expected `bool | null`, got `int`"),
-        (b'{"text":"12345678901"}', "text: Expected `str` of length <= 10"),
+        (b'{"isOpen":1}', "isOpen: must be true or false or null"),
+        (b'{"text":"12345678901"}', "text: must have at most 10 characters"),
         (b'{"order":"best"}', "order: must be one of `asc`, `desc`"),
         (b'{"player":""}', "player: must be 1 to 128 ASCII characters"),
         (b'{"player":"' + b"a" * 129 + b'"}', "player: must be 1 to 128 ASCII characters"),

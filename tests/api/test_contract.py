@@ -164,10 +164,10 @@ def call(case: Case[Any], product: Run) -> None:
 
 
 def storable(body: Any) -> bool:
-    """Return whether DynamoDB can hold the numbers of a body. The codec rejects others in any field."""
+    """Return whether DynamoDB can hold the numbers of a body. No other can be encoded again."""
     try:
-        codec.decode(json.dumps(body, default=str).encode(), Any)
-    except ValueError:
+        codec.encode(codec.decode(json.dumps(body, default=str).encode(), Any))
+    except (TypeError, ValueError):
         return False
     return True
 

@@ -311,7 +311,7 @@ def test_a_malformed_query_is_400_and_names_the_field(query: str, field: str) ->
         ('{"name":"\u202ea"}'.encode(), "name"),
         (b'{"name":"a#b"}', "name"),
         (b'{"name":null}', "name"),
-        (b"{}", "request"),
+        (b"{}", "name"),
         (b"7", "request"),
     ],
 )
