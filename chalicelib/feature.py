@@ -52,13 +52,40 @@ class Topic(NamedTuple):
     value: Callable[[Table, str], Any]
 
 
+class Person(NamedTuple):
+    """A person: a player and author, the ids of its clients in views, and the digest of its subject in chat.
+
+    Name and ids are in NFC, as stored in the table.
+    """
+
+    name: str
+    clients: frozenset[str] = frozenset()
+    digest: str = ""
+
+
+class Personal(NamedTuple):
+    """What a feature keeps of persons.
+
+    `find` returns the kind of a person's item, in the plural, and an empty text for any other item. `erase`
+    removes an item of a person so that the sums follow. It returns whether the item is removed: an entry of a
+    ranking waits until the stream has set it to 0.
+    """
+
+    find: Callable[[Item, Person], str]
+    erase: Callable[[Table, Item, Person], bool]
+
+
+NOTHING = Personal(lambda item, person: "", lambda table, item, person: True)
+"""A feature that keeps nothing of persons."""
+
+
 class Feature(NamedTuple):
     """One feature.
 
     `paths` has the first part of each path of its routes, with the summary of those routes. `items` are the
-    kinds of items that it owns. `actions` and `indexes` are those that its routes need of the table.
-    `functions` are the Lambda functions that exist only for it. `sends` tells whether its routes send
-    messages to the queue, and `posts` whether they post to sockets.
+    kinds of items that it owns, and `personal` finds and erases those of a person. `actions` and `indexes`
+    are those that its routes need of the table. `functions` are the Lambda functions that exist only for it.
+    `sends` tells whether its routes send messages to the queue, and `posts` whether they post to sockets.
 
     `contribution` returns the amounts that an item adds to aggregates. `derive` returns the update of an
     aggregate's index key, which follows from its sums. `rank` returns the player that an item ranks. `follow`
@@ -71,6 +98,7 @@ class Feature(NamedTuple):
     name: str
     paths: Mapping[str, str]
     items: tuple[Kind, ...]
+    personal: Personal
     actions: frozenset[str] = frozenset()
     indexes: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
@@ -135,6 +163,12 @@ def owner_of(features: Iterable[Feature], key: Key) -> str:
     """Return the name of the feature that owns an item; empty for an item of none."""
     owners = (feature.name for feature in features for kind in feature.items if kind.has(key))
     return next(owners, "")
+
+
+def find_personal(features: Iterable[Feature], item: Item, person: Person) -> tuple[str, Feature] | None:
+    """Return the kind of a person's item and the feature that keeps it, or None for any other item."""
+    found = ((feature.personal.find(item, person), feature) for feature in features)
+    return next((pair for pair in found if pair[0]), None)
 
 
 def is_sum(features: Iterable[Feature], key: Key) -> bool:

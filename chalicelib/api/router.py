@@ -50,6 +50,7 @@ MAX_BODY = 1_000_000  # bytes, of any route
 # bytes. The ARN ends in the path. The rest (partition, region, account, API, stage, method) has at most 100.
 # Source: "Amazon API Gateway quotas", Method ARN length of a method with authorization.
 MAX_AUTHORIZED_PATH = 1_500  # bytes, percent-encoded
+UNLOGGED = ("player", "path")
 IDEMPOTENCY_KEY = re.compile("[!-~]{1,128}")
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -353,9 +354,9 @@ def _log_admin_write(
 ) -> None:
     """Log one line for a successful write by an admin.
 
-    The `path` parameter of a challenge is left out, because it is one of the challenge's solutions.
+    UNLOGGED parameters are left out: a person's name, and one of the solutions of a challenge.
     """
-    target = {name: unquote(part) for name, part in captured.items() if name != "path"}
+    target = {name: unquote(part) for name, part in captured.items() if name not in UNLOGGED}
     logs.logger().info(
         "admin write",
         extra={

@@ -2,6 +2,7 @@
 
 from chalicelib.api.schemas import parse_identifier
 from chalicelib.challenges import progress, queries
+from chalicelib.challenges.personal import PERSONAL
 from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
 
 FEATURE = Feature(
@@ -15,6 +16,7 @@ FEATURE = Feature(
         Kind("TREE#CHALLENGE#*", "NODE", is_sum=True),
         Kind("TREE#CHALLENGE#*", "DEEPEN", is_applied=True),
     ),
+    personal=PERSONAL,
     actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     indexes=("gsi1",),
     contribution=progress.contribution,

@@ -1,5 +1,6 @@
 """Chat between two anonymous visitors over WebSockets, with live topics and reports."""
 
+from chalicelib.chat.personal import PERSONAL
 from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind
 
 FEATURE = Feature(
@@ -15,6 +16,7 @@ FEATURE = Feature(
         Kind("TOPIC#*", "HEAD", is_live="missed"),
         Kind("TOPIC#*", "*"),
     ),
+    personal=PERSONAL,
     actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     indexes=("gsi1",),
     posts=True,

@@ -51,11 +51,16 @@ def find_subject(settings: Settings, token: str) -> str:
     if not caller.sub:
         return ""
     try:
-        key = auth.derive_key(settings, SUBJECTS)
+        return digest_subject(settings, caller.sub)
     except Exception as error:  # as in `find_network`
         logs.log_error("the subject of a connection is unknown, so that it cannot be banned", error)
         return ""
-    return hashlib.blake2b(caller.sub.encode(), digest_size=12, key=key).hexdigest()
+
+
+def digest_subject(settings: Settings, sub: str) -> str:
+    """Return the keyed digest of a subject. Raises an error without a secret."""
+    key = auth.derive_key(settings, SUBJECTS)
+    return hashlib.blake2b(sub.encode(), digest_size=12, key=key).hexdigest()
 
 
 def ban(table: Table, digests: Iterable[str], hours: int, now: datetime) -> None:

@@ -2,6 +2,7 @@
 
 from chalicelib.api.schemas import parse_identifier
 from chalicelib.comments import cleanup, comments, statistics
+from chalicelib.comments.personal import PERSONAL
 from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
 
 FEATURE = Feature(
@@ -18,6 +19,7 @@ FEATURE = Feature(
         Kind("PRODUCT#*", "S#*", is_sum=True),
         Kind("PRODUCT#*", "*"),
     ),
+    personal=PERSONAL,
     actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     indexes=("gsi1", "gsi2"),
     contribution=comments.contribution,

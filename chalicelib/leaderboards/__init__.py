@@ -3,6 +3,7 @@
 from chalicelib.api.schemas import parse_identifier
 from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
 from chalicelib.leaderboards import queries, scores
+from chalicelib.leaderboards.personal import PERSONAL
 
 FEATURE = Feature(
     name="leaderboards",
@@ -15,6 +16,7 @@ FEATURE = Feature(
         Kind("TREE#BOARD#*", "NODE", is_sum=True, is_live=True),
         Kind("TREE#BOARD#*", "DEEPEN", is_applied=True),
     ),
+    personal=PERSONAL,
     actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     indexes=("gsi1",),
     contribution=scores.contribution,

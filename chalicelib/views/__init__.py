@@ -2,6 +2,7 @@
 
 from chalicelib.feature import BATCH, GET, QUERY, Feature, Kind, Topic
 from chalicelib.views import events, queries, sites
+from chalicelib.views.personal import PERSONAL
 
 FEATURE = Feature(
     name="views",
@@ -21,6 +22,7 @@ FEATURE = Feature(
         Kind("SITE#*", "VISITOR#*", is_applied=True),
         Kind("IMPORT#*", "*"),
     ),
+    personal=PERSONAL,
     actions=frozenset({GET, QUERY, BATCH}),
     indexes=("gsi1",),
     functions=("write_views",),

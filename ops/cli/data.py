@@ -12,33 +12,58 @@ from typing import IO
 
 import click
 
+from chalicelib.feature import Person
+from chalicelib.settings import Settings
 from ops.cli.options import INCOMPLETE, JSON, RATE, SEGMENTS, SETTLE, STAGE, YES
 
 
 @click.command()
 @STAGE
 @click.option("--feature", help="Export the items of one feature only, for example views.")
+@click.option("--person", "name", help="Export the items of one person only: a player or author.")
+@click.option("--client", "clients", multiple=True, help="A client id of the person. May be repeated.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
 @SEGMENTS
 @RATE
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON to standard error.")
 def export(
-    stage: str, feature: str | None, output: Path | None, segments: int, rate: float | None, as_json: bool
+    stage: str,
+    feature: str | None,
+    name: str | None,
+    clients: tuple[str, ...],
+    output: Path | None,
+    segments: int,
+    rate: float | None,
+    as_json: bool,
 ) -> None:
     """Export a table's items as JSON lines in DynamoDB's typed JSON.
+
+    `--person` exports what `erase` would erase.
 
     Safe while the stage serves traffic. The output file is created when the export is complete. An
     interrupted export leaves no file and starts from the beginning.
     """
-    import app
+    from chalicelib.dynamo.items import Item, Key
     from chalicelib.dynamo.table import connect
+    from chalicelib.feature import owner_of
     from ops.cli.progress import progress
+    from ops.maintenance import erase as erasing
     from ops.maintenance import export as work
     from ops.stage import load
 
+    settings = load(stage)
+    import app  # after `load`, which sets the environment of the stage
+
     if feature not in (None, *(names := [one.name for one in app.FEATURES])):
         raise click.BadParameter(f"the features are {', '.join(names)}", param_hint="--feature")
-    table = connect(load(stage))
+    table = connect(settings)
+    person = _parse_person(settings, name, clients) if name is not None else None
+
+    def is_wanted(item: Item) -> bool:
+        if feature and owner_of(app.FEATURES, Key(item["pk"], item["sk"])) != feature:
+            return False
+        return person is None or bool(erasing.classify(item, person))
+
     seen: Counter[str] = Counter()
     with _written(output) as file, progress("reading") as say:
 
@@ -46,11 +71,26 @@ def export(
             seen.update(more)
             say(f"{seen['read']:,} items read, {seen['written']:,} written")
 
-        done = work.export_items(table, feature or "", file, segments, rate, tick)
+        done = work.export_items(table, is_wanted, file, segments, rate, tick)
     if as_json:
         click.echo(json.dumps({"read": done["read"], "written": done["written"]}), err=True)
     else:
         click.echo(f"wrote {done['written']:,} of {done['read']:,} items", err=True)
+
+
+def _parse_person(settings: Settings, name: str, clients: tuple[str, ...]) -> Person:
+    """Return a person, with a warning if bans and reports cannot be found."""
+    from ops.maintenance.erase import parse_person
+
+    try:
+        person = parse_person(settings, name, clients)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not person.digest:
+        click.echo(
+            "bans and chat reports are not searched, because the stage's secret cannot be read", err=True
+        )
+    return person
 
 
 @contextlib.contextmanager
@@ -96,6 +136,8 @@ def erase(
 ) -> None:
     """Erase all data of a person: the player and author NAME, and the views of each --client.
 
+    `export --person NAME` writes the same items to a file first.
+
     Shows the number of items and asks for confirmation. Aggregates follow through the stream. The last pass
     over the whole table finds nothing. An interrupted run resumes when it is run again.
 
@@ -107,11 +149,9 @@ def erase(
     from ops.maintenance import erase as work
     from ops.stage import load
 
-    try:
-        person = work.parse_person(name, clients)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    table = connect(load(stage))
+    settings = load(stage)
+    person = _parse_person(settings, name, clients)
+    table = connect(settings)
     with progress("reading") as say:
         seen: Counter[str] = Counter()
 

@@ -1,16 +1,9 @@
 """Erase all data of a person: everything stored under a player's or author's name or under client ids.
 
-| data | items | how it is erased |
-|---|---|---|
-| scores, activities | `PLAYER#<player>` | deleted |
-| found paths, guesses | `CHALLENGE#…#PLAYER#<player>` | withdrawn, as by an admin |
-| comments | `PRODUCT#…`, by `author` | deleted, as by an admin, with the author's items, replies and votes |
-| replies, votes | `PRODUCT#…`, by `author` or key | removed from the comments of others |
-| views, visitors | `URL#…` and `SITE#…`, by client id | deleted |
-| images of these | `QUARANTINE#…` | kept and reported; a redrive cancels them once the items are deleted |
-
-The stream processes each deletion like any other change, so the aggregates follow. The chat stores no names.
-The command scans the whole table, because a person's items have many partition keys.
+Each feature finds and erases its own items (`personal.py` in its package). The stream processes each deletion
+like any other change, so the aggregates follow. The command scans the whole table, because a person's items
+have many partition keys. Item images in quarantine are kept and reported; a redrive cancels them once the
+items are deleted.
 
 Invariant: the last pass over the table finds nothing, so everything written before it is erased. Items of a
 person whose token is still valid and who keeps writing are reported as left. An interrupted run resumes. Two
@@ -25,37 +18,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from chalicelib.aggregates import quarantine
 from chalicelib.api import codec
-from chalicelib.api.auth import Caller
-from chalicelib.challenges import progress
-from chalicelib.challenges.schemas import PlayerParams
-from chalicelib.comments import comments, replies, votes
-from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.chat import bans
+from chalicelib.dynamo.items import Item, unpack
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import NotFound
+from chalicelib.feature import Person, find_personal
+from chalicelib.settings import Settings
 from ops.maintenance import scan
 
 MAX_PASSES = 6  # two are enough without new writes and without lag
-QUARANTINED = "quarantine"
+QUARANTINED, WAITING_FOR_STREAM = "quarantine", "entries that wait for the stream"
 
 
-class Person(NamedTuple):
-    """The name of a player and author, and the ids of the person's clients.
-
-    Both are in NFC, as stored in the table. `parse_person` normalizes user input.
-    """
-
-    name: str
-    clients: frozenset[str] = frozenset()
-
-    @property
-    def progress_pk(self) -> str:
-        """The partition key of the progress items. It does not contain the name."""
-        text = "\n".join([self.name, *sorted(self.clients)])
-        return f"ERASE#{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}"
+def progress_pk(person: Person) -> str:
+    """Return the partition key of the progress items. It does not contain the name."""
+    text = "\n".join([person.name, *sorted(person.clients)])
+    return f"ERASE#{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}"
 
 
 @dataclass
@@ -68,39 +50,27 @@ class Erased:
     is_resumed: bool = False
 
 
-def parse_person(name: str, clients: Iterable[str]) -> Person:
-    """Normalize a name and client ids as the API does.
+def parse_person(settings: Settings, name: str, clients: Iterable[str]) -> Person:
+    """Normalize a name and client ids as the API does. Without the stage's secret `digest` is empty.
 
     Raises: ValueError.
     """
-    return Person(
-        codec.normalize(name, "name"), frozenset(codec.normalize(client, "client") for client in clients)
-    )
+    name = codec.normalize(name, "name")
+    ids = frozenset(codec.normalize(client, "client") for client in clients)
+    try:
+        return Person(name, ids, bans.digest_subject(settings, name))
+    except (OSError, BotoCoreError, ClientError):
+        return Person(name, ids)
 
 
 def classify(item: Item, person: Person) -> str:
     """Return the kind of a person's item; empty for any other item."""
-    pk, sk = str(item["pk"]), str(item["sk"])
-    feature, _, rest = pk.partition("#")
-    if feature == "PLAYER" and rest == person.name:
-        return "scores" if sk.startswith("BOARD#") else "activities"
-    if feature == "CHALLENGE" and pk.partition("#PLAYER#")[2] == person.name:
-        return "paths"
-    if feature == "PRODUCT":
-        if sk.startswith((comments.COMMENT, comments.HIDDEN)) and item.get("author") == person.name:
-            return "comments"
-        if replies.is_reply(item) and item.get("author") == person.name:
-            return "replies"
-        if votes.is_vote_of(item, person.name):
-            return "votes"
-        return "authors" if sk == f"AUTHOR#{person.name}" else ""
-    if feature == "URL" and sk.startswith("T#"):
-        return "views" if sk.partition("#CID#")[2] in person.clients else ""
-    if feature == "URL" and sk.startswith("VISITOR#"):
-        return "visitors" if sk.split("#", 2)[2] in person.clients else ""
-    if feature == "SITE" and sk.startswith("VISITOR#"):
-        return "visitors" if pk.partition("#CLIENT#")[2] in person.clients else ""
-    return QUARANTINED if feature == "QUARANTINE" and _is_about(item, person) else ""
+    import app
+
+    if item["pk"].startswith("QUARANTINE#"):
+        return QUARANTINED if _is_about(item, person) else ""
+    found = find_personal(app.FEATURES, item, person)
+    return found[0] if found else ""
 
 
 def _is_about(entry: Item, person: Person) -> bool:
@@ -127,7 +97,7 @@ def is_started(table: Table, person: Person) -> bool:
 
     Cost: 1 RCU.
     """
-    return bool(table.query(person.progress_pk, limit=1, consistent=True).items)
+    return bool(table.query(progress_pk(person), limit=1, consistent=True).items)
 
 
 def erase(
@@ -153,7 +123,7 @@ def erase(
             pause(settle)
         counts = scan.process_table(
             table,
-            person.progress_pk,
+            progress_pk(person),
             segments,
             lambda item: _erase_item(table, item, person),
             report,
@@ -169,41 +139,11 @@ def erase(
 
 def _erase_item(table: Table, item: Item, person: Person) -> str:
     """Erase an item if it is a person's, and return its kind. A missing item is not an error."""
-    kind, key = classify(item, person), Key(item["pk"], item["sk"])
-    match kind:
-        case "paths" if key.sk == "PROGRESS" and item.get("found") == 0:  # wrong guesses alone
-            table.delete(key, condition="found = :none", values={":none": 0})
-        case "paths":
-            challenge = key.pk.partition("#PLAYER#")[0].removeprefix("CHALLENGE#")
-            _withdraw(table, challenge, person.name, key)
-        case "comments":
-            _delete_comment(table, person, comments.product_of(item), comments.id_of(item))
-        case "authors":
-            _delete_comment(table, person, comments.product_of(item), str(item["id"]))
-            table.delete(key, condition="id = :id", values={":id": item["id"]})
-        case "replies":
-            with contextlib.suppress(NotFound):
-                replies.delete(table, replies.path_of(item), Caller(person.name, admin=True))
-        case "votes":
-            votes.remove(table, comments.product_of(item), key.sk.split("#")[1], person.name)
-        case "" | "quarantine":
-            pass
-        case _:
-            table.delete(key)
-    return kind
+    import app
 
-
-def _withdraw(table: Table, challenge: str, player: str, key: Key) -> None:
-    """Withdraw all paths of a player when the first one is found. The others no longer exist then."""
-    if table.get(key, consistent=True) is None:
-        return
-    with contextlib.suppress(NotFound):
-        progress.withdraw_player(table, PlayerParams(challenge=challenge, player=player))
-
-
-def _delete_comment(table: Table, person: Person, product: str, id: str) -> None:
-    """Delete a comment and its author's item, if the comment exists and is the person's."""
-    there = comments.find_stored(table, product, id)
-    if there and there.get("author") == person.name:
-        with contextlib.suppress(NotFound):
-            comments.delete(table, product, id, Caller(person.name, admin=True))
+    kind = classify(item, person)
+    if not kind or kind == QUARANTINED:
+        return kind
+    found = find_personal(app.FEATURES, item, person)
+    is_erased = found is not None and found[1].personal.erase(table, item, person)
+    return kind if is_erased else WAITING_FOR_STREAM

@@ -1,4 +1,4 @@
-"""Export a table's items, or one feature's, as JSON lines.
+"""Export a table's items, or some of them, as JSON lines.
 
 A line is `{"Item": {...}}` in DynamoDB's typed JSON, the format of DynamoDB's own export and of its import
 from S3. The format is lossless. An export is not a snapshot: each item has the value of the moment when its
@@ -14,32 +14,29 @@ from collections.abc import Callable
 from threading import Lock
 from typing import IO, Any
 
-from chalicelib.dynamo.items import Item, Key, pack
+from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
-from chalicelib.feature import owner_of
 from ops.maintenance import scan
 
 
 def export_items(
     table: Table,
-    wanted: str,
+    is_wanted: Callable[[Item], bool],
     file: IO[str],
     segments: int,
     rate: float | None,
     report: Callable[[Counter[str]], None],
 ) -> Counter[str]:
-    """Write every item of a feature, or of all if `wanted` is empty. Return the numbers `read` and `written`.
+    """Write every item that is wanted. Return the numbers `read` and `written`.
 
     An interrupted export starts from the beginning. `rate` limits the items read per second.
 
-    Cost: 1 RCU per 4 KB of the whole table, also for one feature.
+    Cost: 1 RCU per 4 KB of the whole table, whatever is wanted.
     """
-    import app
-
     writing = Lock()
 
     def write(item: Item) -> str:
-        if wanted and owner_of(app.FEATURES, Key(item["pk"], item["sk"])) != wanted:
+        if not is_wanted(item):
             return ""
         text = format_line(item)
         with writing:

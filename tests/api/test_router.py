@@ -30,6 +30,7 @@ from chalicelib.api.schemas import Identifier, Schema
 from chalicelib.errors import Busy, HubbubError, NotFound, SlowDown
 from chalicelib.telemetry import logs
 from local.rest import Rest
+from tests.support.site import Site
 
 STAGE = settings.current()
 
@@ -536,6 +537,18 @@ def test_a_write_of_an_admin_is_logged_with_its_subject() -> None:
     assert (line["call"], line["target"]) == ("DELETE /hunts/{hunt}/paths/{path}", {"hunt": "hü"})
     assert line["request_id"] == log.requests[0]["request_id"] != ""
     assert "answer" not in log.text
+
+
+def test_the_log_of_an_admins_write_does_not_name_the_player(site: Site) -> None:
+    site.call("PUT", "/leaderboards/kart", {"title": "Kart"}, Authorization=site.admin())
+    score = {"id": "1", "value": 7, "player": "zaphod"}
+    site.call("POST", "/leaderboards/kart/scores", score, Authorization=site.admin())
+    with listening() as log:
+        removed = site.call("DELETE", "/leaderboards/kart/players/zaphod", Authorization=site.admin())
+    assert removed[0] == 204
+    [line] = [one for one in log.lines if one["message"] == "admin write"]
+    assert line["target"] == {"board": "kart"}
+    assert "zaphod" not in json.dumps(log.lines)
 
 
 def test_an_unexpected_error_is_500_without_internals_and_logged_with_its_request() -> None:

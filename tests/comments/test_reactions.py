@@ -10,6 +10,7 @@ import pytest
 from chalice.test import Client
 
 import app
+from chalicelib import settings
 from chalicelib.comments import cleanup, comments, counters, replies, votes
 from chalicelib.dynamo.items import Key
 from ops.aws import template
@@ -412,7 +413,7 @@ def test_an_erased_person_leaves_no_vote_and_no_reply(shop: Shop) -> None:
     reply(shop, mine, "me")
     shop.call("PATCH", f"{P}/comments/{hidden['id']}", {"hidden": True}, "admin")
     shop.settle()
-    person = erase.parse_person("ann", ())
+    person = erase.parse_person(settings.current(), "ann", ())
     erased = erase.erase(
         shop.table,
         person,

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -19,15 +20,18 @@ import pytest
 from click.testing import CliRunner
 
 import app
+from chalicelib import settings
 from chalicelib.aggregates import quarantine
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions, submissions
 from chalicelib.challenges.schemas import ChallengeBody
+from chalicelib.chat import bans
 from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody, CommentPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import InvalidPath
+from chalicelib.feature import Person
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody
 from chalicelib.settings import Settings
@@ -39,7 +43,7 @@ from ops.cli.main import main
 from ops.maintenance import erase as work
 from ops.maintenance import redrive
 from ops.maintenance import scan as segments
-from ops.maintenance.erase import Erased, Person
+from ops.maintenance.erase import Erased
 from proof.world import Killed
 from tests.conftest import EngineTable
 from tests.support.faults import instead
@@ -112,7 +116,7 @@ def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(
     page = live.table.get(events.page_key(PAGE), consistent=True) or {}
     assert (page.get("views", 0), page["uniques"]) == (1, 1)
     assert live.counted("shoe-1") == 1
-    assert not live.table.query(ANNA.progress_pk).items
+    assert not live.table.query(work.progress_pk(ANNA)).items
 
 
 def test_erasing_again_finds_nothing_and_writes_nothing(live: Live) -> None:
@@ -135,7 +139,7 @@ def test_an_interrupted_erasure_resumes_and_ends_with_a_full_pass(
         work.erase(
             live.table, ANNA, segments=1, rate=None, settle=0, report=lambda _: None, pause=lambda _: None
         )
-    assert live.table.query(ANNA.progress_pk, consistent=True).items
+    assert live.table.query(work.progress_pk(ANNA), consistent=True).items
     write(live.table, ANNA, f"after-{deletions}")  # perhaps where the first run has looked already
     done = erased(live, ANNA)
     assert (done.left, of(live, ANNA)) == ({}, [])
@@ -233,6 +237,31 @@ def test_the_command_asks_first_and_reports_the_items_left(
     assert (left.exit_code, left.stdout) == (3, "erased: nothing\nleft: 1 quarantine\n")
 
 
+def test_a_persons_ban_and_reports_are_exported_and_erased(
+    live: Live, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
+    monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
+    monkeypatch.setenv("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")
+    digests = {name: bans.digest_subject(settings.current(), name) for name in ("anna", "ben")}
+    bans.ban(live.table, digests.values(), 1, NOW)
+    for name, role in (("anna", "reported"), ("anna", "reporter"), ("ben", "reported")):
+        live.table.put({"pk": "REPORTS", "sk": f"{role}#{name}", role: digests[name], "reason": "spam"})
+    file = tmp_path / "anna.jsonl"
+    exported = CliRunner().invoke(main, ["export", "--person", "anna", "--output", str(file)])
+    assert exported.exit_code == 0, exported.output
+    items = [json.loads(line)["Item"] for line in file.read_text().splitlines()]
+    assert Counter(item["pk"]["S"].partition("#")[0] for item in items)["REPORTS"] == 2
+    assert {item["pk"]["S"] for item in items} >= {f"BAN#{digests['anna']}", "PLAYER#anna"}
+    assert not [item for item in items if "ben" in item["pk"]["S"]]
+    with live.applied():
+        done = CliRunner().invoke(main, ["erase", "anna", "--yes", "--json", "--settle", "0.2"])
+    erased = json.loads(done.stdout)["erased"]
+    assert (done.exit_code, erased["bans"], erased["reports"]) == (0, 1, 2)
+    assert live.table.get(bans.ban_key(digests["ben"])) is not None
+    assert [item["sk"] for item in live.table.query("REPORTS").items] == ["reported#ben"]
+
+
 @pytest.mark.security
 def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
     dev_table: template.Table, monkeypatch: pytest.MonkeyPatch
@@ -241,6 +270,7 @@ def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
     table = Table(dev_table.name, boto3.client("dynamodb"))
     for name in [one for one in os.environ if one.startswith("HUBBUB_") and one != "HUBBUB_TABLE"]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")
     composed, decomposed = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))
     assert composed != decomposed
 

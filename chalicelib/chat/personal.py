@@ -1,0 +1,30 @@
+"""Find and erase the ban and the reports of a person who signed in to the chat.
+
+Connections have digests alone and end within two hours, so they are left to their `ttl`.
+"""
+
+from chalicelib.chat import bans
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
+from chalicelib.feature import Person, Personal
+
+ROLES = ("reporter", "reported", "subject")  # of a report: a visitor with a token is its subject's digest
+
+
+def find(item: Item, person: Person) -> str:
+    """Return `bans` or `reports` for an item with the digest of the person's subject."""
+    if not person.digest:
+        return ""
+    if (item["pk"], item["sk"]) == bans.ban_key(person.digest):
+        return "bans"
+    is_theirs = item["pk"] == "REPORTS" and person.digest in [item.get(role) for role in ROLES]
+    return "reports" if is_theirs else ""
+
+
+def erase(table: Table, item: Item, person: Person) -> bool:
+    """Delete an item. Cost: 1 WCU per KB."""
+    table.delete(Key(item["pk"], item["sk"]))
+    return True
+
+
+PERSONAL = Personal(find, erase)

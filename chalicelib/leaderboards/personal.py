@@ -1,0 +1,22 @@
+"""Find and erase the scores and activities of a person."""
+
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
+from chalicelib.feature import Person, Personal
+
+KINDS = {"BOARD": "scores", "ACTIVITY": "activities", "APPLIED": "activities"}
+
+
+def find(item: Item, person: Person) -> str:
+    """Return `scores` or `activities` for an item of the player."""
+    is_theirs = item["pk"] == f"PLAYER#{person.name}"
+    return KINDS.get(str(item["sk"]).partition("#")[0], "") if is_theirs else ""
+
+
+def erase(table: Table, item: Item, person: Person) -> bool:
+    """Delete an item. Cost: 1 WCU, and its index entry."""
+    table.delete(Key(item["pk"], item["sk"]))
+    return True
+
+
+PERSONAL = Personal(find, erase)
