@@ -19,6 +19,7 @@ from xml.parsers import expat
 
 from chalicelib import times
 from chalicelib.api import names
+from chalicelib.api.schemas import INVISIBLE
 from chalicelib.comments.schemas import ReplyBody
 from ops.imports.comments import NotComments, Parent, ReplyRow, Row, Skip, parse
 
@@ -234,7 +235,7 @@ def _id(one: Element) -> str:
 
 def _identifier(text: str) -> str:
     """Return a text without the characters that no identifier has: white space becomes a hyphen."""
-    return "-".join(text.replace("#", "").split())
+    return "-".join(re.sub(rf"(?!\s)[#{INVISIBLE}]", "", text).split())
 
 
 def to_text(html: str) -> str:

@@ -101,6 +101,13 @@ def test_a_post_of_disqus_is_a_comment_with_its_time_and_name() -> None:
     )
 
 
+def test_a_persian_author_keeps_the_comment_and_the_name() -> None:
+    name = "\u0639\u0644\u06cc\u200c\u0631\u0636\u0627"
+    for [row] in (disqus(post(1, username="", name=name)), wordpress(comment(1, name=f"{name}\u2800"))):
+        assert isinstance(row, Row)
+        assert (row.author, row.name) == (name.replace("\u200c", ""), name)
+
+
 def test_what_disqus_did_not_show_is_left_out_with_a_reason() -> None:
     parent = '<parent dsq:id="1" />'
     assert disqus(post(1, deleted="true"), post(2, spam="true"), post(3, parent=parent)) == [

@@ -138,7 +138,9 @@ def test_a_row_is_a_comment_or_has_a_reason() -> None:
     for field, odd, reason in (
         ("product", "a b", Skip.BAD_PRODUCT),
         ("product", "", Skip.BAD_PRODUCT),
+        ("product", "..", Skip.BAD_PRODUCT),
         ("author", "a#b", Skip.BAD_AUTHOR),
+        ("author", "%2E", Skip.BAD_AUTHOR),
         ("rating", "6", Skip.BAD_RATING),
         ("rating", "4.5", Skip.BAD_RATING),
         ("rating", "", Skip.BAD_RATING),

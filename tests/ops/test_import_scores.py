@@ -109,6 +109,8 @@ def test_without_columns_for_them_the_id_is_the_player_and_the_time_now(board: B
         (",90,g,2026-11-01T00:00:00Z", "bad_player"),
         ("a#b,90,g,2026-11-01T00:00:00Z", "bad_player"),
         ("two words,90,g,2026-11-01T00:00:00Z", "bad_player"),
+        ("..,90,g,2026-11-01T00:00:00Z", "bad_player"),
+        ("a,90,.,2026-11-01T00:00:00Z", "bad_id"),
         ("x" * 129 + ",90,g,2026-11-01T00:00:00Z", "bad_player"),
         ("a,90,,2026-11-01T00:00:00Z", "bad_id"),
         ("a,90," + "😀" * 127 + ",2026-11-01T00:00:00Z", "bad_id"),
