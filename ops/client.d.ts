@@ -29,7 +29,7 @@ export interface Options {
 
 export interface CallOptions {
   idempotencyKey?: string;
-  ifMatch?: string;
+  ifMatch?: string | null;
   signal?: AbortSignal;
   /** Whether the token is sent. The default is: only with calls that need one. */
   auth?: boolean;
@@ -62,7 +62,23 @@ export type Value<Topic extends string> =
   : Topic extends `product:${string}` ? RatingStatistics
   : unknown;
 
+/** An event with its value. */
+export type DetailEvent<T> = Event & { readonly detail: T };
+
+export interface ChatEvents {
+  state: DetailEvent<Chat["state"]>;
+  message: DetailEvent<{ text: string; time: string }>;
+  typing: DetailEvent<unknown>;
+  /** A refused frame. */
+  error: DetailEvent<{ code: Code }>;
+  /** There is no socket. */
+  failed: DetailEvent<HubbubError>;
+  frame: DetailEvent<{ way: "SEND" | "RECV"; name: string }>;
+}
+
 export interface Chat extends EventTarget {
+  addEventListener<Name extends keyof ChatEvents>(type: Name, listener: (event: ChatEvents[Name]) => void, options?: AddEventListenerOptions): void;
+  addEventListener(type: string, listener: EventListenerOrEventListenerObject | null, options?: AddEventListenerOptions | boolean): void;
   readonly state: "offline" | "waiting" | "matched" | "idle";
   readonly isOpen: boolean;
   /** The token with which another connection can take this place. */
@@ -98,5 +114,40 @@ export class Hubbub {
 }
 
 type CallName = Exclude<keyof Hubbub, "token" | "guest" | "signInAsGuest" | "live" | "chat" | "request">;
+
+/** A widget: docs/drop-ins.md. */
+export interface HubbubElement extends HTMLElement {
+  /** A bearer token of the visitor. */
+  token: string;
+  /** Returns the visitor's token. */
+  getToken: (() => string | Promise<string>) | null;
+  /** Words that replace those of the widget. */
+  words: Record<string, unknown>;
+  /** Begin again. */
+  refresh(): void;
+}
+
+declare global {
+  interface HTMLElementTagNameMap {
+    "hubbub-views": HubbubElement;
+    "hubbub-leaderboard": HubbubElement;
+    "hubbub-challenge": HubbubElement;
+    "hubbub-comments": HubbubElement;
+    "hubbub-chat": HubbubElement;
+  }
+  interface HTMLElementEventMap {
+    "hubbub-unauthorized": CustomEvent<{ message: string }>;
+    "hubbub-posted": CustomEvent<Comment>;
+    "hubbub-edited": CustomEvent<Comment>;
+    "hubbub-deleted": CustomEvent<Comment>;
+    "hubbub-replied": CustomEvent<Reply>;
+    "hubbub-scored": CustomEvent<{ score: number }>;
+    "hubbub-found": CustomEvent<SubmissionResult>;
+    "hubbub-state": CustomEvent<{ state: Chat["state"] | "out" }>;
+  }
+  interface DocumentEventMap {
+    "hubbub-guest": CustomEvent<Guest>;
+  }
+}
 
 /* schemas */

@@ -46,7 +46,7 @@ UNUSED = re.compile(
     r"|\.pyi$|/py\.typed$"
     r"|^jmespath-[\d.]+\.data/"  # a command-line program
     r"|^web/vendor/(package\S*\.json|\w+\.entry\.js)$"  # sources of the page's libraries
-    r"|^web/package\.json$|^web/lib/hubbub\.d\.ts$"  # of the client as an npm package
+    r"|^web/(package\.json|README\.md|lib/\w+\.d\.ts)$"  # of the client as an npm package
     r"|^web/config\.json$"  # the app generates its own
 )
 

@@ -204,5 +204,7 @@ def test_npm_packs_the_client_with_its_types() -> None:
         check=True,
     )
     [packed] = json.loads(done.stdout)
-    assert {one["path"] for one in packed["files"]} == {"package.json", "lib/hubbub.js", "lib/hubbub.d.ts"}
+    assert {one["path"] for one in packed["files"]} == {
+        *("package.json", "README.md", "lib/hubbub.js", "lib/hubbub.d.ts", "lib/react.d.ts"),
+    }
     assert (packed["name"], packed["version"]) == ("hubbub-client", app.VERSION)

@@ -819,6 +819,21 @@ def test_a_challenge_needs_a_token_where_guests_are_not_wanted(
     assert product.call("GET", "/challenges/members/players/me", token=token(product, "me"))[1]["found"] == 1
 
 
+def test_where_guests_may_not_play_a_visitor_is_asked_to_sign_in(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    hunt(product, "no-guests", guests=False)
+    admin = token(product, "admin-1", "admin")
+    for name, body in (("no-guests", {"guests": False}), ("server", {"submit": "server"})):
+        assert product.call("PUT", f"/leaderboards/{name}", {"title": "Race"} | body, admin)[0] == 201
+    boards = [leaderboard(product, name, submit="", guest="") for name in ("no-guests", "server")]
+    with open_page(browser, shop.publish("/page", challenge(product, "no-guests") + "".join(boards))) as page:
+        page.get_by_text("Sign in to play.").wait_for()
+        page.get_by_text("No scores yet.").last.wait_for()
+        assert page.get_by_text("Sign in to submit a score.").locator("visible=true").count() == 1
+        assert page.locator("input:visible").count() == 0
+
+
 def test_too_many_guesses_are_refused_until_the_pause_is_over(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:

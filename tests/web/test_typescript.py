@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,11 +15,13 @@ import pytest
 import app
 from chalicelib.api.openapi import describe
 from ops import client
+from ops.stage import ROOT
 
 pytestmark = pytest.mark.long
 
 
-PACKAGES = ("typescript@5.9.3", "openapi-typescript@7.10.1")
+PACKAGES = ("typescript@5.9.3", "openapi-typescript@7.10.1", "@types/react@19.3.0")
+STRICT = ("--noEmit", "--strict", "--target", "es2022", "--module", "nodenext")
 DESCRIPTION = describe(app.router, app.VERSION)
 
 
@@ -85,10 +88,33 @@ export const { body, etag } = await hub.request("getComment", { product: "shoe",
 export const text: string = body.text;
 // @ts-expect-error a score needs its id
 await hub.postScore({ board: "race", value: 1 });
+await hub.patchComment({ product: "shoe", id: "1", rating: 4 }, { ifMatch: etag });
+const chat = hub.chat("main");
+chat.addEventListener("message", ({ detail }) => names.push(detail.text));
+chat.addEventListener("state", ({ detail }) => names.push(detail));
+const widget = document.createElement("hubbub-comments");
+widget.getToken = async () => "a";
+widget.addEventListener("hubbub-posted", ({ detail }) => names.push(detail.text));
+document.addEventListener("hubbub-guest", ({ detail }) => names.push(detail.name ?? detail.sub));
 """
     (tools / "use.ts").write_text(use)
-    strict = ("--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2023,dom")
-    run(tools, "tsc", *strict, "own.ts", "use.ts")
+    run(tools, "tsc", *STRICT, "--lib", "es2023,dom", "own.ts", "use.ts")
+
+
+def test_the_react_example_of_the_document_is_strict_typescript(tools: Path) -> None:
+    """It imports the packed client, whose types come from `npm pack`."""
+    package = tools / "node_modules" / "hubbub-client"
+    (package / "lib").mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "web" / "package.json", package)
+    shutil.copy(ROOT / "web" / "lib" / "react.d.ts", package / "lib")
+    (package / "lib" / "hubbub.d.ts").write_text(client.types(DESCRIPTION))
+    [example] = re.findall(r"```tsx\n(.*?)```", (ROOT / "docs" / "client.md").read_text(), re.DOTALL)
+    (tools / "example.tsx").write_text(example)
+    hub = (
+        'import { Hubbub } from "hubbub-client";\nexport const hub = new Hubbub("https://example.org/api");\n'
+    )
+    (tools / "hub.ts").write_text(hub)
+    run(tools, "tsc", *STRICT, "--lib", "es2023,dom", "--jsx", "react-jsx", "example.tsx")
 
 
 def test_openapi_typescript_needs_no_flags_and_accepts_every_example(tools: Path) -> None:
@@ -99,5 +125,4 @@ def test_openapi_typescript_needs_no_flags_and_accepts_every_example(tools: Path
         for number, (name, value) in enumerate(examples())
     ]
     (tools / "bodies.ts").write_text('import type { components } from "./generated.js";\n' + "\n".join(lines))
-    strict = ("--noEmit", "--strict", "--target", "es2022", "--module", "nodenext")
-    run(tools, "tsc", *strict, "generated.ts", "bodies.ts")
+    run(tools, "tsc", *STRICT, "generated.ts", "bodies.ts")

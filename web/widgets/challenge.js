@@ -139,9 +139,9 @@ class Challenge extends Widget {
   // -- show --------------------------------------------------------------------------------------------
 
   #show() {
-    const { title, limit, opens, closes } = this.#challenge, { text, words, formats } = this, now = Date.now();
+    const { title, limit, opens, closes, guests } = this.#challenge, { text, words, formats } = this, now = Date.now();
     const [isEarly, isOver] = [Date.parse(opens) > now, Date.parse(closes) <= now];
-    const mayPlay = Boolean(this.#me) || this.isGuest;
+    const mayPlay = this.isGuest ? guests : Boolean(this.#me);
     this.#title.textContent = title;
     this.#standing.textContent = isEarly ? text.opens(formats.opening(opens))
       : isOver ? text.closed(formats.opening(closes))

@@ -136,10 +136,10 @@ class Leaderboard extends Widget {
   #points(score) { return this.formats.decimal(score, this.#board.decimals); }
 
   #showForm() {
-    const { operator, unit, min, max, decimals } = this.#board, { text } = this;
-    const mayPlay = this.isGuest || Boolean(this.#me);
-    this.#form.hidden = !this.hasAttribute("submit") || !mayPlay;
-    this.#slot.hidden = !this.hasAttribute("submit") || mayPlay;
+    const { operator, unit, min, max, decimals, submit, guests } = this.#board, { text } = this;
+    const hasForm = this.hasAttribute("submit") && submit !== "server", mayPlay = this.isGuest ? guests : Boolean(this.#me);
+    this.#form.hidden = !hasForm || !mayPlay;
+    this.#slot.hidden = !hasForm || mayPlay;
     this.#label.textContent = `${operator === "increment" ? text.pointsToAdd : text.yourScore}${unit ? ` (${unit})` : ""}`;
     Object.assign(this.#value, { min, max, step: (10 ** -decimals).toFixed(decimals) });
   }
