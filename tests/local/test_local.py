@@ -197,8 +197,10 @@ def test_runs_that_start_at_once_do_not_share_an_engine(tmp_path: Path) -> None:
     """No engine port is named, so each run would like the same one."""
     with contextlib.ExitStack() as running:
         runs = [Run(tmp_path / str(i), "--no-reload", names_engine=False) for i in range(3)]
+        for one in runs:
+            running.callback(one.__exit__)
         for i, one in enumerate(runs):
-            running.enter_context(one)
+            one.wait_for("ready")
             one.post(*(view(f"{i}-{j}") for j in range(i + 1)))
         for i, one in enumerate(runs):
             one.wait_for_views(i + 1)
