@@ -397,7 +397,7 @@ class Gateway:
                 "domainName": f"{HOST}:{self._port}",
                 "stage": "local",
                 "apiId": "local",
-                "identity": {"sourceIp": HOST},
+                "identity": {"sourceIp": connection.websocket.remote_address[0]},
                 **details,
             },
             "isBase64Encoded": False,

@@ -61,19 +61,21 @@ CODES = {
 
 
 class StageGateway(LocalGateway):
-    """Chalice's gateway below the path of a stage.
+    """Chalice's gateway below the path of a stage, for the client at one address.
 
     API Gateway serves `/{stage}` and `/{stage}/` as the same resource, `/`. Only `requestContext.path`, the
     path as the client sent it, distinguishes them.
     """
 
-    def __init__(self, app_object: Chalice, config: Config, prefix: str) -> None:
+    def __init__(self, app_object: Chalice, config: Config, prefix: str, address: str) -> None:
         self._prefix = prefix
+        self._address = address
         super().__init__(app_object, config)
 
     def _generate_lambda_event(self, method: str, path: str, headers: Any, body: bytes | None) -> Any:
         event = super()._generate_lambda_event(method, path, headers, body)
         event["requestContext"]["path"] = self._path
+        event["requestContext"]["identity"]["sourceIp"] = self._address
         return event
 
     def handle_request(self, method: str, path: str, headers: Any, body: bytes | None) -> Any:
@@ -107,7 +109,7 @@ class Handler(ChaliceRequestHandler):
     def __init__(
         self, request: Any, client_address: Any, server: Any, app_object: Chalice, config: Config
     ) -> None:
-        self.local_gateway = StageGateway(app_object, config, server.prefix)
+        self.local_gateway = StageGateway(app_object, config, server.prefix, client_address[0])
         BaseHTTPRequestHandler.__init__(self, request, client_address, server)
 
     def handle_one_request(self) -> None:

@@ -50,6 +50,11 @@ def small_app() -> Chalice:
         request: Any = app.current_request
         return {"name": name, "query": (request.query_params or {}).get("q")}
 
+    @app.route("/client", methods=["GET"])
+    def client() -> dict[str, str]:
+        request: Any = app.current_request
+        return {"address": request.context["identity"]["sourceIp"]}
+
     @app.route("/private/{name}", methods=["GET"], authorizer=identify)
     def private(name: str) -> dict[str, str]:
         return {"name": name}
@@ -197,6 +202,14 @@ def test_too_many_headers_are_refused(server: Rest) -> None:
         431,
         "TooLarge",
     )
+
+
+def test_the_client_has_the_address_from_which_it_connects(server: Rest) -> None:
+    for source in ("127.0.0.1", "127.0.0.2"):
+        connection = http.client.HTTPConnection(*address(server), timeout=60, source_address=(source, 0))
+        with closing(connection):
+            connection.request("GET", "/client", headers={"X-Forwarded-For": "203.0.113.9"})
+            assert json.loads(connection.getresponse().read()) == {"address": source}
 
 
 def test_a_path_without_a_route_is_not_found(server: Rest) -> None:
