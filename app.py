@@ -153,9 +153,9 @@ def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents
 
 
 @router.route("GET", "/views/top", has_csv=True, errors=(NotFound,))
-def get_views_top(query: view_schemas.TopQuery) -> view_schemas.TopPages:
+def get_views_top(query: view_schemas.TopQuery, caller: Caller) -> view_schemas.TopPages:
     """List a site's most viewed pages, of all time or of a period of UTC days."""
-    return site_queries.list_top_pages(connect(), query, stage, datetime.now(UTC))
+    return site_queries.list_top_pages(connect(), query, caller, stage, datetime.now(UTC))
 
 
 # The sums of sites. A stage may switch them off, and these calls are 404 then.
@@ -166,15 +166,15 @@ def get_views_site(query: view_schemas.SiteSeriesQuery) -> view_schemas.SiteSeri
 
 
 @router.route("GET", "/views/referrers", has_csv=True, errors=(NotFound,))
-def get_views_referrers(query: view_schemas.SourcesQuery) -> view_schemas.Referrers:
+def get_views_referrers(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Referrers:
     """List the hosts that led to a site in a period of UTC days."""
-    return site_queries.list_referrers(connect(), query, stage, datetime.now(UTC))
+    return site_queries.list_referrers(connect(), query, caller, stage, datetime.now(UTC))
 
 
 @router.route("GET", "/views/campaigns", has_csv=True, errors=(NotFound,))
-def get_views_campaigns(query: view_schemas.SourcesQuery) -> view_schemas.Campaigns:
+def get_views_campaigns(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Campaigns:
     """List the campaigns that led to a site in a period of UTC days."""
-    return site_queries.list_campaigns(connect(), query, stage, datetime.now(UTC))
+    return site_queries.list_campaigns(connect(), query, caller, stage, datetime.now(UTC))
 
 
 @router.route("GET", "/sites", access="admin", has_csv=True, errors=(BadCursor, NotFound))

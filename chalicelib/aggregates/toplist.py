@@ -10,22 +10,26 @@ each entry. A day on which it was read adds less than the next step. A day on wh
 most what an unread entry may have. Entries are read with their exact sums in the order of these bounds, until
 no other bound is above the last sum of the list. Source: R. Fagin, A. Lotem and M. Naor, "Optimal aggregation
 algorithms for middleware", 2001.
+
+Invariant: a list costs at most the RCU that its caller allows. Where they do not suffice to prove it, it says
+that it is not complete, and it may be shorter than requested.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from chalicelib.concurrency import map_concurrently
-from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Table
+from chalicelib.dynamo.items import Item, Key, chunks
+from chalicelib.dynamo.table import Page, Table
 
 LEAST = 4  # between two steps
 SHARE = 8  # a step is an eighth above the one before, or LEAST where that is more
-CANDIDATES = 200  # entries that are read beside those of the list, at most
 MOST = 10**30
-FIRST = 35  # entries of each day's list that are read at first: 0.5 RCU
-DEEPER = 4_000  # entries that are read then, of all lists together, if the first ones do not prove the result
-DAYS = 6_000  # days of entries that are read for their sums; the last group of entries may double it
+UNITS = 64.0  # RCU of a list, at most
+ITEM = 0.5  # RCU of an aggregate that is read by its key. None has more than 4 KB
+ENTRY = 0.25  # RCU of an entry of the index, at most: the longest address has 1,500 bytes. Most take 1/70
+FIRST = 35  # entries of a day's list that are read at least: 0.5 RCU
+OVERHEAD = 1_500  # bytes of a day's sums beside its partition key, at most
 
 
 class TopList(NamedTuple):
@@ -82,25 +86,28 @@ def read_largest(
     are read to sort it.
 
     Cost: 0.5 RCU per 4 KB of index (about 35 entries), and 0.5 RCU for each entry that is read. Usually half
-    as many again as are returned are read, and at most 200 more.
+    as many again as are returned are read. At most 64 RCU.
     """
     found: dict[Key, tuple[Item, int]] = {}
     start: Item | None = None
-    bounds = step_of(least), MOST
+    bounds, left = (step_of(least), MOST), UNITS
+    size = limit + limit // 2 + 5
     while True:
-        size = limit + limit // 2 + 5
         page = table.query(partition, bounds, index="gsi1", limit=size, start=start, newest_first=True)
-        items = table.get_many(Key(entry["pk"], entry["sk"]) for entry in page.items)
+        left -= page.units
+        entries = page.items[: int(left / ITEM)]
+        items = table.get_many(Key(entry["pk"], entry["sk"]) for entry in entries)
+        left -= ITEM * len(entries)
         totals = {key: int(item.get(attribute, 0)) for key, item in items.items()}
         found |= {key: (item, totals[key]) for key, item in items.items() if totals[key] >= least}
         listed = sorted(found.values(), key=lambda one: (-one[1], one[0]["pk"]))[:limit]
-        if page.next is None:
+        if page.next is None and len(entries) == len(page.items):
             return TopList(listed, True)
-        unread = next_step(int(page.items[-1]["gsi1sk"])) - 1 if page.items else MOST
+        unread = next_step(int(entries[-1]["gsi1sk"])) - 1 if entries else MOST
         last = listed[-1][1] if len(listed) == limit else -1
         if last > unread or (last == unread and len(found) >= limit + ties):
             return TopList(listed, True)
-        if len(found) >= limit + CANDIDATES:
+        if left < size * ENTRY + ITEM:
             return TopList(listed, last >= unread)
         start = page.next
 
@@ -116,88 +123,144 @@ class Largest(NamedTuple):
 
 
 class _DayList(NamedTuple):
-    """The entries of a day's list that were read (partition key and step), and where the next ones begin."""
+    """The entries of a day's list that were read (partition key and step), and whether others follow.
 
-    partition: str
+    `day` is the sort key of its entries.
+    """
+
     steps: dict[str, int]
-    next: Item | None
-    day: str = ""  # the sort key of its entries
+    is_open: bool
+    day: str
 
     def may_have(self, pk: str) -> bool:
         """Return whether an entry may have a sum on this day."""
-        return pk in self.steps or self.next is not None
+        return pk in self.steps or self.is_open
 
     @property
     def unread(self) -> int:
         """Return the largest sum that an entry may have that was not read."""
-        return next_step(min(self.steps.values(), default=MOST)) - 1 if self.next else 0
+        return next_step(min(self.steps.values(), default=MOST)) - 1 if self.is_open else 0
 
 
 def read_largest_of_days(
-    table: Table, partitions: Sequence[str], bounds: tuple[str, str], limit: int, attribute: str
+    table: Table,
+    partitions: Sequence[str],
+    bounds: tuple[str, str],
+    limit: int,
+    attribute: str,
+    units: float = UNITS,
 ) -> Largest:
     """Return the partition keys whose items have the largest sums of an attribute in a period.
 
-    `partitions` are the gsi1 partitions of the period's days. `bounds` are the first and the last sort key of
-    an entry's days. Every index key must be a step of the attribute, as for `read_largest`.
+    `partitions` are the gsi1 partitions of the period's days, those with the largest sums first. `bounds` are
+    the first and the last sort key of an entry's days. Every index key must be a step of the attribute, as
+    for `read_largest`.
 
-    The result is exact, or says that it may not be. Work is bounded, so it may also be shorter than `limit`.
-
-    Cost: 0.5 RCU for each day, and 0.5 RCU for each entry and 4 KB of its days (about five). Usually a third
-    more entries are read than are returned, and at most 12,000 of their days. Where the first entries of the
-    lists do not prove the result, up to 60 RCU and another 0.5 RCU for each day. Entries that can have a sum
-    on one day only, by the lists that were read, are read 100 in a call, the others one in a call.
+    Cost: 0.5 RCU per 35 entries of each day, and 0.5 RCU for each entry and 4 KB of its days (about five).
+    Usually a third more entries are read than are returned. At most `units`.
     """
-    lists = map_concurrently(lambda one: _read_list(table, _DayList(one, {}, {}), FIRST), partitions)
-    totals: dict[str, int] = {}
-
-    def read(pk: str) -> tuple[str, int]:
-        page = table.query(pk, bounds, limit=len(partitions), attributes=("pk", attribute))
-        return pk, sum(int(item.get(attribute, 0)) for item in page.items)
-
-    def add(lists: Sequence[_DayList], pks: Sequence[str]) -> None:
-        days = {pk: [one.day for one in lists if one.may_have(pk)] for pk in pks}
-        items = table.get_many(Key(pk, which[0]) for pk, which in days.items() if len(which) == 1)
-        found = {key.pk: int(item.get(attribute, 0)) for key, item in items.items()}
-        totals.update(dict.fromkeys(pks, 0) | found)
-        totals.update(map_concurrently(read, [pk for pk, which in days.items() if len(which) > 1]))
-
-    found = _rank(lists, totals, add, limit)
-    if not found.complete and (open_lists := [one for one in lists if one.next]):
-        size = DEEPER // len(open_lists)
-        deeper = map_concurrently(lambda one: _read_list(table, one, size) if one.next else one, lists)
-        found = _rank(deeper, totals, add, limit)
-    return found
-
-
-def _read_list(table: Table, seen: _DayList, size: int) -> _DayList:
-    page = table.query(seen.partition, index="gsi1", limit=size, start=seen.next or None, newest_first=True)
-    steps = seen.steps | {item["pk"]: int(item["gsi1sk"]) for item in page.items}
-    return _DayList(seen.partition, steps, page.next, page.items[0]["sk"] if page.items else seen.day)
-
-
-def _rank(
-    lists: Sequence[_DayList],
-    totals: dict[str, int],
-    add: Callable[[Sequence[_DayList], Sequence[str]], None],
-    limit: int,
-) -> Largest:
-    """Read the sums of entries in the order of their upper bounds until the list is proven, or too long."""
+    period = _Period(table, bounds, attribute, units)
+    size = min(limit + limit // 2 + 5, int(units / 4 / ITEM * FIRST) // max(1, len(partitions)))
+    lists = period.read_lists(partitions, max(FIRST, size))
+    is_whole = len(lists) == len(partitions)
     ceiling = sum(one.unread for one in lists)  # the sum that an entry may have that no list has shown
     above: dict[str, int] = {}
     for one in lists:
         for pk, step in one.steps.items():
             above[pk] = above.get(pk, ceiling) + next_step(step) - 1 - one.unread
     candidates = sorted(above, key=lambda pk: (-above[pk], pk))
-    most = max(1, DAYS // max(1, len(lists)))  # entries
     place = 0
     while True:
-        positive = [(pk, total) for pk, total in totals.items() if total > 0]
+        positive = [(pk, total) for pk, total in period.totals.items() if total > 0]
         listed = sorted(positive, key=lambda one: (-one[1], one[0]))[:limit]
         last = listed[-1][1] if len(listed) == limit else 0
         following = above[candidates[place]] if place < len(candidates) else 0
-        if last >= following or len(totals) >= most:
-            return Largest(listed, last >= max(following, ceiling))
-        group = candidates[place : place + min(most, max(limit - place, 8))]
-        add(lists, [pk for pk in group if pk not in totals])
+        if last >= following:
+            return Largest(listed, is_whole and last >= ceiling)
+        group = candidates[place : place + max(limit - place, 8)]
+        days = {pk: [one.day for one in lists if one.may_have(pk)] for pk in group}
+        unread = len(partitions) - len(lists)
+        if not period.read_sums([_Candidate(pk, days[pk][0], len(days[pk]) + unread) for pk in group]):
+            return Largest(listed, False)
         place += len(group)
+
+
+class _Candidate(NamedTuple):
+    """An entry that may have a sum on some days, of which one is `day`."""
+
+    pk: str
+    day: str
+    days: int
+
+    @property
+    def cost(self) -> float:
+        """Return the RCU of its days, at most."""
+        return ITEM if self.days == 1 else -(-self.days * (len(self.pk) + OVERHEAD) // 4_096) * ITEM
+
+
+class _Period:
+    """The reads of a period, within a number of RCU."""
+
+    def __init__(self, table: Table, bounds: tuple[str, str], attribute: str, units: float) -> None:
+        self._table, self._bounds, self._attribute = table, bounds, attribute
+        self._units = self._left = units
+        self.totals: dict[str, int] = {}
+
+    def read_lists(self, partitions: Sequence[str], size: int) -> list[_DayList]:
+        """Read the first entries of the lists, in their order, while more than half of the RCU are left."""
+        lists: list[_DayList] = []
+        for wave in chunks(partitions, max(1, int(self._units / 2 / ENTRY) // size)):
+            if self._left <= self._units / 2:
+                break
+            pages = map_concurrently(lambda one: self._read_list(one, size), wave)
+            self._left -= sum(page.units for page in pages)
+            for page in pages:
+                steps = {item["pk"]: int(item["gsi1sk"]) for item in page.items}
+                lists.append(_DayList(steps, page.next is not None, page.items[0]["sk"] if steps else ""))
+        return lists
+
+    def _read_list(self, partition: str, size: int) -> Page:
+        return self._table.query(partition, index="gsi1", limit=size, newest_first=True)
+
+    def read_sums(self, candidates: Sequence[_Candidate]) -> bool:
+        """Read the sums of entries, in their order. Return False when the RCU do not suffice for one of them.
+
+        An entry that may have a sum on many days usually has few. So its first days are read beside those of
+        others, and only if there are more, all of them by themselves.
+        """
+        pending = list(candidates)
+        while pending:
+            share, room, group = max(ITEM, self._left / 8), self._left, []
+            while pending and (cost := min(pending[0].cost, share)) <= room:
+                group.append((pending.pop(0), cost))
+                room -= cost
+            if not group:
+                return False
+            keys = [Key(one.pk, one.day) for one, _ in group if one.days == 1]
+            self._left -= ITEM * len(keys)
+            self.totals |= dict.fromkeys((key.pk for key in keys), 0)
+            for key, item in self._table.get_many(keys).items():
+                self.totals[key.pk] = int(item.get(self._attribute, 0))
+            several = [(one, cost) for one, cost in group if one.days > 1]
+            pages = map_concurrently(lambda one: self._read_days(*one), several)
+            for (one, _), page in zip(several, pages, strict=True):
+                self._add(one, page)
+            for one, _ in several:
+                is_short = self._left < 2 * ITEM
+                if one.pk not in self.totals and (
+                    is_short or not self._add(one, self._read_days(one, self._left))
+                ):
+                    return False
+        return True
+
+    def _read_days(self, candidate: _Candidate, units: float) -> Page:
+        most = max(1, int(units / ITEM * 4_096 / (len(candidate.pk) + OVERHEAD)))
+        names = ("pk", self._attribute)
+        return self._table.query(candidate.pk, self._bounds, limit=most + 1, attributes=names)
+
+    def _add(self, candidate: _Candidate, page: Page) -> bool:
+        """Count the RCU of a page, and add up its days unless there are more of them."""
+        self._left -= page.units
+        if page.next is None:
+            self.totals[candidate.pk] = sum(int(item.get(self._attribute, 0)) for item in page.items)
+        return page.next is None

@@ -10,7 +10,7 @@ longest comments, of 20 KB each, reads at most 270 KB (34 RCU).
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -78,6 +78,12 @@ def _parse(name: str, position: str) -> dict[str, Any] | None:
 def size_of(item: msgspec.Struct) -> int:
     """Return the bytes that an item takes in a response."""
     return len(msgspec.json.encode(item)) + 1
+
+
+def fit(items: Sequence[T]) -> list[T]:
+    """Return the first items of a list that has no cursor, with at most PAGE bytes."""
+    ends = accumulate(map(size_of, items))
+    return [item for item, end in zip(items, ends, strict=True) if end <= PAGE]
 
 
 def read_texts(

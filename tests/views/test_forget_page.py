@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import app
 from chalicelib import times
 from chalicelib.aggregates import engine as aggregates
+from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -117,7 +118,7 @@ def page_items(stream: Stream) -> list[Item]:
 
 def is_forgotten(stream: Stream) -> bool:
     """Return whether the page is invisible, and only empty items are left, which expire."""
-    top = site_queries.list_top_pages(stream.table, TopQuery(site="example.org"), STAGE, NOW).items
+    top = site_queries.list_top_pages(stream.table, TopQuery(site="example.org"), Caller(), STAGE, NOW).items
     series = view_queries.read_series(stream.table, SeriesQuery(url=SPAM), NOW).items
     assert stream.count(SPAM) == (0, 0)
     assert [one.url for one in top] == [GOOD]

@@ -11,6 +11,7 @@ import pytest
 from chalicelib import settings
 from chalicelib.aggregates import engine
 from chalicelib.aggregates.sums import FOREVER
+from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -110,7 +111,10 @@ def test_a_page_without_views_expires_with_all_its_items_and_counts_from_0_after
     assert aging.kinds() == set()
     assert aging.count() == (0, 0)
     assert (
-        site_queries.list_top_pages(aging.table, TopQuery(site="example.org"), STAGE, aging.now).items == []
+        site_queries.list_top_pages(
+            aging.table, TopQuery(site="example.org"), Caller(), STAGE, aging.now
+        ).items
+        == []
     )
     aging.view("a")
     assert aging.count() == (1, 1)
