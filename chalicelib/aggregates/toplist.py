@@ -15,7 +15,7 @@ Invariant: a list costs at most the RCU that its caller allows. Where they do no
 that it is not complete, and it may be shorter than requested.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chalicelib.concurrency import map_concurrently
