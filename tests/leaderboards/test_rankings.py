@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from threading import Event
+from threading import Event, Lock
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -41,6 +41,7 @@ from chalicelib.leaderboards.schemas import (
 from chalicelib.ranking import deepening, positions, ranking, tree
 from local.engines.engine import Engine
 from local.engines.meter import Meter
+from ops.imports import scores as import_scores
 from tests.conftest import EngineTable
 from tests.support.faults import instead
 from tests.support.records import Reader, drift, scan
@@ -666,6 +667,34 @@ def test_an_import_of_many_at_once_is_deepened_once_for_each_level(
     assert board.largest_bucket() <= 4
     levels = sum(int(item["depth"]) - 1 for item in scan(board.table) if "depth" in item)
     assert len(stamps) <= 1.2 * levels
+
+
+@pytest.mark.usefixtures("small_buckets")
+@pytest.mark.parametrize("growth", ["uniform", "tied"])
+def test_an_import_that_pauses_before_each_mark_leaves_exact_ranks(
+    store: tuple[Table, Reader], growth: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """During each pause others submit, and the stream counts and follows them."""
+    rng, board = random.Random(growth), Crowd(*store, BoardBody(title="crowd", operator="set"))
+    values = {f"p{number}": GROWTHS[growth](rng) for number in range(60)}
+    rows = [scores.Submission(player, "1", Decimal(value), "") for player, value in values.items()]
+    update, pausing = board.table.update, Lock()
+
+    def pause(*arguments: Any, **given: Any) -> Any:
+        if "full" in (given.get("names") or {}).values() and pausing.acquire(blocking=False):
+            try:
+                for player in (f"q{len(values)}", f"q{len(values) + 1}"):
+                    values[player] = GROWTHS[growth](rng)
+                    board.submit(Submission(player, "1", 0, 0), Decimal(values[player]))
+                board.deliver()
+            finally:
+                pausing.release()
+        return update(*arguments, **given)
+
+    monkeypatch.setattr(board.table, "update", pause)
+    import_scores.write(board.table, board.name, rows)
+    board.settle()
+    board.assert_exact(values)
 
 
 @pytest.mark.usefixtures("small_buckets")
