@@ -31,7 +31,7 @@ def get_statistics(table: Table, challenge: str, *, consistent: bool = False) ->
     """Count the players of a challenge by the number of paths that they have found.
 
     The counts go from 1 to the limit, or to the most paths of any player if that is more: the limit may have
-    been lowered since.
+    been lowered since. None is below zero, also while images of players are in quarantine.
 
     Cost: 0.5 RCU, and 0.5 per 4 KB of the definition, or twice that if consistent. It does not depend on the
     number of players.
@@ -42,7 +42,7 @@ def get_statistics(table: Table, challenge: str, *, consistent: bool = False) ->
     items = table.get_many((definition_key, statistics_key), consistent=consistent)
     if definition_key not in items:
         raise definitions.not_found(challenge)
-    counts = {name: n for name, n in items.get(statistics_key, {}).items() if isinstance(n, int)}
+    counts = {name: max(0, n) for name, n in items.get(statistics_key, {}).items() if isinstance(n, int)}
     exactly = {n: counts.get(f"n{n}", 0) for n in range(1, MAX_FOUND + 1)}
     limit = items[definition_key].get("limit", 1)
     last = max([n for n, players in exactly.items() if players], default=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import json
+import random
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -801,6 +802,54 @@ def test_a_challenge_that_is_not_ranked_has_no_leaders_and_ranks_from_the_next_p
     assert hunt.submit("ann", PATHS[5])[0] == 201
     hunt.apply_stream()
     assert leaders(hunt) == [(1, "ann", 3)]
+
+
+def test_no_count_is_below_zero_while_an_image_is_in_quarantine(hunt: Hunt) -> None:
+    hunt.define()
+    key = progress.statistics_key("hunt")
+    hunt.table.update(key, "ADD n1 :less, players :less, paths :less", values={":less": -1})
+    statistics = hunt.call("", "GET", "hunt/statistics")[1]
+    assert (statistics["players"], statistics["paths"], {*statistics["exactly"].values()}) == (0, 0, {0})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_answer_is_possible_whatever_part_of_the_stream_is_applied(
+    hunt: Hunt, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records are delivered a few at a time, and half of the deliveries die at a counter and come again."""
+    monkeypatch.setattr(tree, "LIMIT", 2)
+    rng, found, records = random.Random(seed), dict.fromkeys("abcdef", 0), list[Any]()
+    hunt.define(ranked=True)
+    for _ in range(60):
+        player, kind = rng.choice([*found]), rng.random()
+        if kind < 0.4 and found[player] < 12:
+            hunt.find(player, 1, found[player])
+            found[player] += 1
+        elif kind < 0.5 and found[player]:
+            assert hunt.call("admin", "DELETE", f"hunt/players/{player}")[0] == 204
+            found[player] = 0
+        records += hunt.stream.read()
+        size, dies = rng.randint(0, 4), rng.random() < 0.5
+        died = [*[None] * rng.randint(0, 4), Killed()] if dies else []
+        with contextlib.suppress(Killed), instead(hunt.table, "UpdateItem", *died):
+            app.apply({"Records": records[:size]}, None)
+            del records[:size]
+        _, statistics = hunt.call("", "GET", "hunt/statistics")
+        assert min(*statistics["reached"].values(), *statistics["exactly"].values()) >= 0
+        queries = ["", f"?place={rng.randint(2, 7)}&limit=2"]
+        if hunt.call("", "GET", f"hunt/leaders?around={player}")[0] == 200:
+            queries.append(f"?around={player}&limit=3")
+        for query in queries:
+            listed = leaders(hunt, query)
+            assert [rank for rank, *_ in listed] == sorted(max(1, rank) for rank, *_ in listed)
+            assert len({name for _, name, _ in listed}) == len(listed)
+    app.apply({"Records": records}, None)
+    hunt.apply_stream()
+    whole = leaders(hunt)
+    assert {name: count for _, name, count in whole} == {name: n for name, n in found.items() if n}
+    for place, entry in enumerate(whole, 1):
+        assert leaders(hunt, f"?around={entry[1]}&limit=1") == [entry]
+        assert leaders(hunt, f"?place={place}&limit=1") == [entry]
 
 
 def test_a_challenge_that_is_no_longer_ranked_has_no_leaders(hunt: Hunt) -> None:
