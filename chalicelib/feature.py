@@ -67,15 +67,14 @@ class Personal(NamedTuple):
     """What a feature keeps of persons.
 
     `find` returns the kind of a person's item, in the plural, and an empty text for any other item. `erase`
-    removes an item of a person so that the sums follow. It returns whether the item is removed: an entry of a
-    ranking waits until the stream has set it to 0.
+    removes an item of a person so that the sums follow. Without it an item is just deleted.
     """
 
     find: Callable[[Item, Person], str]
-    erase: Callable[[Table, Item, Person], bool]
+    erase: Callable[[Table, Item, Person], None] | None = None
 
 
-NOTHING = Personal(lambda item, person: "", lambda table, item, person: True)
+NOTHING = Personal(lambda item, person: "")
 """A feature that keeps nothing of persons."""
 
 

@@ -1,7 +1,8 @@
 """Sums over items, added up from the table's stream, exactly once."""
 
 from chalicelib.aggregates import lag
-from chalicelib.feature import GET, MANY, NOTHING, PUT, QUERY, UPDATE, Feature, Kind
+from chalicelib.aggregates.personal import PERSONAL
+from chalicelib.feature import GET, MANY, PUT, QUERY, UPDATE, Feature, Kind
 
 FEATURE = Feature(
     name="counting",
@@ -17,7 +18,7 @@ FEATURE = Feature(
         Kind("PULSE", "COUNTED", is_sum=True),
         Kind("ERASE#*", "*"),
     ),
-    personal=NOTHING,  # images in quarantine belong to the features of their items
+    personal=PERSONAL,  # images in quarantine belong to the features of their items
     actions=frozenset({GET, MANY, QUERY, PUT, UPDATE}),
     functions=("apply",),
     contribution=lag.contribution,

@@ -103,6 +103,11 @@ def digest(settings: Settings, address: str) -> str:
     return _digest(settings, ADDRESSES, str(ipaddress.ip_network(f"{parsed}/{size}", strict=False)))
 
 
+def digest_subject(settings: Settings, sub: str) -> str:
+    """Return a keyed digest of a subject. Raises OSError without a secret."""
+    return _digest(settings, SUBJECTS, sub)
+
+
 def address_key(settings: Settings, purpose: str, address: str) -> Key:
     """Build the key of an address's bucket. All invalid ones share one. Raises OSError without a secret."""
     try:
@@ -114,7 +119,7 @@ def address_key(settings: Settings, purpose: str, address: str) -> Key:
 
 def subject_key(settings: Settings, purpose: str, sub: str) -> Key:
     """Build the key of a subject's bucket. Raises OSError without a secret."""
-    return Key(f"BUCKET#{purpose}#{_digest(settings, SUBJECTS, sub)}", "BUCKET")
+    return Key(f"BUCKET#{purpose}#{digest_subject(settings, sub)}", "BUCKET")
 
 
 def _digest(settings: Settings, purpose: str, text: str) -> str:

@@ -13,7 +13,6 @@ A ban closes the open connections of its address or subject. A connection that o
 closed by the sweep.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,7 +24,6 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
-SUBJECTS = "subjects"  # the purpose of the key of subject digests
 INDEX = "BANS"
 DIGESTS = ("network", "subject")  # attributes of a connection and of a report
 
@@ -51,16 +49,10 @@ def find_subject(settings: Settings, token: str) -> str:
     if not caller.sub:
         return ""
     try:
-        return digest_subject(settings, caller.sub)
+        return rates.digest_subject(settings, caller.sub)
     except Exception as error:  # as in `find_network`
         logs.log_error("the subject of a connection is unknown, so that it cannot be banned", error)
         return ""
-
-
-def digest_subject(settings: Settings, sub: str) -> str:
-    """Return the keyed digest of a subject. Raises an error without a secret."""
-    key = auth.derive_key(settings, SUBJECTS)
-    return hashlib.blake2b(sub.encode(), digest_size=12, key=key).hexdigest()
 
 
 def ban(table: Table, digests: Iterable[str], hours: int, now: datetime) -> None:

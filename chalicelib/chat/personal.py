@@ -4,8 +4,7 @@ Connections have digests alone and end within two hours, so they are left to the
 """
 
 from chalicelib.chat import bans
-from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Table
+from chalicelib.dynamo.items import Item
 from chalicelib.feature import Person, Personal
 
 ROLES = ("reporter", "reported", "subject")  # of a report: a visitor with a token is its subject's digest
@@ -21,10 +20,4 @@ def find(item: Item, person: Person) -> str:
     return "reports" if is_theirs else ""
 
 
-def erase(table: Table, item: Item, person: Person) -> bool:
-    """Delete an item. Cost: 1 WCU per KB."""
-    table.delete(Key(item["pk"], item["sk"]))
-    return True
-
-
-PERSONAL = Personal(find, erase)
+PERSONAL = Personal(find)

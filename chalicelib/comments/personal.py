@@ -3,50 +3,67 @@
 import contextlib
 
 from chalicelib.api.auth import Caller
-from chalicelib.comments import comments, replies, votes
+from chalicelib.comments import cleanup, comments, replies, votes
+from chalicelib.comments.counters import COUNTERS, counters_key
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
 from chalicelib.feature import Person, Personal
 
+AUTHORED = {  # the kinds of items that have an `author`
+    comments.COMMENT: "comments",
+    comments.HIDDEN: "comments",
+    COUNTERS: "counters",
+    comments.CLEANUP: "cleanups",
+    replies.REPLY: "replies",
+}
+
 
 def find(item: Item, person: Person) -> str:
-    """Return `comments`, `authors`, `replies` or `votes` for an item of the author or reader."""
+    """Return the kind of an item of the author or reader: one of AUTHORED, `authors` or `votes`."""
     sk = str(item["sk"])
     if not str(item["pk"]).startswith("PRODUCT#"):
         return ""
-    if sk.startswith((comments.COMMENT, comments.HIDDEN)) and item.get("author") == person.name:
-        return "comments"
-    if replies.is_reply(item) and item.get("author") == person.name:
-        return "replies"
+    if item.get("author") == person.name:
+        return AUTHORED.get(f"{sk.partition('#')[0]}#", "")
     if votes.is_vote_of(item, person.name):
         return "votes"
     return "authors" if sk == f"AUTHOR#{person.name}" else ""
 
 
-def erase(table: Table, item: Item, person: Person) -> bool:
-    """Delete what the person has written, as an admin does, and withdraw its votes."""
-    key, caller = Key(item["pk"], item["sk"]), Caller(person.name, admin=True)
+def erase(table: Table, item: Item, person: Person) -> None:
+    """Delete what the person has written, as an admin does, and withdraw its votes.
+
+    The replies and votes of others go at once with the person's comments, also with those that were deleted
+    before and that the stream has not finished.
+    """
+    key, product = Key(item["pk"], item["sk"]), comments.product_of(item)
     match find(item, person):
-        case "comments":
-            _delete_comment(table, person, comments.product_of(item), comments.id_of(item))
         case "authors":
-            _delete_comment(table, person, comments.product_of(item), str(item["id"]))
+            _delete_comment(table, person, product, str(item["id"]))
             table.delete(key, condition="id = :id", values={":id": item["id"]})
         case "replies":
-            with contextlib.suppress(NotFound):
-                replies.delete(table, replies.path_of(item), caller)
+            try:
+                replies.delete(table, replies.path_of(item), Caller(person.name, admin=True))
+            except NotFound:  # its comment is deleted, and counts it no more
+                table.delete(key)
         case "votes":
-            votes.remove(table, comments.product_of(item), key.sk.split("#")[1], person.name)
-    return True
+            votes.remove(table, product, key.sk.split("#")[1], person.name)
+        case _:
+            _delete_comment(table, person, product, comments.id_of(item))
 
 
 def _delete_comment(table: Table, person: Person, product: str, id: str) -> None:
-    """Delete a comment and its author's item, if the comment exists and is the person's."""
+    """Delete a comment if it is the person's, and what is left of one that is deleted."""
     there = comments.find_stored(table, product, id)
-    if there and there.get("author") == person.name:
+    if there and there.get("author") != person.name:
+        return
+    if there:
         with contextlib.suppress(NotFound):
             comments.delete(table, product, id, Caller(person.name, admin=True))
+    else:
+        table.delete(counters_key(product, id))
+    cleanup.finish(table, counters_key(product, id))
 
 
 PERSONAL = Personal(find, erase)

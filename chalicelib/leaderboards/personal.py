@@ -1,7 +1,6 @@
 """Find and erase the scores and activities of a person."""
 
-from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Table
+from chalicelib.dynamo.items import Item
 from chalicelib.feature import Person, Personal
 
 KINDS = {"BOARD": "scores", "ACTIVITY": "activities", "APPLIED": "activities"}
@@ -13,10 +12,4 @@ def find(item: Item, person: Person) -> str:
     return KINDS.get(str(item["sk"]).partition("#")[0], "") if is_theirs else ""
 
 
-def erase(table: Table, item: Item, person: Person) -> bool:
-    """Delete an item. Cost: 1 WCU, and its index entry."""
-    table.delete(Key(item["pk"], item["sk"]))
-    return True
-
-
-PERSONAL = Personal(find, erase)
+PERSONAL = Personal(find)

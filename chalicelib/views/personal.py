@@ -1,7 +1,6 @@
 """Find and erase the views of a person, by the ids of its clients."""
 
-from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Table
+from chalicelib.dynamo.items import Item
 from chalicelib.feature import Person, Personal
 
 
@@ -17,10 +16,4 @@ def find(item: Item, person: Person) -> str:
     return ""
 
 
-def erase(table: Table, item: Item, person: Person) -> bool:
-    """Delete an item. Cost: 1 WCU."""
-    table.delete(Key(item["pk"], item["sk"]))
-    return True
-
-
-PERSONAL = Personal(find, erase)
+PERSONAL = Personal(find)

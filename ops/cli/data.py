@@ -38,7 +38,7 @@ def export(
 ) -> None:
     """Export a table's items as JSON lines in DynamoDB's typed JSON.
 
-    `--person` exports what `erase` would erase.
+    `--person` exports what `erase` would erase. Exit code 1: no data of this person exists.
 
     Safe while the stage serves traffic. The output file is created when the export is complete. An
     interrupted export leaves no file and starts from the beginning.
@@ -72,6 +72,8 @@ def export(
             say(f"{seen['read']:,} items read, {seen['written']:,} written")
 
         done = work.export_items(table, is_wanted, file, segments, rate, tick)
+        if name and not done["written"]:
+            raise _not_found(name, stage, "exported")
     if as_json:
         click.echo(json.dumps({"read": done["read"], "written": done["written"]}), err=True)
     else:
@@ -165,11 +167,11 @@ def erase(
     if dry_run:
         _show({"dryRun": True, "found": dict(found)}, as_json)
         if not found:
-            raise _not_found(name, stage)
+            raise _not_found(name, stage, "erased")
         return
     if not yes:
         if not found and not work.is_started(table, person):
-            raise _not_found(name, stage)
+            raise _not_found(name, stage, "erased")
         _show({"found": dict(found)}, as_json=False)
         click.confirm(
             f"Erase {found.total():,} items of {name} in {stage}? This cannot be undone.", abort=True
@@ -181,12 +183,12 @@ def erase(
     if done.left:
         raise click.exceptions.Exit(INCOMPLETE)
     if not done.erased and not done.is_resumed:
-        raise _not_found(name, stage)
+        raise _not_found(name, stage, "erased")
 
 
-def _not_found(name: str, stage: str) -> click.ClickException:
+def _not_found(name: str, stage: str, done: str) -> click.ClickException:
     """Build the error for a person without data, so that a misspelled name does not look like success."""
-    return click.ClickException(f"no data of {name} found in {stage}; nothing erased")
+    return click.ClickException(f"no data of {name} found in {stage}; nothing {done}")
 
 
 def _page(ctx: click.Context, parameter: click.Parameter, text: str) -> str:

@@ -22,16 +22,15 @@ from dataclasses import dataclass, field
 from botocore.exceptions import BotoCoreError, ClientError
 
 from chalicelib.aggregates import quarantine
-from chalicelib.api import codec
-from chalicelib.chat import bans
-from chalicelib.dynamo.items import Item, unpack
+from chalicelib.api import codec, rates
+from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.feature import Person, find_personal
 from chalicelib.settings import Settings
 from ops.maintenance import scan
 
 MAX_PASSES = 6  # two are enough without new writes and without lag
-QUARANTINED, WAITING_FOR_STREAM = "quarantine", "entries that wait for the stream"
+QUARANTINED = "quarantine"
 
 
 def progress_pk(person: Person) -> str:
@@ -58,7 +57,7 @@ def parse_person(settings: Settings, name: str, clients: Iterable[str]) -> Perso
     name = codec.normalize(name, "name")
     ids = frozenset(codec.normalize(client, "client") for client in clients)
     try:
-        return Person(name, ids, bans.digest_subject(settings, name))
+        return Person(name, ids, rates.digest_subject(settings, name))
     except (OSError, BotoCoreError, ClientError):
         return Person(name, ids)
 
@@ -142,8 +141,11 @@ def _erase_item(table: Table, item: Item, person: Person) -> str:
     import app
 
     kind = classify(item, person)
-    if not kind or kind == QUARANTINED:
-        return kind
-    found = find_personal(app.FEATURES, item, person)
-    is_erased = found is not None and found[1].personal.erase(table, item, person)
-    return kind if is_erased else WAITING_FOR_STREAM
+    if kind != QUARANTINED and (found := find_personal(app.FEATURES, item, person)):
+        erase_item = found[1].personal.erase or _delete
+        erase_item(table, item, person)
+    return kind
+
+
+def _delete(table: Table, item: Item, person: Person) -> None:
+    table.delete(Key(item["pk"], item["sk"]))

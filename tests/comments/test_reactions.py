@@ -423,7 +423,8 @@ def test_an_erased_person_leaves_no_vote_and_no_reply(shop: Shop) -> None:
         report=lambda _: None,
         pause=lambda _: shop.settle(),
     )
-    assert erased.erased == {"replies": 2, "votes": 2, "comments": 1, "authors": 1}
+    kinds = {"replies": 2, "votes": 2, "comments": 1, "counters": 1, "authors": 1, "limits": 1}
+    assert erased.erased == kinds
     assert not [item for item in scan(shop.table) if "ann" in str(item)]
     assert counts(shop, shown) == counts(shop, hidden, "admin") == (0, 0)
     shop.settle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -22,13 +23,14 @@ from click.testing import CliRunner
 import app
 from chalicelib import settings
 from chalicelib.aggregates import quarantine
+from chalicelib.api import rates
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions, submissions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import bans
-from chalicelib.comments import comments
-from chalicelib.comments.schemas import CommentBody, CommentPatch
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.comments import comments, replies, votes
+from chalicelib.comments.schemas import CommentBody, CommentPatch, ReplyBody
+from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import InvalidPath
 from chalicelib.feature import Person
@@ -37,18 +39,20 @@ from chalicelib.leaderboards.schemas import BoardBody, ScoreBody
 from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
-from local.engines.engine import ROOT
+from local.engines.engine import ROOT, Engine
 from ops.aws import template
 from ops.cli.main import main
 from ops.maintenance import erase as work
 from ops.maintenance import redrive
 from ops.maintenance import scan as segments
-from ops.maintenance.erase import Erased
+from ops.maintenance.erase import Erased, classify, parse_person
 from proof.world import Killed
 from tests.conftest import EngineTable
+from tests.support import operations
+from tests.support.deployed import Deployed, Invocation
 from tests.support.faults import instead
 from tests.support.live import Live
-from tests.support.records import drift, scan
+from tests.support.records import Reader, drift, scan
 from tests.support.running import ENVIRONMENT, until
 
 PAGE = "https://example.org/a"
@@ -105,7 +109,7 @@ def of(live: Live, person: Person) -> list[Item]:
 def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(live: Live) -> None:
     before = of(live, BEN)
     found = work.count_items(live.table, ANNA, 2, None, lambda _: None)
-    kinds = {"scores": 2, "activities": 2, "paths": 6, "comments": 2}
+    kinds = {"scores": 2, "activities": 2, "paths": 6, "comments": 2, "counters": 2}
     assert found - Counter(read=found["read"]) == kinds | {"authors": 2, "views": 2, "visitors": 4}
     done = erased(live, ANNA)
     assert (done.left, of(live, ANNA)) == ({}, [])
@@ -209,6 +213,92 @@ def test_an_authors_item_without_its_comment_goes_too(live: Live) -> None:
     assert live.table.get(Key("PRODUCT#cap", "AUTHOR#anna"), consistent=True) is None
 
 
+def react(live: Live, to: Person, by: Person) -> str:
+    """Let one person answer the other's comment and vote for it. Return the comment's id."""
+    author = live.table.get(comments.author_key("shoe-1", to.name), consistent=True)
+    assert author
+    body = ReplyBody(text=f"Thank you, {to.name}!")
+    replies.post(live.table, "shoe-1", author["id"], body, Caller(by.name), None, NOW)
+    votes.cast(live.table, "shoe-1", author["id"], Caller(by.name))
+    return str(author["id"])
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["comment", "comment that was deleted before"])
+def test_the_replies_of_others_to_an_erased_comment_go_also_without_the_stream(
+    live: Live, is_deleted: bool
+) -> None:
+    id = react(live, ANNA, BEN)
+    react(live, BEN, ANNA)
+    if is_deleted:
+        comments.delete(live.table, "shoe-1", id, Caller("anna"))
+    found = work.count_items(live.table, ANNA, 1, None, lambda _: None)
+    assert (found["cleanups"], found["replies"], found["votes"]) == (int(is_deleted), 1, 1)
+    done = erased(live, ANNA, pause=lambda _: None)
+    assert done.left == {}
+    assert [item for item in scan(live.table) if "anna" in str(item) or id in str(item)] == []
+    live.drain()
+    assert drift(live.table, app.CONTRIBUTIONS) == {}
+
+
+def test_a_reply_that_a_lost_deletion_has_left_is_erased(live: Live) -> None:
+    id = react(live, BEN, ANNA)
+    comments.delete(live.table, "shoe-1", id, Caller("ben"))
+    live.table.delete(comments.cleanup_key("shoe-1", id))
+    assert erased(live, ANNA, pause=lambda _: None).left == {}
+    assert [item["sk"] for item in scan(live.table) if id in item["sk"]] == []
+
+
+def test_an_export_of_a_person_has_what_an_erasure_would_erase(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
+    monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
+    react(live, BEN, ANNA)
+    clients = [part for client in sorted(ANNA.clients) for part in ("--client", client)]
+
+    def run(*options: str) -> Any:
+        return CliRunner().invoke(main, ["export", *options])
+
+    done = run("--person", "anna", *clients)
+    lines = [json.loads(line)["Item"] for line in done.stdout.splitlines()]
+    keys = sorted((one["pk"]["S"], one["sk"]["S"]) for one in lines)
+    assert keys == sorted((item["pk"], item["sk"]) for item in of(live, ANNA))
+    assert {sk.partition("#")[0] for _, sk in keys} >= {"BOARD", "ACTIVITY", "PATH", "COMMENT", "HIDDEN"}
+    assert {sk.partition("#")[0] for _, sk in keys} >= {"REPLY", "VOTE", "AUTHOR", "COUNTERS", "T", "VISITOR"}
+    some = run("--person", "anna", "--feature", "challenges").stdout.splitlines()
+    assert len(some) == sum(pk.startswith("CHALLENGE#") for pk, _ in keys)
+    nobody = run("--person", "nobody")
+    assert (nobody.exit_code, nobody.stdout) == (1, "")
+    assert "no data of nobody found in local; nothing exported" in nobody.stderr
+
+
+def test_every_item_of_a_run_that_holds_a_name_or_its_digest_is_that_persons(engine: Engine) -> None:
+    """All calls, frames and batches. An item that no place lists would be neither exported nor erased."""
+    items: list[Item] = []
+    streams: list[Reader] = []
+
+    def run(site: Deployed, invocation: Invocation) -> None:
+        if not streams:
+            arn = site.table.client.describe_table(TableName=site.table.name)["Table"]["LatestStreamArn"]
+            streams.append(Reader(engine.client("dynamodbstreams"), arn))
+        invocation.run()
+        images = [one["dynamodb"].get("NewImage", {}) for one in streams[0].read_all()]
+        items.extend(unpack(image) for image in images if image)
+
+    operations.play(engine, run)
+    people = [parse_person(app.stage, name, ()) for name in ("ann", "bob", "player-00000")]
+    people.append(parse_person(app.stage, "nobody", ["visitor-000"]))
+    seen = set()
+    for item in items:
+        words = set(re.split(r"[#'\" ,:{}\[\]()]+", str(item)))
+        for person in people:
+            if words & {person.name, person.digest, *person.clients}:
+                kind = classify(item, person)
+                assert kind, (person.name, item)
+                seen.add(kind)
+    assert seen >= {"scores", "paths", "comments", "replies", "votes", "views", "visitors", "limits"}
+
+
 def test_the_command_asks_first_and_reports_the_items_left(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,8 +315,8 @@ def test_the_command_asks_first_and_reports_the_items_left(
     assert (dry.exit_code, json.loads(dry.stdout)["found"]["scores"]) == (0, 2)
     refused = run(answer="n\n")
     assert refused.exit_code == 1
-    assert "Erase 20 items of anna in local? This cannot be undone." in refused.output
-    assert len(of(live, ANNA)) == 20
+    assert "Erase 22 items of anna in local? This cannot be undone." in refused.output
+    assert len(of(live, ANNA)) == 22
     with live.applied():
         done = run("--yes", "--json")
     assert (done.exit_code, json.loads(done.stdout)["left"]) == (0, {})
@@ -243,7 +333,7 @@ def test_a_persons_ban_and_reports_are_exported_and_erased(
     monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
     monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
     monkeypatch.setenv("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")
-    digests = {name: bans.digest_subject(settings.current(), name) for name in ("anna", "ben")}
+    digests = {name: rates.digest_subject(settings.current(), name) for name in ("anna", "ben")}
     bans.ban(live.table, digests.values(), 1, NOW)
     for name, role in (("anna", "reported"), ("anna", "reporter"), ("ben", "reported")):
         live.table.put({"pk": "REPORTS", "sk": f"{role}#{name}", role: digests[name], "reason": "spam"})
