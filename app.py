@@ -605,7 +605,7 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 # `ops provision` records the stream's ARN, which is unknown until the table exists. A new mapping begins with
 # the stream's last 24 hours. The aggregates remember the changes that they have counted.
 @router.only(
-    "counting",
+    "aggregates",
     app.on_dynamodb_record(
         stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
         batch_size=100,

@@ -93,7 +93,7 @@ def serve(
     # 3. Recount the sums if the stream has lost changes since the last stop.
     streams = keep_json(engine.client("dynamodbstreams"))
     pumps: list[Pump] = []
-    if app.router.has("counting"):
+    if app.router.has("aggregates"):
         apply, checkpoint = filtered(app.apply, "apply"), data / "stream.json"
         counting = StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint)
         pumps.append(counting)

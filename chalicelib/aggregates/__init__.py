@@ -5,7 +5,7 @@ from chalicelib.aggregates.personal import PERSONAL
 from chalicelib.feature import GET, MANY, PUT, QUERY, UPDATE, Feature, Kind
 
 FEATURE = Feature(
-    name="counting",
+    name="aggregates",
     paths={
         "lag": "How far the sums are behind what is written.",
         "quarantine": "Items that could not be counted.",

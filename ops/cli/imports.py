@@ -74,7 +74,7 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> 
             found = read(_lines(file, progress), site, key)
             summary = write(table.connect(settings), found, settings, datetime.now(UTC), key)
             if waits:
-                task = progress.add_task("counting", total=len(summary.days))
+                task = progress.add_task("aggregates", total=len(summary.days))
                 days = sorted(summary.days)
                 counted = wait(table.connect(settings), days, lambda: progress.advance(task))
     if summary.lines and summary.skipped[Skip.MALFORMED] == summary.lines:
@@ -263,7 +263,7 @@ def import_comments(
         with _explain_errors(file), progress:
             summary = write(store, read_rows(), datetime.now(UTC), is_listed=settings.comments_list)
             if waits:
-                task = progress.add_task("counting", total=len(summary.products))
+                task = progress.add_task("aggregates", total=len(summary.products))
                 counted = wait(store, sorted(summary.products), lambda: progress.advance(task))
     except NotComments as error:
         raise click.ClickException(f"{file}: {error}{f'; {AGAIN}' if has_rows else ''}") from None

@@ -21,6 +21,7 @@ from ops.stage import ROOT
 from tests.support.running import ENVIRONMENT, Run
 
 FEATURES = [one.name for one in app.FEATURES if one.is_named]
+BY_NAME = {one.name: one for one in app.FEATURES}
 SHOW = """
 import json, app
 from chalicelib.api import openapi
@@ -32,13 +33,8 @@ print(json.dumps({
     "paths": sorted(openapi.describe(app.router, "0")["paths"]),
 }))
 """
-ROOTS = {
-    "views": {"views", "sites"},
-    "leaderboards": {"leaderboards"},
-    "challenges": {"challenges"},
-    "comments": {"products", "comments", "replies"},
-    "chat": {"chat"},
-}
+ROOTS = {one.name: set(one.paths) for one in app.FEATURES}
+FUNCTIONS = {"apply", "push", "sweep", "write_views"}
 SERVICE = {"", "docs", "health", "openapi.json", "web"}
 COUNTING = {"lag", "quarantine"}
 SOCKETS = {"$connect", "$default", "$disconnect"}
@@ -56,25 +52,21 @@ def show(names: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_a_stage_with_one_feature_has_its_routes_and_functions_alone(name: str) -> None:
-    found = show(name)
+    found, feature = show(name), BY_NAME[name]
     tops = {path.split("/")[1] for path in found["routes"]}
-    assert tops == ROOTS[name] | SERVICE | (set() if name == "chat" else COUNTING)
+    assert tops == ROOTS[name] | SERVICE | (COUNTING if feature.contribution else set())
     assert found["paths"] == found["routes"]
     assert set(found["sockets"]) == (SOCKETS if name == "chat" else set())
-    streams = {"chat": {"push", "sweep"}, "views": {"apply", "write_views"}}.get(name, {"apply"})
-    assert {"apply", "push", "sweep", "write_views"} & set(found["functions"]) == streams
-    topics = {
-        "views": "views",
-        "leaderboards": "leaderboard",
-        "challenges": "challenge",
-        "comments": "product",
-    }
-    assert found["topics"] == ([topics[name]] if name in topics else [])
+    expected = FUNCTIONS & set(feature.functions) | ({"apply"} if feature.contribution else set())
+    assert FUNCTIONS & set(found["functions"]) == expected
+    assert found["topics"] == sorted(feature.topics)
 
 
 def test_without_the_setting_a_stage_has_everything() -> None:
     found = show("")
-    assert {path.split("/")[1] for path in found["routes"]} >= set().union(*ROOTS.values()) | COUNTING
+    assert {path.split("/")[1] for path in found["routes"]} >= set().union(
+        *(ROOTS[name] for name in FEATURES)
+    ) | COUNTING
     assert found["sockets"] == sorted(SOCKETS)
     assert show(",".join(FEATURES)) == found
 

@@ -36,6 +36,7 @@ from local.engines.engine import Engine
 from local.engines.meter import Meter
 from ops.maintenance.audit import read_sums
 from proof.world import Killed
+from tests.challenges.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.faults import instead, refused
 from tests.support.records import Reader, drift, scan
 from tests.support.tables import store_on

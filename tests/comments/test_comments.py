@@ -24,6 +24,7 @@ from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table, connect
 from local.engines.meter import Meter
 from ops.aws import template
+from tests.comments.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.faults import after, cancelled, instead, timed_out
 from tests.support.records import Reader, drift, scan
 

@@ -18,6 +18,7 @@ from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
 from chalicelib.ranking.ranking import index_key
 from local.engines.meter import Meter
+from tests.leaderboards.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.faults import instead
 from tests.support.site import Site
 

@@ -448,7 +448,7 @@ PARTS = (
     ("push", push_topics),
     ("stream", keep_what_is_damaged),
     ("guests", sign_in_as_guests),
-    ("counting", look_at_the_service),
+    ("aggregates", look_at_the_service),
     ("stream", deliver_again),
 )
 """What the tour does, each with the feature that needs it."""

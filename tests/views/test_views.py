@@ -30,6 +30,7 @@ from tests.support.faults import instead
 from tests.support.limits import freeze
 from tests.support.records import Reader, scan
 from tests.support.site import Site
+from tests.views.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 
 PAGE = "https://example.org/a"
 LAST = SeriesQuery(url=PAGE, interval="hour", from_="9999-12-31", to="9999-12-31T23:59:59Z")

@@ -1,0 +1,126 @@
+"""Every operation of comments in each of its cases, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chalicelib.comments.comments import author_key
+from tests.support.deployed import Deployed, Invocation
+from tests.support.operations import COMMENTS
+
+COSTS = {
+    ("POST /products/{product}/comments", ""): (201, 11, 0.5),
+    ("POST /products/{product}/comments", "a second by the author"): (409, 7, 1),
+    ("stream", "a comment"): (0, 4, 0),
+    ("stream", "20 comments of a product"): (0, 8, 0),
+    ("GET /products/{product}/comments", "20, all"): (200, 0, 1),
+    ("GET /products/{product}/comments", "20, in a language"): (200, 0, 2),
+    ("GET /products/{product}/comments", "none, of a rating"): (200, 0, 0.5),
+    ("GET /products/{product}/comments/{id}", ""): (200, 0, 1),
+    ("PATCH /products/{product}/comments/{id}", "another text"): (200, 3, 1.5),
+    ("PATCH /products/{product}/comments/{id}", "another rating"): (200, 4, 1.5),
+    ("stream", "another rating"): (0, 8, 0),
+    ("PATCH /products/{product}/comments/{id}", "nothing new"): (200, 1, 1.5),
+    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 9, 1.5),
+    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 9, 2.5),
+    ("DELETE /products/{product}/comments/{id}", ""): (204, 9, 2),
+    ("PUT /products/{product}/comments/{id}/vote", ""): (201, 5, 2),
+    ("PUT /products/{product}/comments/{id}/vote", "again"): (200, 1, 2),
+    ("stream", "a vote"): (0, 0, 0),
+    ("DELETE /products/{product}/comments/{id}/vote", ""): (204, 5, 2),
+    ("DELETE /products/{product}/comments/{id}/vote", "again"): (204, 1, 2),
+    ("GET /products/{product}/comments/{id}/replies", "none"): (200, 0, 0.5),
+    ("POST /products/{product}/comments/{id}/replies", ""): (201, 6, 1),
+    ("stream", "a reply"): (0, 0, 0),
+    ("GET /products/{product}/comments/{id}/replies", "two"): (200, 0, 1),
+    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "another text"): (200, 2, 2),
+    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "hide it"): (200, 4, 2),
+    ("GET /replies", "two"): (200, 0, 3),
+    ("DELETE /products/{product}/comments/{id}/replies/{reply}", ""): (204, 6, 2),
+    ("DELETE /products/{product}/comments/{id}", "with a reply"): (204, 11, 2),
+    ("stream", "a deleted comment with a reply"): (0, 5, 2),
+    ("stream", "its cleanup is done"): (0, 0, 0),
+    ("GET /products/{product}/hidden", ""): (200, 0, 0.5),
+    ("GET /products/{product}/statistics", ""): (200, 0, 0.5),
+    ("GET /products/leaders", ""): (200, 0, 1),
+    ("GET /products", ""): (200, 0, 0.5),
+    ("GET /comments", "20 of all"): (200, 0, 22),
+}
+"""The status, WCU and RCU of each case; a handler without an answer has status 0."""
+
+
+def _find_comment(site: Deployed, product: str, author: str) -> str:
+    """Return the id of the comment of an author on a product."""
+    found = site.table.get(author_key(product, author))
+    return found["id"] if found else ""
+
+
+def story(site: Deployed) -> Iterator[Invocation]:
+    """Comment on a product, list its comments, and edit, hide, show and delete one."""
+    product = {"product": "lamp"}
+    route, one = COMMENTS, "/products/{product}/comments/{id}"
+    body = {"rating": 5, "language": "en", "text": "It shines."}
+
+    def post(sub: str, name: str) -> Invocation:
+        return site.rest("POST", route, name, path=product, body=body, sub=sub)
+
+    yield post("ann", "")
+    yield post("ann", "a second by the author")
+    yield site.delivery("a comment")
+    for i in range(20):
+        post(f"reader-{i:02}", "").run()
+    yield site.delivery("20 comments of a product")
+    yield site.rest("GET", route, "20, all", path=product)
+    yield site.rest("GET", route, "20, in a language", path=product, query={"language": "en"})
+    yield site.rest("GET", route, "none, of a rating", path=product, query={"rating": "1"})
+    comment = product | {"id": _find_comment(site, "lamp", "ann")}
+    yield site.rest("GET", one, "", path=comment)
+    yield site.rest("PATCH", one, "another text", path=comment, body={"text": "It shone."}, sub="ann")
+    yield site.rest("PATCH", one, "another rating", path=comment, body={"rating": 3}, sub="ann")
+    yield site.delivery("another rating")
+    yield site.rest("PATCH", one, "nothing new", path=comment, body={"rating": 3}, sub="ann")
+    for name, is_hidden in (("hide it", True), ("show it", False)):
+        yield site.rest("PATCH", one, name, path=comment, body={"hidden": is_hidden}, sub="admin")
+    yield site.rest("DELETE", one, "", path=comment, sub="ann")
+    site.drain()
+    yield from _reactions(site, product)
+    yield site.rest("GET", "/products/{product}/hidden", "", path=product, sub="admin")
+    yield site.rest("GET", "/products/{product}/statistics", "", path=product)
+    yield site.rest("GET", "/products/leaders", "")
+    yield site.rest("GET", "/products", "", sub="admin")
+    yield site.rest("GET", "/comments", "20 of all", sub="admin")
+
+
+def _reactions(site: Deployed, product: dict[str, str]) -> Iterator[Invocation]:
+    """Vote for a comment and reply to it, list, edit, hide and delete replies, and delete the comment."""
+    one, vote = "/products/{product}/comments/{id}", "/products/{product}/comments/{id}/vote"
+    several, single = f"{one}/replies", f"{one}/replies/{{reply}}"
+    body = {"rating": 4, "language": "en", "text": "It is bright."}
+    site.rest("POST", COMMENTS, "", path=product, body=body, sub="bob").run()
+    comment = product | {"id": _find_comment(site, "lamp", "bob")}
+    site.drain()
+    yield site.rest("PUT", vote, "", path=comment, sub="ann")
+    yield site.rest("PUT", vote, "again", path=comment, sub="ann")
+    yield site.delivery("a vote")
+    yield site.rest("DELETE", vote, "", path=comment, sub="ann")
+    yield site.rest("DELETE", vote, "again", path=comment, sub="ann")
+    yield site.rest("GET", several, "none", path=comment)
+    yield site.rest("POST", several, "", path=comment, body={"text": "It is."}, sub="ann")
+    site.drain()
+    site.rest("POST", several, "", path=comment, body={"text": "Yes."}, sub="ann").run()
+    yield site.delivery("a reply")
+    yield site.rest("GET", several, "two", path=comment)
+    ids = [
+        item["sk"].rpartition("#")[2]
+        for item in site.table.query(f"PRODUCT#{product['product']}").items
+        if item["sk"].startswith("REPLY#")
+    ]
+    path = comment | {"reply": ids[0]}
+    yield site.rest("PATCH", single, "another text", path=path, body={"text": "It was."}, sub="ann")
+    yield site.rest("PATCH", single, "hide it", path=path, body={"hidden": True}, sub="admin")
+    yield site.rest("GET", "/replies", "two", sub="admin")
+    yield site.rest("DELETE", single, "", path=comment | {"reply": ids[1]}, sub="ann")
+    site.drain()
+    yield site.rest("DELETE", one, "with a reply", path=comment, sub="bob")
+    yield site.delivery("a deleted comment with a reply")
+    yield site.delivery("its cleanup is done")

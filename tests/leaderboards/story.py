@@ -1,0 +1,72 @@
+"""Every operation of leaderboards in each of its cases, and what it costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from tests.support.deployed import Deployed, Invocation
+from tests.support.operations import ENTRIES, submit_score
+
+COSTS = {
+    ("PUT /leaderboards/{board}", "a new one"): (201, 2, 1),
+    ("PUT /leaderboards/{board}", "the same again"): (200, 0, 1.5),
+    ("PUT /leaderboards/{board}", "another title"): (200, 2, 1.5),
+    ("POST /leaderboards/{board}/scores", "a player's first"): (201, 4, 3.5),
+    ("POST /leaderboards/{board}/scores", "the same again"): (200, 2, 3),
+    ("stream", "a new player"): (0, 1, 1.5),
+    ("POST /leaderboards/{board}/scores", "a gain"): (201, 5, 2),
+    ("stream", "a small gain"): (0, 0, 0.5),
+    ("POST /leaderboards/{board}/scores", "another player"): (201, 4, 3.5),
+    ("GET /leaderboards/{board}", ""): (200, 0, 1),
+    ("GET /leaderboards/{board}/players/{player}", "changed recently"): (200, 0, 2.5),
+    ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 4),
+    ("GET /leaderboards/{board}/players/{player}/activities", ""): (200, 0, 1),
+    ("GET /leaderboards/{board}/entries", "the top"): (200, 0, 1),
+    ("GET /leaderboards/{board}/entries", "the next page"): (200, 0, 2),
+    ("GET /leaderboards/{board}/entries", "from a place"): (200, 0, 1.5),
+    ("GET /leaderboards/{board}/entries", "around a player"): (200, 0, 3),
+    ("GET /leaderboards/{board}/distribution", ""): (200, 0, 2.5),
+    ("POST /leaderboards/{board}/seasons", ""): (201, 4, 1),
+    ("DELETE /leaderboards/{board}/players/{player}", "of two seasons"): (204, 3, 1.5),
+    ("stream", "a removed player"): (0, 2, 1),
+}
+"""The status, WCU and RCU of each case; a handler without an answer has status 0."""
+
+
+def story(site: Deployed) -> Iterator[Invocation]:
+    """Rank two players on a board of sums, and end its season."""
+    board, ann = {"board": "points"}, {"board": "points", "player": "ann"}
+
+    def score(sub: str, id: str, value: int, name: str) -> Invocation:
+        return submit_score(site, "points", sub, id, value, name)
+
+    definition = {"title": "Points", "operator": "increment"}
+    put = site.rest("PUT", "/leaderboards/{board}", "a new one", path=board, body=definition, sub="admin")
+    yield put
+    yield put._replace(name="the same again")
+    changed = definition | {"title": "All points"}
+    yield site.rest("PUT", "/leaderboards/{board}", "another title", path=board, body=changed, sub="admin")
+    yield score("ann", "1", 500, "a player's first")
+    yield score("ann", "1", 500, "the same again")
+    yield site.delivery("a new player")
+    yield score("ann", "2", 10, "a gain")
+    yield site.delivery("a small gain")
+    yield score("bob", "1", 700, "another player")
+    site.drain()
+    yield site.rest("GET", "/leaderboards/{board}", "", path=board)
+    route = "/leaderboards/{board}/players/{player}"
+    yield site.rest("GET", route, "changed recently", path=ann)
+    yield site.rest("GET", route, "consistent", path=ann, query={"consistent": "true"})
+    yield site.rest("GET", "/leaderboards/{board}/players/{player}/activities", "", path=ann, sub="ann")
+    yield site.rest("GET", ENTRIES, "the top", path=board)
+    first = site.rest("GET", ENTRIES, "the top, one a page", path=board, query={"limit": "1"})
+    cursor = json.loads(first.run()["body"])["cursor"]
+    yield site.rest("GET", ENTRIES, "the next page", path=board, query={"limit": "1", "cursor": cursor})
+    yield site.rest("GET", ENTRIES, "from a place", path=board, query={"place": "2"})
+    yield site.rest("GET", ENTRIES, "around a player", path=board, query={"around": "ann"})
+    yield site.rest("GET", "/leaderboards/{board}/distribution", "", path=board)
+    end = {"season": 1}
+    yield site.rest("POST", "/leaderboards/{board}/seasons", "", path=board, body=end, sub="admin")
+    yield site.rest("DELETE", route, "of two seasons", path=ann, sub="ann")
+    yield site.delivery("a removed player")
