@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from chalicelib import times
-from chalicelib.api import cursors, rates
+from chalicelib.api import cursors, listing, rates
 from chalicelib.chat import bans, connections, evidence
 from chalicelib.chat.schemas import (
     QuotedMessage,
@@ -28,7 +28,7 @@ from chalicelib.chat.schemas import (
     ReportsQuery,
 )
 from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Table
+from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Conflict, NotFound
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
@@ -118,21 +118,20 @@ def act(table: Table, id: str, body: ReportAction, settings: Settings, now: date
 def list_reports(table: Table, query: ReportsQuery, settings: Settings, now: datetime) -> Reports:
     """Return a page of reports, newest first.
 
-    Cost: 0.5 RCU per 4 KB.
+    Cost: 0.5 RCU per 4 KB of each ten reports.
     Raises: BadCursor.
     """
     scope = ("chat/reports",)
     after = cursors.decode(settings, scope, query.cursor)
-    found = table.query(
-        PARTITION,
-        limit=query.limit,
-        start={"pk": PARTITION, "sk": after} if after else None,
-        newest_first=True,
+
+    def read(limit: int, start: Item | None) -> Page:
+        return table.query(PARTITION, limit=limit, start=start, newest_first=True)
+
+    texts = listing.read_texts(read, query.limit, {"pk": PARTITION, "sk": after} if after else None)
+    items, position = listing.fill_page(
+        texts, query.limit, lambda item: _report(item) if item["ttl"] > times.epoch(now) else None
     )
-    items = [_report(item) for item in found.items if item["ttl"] > times.epoch(now)]
-    return Reports(
-        items=items, cursor=cursors.encode(settings, scope, found.next["sk"] if found.next else "")
-    )
+    return Reports(items=items, cursor=cursors.encode(settings, scope, position["sk"] if position else ""))
 
 
 def _report(item: Item) -> Report:

@@ -98,7 +98,20 @@ def test_every_other_list_of_texts_has_64_kb_a_page(shop: Shop) -> None:
         made.append(reply.reply)
     for other in others:
         shop.call("PATCH", f"{P}/comments/{other}", {"hidden": True}, "admin")
+    reports: list[Item] = [
+        {
+            "pk": "REPORTS",
+            "sk": f"2026-01-01T00:00:{number:02}.000000Z#pair",
+            "lobby": "main",
+            "reason": "why",
+        }
+        | {"reporter": "a", "reported": "b", "ttl": 2**32}
+        | {"messages": [{"author": "reported", "text": LONG[:2_000], "proved": True}] * 3}
+        for number in range(30)
+    ]
+    shop.table.batch_put(reports)
     lists = {
+        ("/chat/reports?limit=100", "admin"): [one["sk"].replace("#", "~") for one in reports[::-1]],
         (f"{P}/comments/{id}/replies?limit=100", ""): made,
         ("/replies?limit=100", "admin"): made[::-1],
         ("/comments?limit=100", "admin"): [*others[::-1], id],
