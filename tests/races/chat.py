@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ from chalicelib.chat import reports
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import start
+from tests.races import loaded
 from tests.support.running import ENVIRONMENT, Run
 
 SETTINGS = Settings(secret=ENVIRONMENT["HUBBUB_SECRET"])
@@ -37,7 +37,6 @@ AGAIN = 1.0  # seconds after which two who have parted may meet again
 PATIENCE = 60.0  # seconds until a round gives up waiting
 JITTER = 0.02  # seconds between the two frames of a race, at most
 FILLERS = 8  # messages after an insult
-BUSY = "import itertools; [None for _ in itertools.count()]"
 CONNECTED, DISCONNECTED = "partner_connected", "partner_disconnected"
 
 Faults = AsyncIterator[str]
@@ -432,18 +431,6 @@ def running() -> Iterator[Stage]:
             yield Stage(run)
 
 
-@contextmanager
-def loaded(processes: int) -> Iterator[None]:
-    """Keep the machine busy."""
-    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for one in busy:
-            one.kill()
-            one.wait()
-
-
 def main() -> int:
     """Play the races, and print the faults of each."""
     parser = argparse.ArgumentParser(prog="python -m tests.races.chat", description=main.__doc__)
@@ -452,7 +439,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="the beginning of a race's name")
     options = parser.parse_args()
     failed = False
-    with running() as stage, loaded(2 * (os.cpu_count() or 1) if options.load else 0):
+    with running() as stage, loaded(options.load):
         for name in (name for name in RACES if name.startswith(options.only)):
             begun = time.monotonic()
             refused, faults = asyncio.run(play(stage, name, options.rounds))
