@@ -12,6 +12,7 @@ from chalicelib.aggregates import queries as stream_queries
 from chalicelib.aggregates import schemas as stream_schemas
 from chalicelib.api import auth, listing, rates, schemas, static
 from chalicelib.api.auth import Caller
+from chalicelib.api.caching import ResponseCache
 from chalicelib.api.router import KB, MAX_BODY, Response, Router
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
@@ -95,6 +96,7 @@ def limit_writer(caller: Caller) -> None:
 
 router.authorizer = identify
 router.limiter = limit_writer
+router.cache = ResponseCache(stage.cache_seconds)
 
 
 @router.route("POST", "/guests", status=201, errors=(SlowDown,), max_body=4 * KB)
@@ -140,7 +142,7 @@ def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
     return view_queries.count_views(connect(), query)
 
 
-@router.route("GET", "/views/series", has_csv=True)
+@router.route("GET", "/views/series", has_csv=True, is_cached=True)
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
     """Return a page's views by hour or by day."""
     return view_queries.read_series(connect(), query, datetime.now(UTC))
@@ -152,26 +154,26 @@ def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents
     return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/views/top", has_csv=True, errors=(NotFound,))
+@router.route("GET", "/views/top", has_csv=True, errors=(NotFound,), is_cached=True)
 def get_views_top(query: view_schemas.TopQuery, caller: Caller) -> view_schemas.TopPages:
     """List a site's most viewed pages, of all time or of a period of UTC days."""
     return site_queries.list_top_pages(connect(), query, caller, stage, datetime.now(UTC))
 
 
 # The sums of sites. A stage may switch them off, and these calls are 404 then.
-@router.route("GET", "/views/site", has_csv=True, errors=(NotFound,))
+@router.route("GET", "/views/site", has_csv=True, errors=(NotFound,), is_cached=True)
 def get_views_site(query: view_schemas.SiteSeriesQuery) -> view_schemas.SiteSeries:
     """Return a site's views and visitors by hour or by day."""
     return site_queries.read_site(connect(), query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/views/referrers", has_csv=True, errors=(NotFound,))
+@router.route("GET", "/views/referrers", has_csv=True, errors=(NotFound,), is_cached=True)
 def get_views_referrers(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Referrers:
     """List the hosts that led to a site in a period of UTC days."""
     return site_queries.list_referrers(connect(), query, caller, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/views/campaigns", has_csv=True, errors=(NotFound,))
+@router.route("GET", "/views/campaigns", has_csv=True, errors=(NotFound,), is_cached=True)
 def get_views_campaigns(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Campaigns:
     """List the campaigns that led to a site in a period of UTC days."""
     return site_queries.list_campaigns(connect(), query, caller, stage, datetime.now(UTC))
@@ -183,7 +185,7 @@ def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
     return site_queries.list_sites(connect(), query, stage)
 
 
-@router.route("GET", "/views/badge.svg", produces="image/svg+xml")
+@router.route("GET", "/views/badge.svg", produces="image/svg+xml", is_cached=True)
 def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
     """Return a badge with a page's views."""
     return Response(
@@ -590,7 +592,7 @@ def get_statistics(
     return statistics.get_statistics(connect(), path.product, query)
 
 
-@router.route("GET", "/products/leaders", has_csv=True)
+@router.route("GET", "/products/leaders", has_csv=True, is_cached=True)
 def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
     """Return the products with most ratings of 5, in one language or in all.
 
@@ -753,7 +755,7 @@ def get_page_part(path: schemas.PagePartPath) -> Response[str]:
     return static.serve_file(stage, path.file, path.name)
 
 
-@router.route("GET", "/openapi.json")
+@router.route("GET", "/openapi.json", is_cached=True)
 def get_openapi() -> Response[Any]:
     """Return the OpenAPI 3.1 document."""
     from chalicelib.api.openapi import describe  # imported here, because only this handler needs it

@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
+MAX_LEADERS = 100  # products that one call reads
 MAX_NUMBER = 100_000  # of any setting in days, seconds or pages
 QUEUE_DAYS = 15  # added to a view's lifetime, because it may wait in the queue and its dead letters
 PAGE_MARGIN = QUEUE_DAYS + 8  # days: TTL may be some days late, and events expire before their sums
@@ -43,6 +44,7 @@ class Settings(NamedTuple):
     views_uniques: bool = True
     views_sites: bool = True
     comments_list: bool = True
+    cache_seconds: int = 5
     page_days: int = 400
     origins: tuple[str, ...] = ("*",)
     jwks_url: str = ""
@@ -133,6 +135,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         views_uniques=_switch(environ, "HUBBUB_VIEWS_UNIQUES"),
         views_sites=_switch(environ, "HUBBUB_VIEWS_SITES"),
         comments_list=_switch(environ, "HUBBUB_COMMENTS_LIST"),
+        cache_seconds=_number(environ, "HUBBUB_CACHE_SECONDS", 1 if stage == "local" else 5, 60, 0),
         page_days=page_days,
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
         chat_length=_number(environ, "HUBBUB_CHAT_LENGTH", 2_000),
@@ -154,7 +157,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         sign_in=_sign_in(environ),
         token_life=timedelta(hours=_number(environ, "HUBBUB_TOKEN_HOURS", 720)),
         leaders_min=_number(environ, "HUBBUB_LEADERS_MIN", 1 if stage == "local" else 3),
-        leaders=frozenset(_product(p) for p in environ.get("HUBBUB_LEADERS", "").split(",") if p.strip()),
+        leaders=_leaders(environ),
         secret=environ.get("HUBBUB_SECRET", ""),
         secret_file=environ.get("HUBBUB_SECRET_FILE", ""),
         secret_parameter=environ.get("HUBBUB_SECRET_PARAMETER", ""),
@@ -184,9 +187,12 @@ def _site(text: str) -> str:
         raise ValueError(f"HUBBUB_SITES has {host[:80]!r}: it {error}") from None
 
 
-def _product(text: str) -> str:
-    """Return a product of the list as it is stored: in NFC, without surrounding white space."""
-    return unicodedata.normalize("NFC", text.strip())
+def _leaders(environ: Mapping[str, str]) -> frozenset[str]:
+    """Return the products of the list as they are stored: in NFC, without surrounding white space."""
+    named = [part.strip() for part in environ.get("HUBBUB_LEADERS", "").split(",") if part.strip()]
+    if len(named) > MAX_LEADERS:
+        raise ValueError(f"HUBBUB_LEADERS has {len(named)} products: it must have at most {MAX_LEADERS}")
+    return frozenset(unicodedata.normalize("NFC", product) for product in named)
 
 
 def _sites(environ: Mapping[str, str]) -> list[str]:

@@ -28,6 +28,7 @@ for _name in [name for name in os.environ if name.startswith("HUBBUB_")]:
 os.environ.update(
     HUBBUB_STAGE="local",
     HUBBUB_TABLE="hubbub-dev",
+    HUBBUB_CACHE_SECONDS="0",
     HUBBUB_SECRET="0123456789abcdef0123456789abcdef",
     POWERTOOLS_METRICS_DISABLED="true",
     POWERTOOLS_LOG_LEVEL="CRITICAL",

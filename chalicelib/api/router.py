@@ -34,6 +34,7 @@ from chalice.app import Response as ChaliceResponse
 from chalicelib import settings
 from chalicelib.api import auth, codec, rates
 from chalicelib.api.auth import Caller
+from chalicelib.api.caching import ResponseCache
 from chalicelib.dynamo import capacity
 from chalicelib.errors import BadRequest, Forbidden, HubbubError, TooLarge, Unauthorized, UriTooLong
 from chalicelib.feature import Feature
@@ -90,6 +91,7 @@ class Route(NamedTuple):
     tag: str
     max_body: int
     max_anonymous_body: int
+    is_cached: bool
 
     @property
     def is_limited(self) -> bool:
@@ -119,6 +121,7 @@ class Router:
         self.features = {path: one.name for one in (*features, *self.enabled) for path in one.paths}
         self.authorizer: Any = None
         self.limiter: Callable[[Caller], None] | None = None
+        self.cache = ResponseCache(0)
         self.routes: list[Route] = []
         app.register_middleware(self._finish, "http")
 
@@ -135,6 +138,7 @@ class Router:
         errors: tuple[type[HubbubError], ...] = (),
         max_body: int = 0,
         max_anonymous_body: int = 0,
+        is_cached: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a handler for a method and a path.
 
@@ -144,6 +148,8 @@ class Router:
 
         A route with a body states the bytes that it may have in `max_body`, and in `max_anonymous_body` if
         they are fewer without a token or with a guest's.
+
+        With `is_cached` the response to a request without a token may be some seconds old (caching.py).
 
         A path that belongs to a feature which is off is not registered, so it is 404.
         """
@@ -176,6 +182,7 @@ class Router:
                 first if (first := path.split("/")[1]) in self.features else SERVICE,
                 max_body,
                 max_anonymous_body or max_body,
+                is_cached,
             )
             self.routes.append(route)
 
@@ -215,6 +222,32 @@ class Router:
         )
 
     def _serve(
+        self, route: Route, handler: Callable[..., Any], captured: Mapping[str, str]
+    ) -> ChaliceResponse:
+        """Call a handler, unless a cached response will do."""
+        request: Any = self.app.current_request
+        if not route.is_cached or not self.cache.seconds:
+            return self._call(route, handler, captured)
+        query: Any = request.query_params or {}
+        key = (
+            route.name,
+            _prefers_csv(route, request.headers),
+            tuple(sorted(captured.items())),
+            tuple((name, *query.getlist(name)) for name in sorted(query)),
+        )
+        is_public = "authorization" not in request.headers
+        if is_public and (kept := self.cache.find(key)):
+            return ChaliceResponse(*kept, status_code=200)
+        response = self._call(route, handler, captured)
+        if response.status_code == 200:
+            vary = [str(response.headers["Vary"])] if "Vary" in response.headers else []
+            response.headers["Vary"] = ", ".join([*vary, "Authorization"])
+            if is_public:
+                response.headers.setdefault("Cache-Control", f"public, max-age={self.cache.seconds}")
+                self.cache.keep(key, response.body, response.headers)
+        return response
+
+    def _call(
         self, route: Route, handler: Callable[..., Any], captured: Mapping[str, str]
     ) -> ChaliceResponse:
         """Authenticate the caller, decode the arguments, call the handler and encode its result."""

@@ -553,6 +553,8 @@ def test_leaders_are_limited_to_the_products_that_the_stage_names(
             shop.post(f"author-{i}", language="en" if i else "de", product=f"/products/{product}")
     shop.post("critic", 4, product="/products/d")
     shop.settle()
+    with pytest.raises(ValueError, match="HUBBUB_LEADERS has 101 products"):
+        settings.read({"HUBBUB_LEADERS": ",".join(map(str, range(101)))})
     named = settings.read({"HUBBUB_LEADERS": "c, a,d,never", "HUBBUB_LEADERS_MIN": "1"})
     monkeypatch.setattr(app, "stage", settings.current()._replace(leaders=named.leaders))
 

@@ -15,6 +15,7 @@ import { host, knownSites, link, read, rememberSite } from "./state.js";
 import { html, live as current, nothing, render } from "../vendor/lit.js";
 
 const REFRESH_DELAY = 1000; // ms after a push
+const CACHED = 6_000; // ms: a stage may return a list that is 5 seconds old
 const FOLLOWED = 8; // pages whose views are pushed
 const LONGEST_PAUSE = 15_000; // ms
 const text = words.dashboard;
@@ -22,7 +23,7 @@ const client = createClient();
 const main = document.querySelector("main");
 
 let view = read(), data = null, problem = "", copied = false, isLoading = false, isRequested = false;
-let turn = 0, failures = 0, soon = 0, retry = 0, first = "", found = null;
+let turn = 0, failures = 0, soon = 0, settled = 0, retry = 0, first = "", found = null;
 let stops = []; // of the topics that are followed
 
 // -- loading -------------------------------------------------------------------------------------------
@@ -65,7 +66,9 @@ async function refresh() {
 
 function refreshSoon() {
   clearTimeout(soon);
+  clearTimeout(settled);
   soon = setTimeout(() => document.hidden || refresh(), REFRESH_DELAY);
+  settled = setTimeout(() => document.hidden || refresh(), CACHED);
 }
 
 /** Find the days on which the site has views, however long ago. */

@@ -11,6 +11,7 @@ const WORDS = { en: () => ({ words: english }), de: () => import("../words-de/sh
 const TIMEOUT = 10_000; // ms of a call
 const MIN_INTERVAL = 2000; // ms between two loads, however many updates are pushed
 const LONGEST_PAUSE = 60_000; // ms between two tries
+const CACHED = 6_000; // ms: a stage may return a list that is 5 seconds old
 const NEAR = "300px"; // from the window: a widget loads when it comes so near
 
 const listeners = new Map(); // by API and socket: the widgets of a page share a connection
@@ -48,7 +49,7 @@ export class Widget extends HTMLElement {
   static socket = ""; // without the attribute `socket`, no socket is opened
   #state = make("p", { part: "state", role: "status" });
   #hub; #isOn = false; #isNear = false; #turn = 0; #stop; #name; #getToken = null; #given = null; #words = english; #text = {};
-  #again = 0; #failures = 0; #loadedAt = 0; #isLoading = false; #isRequested = false; #pushed = null;
+  #again = 0; #settled = 0; #failures = 0; #loadedAt = 0; #isLoading = false; #isRequested = false; #pushed = null;
   #sight = new IntersectionObserver((seen) => this.#see(seen), { rootMargin: NEAR });
   #onGuest = ({ detail }) => detail.api === this.api && this.isGuest && this.#identify(detail);
   #onName = ({ detail: { api, name } }) => api === this.api && this.#setName(name);
@@ -132,6 +133,7 @@ export class Widget extends HTMLElement {
     this.#turn += 1;
     this.#stop?.();
     clearTimeout(this.#again);
+    clearTimeout(this.#settled);
     [this.#isLoading, this.#isRequested, this.#pushed, this.#stop] = [false, false, null, null];
     this.end?.();
   }
@@ -174,9 +176,11 @@ export class Widget extends HTMLElement {
     else this.changed(...given);
   }
 
-  /** Load once for several pushes: a busy leaderboard has two each second. */
+  /** Load once for several pushes: a busy leaderboard has two each second. Load again when no list is older than they. */
   loadSoon() {
     clearTimeout(this.#again);
+    clearTimeout(this.#settled);
+    this.#settled = setTimeout(() => this.load(), CACHED);
     this.#again = setTimeout(() => this.load(), Math.max(0, this.#loadedAt + MIN_INTERVAL - Date.now()));
   }
 
