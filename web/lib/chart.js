@@ -4,6 +4,7 @@ import { callDocument, make } from "./dom.js";
 
 const GUTTER = 44; // pixels for the labels of the y axis
 const STEPS = 4; // at most so many lines above the axis
+const WIDEST = 64; // pixels of a bar
 const FONT = "12px system-ui, 'DejaVu Sans', sans-serif";
 const context = make("canvas").getContext("2d");
 
@@ -20,7 +21,7 @@ function draw(name, attributes) {
 }
 
 export class Bars {
-  #host = null; #shown = null; #chosen = -1; #watch = new ResizeObserver(() => this.#label());
+  #host = null; #shown = null; #chosen = -1; #watch = new ResizeObserver(() => this.#fit());
   #svg = draw("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
   #marks = make("div", { className: "marks" }); #below = make("div", { className: "ticks" });
 
@@ -34,8 +35,7 @@ export class Bars {
   show(host, shown) {
     this.#shown = { marked: -1, earlier: null, choose: null, ...shown };
     if (host !== this.#host) this.#attach(host);
-    this.#draw();
-    this.#label();
+    this.#fit();
     this.#describe();
   }
 
@@ -58,6 +58,11 @@ export class Bars {
     this.#watch.observe(host);
   }
 
+  #fit() {
+    this.#draw();
+    this.#label();
+  }
+
   #length() { return this.#shown.series[0].values.length; }
 
   /** Return the values at which lines are drawn: round whole numbers from 0 to above the greatest value. */
@@ -73,11 +78,12 @@ export class Bars {
   #draw() {
     const { series, earlier, marked } = this.#shown, splits = this.#splits();
     const y = (value) => 100 - (100 * value) / splits.at(-1);
+    const narrower = Math.min(1, (WIDEST * this.#length()) / (this.#host.clientWidth - GUTTER));
     const path = (values, width) => values.map((value, i) => (value
       ? `M${i + (1 - width) / 2} 100V${y(value)}h${width}V100z` : "")).join("");
     const bars = series.flatMap(({ values, className, width }) => [
-      draw("path", { class: className, d: path(values.map((value, i) => (i === marked ? 0 : value)), width) }),
-      draw("path", { class: "marked", d: path(values.map((value, i) => (i === marked ? value : 0)), width) }),
+      draw("path", { class: className, d: path(values.map((value, i) => (i === marked ? 0 : value)), width * narrower) }),
+      draw("path", { class: "marked", d: path(values.map((value, i) => (i === marked ? value : 0)), width * narrower) }),
     ]);
     const points = (earlier ?? []).flatMap((value, i) => (value === null ? [] : [`${i + 0.5} ${y(value)}`]));
     this.#svg.setAttribute("viewBox", `0 0 ${this.#length() || 1} 100`);

@@ -323,7 +323,7 @@ export function row({ rank, player, name }, number, me, { words, formats }) {
   const isMine = player === me;
   const made = make("tr", { part: isMine ? "row mine" : "row", className: isMine ? "mine" : "" },
     make("td", { className: "number" }, formats.count(rank)),
-    make("td", { dir: "auto" }, name ?? player, ...(isMine ? [make("span", { className: "quiet" }, ` (${words.you})`)] : [])),
+    make("td", {}, make("span", { className: "name", title: name ?? player }, make("bdi", {}, name ?? player)), ...(isMine ? [make("span", { className: "quiet" }, ` (${words.you})`)] : [])),
     make("td", { className: "number" }, number));
   made.dataset.player = player;
   if (isMine) made.ariaCurrent = "true";

@@ -40,6 +40,9 @@ caption { padding-bottom: 4px; font-weight: 600; text-align: start; }
 th { padding: 4px 8px; color: var(--h-quiet); font-size: 13px; font-weight: 400; text-align: start; }
 td { padding: 5px 8px; border-top: 1px solid var(--h-line); }
 th.number, td.number { width: 1%; text-align: end; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.name { display: -webkit-box; overflow: hidden; -webkit-box-orient: vertical; -webkit-line-clamp: 3; }
+td .quiet { white-space: nowrap; }
+@media (max-width: 400px) { th, td { padding-inline: 4px; } }
 tr.mine { background: var(--h-tint); font-weight: 600; }
 [part=state] { padding: 8px 12px; border-radius: 8px; color: var(--h-quiet); }
 :host([data-state=loading]) [part=state] { position: absolute; inset: 40% 0 auto; padding: 0; text-align: center; }
