@@ -7,6 +7,7 @@ it sends the same request again with the same id. Now and then it gives up: the 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -64,10 +65,23 @@ class Known:
     votes: dict[tuple[str, str], bool | None] = field(default_factory=dict)  # comment, reader; None: unknown
     replies: dict[tuple[str, str, str], bool | None] = field(default_factory=dict)  # product, comment, reply
     texts_with_key: set[str] = field(default_factory=set)  # of replies with an idempotency key
+    guest: str = ""  # the token that some chatters share
+    frames: dict[str, list[Sent]] = field(default_factory=lambda: defaultdict(list))  # by connection
     bans_sent: dict[str, datetime] = field(default_factory=dict)  # digest of an address or a subject
     bans_done: dict[str, datetime] = field(default_factory=dict)
     openings: list[tuple[datetime, tuple[str, ...], datetime, int]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Sent:
+    """A frame that a chatter has sent. `is_alone` tells that no other frame was handled at the same time."""
+
+    action: str
+    ref: str
+    pair: str
+    is_alone: bool
+    text: str = ""
 
 
 class Request(NamedTuple):
@@ -432,7 +446,8 @@ class Admin(Visitor):
 class Chatter:
     """A socket client that connects, talks, leaves and vanishes, over several connections in sequence.
 
-    It sends no frame again. If it does more than connect, it asks for its status once it is connected.
+    It sends no frame again. If it does more than connect, it asks for its status once it is connected. Half
+    of the chatters confirm messages, and name the pair that a frame is meant for.
     """
 
     def __init__(
@@ -443,6 +458,8 @@ class Chatter:
         self.id = self.interests = ""
         self.running = 0  # frames whose handlers are running
         self._name, self._number = f"chatter-{number}", number
+        self._confirms = number % 2 == 1
+        self._confirmed = 0  # frames of the open connection, whose messages are confirmed
         self._asks_status = len(actions) > 1
         self._connections = self._frames = 0
         self._resume = self._guest = ""  # tokens
@@ -460,17 +477,22 @@ class Chatter:
         if action.kind == "connect":
             self.interests = action.arguments["interests"]
         if action.kind == "guest":
-            self._sign_in()
+            self._sign_in(action.arguments["is_shared"])
         elif not self.id or self.id not in self.gateway.open:  # it was disconnected, or refused
             self.connect()
-        elif action.kind in ("disconnect", "die", "again"):
+        elif action.kind in ("disconnect", "die", "again", "freeze"):
             self.disconnect(action.kind)
         elif action.kind != "connect":
+            self._confirm()
             self.send(action.kind, action.arguments.get("topic", ""))
 
-    def _sign_in(self) -> None:
+    def _sign_in(self, is_shared: bool) -> None:
+        if is_shared and self.known.guest:
+            self._guest = self.known.guest
+            return
+
         def done(response: Any) -> None:
-            self._guest = response.body.token
+            self._guest = self.known.guest = response.body.token
 
         sign_in = call("post_guest", body={}, caller=Caller(address=f"10.0.0.{self._number}"))
         self._start("guest", lambda event, context: sign_in(), None, done)
@@ -481,7 +503,8 @@ class Chatter:
         self.id = id = f"{self._name}-{self._connections}"
         tokens = {"resume": self._resume, "token": self._guest}
         query = {"interests": self.interests} | {name: token for name, token in tokens.items() if token}
-        self._resume = ""
+        query |= {"receipts": "1"} if self._confirms else {}
+        self._resume, self._confirmed = "", 0
         address = f"10.0.{self._connections if self._guest else 0}.{self._number}"  # a guest has several
         opened, sent = context(id, identity={"sourceIp": address}), self.world.now
         digests = bans.find_network(app.stage, opened), bans.find_subject(app.stage, self._guest)
@@ -502,17 +525,43 @@ class Chatter:
         id = id or self.id
         if action == "message" and self.running:
             return  # concurrent messages have no order to check
-        named = {"topic": topic}
-        more = {"message": {"text": f"{id} {self._frames}"}, "report": {"reason": "why"}, "subscribe": named}
         if action == "resume":
             tokens = [one["token"] for one in self.gateway.frames[self.id] if one["type"] == "resume"]
             self._resume = tokens[-1] if tokens else ""
-        fields = {"action": action} | more.get(action, {})
+        pair, ref = self._pair(id), str(self._frames)
+        text = f"{id} {ref} {pair or '-'}"
+        more = {"message": {"text": text}, "report": {"reason": text}, "subscribe": {"topic": topic}}
+        fields = {"action": action, "ref": ref} | ({"pair": pair} if pair else {}) | more.get(action, {})
+        self._record(id, Sent(action, ref, pair, not self.running, text))
         self._start(action, app.socket_message, {"requestContext": context(id), "body": json.dumps(fields)})
 
+    def _record(self, id: str, sent: Sent) -> None:
+        if not sent.is_alone:  # nor were the others
+            for one in self.known.frames[id][-3:]:
+                one.is_alone = False
+        self.known.frames[id].append(sent)
+
+    def _pair(self, id: str) -> str:
+        """Return the pair that was announced last, or an empty text without one."""
+        told = [one for one in self.gateway.frames[id] if one["type"] in ("status", "system")]
+        return str(told[-1].get("pair", "")) if told else ""
+
+    def _confirm(self) -> None:
+        """Confirm new messages, if this client does."""
+        frames = self.gateway.frames[self.id]
+        ids = [one["id"] for one in frames[self._confirmed :] if "id" in one]
+        self._confirmed = len(frames)
+        if ids and not self.running:
+            body = json.dumps({"action": "received", "ids": ids})
+            self._start("received", app.socket_message, {"requestContext": context(self.id), "body": body})
+
     def disconnect(self, kind: str) -> None:
-        """Close the connection. API Gateway sends no `$disconnect`, or one, or two."""
+        """Close the connection. API Gateway sends no `$disconnect`, or one, or two, or does not know yet."""
         id, self.id = self.id, ""
+        if kind == "freeze":
+            self.world.fault("a client out of reach")
+            self.gateway.frozen.add(id)
+            return
         self.gateway.open.discard(id)
         code = 1000 if self.world.rng.random() < 0.3 else 1006
         event = {"requestContext": context(id, disconnectStatusCode=code)}

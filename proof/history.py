@@ -133,6 +133,7 @@ class History:
         in all histories.
         """
         self.world.is_calm = True
+        self.gateway.open -= self.gateway.frozen  # API Gateway has noticed
         for _ in range(3):  # sweeps: find the dead, release the kept partners, match
             self.world.advance(QUIET.total_seconds())
             if self.world.seed % 2:

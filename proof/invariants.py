@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -534,6 +534,10 @@ def pairs(states: Iterable[Item], *, may_meet_again: bool = False) -> dict[str, 
     for turn, pair in members.items():
         assert len(pair) == 2, f"{turn} has {sorted(pair)}"
         (one, first), (other, second) = pair.items()
+        assert first["who"] != second["who"], f"{one} and {other} are one visitor"
+        assert "subject" not in first or first["subject"] != second.get("subject"), (
+            f"{one} is {other}'s person"
+        )
         assert (f"CONN#{first['partner']['id']}", f"CONN#{second['partner']['id']}") == (other, one)
     return {turn: sorted(id.removeprefix("CONN#") for id in pair) for turn, pair in members.items()}
 
@@ -575,8 +579,9 @@ def chat(history: History) -> Iterator[str]:
     waiting = {item["turn"] for item in stored.values() if item["state"] == "waiting"}
     if entries != waiting:
         yield f"waiting are {sorted(waiting)}, and the pool has {sorted(entries)}"
-    yield from _messages(history, partners)
-    yield from _reported(history, seen)
+    yield from _messages(history, partners, seen)
+    yield from _reported(history)
+    yield from _acknowledged(history, stored, seen)
 
 
 def _notices(states: Iterable[Item]) -> tuple[dict[str, str], dict[str, Counter[str]]]:
@@ -617,48 +622,85 @@ def _at_rest(id: str, item: Item, stored: dict[str, Item], history: History) -> 
 
 def _waits_alone(id: str, item: Item, history: History) -> Iterator[str]:
     """Check that no suitable partner of a waiting connection waits too."""
-    if found := waiting_pool.find_candidates(history.table, item, history.world.clock(), history.settings):
-        yield f"{id} waits, and so does {[waiting_pool.id_of(one) for one in found]}"
+    states = {other: one for other, _, one in _find(history, "CONN#", "STATE")}
+    for entry in waiting_pool.find_candidates(history.table, item, history.world.clock(), history.settings):
+        other = waiting_pool.id_of(entry)
+        if item["who"] not in states[other].get("blocked", ()):
+            yield f"{id} waits, and so does {other}"
 
 
-def _reported(history: History, states: Iterable[Item]) -> Iterator[str]:
-    """Check that two who were parted by a report are not matched again."""
-    reports = [(sk.partition("#")[2], item) for _, sk, item in _find(history, "REPORTS", "")]
-    parted = {frozenset((item["reporter"], item["reported"])): turn for turn, item in reports}
-    over: set[frozenset[str]] = set()  # pairs whose reported turn has begun: it must be their last
-    turns: dict[frozenset[str], str] = {}
-    for state in (state for state in states if state["state"] == "matched"):
-        both = frozenset((state["who"], state["partner"]["who"]))
-        if both in over and state["turn"] != turns[both]:
-            yield f"{state['pk']} met a partner again after a report"
-        turns[both] = state["turn"]
-        if parted.get(both) == state["turn"]:
-            over.add(both)
+def _images(history: History) -> list[Item]:
+    """Return every image of the stream, in order."""
+    records = (record["dynamodb"] for record in history.stream.records)
+    return [unpack(record["NewImage"]) for record in records if "NewImage" in record]
 
 
-def _messages(history: History, partners: set[frozenset[str]]) -> Iterator[str]:
-    """Check that messages came from partners only, once and in order."""
+def _reported(history: History) -> Iterator[str]:
+    """Check that two are not matched any more once one has reported the other."""
+    parted: set[frozenset[str]] = set()
+    turns: dict[str, str] = {}
+    for image in _images(history):
+        if image["pk"] == "REPORTS":
+            parted.add(frozenset((image["reporter"], image["reported"])))
+        elif image["sk"] == "STATE":
+            both = frozenset((image["who"], image.get("partner", image)["who"]))
+            if both in parted and turns.get(image["pk"]) != image["turn"]:
+                yield f"{image['pk']} met a partner again after a report"
+            turns[image["pk"]] = image["turn"]
+
+
+def _acknowledged(history: History, stored: Mapping[str, Item], states: Iterable[Item]) -> Iterator[str]:
+    """Check what an `ack` means: a report is kept, a message has come, and a visitor that left is idle."""
+    reasons = {image["reason"] for image in _images(history) if image["pk"] == "REPORTS"}
+    unconfirmed = {state.get("pair") for state in states if "receipts" not in state}  # pairs
+    received = {one["text"] for frames in history.gateway.frames.values() for one in frames if "text" in one}
+    for id, frames in history.known.frames.items():
+        heard = history.gateway.frames[id]
+        acks = {one["ref"]: place for place, one in enumerate(heard) if one["type"] == "ack"}
+        for sent in (one for one in frames if one.ref in acks):
+            if sent.action == "report" and sent.text not in reasons:
+                yield f"{id} got an ack for a report that is not kept"
+            if sent.action == "message" and sent.pair not in ("", *unconfirmed) and sent.text not in received:
+                yield f"{id} got an ack for a message that nobody has received"
+        changes = [one for one in frames if one.action in ("next", "find", "report", "leave")]
+        if changes and changes[-1].action == "leave" and changes[-1].ref in acks and changes[-1].is_alone:
+            notices = [one["code"] for one in heard[acks[changes[-1].ref] :] if one["type"] == "system"]
+            state = stored.get(id, {"state": "gone"})["state"]
+            if state not in ("idle", "gone") or notices[-1:] == [CONNECTED]:
+                yield f"{id} is {state} after an acknowledged leave, and was told {notices}"
+
+
+def _messages(history: History, partners: set[frozenset[str]], states: Iterable[Item]) -> Iterator[str]:
+    """Check that messages came from partners only, in the pair that they name, once and in order."""
+    members: dict[str, set[str]] = defaultdict(set)
+    for state in (state for state in states if "pair" in state):
+        members[state["pair"]].add(connections.id_of(state))
     for id, frames in history.gateway.frames.items():
         numbers: dict[str, list[int]] = defaultdict(list)
         for frame in frames:
             if frame["type"] == "message":
-                sender, number = frame["text"].split()
+                sender, number, pair = frame["text"].split()
                 numbers[sender].append(int(number))
                 if frozenset((sender, id)) not in partners:
                     yield f"{id} received a message from a stranger, {sender}"
+                if pair != "-" and id not in members[pair]:
+                    yield f"{id} received a message that {sender} has sent to another partner"
         for sender, received in numbers.items():
             if received != sorted(set(received)):
                 yield f"{id} received messages of {sender} twice or out of order: {received}"
 
 
 def bans(history: History) -> Iterator[str]:
-    """Check that nobody connects after a ban of the address or subject, and nobody else is refused."""
+    """Check that nobody is connected after a ban of the address or subject, and nobody else is refused."""
     sent, done = history.known.bans_sent, history.known.bans_done
     for begun, digests, ended, status in history.known.openings:
         if status == 200 and any(done.get(digest, begun) < begun for digest in digests):
             yield f"a connection of {begun} was accepted after a ban"
         if status == 403 and not any(sent.get(digest, ended) < ended for digest in digests):
             yield f"a connection of {begun} was refused without a ban"
+    for id, _, item in _find(history, "CONN#", "STATE"):
+        if item["state"] != "gone" and {item.get("network"), item.get("subject")} & done.keys():
+            yield f"{id} is open after a ban"
 
 
 def permissions(history: History) -> Iterator[str]:

@@ -225,6 +225,7 @@ class FaultyGateway(Gateway):
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
+        self.frozen: set[str] = set()  # connections whose client is out of reach, which nobody knows yet
 
     def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803
         """Send a frame, or lose it, or send it and report a failure, or kill the handler."""
@@ -240,7 +241,8 @@ class FaultyGateway(Gateway):
             raise refusal("LimitExceededException")
         if fault == "post lost":
             raise ReadTimeoutError(endpoint_url="http://gateway.invalid")
-        super().post_to_connection(ConnectionId, Data)
+        if not (ConnectionId in self.frozen and ConnectionId in self.open):
+            super().post_to_connection(ConnectionId, Data)
         if fault == "post unheard":
             raise ReadTimeoutError(endpoint_url="http://gateway.invalid")
         if fault == "killed after a post":

@@ -39,7 +39,7 @@ ADMIN_TASKS = {
 }
 FRAMES = {
     **{"message": 8, "next": 4, "status": 2, "leave": 2, "find": 3, "report": 1, "ping": 1, "typing": 1},
-    **{"disconnect": 3, "die": 2, "again": 1, "subscribe": 2, "resume": 2},
+    **{"disconnect": 3, "die": 2, "again": 1, "freeze": 1, "check": 1, "subscribe": 2, "resume": 2},
 }
 
 THEMED = 0.6  # the share of histories that have a theme
@@ -203,9 +203,12 @@ def _admin_task(rng: random.Random, weights: dict[str, int], number: int) -> Act
 
 
 def _socket(rng: random.Random, weights: dict[str, int], interests: str = "") -> list[Action]:
-    """Return the actions of a chatter: a connection, then frames. Half of those with frames are guests."""
+    """Return the actions of a chatter: a connection, then frames.
+
+    Half of those with frames are guests, and half of these are the guest that another one is.
+    """
     topics = (f"views:{PAGES[0]}", "leaderboard:sum", "challenge:hunt", f"product:{PRODUCTS[0]}")
     kinds = [_draw(rng, weights) for _ in range(rng.randint(3, 10))] if weights else []
-    guest = [Action("guest", {})] * (rng.randrange(2) if weights else 0)
+    guest = [Action("guest", {"is_shared": rng.random() < 0.5})] * (rng.randrange(2) if weights else 0)
     frames = [Action(kind, {"topic": rng.choice(topics)}) for kind in kinds]
     return [*guest, Action("connect", {"interests": interests}), *frames]

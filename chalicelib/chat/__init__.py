@@ -13,6 +13,7 @@ FEATURE = Feature(
         Kind("REPORTS", "*"),
         Kind("REPORTER#*", "*"),
         Kind("BAN#*", "*"),
+        Kind("BLOCKED#*", "BLOCKED"),
         Kind("TOPIC#*", "HEAD", is_live="missed"),
         Kind("TOPIC#*", "*"),
     ),

@@ -65,6 +65,7 @@ class Handshake(NamedTuple):
     token: str = ""  # a bearer token, as REST calls have one
     network: str = ""  # a keyed digest of the client's address
     subject: str = ""  # a keyed digest of the token's subject
+    blocked: frozenset[str] = frozenset()  # the visitors that reports keep away from this subject
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -96,6 +97,7 @@ def build_item(handshake: Handshake, now: datetime) -> Item:
     item |= {"network": handshake.network} if handshake.network else {}
     item |= {"subject": handshake.subject} if handshake.subject else {}
     item |= {"receipts": True} if handshake.receipts else {}
+    item |= {"blocked": set(handshake.blocked)} if handshake.blocked else {}
     return item | ({"interests": set(handshake.interests)} if handshake.interests else {})
 
 

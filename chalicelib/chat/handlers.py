@@ -77,7 +77,7 @@ def connect(
     it asks for its status when it is open. A duplicate event does nothing.
 
     Cost: 5 WCU and 1.5 RCU. Matched at once, 8 WCU more, and 2 WCU and 1 RCU to notify the partner. 2 WCU and
-    0.5 RCU for a connection that only listens. With a token 0.5 RCU more.
+    0.5 RCU for a connection that only listens. With a token 1.5 RCU more.
     """
     if handshake.is_foreign_origin(event, settings):
         return {"statusCode": 403}
@@ -90,6 +90,7 @@ def connect(
         opening = opening._replace(network=network, subject=bans.find_subject(settings, opening.token))
         if bans.is_banned(table, (opening.network, opening.subject), now):
             return {"statusCode": 403}
+        opening = opening._replace(blocked=reports.read_blocked(table, opening.subject))
         if opening.listens:
             matching.stay_out(table, connections.build_item(opening, now), now)
             return {"statusCode": 200}
@@ -492,6 +493,7 @@ def report_partner(frame: Frame) -> ConnectionIds:
     report is not stored then, and the sender gets `slow_down`.
 
     Cost: 2 RCU, 11 WCU, and 2 WCU per KB of the report. Of a pair that has parted 1 RCU and 4 WCU instead.
+    2 WCU more for two that have tokens.
     """
     sender, (table, _, settings, now, _) = frame.sender, frame.means
     pair = frame.pair or sender.get("pair") or sender.get("last_pair", "")
@@ -501,8 +503,9 @@ def report_partner(frame: Frame) -> ConnectionIds:
     puts = []
     if reports.count_report(table, sender, frame.address, now, settings):
         puts.append(reports.build_put(sender, found, frame.payload, now, settings))
-    _, partner = evidence.read_members(found, sender)
-    changed = matching.separate(table, sender, partner, puts, now)
+    mine, theirs = evidence.read_members(found, sender)
+    reports.block_persons(table, mine, theirs, now, settings)
+    changed = matching.separate(table, sender, theirs, puts, now)
     frame.sender = changed.item
     if not puts:
         frame.reject("slow_down")

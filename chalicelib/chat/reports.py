@@ -4,10 +4,14 @@
 |---|---|---|---|
 | report | `REPORTS` | `<instant>#<pair>` | `reason`, `lobby`, `reporter`, `reported`, `messages`, `ttl` |
 | | | | `network` and `subject` of the reported visitor, for a ban |
+| blocks of a person | `BLOCKED#<visitor>` | `BLOCKED` | `blocked`: visitors that reports keep away; `ttl` |
 | bucket of an address | `REPORTER#<digest>` | `BUCKET` | `drained`: when it is empty (ms); `ttl` |
 
 The reporter's client sends the last messages with the report. The evidence of the pair (evidence.py) proves
 that they were sent. A partner can be reported for a minute after it has parted.
+
+A report keeps two connections apart for as long as they last (matching.py), and two persons with tokens for
+as long as the report is kept: a new connection begins with the blocks of its person.
 
 Invariant: an address may send five reports at once, and one more every five minutes (a token bucket). An
 address is stored as a digest with the stage's key, and the item expires within half an hour.
@@ -47,6 +51,11 @@ def bucket_key(settings: Settings, address: str) -> Key:
     Raises: OSError without a secret, ValueError for an invalid address.
     """
     return Key(f"REPORTER#{rates.digest(settings, address)}", "BUCKET")
+
+
+def blocked_key(digest: str) -> Key:
+    """Build the key of the blocks of a person, by the digest of the subject."""
+    return Key(f"BLOCKED#{digest}", "BLOCKED")
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -89,6 +98,29 @@ def count_report(table: Table, me: Item, address: str, now: datetime, settings: 
     return rates.take(table, rates.Bucket(key), LIMIT, now) == 0
 
 
+def block_persons(
+    table: Table, one: evidence.Member, other: evidence.Member, now: datetime, settings: Settings
+) -> None:
+    """Keep two persons apart in their next connections, if both have tokens.
+
+    Cost: 2 WCU, or nothing.
+    """
+    if all("subject" in member.digests for member in (one, other)):
+        for mine, theirs in ((one, other), (other, one)):
+            table.update(
+                blocked_key(mine.who),
+                "SET #ttl = :ttl ADD blocked :who",
+                condition="attribute_not_exists(blocked) OR size(blocked) < :most",
+                names={"#ttl": "ttl"},
+                values={
+                    ":ttl": times.epoch(now + settings.chat_reports),
+                    ":who": {theirs.who},
+                    ":most": connections.BLOCKED,
+                },
+                idempotent=True,
+            )
+
+
 def act(table: Table, id: str, body: ReportAction, settings: Settings, now: datetime) -> list[str]:
     """Dismiss a report, or ban the address and the subject of the reported visitor and dismiss it.
 
@@ -113,6 +145,15 @@ def act(table: Table, id: str, body: ReportAction, settings: Settings, now: date
 
 
 # -- read ----------------------------------------------------------------------------------------------
+
+
+def read_blocked(table: Table, digest: str) -> frozenset[str]:
+    """Return the visitors that reports keep away from a person. None for a connection without a token.
+
+    Cost: 1 RCU.
+    """
+    item = table.get(blocked_key(digest), consistent=True) if digest else None
+    return frozenset(item["blocked"]) if item else frozenset()
 
 
 def list_reports(table: Table, query: ReportsQuery, settings: Settings, now: datetime) -> Reports:

@@ -26,7 +26,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 
 # Attributes of the resumed connection. A new token has its own subject, and is the visitor of that subject.
-INHERITED = ("lobby", "interests", "blocked", "former", "last_pair", "said")
+INHERITED = ("lobby", "interests", "former", "last_pair", "said")
 OF_A_PERSON = ("who", "subject")
 PURPOSE = "resume"
 LONGEST = 512  # characters of a token that is verified: a real one has about 150
@@ -78,6 +78,8 @@ def take_over(
             return None
         inherited = INHERITED if handshake.subject else (*INHERITED, *OF_A_PERSON)
         new = connections.build_item(handshake, now) | {n: before[n] for n in inherited if n in before}
+        if blocked := {*before.get("blocked", ()), *handshake.blocked}:
+            new["blocked"] = blocked
         new |= connections.inherit_rate(before)
         for item, actions in _takeovers(before, new, now):
             refused = table.transact(actions)

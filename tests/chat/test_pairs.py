@@ -249,6 +249,18 @@ def test_what_was_said_to_one_partner_is_not_proved_to_another(pair: Chat) -> No
     assert [one.proved for one in stored_reports(pair)[0].messages] == [False, False]
 
 
+@pytest.mark.parametrize("reporter", ["a", "b"])
+def test_two_persons_with_tokens_never_meet_again_in_new_connections(chat: Chat, reporter: str) -> None:
+    tokens = {id: auth.mint(SETTINGS, f"person-{id}") for id in "ab"}
+    for id in "ab":
+        chat.enter(id, token=tokens[id])
+    chat.send(reporter, "report", reason="rude")
+    for id in "ab":
+        chat.disconnect(id, 1000)
+        chat.enter(id + id, token=tokens[id])
+    never_meet(chat, "aa", "bb")
+
+
 # -- one person --------------------------------------------------------------------------------------------
 
 

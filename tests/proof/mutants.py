@@ -18,7 +18,7 @@ from unittest import mock
 import app
 from chalicelib.aggregates import engine
 from chalicelib.api.auth import Caller
-from chalicelib.chat import bans
+from chalicelib.chat import bans, connections, handlers, matchmaker, receipts
 from chalicelib.comments import cleanup, comments
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
@@ -203,6 +203,31 @@ def _nothing(function: Wrapper, *arguments: Any, **named: Any) -> Any:
     return {}
 
 
+# -- chat ---------------------------------------------------------------------------------------------
+
+
+def _block_nobody(operation: str, body: Body) -> bool:
+    """Remove the visitors that a connection blocks from its updates."""
+    blocking = [
+        one for _, one in _writes(operation, body) if ":blocks" in one.get("ExpressionAttributeValues", {})
+    ]
+    for one in blocking:
+        one["UpdateExpression"] = one["UpdateExpression"].replace("ADD blocked :blocks", "")
+        if one["UpdateExpression"].strip():
+            del one["ExpressionAttributeValues"][":blocks"]
+        else:
+            one["UpdateExpression"] = "SET unblocked = :blocks"
+    return bool(blocking)
+
+
+def _as_stranger(function: Wrapper, *arguments: Any) -> Any:
+    return function(*arguments) | {"who": connections.new_token()}
+
+
+def _without_pair(function: Wrapper, frame: Any, name: str) -> Any:
+    return "" if name == "pair" else function(frame, name)
+
+
 # -- sums ---------------------------------------------------------------------------------------------
 
 
@@ -261,7 +286,13 @@ ALL = (
     split("the entry in the pool is written separately", "WAITING#", is_first=False),
     Mutant("nobody is found in the pool", change_reply=_empty_pool),
     Mutant("the sweep does nothing", app, "sweep", lambda f, *a: None),
+    without("a report is acknowledged and not kept", "REPORTS", "", "Put"),
+    Mutant("two whom a report has parted meet again", change=_block_nobody),
+    Mutant("two tabs of one person are matched", connections, "build_item", _as_stranger),
+    Mutant("a frame for another pair is taken", handlers, "read_label", _without_pair),
+    Mutant("a message is acknowledged when it is posted", receipts, "new_id", lambda f, *a: ""),
     # Bans
+    Mutant("a ban closes no connection", matchmaker, "close_banned", lambda f, *a: ()),
     Mutant("a ban is not written", bans, "ban", lambda f, *a: None),
     Mutant("a subject is not banned", bans, "ban", lambda f, table, digests, *a: f(table, digests[:1], *a)),
     Mutant("everybody is banned", bans, "is_banned", lambda f, *a: True),

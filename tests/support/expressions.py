@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from types import CodeType
 from typing import Any
 
 from chalicelib.dynamo.items import Item, Key
@@ -19,7 +21,9 @@ TRANSLATION = (
         r"('\1' in item and values['\2'] <= item['\1'] <= values['\3'])",
     ),
     (r"contains\((\w+), (:\w+)\)", r"(values['\2'] in item.get('\1', ()))"),
-    (r"size\((\w+)\) <= (:\w+)", r"(len(item.get('\1', ())) <= values['\2'])"),
+    (r"size\((\w+)\) (<=?) (:\w+)", r"(len(item.get('\1', ())) \2 values['\3'])"),
+    (r"size\((\w+)\) = (:\w+)", r"(len(item.get('\1', ())) == values['\2'])"),
+    (r"attribute_exists\((\w+)\)", r"('\1' in item)"),
     (r"attribute_not_exists\((\w+)\)", r"('\1' not in item)"),
     (r"\bNOT\b", "not"),
     (r"\bAND\b", "and"),
@@ -69,10 +73,16 @@ def written(write: Mapping[str, Any], items: Mapping[Key, Item]) -> Item:
 
 
 def _holds(condition: str, item: Item, values: Mapping[str, Any]) -> bool:
-    """Return whether a condition is true, by translating it into Python."""
+    """Return whether a condition is true."""
+    return bool(eval(_translate(condition), {"item": item, "values": values}))
+
+
+@cache
+def _translate(condition: str) -> CodeType:
+    """Translate a condition into Python."""
     for dynamo, python in TRANSLATION:
         condition = re.sub(dynamo, python, condition)
-    return not condition or bool(eval(condition, {"item": item, "values": values}))
+    return compile(condition or "True", "a condition", "eval")
 
 
 def _updated(
@@ -85,8 +95,11 @@ def _updated(
             place, _, text = clause.replace(" = ", " ", 1).partition(" ")
             name = names.get(place, place)
             kept = re.fullmatch(r"if_not_exists\((#?\w+), (:\w+)\)", text)
+            added = re.fullmatch(r"list_append\(if_not_exists\((\w+), (:\w+)\), (:\w+)\)", text)
             if verb == "REMOVE":
                 after.pop(name, None)
+            elif added:
+                after[name] = [*item.get(added[1], values[added[2]]), *values[added[3]]]
             elif kept and (there := names.get(kept[1], kept[1])) in item:
                 after[name] = item[there]
             elif verb == "SET":

@@ -88,6 +88,9 @@ class Memory:
         refused = tuple(i for i, write in enumerate(writes) if not is_allowed(write, self.items))
         for write in () if refused else writes:
             key, old = key_of(write), self.items.get(key_of(write))
+            if write.keys() == {"Key"}:
+                self.items.pop(key, None)
+                continue
             self.items[key] = written(write, self.items)
             self.changes.setdefault(key, []).append((old, self.items[key]))
         return refused
