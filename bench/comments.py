@@ -104,7 +104,7 @@ def measure_writes(engine: Engine, count: int) -> float:
     with fresh_table(engine) as (table, stream_arn):
 
         def apply(event: dict[str, Any], _: object) -> None:
-            derivations = [comments.derive_rank]
+            derivations = [comments.derive]
             aggregates.apply(table, [comments.contribution], event["Records"], derivations=derivations)
 
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH)

@@ -21,7 +21,7 @@ from local.event_sources import StreamPump
 from ops.maintenance.audit import find_drift, scan
 from tests.support.tables import drain, fresh_table
 
-CONTRIBUTIONS, DERIVATIONS = (events.contribution,), (sites.derive_listing,)
+CONTRIBUTIONS, DERIVATIONS = (events.contribution,), (sites.derive,)
 BATCH = 100  # records of a batch, as in app.py
 HOUR = datetime(2100, 1, 1, 12, tzinfo=UTC)  # one day's series, and no TTL has passed
 WRITERS, REQUEST, LATENCY = 16, 25, 0.010  # threads; views in a request; seconds added to every call

@@ -30,9 +30,9 @@ they are read last. `tests/aggregates/test_model.py` enumerates every interleavi
 commute, so records may arrive in any order. Changes that cancel within a batch are tagged too. Without that,
 a later delivery of one of them alone would count.
 
-**Derived attributes.** A derivation is a function `(key, item) -> update` for an attribute that follows from
-the sums of its own item, such as an index key that moves in steps. It runs after each update, and also when
-all records were duplicates. So the redelivery after a crash between the two updates completes the second one.
+**What follows from sums.** A derivation is a function `(table, key, item)` that updates what follows from the
+sums of an aggregate, such as an index key that moves in steps. It runs after each update, and also when all
+records were duplicates. So the redelivery after a crash between the two updates completes the second one.
 
 **A reader** may rely on each aggregate by itself. Several aggregates that one record changes are written one
 after the other, so one may be ahead of another until the batch is done, or delivered again after a crash. A
@@ -296,14 +296,13 @@ def _add_or_refuse(batch: Batch, key: Key, changes: Sequence[Change]) -> None:
 
 
 def _derive(table: Table, derivations: Sequence[Derivation], key: Key, item: Item) -> None:
-    """Update the derived attributes of an aggregate, which is given as it is after its last change.
+    """Update what follows from the sums of an aggregate, which is given as it is after its last change.
 
-    The condition of a derivation is false when another worker has changed the sums in the meantime. That
-    worker then updates the attributes.
+    The condition of such an update is false when another worker has changed the sums in the meantime. That
+    worker then makes the update.
     """
-    for derivation in derivations:
-        if arguments := derivation(key, item):
-            table.update(key, **arguments, idempotent=True)
+    for derive in derivations:
+        derive(table, key, item)
 
 
 def derive_all(table: Table, derivations: Sequence[Derivation], keys: Iterable[Key]) -> None:

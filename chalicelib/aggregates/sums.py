@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from boto3.dynamodb.types import DYNAMODB_CONTEXT
 
 from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
 
 LIMIT = Decimal("1e38")  # DynamoDB holds numbers below it exactly; NaN and infinity are not below it
 
@@ -51,8 +52,8 @@ Amount = int | Decimal | frozenset[Any] | Constant
 Amounts = Mapping[str, Amount]  # of one aggregate, by attribute
 Sums = dict[tuple[Key, str], Amount]
 Contribution = Callable[[Item], Mapping[tuple[Key, str], Amount]]
-Derivation = Callable[[Key, Item], Mapping[str, Any] | None]
-"""Returns the update of an aggregate's derived attributes, or None if they are current."""
+Derivation = Callable[[Table, Key, Item], None]
+"""Updates what follows from the sums of an aggregate, unless it is current. Idempotent."""
 
 
 def merge(sums: Sums, amounts: Mapping[tuple[Key, str], Amount], sign: int = 1) -> None:

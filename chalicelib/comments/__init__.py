@@ -23,7 +23,7 @@ FEATURE = Feature(
     actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     indexes=("gsi1", "gsi2"),
     contribution=comments.contribution,
-    derive=comments.derive_rank,
+    derive=comments.derive,
     follow=cleanup.follow,
     topics={"product": Topic(statistics.topic, parse_identifier, statistics.live)},
 )

@@ -355,6 +355,12 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     return amounts
 
 
+def derive(table: Table, key: Key, item: Item) -> None:
+    """Move a product among the leaders, if that is necessary."""
+    if update := derive_rank(key, item):
+        table.update(key, **update, idempotent=True)
+
+
 def derive_rank(key: Key, item: Item) -> dict[str, Any] | None:
     """Return the update that moves a product among the leaders, or None if it is on the right step."""
     if not key.pk.startswith("PRODUCT#") or not (key.sk == "S" or key.sk.startswith("S#")):

@@ -17,7 +17,7 @@ FEATURE = Feature(
         Kind("URL#*", "STATISTICS", is_sum=True, is_live=True),
         Kind("URL#*", "DAY#*", is_sum=True),
         Kind("URL#*", "VISITOR#*", is_applied=True),
-        Kind("SITE#*", "TOTAL", is_sum=True),
+        Kind("SITE#*", "TOTAL"),
         Kind("SITE#*", "DAY#*", is_sum=True),
         Kind("SITE#*", "VISITOR#*", is_applied=True),
         Kind("IMPORT#*", "*"),
@@ -28,6 +28,6 @@ FEATURE = Feature(
     functions=("write_views",),
     sends=True,
     contribution=events.contribution,
-    derive=sites.derive_listing,
+    derive=sites.derive,
     topics={"views": Topic(queries.topic_id, queries.parse_url, queries.topic_value)},
 )

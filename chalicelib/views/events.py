@@ -389,7 +389,7 @@ def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], 
     if item.get("site"):
         of_site = sites.count_event(host, day, hour, item)
         for key in {key for key, _ in of_site}:
-            of_site |= _lifetime(key, item, PAGE_EXTRA_LIFETIME if key == sites.total_key(host) else 0)
+            of_site |= _lifetime(key, item)
         amounts |= of_site
         if item.get("series"):
             amounts |= sites.listed(day_key(url, day), sites.list_key(host, sites.PAGES, day))

@@ -346,7 +346,7 @@ class ListedSite(Schema):
 
 
 class Sites(Schema):
-    """A page of the sites that have views, largest first."""
+    """A page of the sites that have views, largest first by their views before their newest day."""
 
     EXAMPLES: ClassVar = {"one": {"items": [{"site": "www.example.org", "views": 1539}], "cursor": None}}
 

@@ -2,8 +2,8 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| site | `SITE#<host>` | `TOTAL` | `views`; gsi1pk = `SITES`, gsi1sk; `ttl`, `kept` |
 | site's day | `SITE#<host>` | `DAY#<date>` | `views`, `visitors`, and by hour `v00`…, `u00`…; `ttl`, `kept` |
+| | | | `is_newest`, `in_total`: see totals.py |
 | site's visitor | `SITE#<host>#CLIENT#<client>` | `VISITOR#<date>` | `hours` of its views; `ttl` |
 | referrer's day | `SITE#<host>#REFERRER#<referrer>` | `DAY#<date>` | `views`; gsi1pk, gsi1sk; `ttl`, `kept` |
 | campaign's day | `SITE#<host>#CAMPAIGN#<campaign>` | `DAY#<date>` | `views`; gsi1pk, gsi1sk; `ttl`, `kept` |
@@ -17,11 +17,12 @@ A stage keeps these sums if HUBBUB_VIEWS_SITES is on. Events and the visitors of
 event stores `site`, its `referrer` and its `campaign`, so its amounts follow from the event alone. A visitor
 is one client on one UTC day. It is written after the events by a union of sets, as that of a page is.
 
-Cost: 1 WCU for each view's visitor of its site, and for each batch of the stream 1 WCU for each site, each
-day of a site, each referrer's day and each campaign's day. An entry of a list costs 2 WCU when it is new and
-3 when it moves, which is every fourth view at first, and every hundredth of 800 views.
+Cost: 1 WCU for each view's visitor of its site, and for each batch of the stream 1 WCU for each day of a
+site, each referrer's day and each campaign's day. An entry of a list costs 1 WCU when it is new and 3 when it
+moves, which is every fourth view at first, and every hundredth of 800 views.
 
-Invariant: a site's views are the number of its events with `site` that were written since it came into being.
+Invariant: the views of a site's day are the number of its events with `site` that were written since it came
+into being.
 """
 
 from collections.abc import Mapping
@@ -32,18 +33,14 @@ from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api.names import HIDDEN
 from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
+from chalicelib.views import totals
 
-SITES = "SITES"  # the list of all sites
 PAGES, REFERRERS, CAMPAIGNS = "PAGES", "REFERRERS", "CAMPAIGNS"  # the lists of a site's day
 MAX_CAMPAIGN = 100  # characters
 
 
 # -- keys ----------------------------------------------------------------------------------------------
-
-
-def total_key(host: str) -> Key:
-    """Return the key of a site's total."""
-    return Key(f"SITE#{host}", "TOTAL")
 
 
 def day_key(host: str, day: str) -> Key:
@@ -102,13 +99,8 @@ def read_campaign(value: Any) -> str:
 
 def count_event(host: str, day: str, hour: int, event: Mapping[str, Any]) -> dict[tuple[Key, str], Amount]:
     """Return the amounts that an event adds to the sums of its site, without their lifetimes."""
-    total, of_day = total_key(host), day_key(host, day)
-    amounts: dict[tuple[Key, str], Amount] = {
-        (total, "views"): 1,
-        **listed(total, SITES),
-        (of_day, "views"): 1,
-        (of_day, f"v{hour:02}"): 1,
-    }
+    of_day = day_key(host, day)
+    amounts: dict[tuple[Key, str], Amount] = {(of_day, "views"): 1, (of_day, f"v{hour:02}"): 1}
     for name, kind, build_key in (
         ("referrer", REFERRERS, referrer_key),
         ("campaign", CAMPAIGNS, campaign_key),
@@ -142,7 +134,15 @@ def is_listed(key: Key) -> bool:
     if key.pk.startswith("URL#"):
         return key.sk == "STATISTICS" or key.sk.startswith("DAY#")
     is_source = "#REFERRER#" in key.pk or "#CAMPAIGN#" in key.pk
-    return key.pk.startswith("SITE#") and (key.sk == "TOTAL" or (is_source and key.sk.startswith("DAY#")))
+    return is_source and key.pk.startswith("SITE#") and key.sk.startswith("DAY#")
+
+
+def derive(table: Table, key: Key, item: Item) -> None:
+    """Move an aggregate in its list, or add a site's day to the total of the site, if that is necessary."""
+    if update := derive_listing(key, item):
+        table.update(key, **update, idempotent=True)
+    if key.pk.startswith("SITE#") and key.pk.count("#") == 1 and key.sk.startswith("DAY#"):
+        totals.add_day(table, key, item)
 
 
 def derive_listing(key: Key, item: Item) -> dict[str, Any] | None:

@@ -62,7 +62,7 @@ EXPIRING = ("URL#", "SITE#")  # aggregates of items that TTL deletes
 CONSTANTS = {"gsi1pk", "ttl", "series", KEPT}  # these stay when the sums of their item become zero
 LEFT = "items left of a deleted comment"
 MARK = "full "  # the attribute of a difference: a bucket is marked, and has shallow players
-NO_SUMS = {"pk", "sk", "applied", "spilled", "spills"}  # of an aggregate: its key, and the engine's memory
+NO_SUMS = {"pk", "sk", "applied", "spilled", "spills", "is_newest", "in_total"}  # of an aggregate
 
 Drift = dict[tuple[Key, str], tuple[Any, Any]]
 

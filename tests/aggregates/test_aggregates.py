@@ -51,7 +51,7 @@ def write(table: Table, n: int, *, url: str = URL, clients: int = 0, ahead: int 
 
 
 def apply(table: Table, records: list[Any]) -> Report:
-    return aggregates.apply(table, FEATURES, records, derivations=(sites.derive_listing,))
+    return aggregates.apply(table, FEATURES, records, derivations=(sites.derive,))
 
 
 def drain(source: Source) -> Report:

@@ -245,7 +245,7 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
         records = event["Records"]
         some = records[: chance.randint(0, len(records))]
         for batch in (some, records):
-            engine.apply(table, FEATURES, batch, derivations=[comments.derive_rank])
+            engine.apply(table, FEATURES, batch, derivations=[comments.derive])
         if chance.random() < 0.2 and not all(writer.done() for writer in writers):
             raise RuntimeError("a planted failure after the batch")
 

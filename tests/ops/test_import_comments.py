@@ -52,7 +52,7 @@ def imported(engine: Engine) -> Iterator[tuple[Table, dict[str, Any], dict[str, 
     table = Table(made.name, connect(Settings(endpoint=engine.endpoint, table=made.name)).client)
 
     def apply(event: Any, _: object) -> None:
-        aggregates.apply(table, [comments.contribution], event["Records"], derivations=[comments.derive_rank])
+        aggregates.apply(table, [comments.contribution], event["Records"], derivations=[comments.derive])
 
     pump = StreamPump(engine.client("dynamodbstreams"), made.stream_arn, apply, 100)
     pump.start()

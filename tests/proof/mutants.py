@@ -24,7 +24,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import scores
 from chalicelib.ranking import deepening, tree
-from chalicelib.views import events, site_queries, sites
+from chalicelib.views import events, site_queries, sites, totals
 from chalicelib.views.site_queries import Period
 from local import filters
 from proof import runner
@@ -250,6 +250,7 @@ ALL = (
     Mutant("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
     Mutant("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
     Mutant("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
+    Mutant("a day is not in the total of its site", totals, "add_day", lambda f, *a: None),
     Mutant("a referrer is not counted", sites, "count_event", _without_referrer),
     # Exactly once: the stream
     Mutant("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
@@ -278,7 +279,7 @@ ALL = (
     Mutant("the votes of a deleted comment stay", cleanup, "follow", lambda f, *a: None),
     Mutant("the stream's filter drops cleanups", filters, "passes", _without_cleanups),
     # Lists
-    Mutant("a site is not listed", sites, "count_event", _without_listing),
+    Mutant("a referrer is not listed", sites, "count_event", _without_listing),
     Mutant("a period ends a day early", site_queries, "read_period", lambda f, *a: Period(f(*a).days[:-1])),
     Mutant("a comment is not listed", comments, "list_attributes", lambda f, *a: {}),
     # Matching

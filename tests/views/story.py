@@ -30,14 +30,14 @@ COSTS = {
     ("GET /views/events", "75 events"): (200, 0, 1.5),
     ("POST /views", "one, of a site"): (202, 4, 0),
     ("POST /views", "25, of a site"): (202, 76, 0),
-    ("stream", "26 views of a new site"): (0, 20, 6),
+    ("stream", "26 views of a new site"): (0, 23, 7),
     ("POST /views", "another, of a site"): (202, 4, 0),
-    ("stream", "a view of a site, visitor known"): (0, 6, 0),
+    ("stream", "a view of a site, visitor known"): (0, 5, 0),
     ("GET /views/site", "by hour"): (200, 0, 0.5),
     ("GET /views/top", "of a day"): (200, 0, 1),
     ("GET /views/referrers", "of a day"): (200, 0, 1),
     ("GET /views/campaigns", "of 30 days"): (200, 0, 1.5),
-    ("GET /sites", ""): (200, 0, 1),
+    ("GET /sites", ""): (200, 0, 1.5),
 }
 """The status, WCU and RCU of each case; a handler without an answer has status 0."""
 

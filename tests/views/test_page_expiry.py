@@ -55,7 +55,7 @@ class Aging:
                 self.table,
                 FEATURES,
                 records,
-                derivations=(sites.derive_listing,),
+                derivations=(sites.derive,),
                 now=lambda: self.now.timestamp(),
             )
         assert find_drift(FEATURES, scan(self.table)) == {} or self.has_expired
@@ -76,7 +76,7 @@ class Aging:
             self.table,
             FEATURES,
             records,
-            derivations=(sites.derive_listing,),
+            derivations=(sites.derive,),
             now=lambda: self.now.timestamp(),
         )
         assert report.ignored == len(records)
