@@ -77,6 +77,7 @@ LONGEST: dict[str, Any] = {
     "shard": 32,
     "url": URL,
     "host": "a" * 253,
+    "total": {"pk": f"SITE#{'a' * 253}", "newest": "DAY#9999-12-31"},
     "referrer": "a" * 253,
     "campaign": "😀" * sites.MAX_CAMPAIGN,
     "kind": max((sites.PAGES, sites.REFERRERS, sites.CAMPAIGNS), key=len),
