@@ -363,34 +363,31 @@ def test_simultaneous_edits_hides_and_deletes_leave_a_consistent_state(live: Liv
     assert ratings.list_leaders(live.table, LeadersQuery(), Settings()).items == []
 
 
-def test_nothing_survives_that_races_with_the_deletion_of_its_comment(live: Live) -> None:
+@pytest.mark.parametrize("rounds", [12, pytest.param(1_000, marks=pytest.mark.long)])
+def test_nothing_survives_that_races_with_the_deletion_of_its_comment(live: Live, rounds: int) -> None:
     table, me, reader = live.table, Caller("me"), Caller("reader")
-    for number in range(12):
-        product = f"p-{number}"
-        body = CommentBody(rating=5, language="en", text="")
-        id = comments.post(table, product, body, me, None, datetime.now(UTC)).body.id
-        first = replies.post(table, product, id, ReplyBody(text=""), me, None, datetime.now(UTC)).body.id
-        path = ReplyPath(product, id, first)
-        at_once(
-            lambda product=product, id=id: comments.delete(table, product, id, ADMIN),
-            lambda product=product, id=id: votes.cast(table, product, id, reader),
-            lambda product=product, id=id: replies.post(
-                table, product, id, ReplyBody(text=""), reader, None, datetime.now(UTC)
-            ),
-            lambda path=path: replies.patch(table, path, ReplyPatch(text="b"), me, datetime.now(UTC)),
-            lambda path=path: replies.patch(table, path, ReplyPatch(hidden=True), ADMIN, datetime.now(UTC)),
-        )
-        for late in (
-            lambda product=product, id=id: votes.cast(table, product, id, reader),
-            lambda product=product, id=id: replies.post(
-                table, product, id, ReplyBody(text=""), reader, None, datetime.now(UTC)
-            ),
-            lambda path=path: replies.patch(table, path, ReplyPatch(text="c"), me, datetime.now(UTC)),
-            lambda path=path: replies.delete(table, path, me),
-        ):
-            assert isinstance(at_once(late)[0], NotFound)
-        live.drain()
-        assert [item["sk"] for item in scan(table) if id in str(item)] == []
+    text, now = ReplyBody(text=""), datetime.now(UTC)
+
+    def calls(product: str, id: str, path: ReplyPath) -> list[Any]:
+        return [
+            lambda: votes.cast(table, product, id, reader),
+            lambda: replies.post(table, product, id, text, reader, None, now),
+            lambda: replies.patch(table, path, ReplyPatch(text="b"), me, now),
+            lambda: replies.patch(table, path, ReplyPatch(hidden=True), ADMIN, now),
+        ]
+
+    with live.applied():
+        for number in range(rounds):
+            product, body = f"p-{number}", CommentBody(rating=5, language="en", text="")
+            id = comments.post(table, product, body, me, None, now).body.id
+            first = replies.post(table, product, id, text, me, None, now).body.id
+            racing = calls(product, id, ReplyPath(product, id, first))
+            at_once(lambda product=product, id=id: comments.delete(table, product, id, ADMIN), *racing)
+            assert all(isinstance(at_once(late)[0], NotFound) for late in racing)
+    assert {item["sk"].partition("#")[0] for item in scan(table) if item["pk"].startswith("PRODUCT#")} == {
+        "LISTED",
+        "S",
+    }
     assert drift(table, FEATURES) == {}
 
 

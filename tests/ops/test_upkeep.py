@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import app
 from chalicelib import ulids
 from chalicelib.api.auth import Caller
-from chalicelib.comments import comments
+from chalicelib.comments import comments, counters, votes
 from chalicelib.comments.schemas import CommentBody, CommentPatch
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
@@ -162,6 +162,22 @@ def test_an_audit_finds_drift_of_every_kind_and_a_repair_corrects_it(live: Live)
     live.drain()
     assert drift(live.table, FEATURES) == {}
     assert looked_at(live, mend=True).corrected == 0
+
+
+def test_what_is_left_of_a_deleted_comment_is_drift_until_a_repair_removes_it(live: Live) -> None:
+    body, now = CommentBody(rating=5, language="en", text=""), datetime.now(UTC)
+    id = comments.post(live.table, "a", body, Caller("me"), None, now).body.id
+    votes.cast(live.table, "a", id, Caller("reader"))
+    live.drain()
+    comments.delete(live.table, "a", id, Caller("me"))
+    at = (counters.counters_key("a", id), audits.LEFT)
+    assert at in drift(live.table, FEATURES)
+    assert looked_at(live).drifted == {}  # the stream removes it meanwhile
+    live.table.put(votes.vote_key("a", id, "reader")._asdict())  # as if the stream had lost it
+    assert looked_at(live, pause=lambda _: None).drifted == {at: (1, 0)}
+    found = looked_at(live, mend=True, pause=lambda _: None)
+    assert (found.corrected, found.drifted, found.unsettled) == (1, {}, {})
+    assert drift(live.table, FEATURES) == {}
 
 
 def test_changes_that_the_stream_has_not_applied_are_not_drift(live: Live) -> None:
