@@ -8,7 +8,7 @@ item the engine adds `contribution(new) - contribution(old)` to the aggregates a
 | item | pk | sk | holds |
 |---|---|---|---|
 | any aggregate | its feature's | its feature's | sums; `applied`: tags; `spilled`, `spills`: see below |
-| guard page | `GUARD#<digest of a key>` | `TAGS#<period>#<second>` | `ids`: tags of that aggregate; `ttl` |
+| guard page | `GUARD#<digest of a key>` | `TAGS#<period>#<second>` | `ids`: tags without the period; `ttl` |
 
 **Exactly once.** Lambda delivers a record at least once, in batches that grow, shrink, split and repeat. So
 an aggregate remembers the records that it has counted. The *tag* of a record is its creation second (4 bytes)
@@ -76,8 +76,9 @@ from chalicelib.errors import Busy, Rejected
 TAGS = 50  # in one aggregate: about 600 bytes, so that most aggregates stay under 1 KB
 RETENTION = 26 * 3600  # seconds: a stream keeps a record for 24 hours, and a handler runs for minutes
 PAGE_LIFETIME = 48 * 3600  # seconds that a guard page is kept
-PAGE_TAGS = 400  # on one page, about 5 KB: the longest period that keeps a page below that is chosen
+PAGE_TAGS = 400  # on one page, about 4 KB: the longest period that keeps a page below that is chosen
 PERIODS = {"D": 86_400, "H": 3600, "M": 60, "S": 1}  # the creation times that one page covers, in seconds
+OFFSET_BYTES = {"D": 3, "H": 2, "M": 1, "S": 0}  # of a creation time within such a period
 CHANGES = 400  # of one aggregate at a time: with these a move has at most 70 guard pages
 TRIES = 12  # of the slow path, each of which lost to another worker
 SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?([eE]\+?[0-9]{1,2})?")
@@ -406,10 +407,18 @@ def find_moved(table: Table, key: Key, tags: Iterable[bytes]) -> set[bytes]:
 
     Cost: 1 RCU per 4 KB of each page, with at most four pages for each second.
     """
-    tags = set(tags)
-    pages = {page_key(key, period, second_of(tag)) for tag in tags for period in PERIODS}
-    found = table.get_many(pages, consistent=True).values() if pages else ()
-    return tags & {tag for page in found for tag in page.get("ids", ())}
+    places = {(tag, period): page_key(key, period, second_of(tag)) for tag in tags for period in PERIODS}
+    pages = table.get_many(set(places.values()), consistent=True) if places else {}
+    return {
+        tag
+        for (tag, period), page in places.items()
+        if _shorten(tag, period) in pages.get(page, {}).get("ids", ())
+    }
+
+
+def _shorten(tag: bytes, period: str) -> bytes:
+    """Return a tag as its guard page has it: with the creation time within the period of the page."""
+    return (second_of(tag) % PERIODS[period]).to_bytes(OFFSET_BYTES[period]) + tag[4:]
 
 
 def _divide(key: Key, tags: set[bytes]) -> dict[Key, set[bytes]]:
@@ -419,7 +428,8 @@ def _divide(key: Key, tags: set[bytes]) -> dict[Key, set[bytes]]:
     fitting = [name for name, length in PERIODS.items() if len(tags) * length <= PAGE_TAGS * span] or ["S"]
     pages: dict[Key, set[bytes]] = {}
     for tag in tags:
-        pages.setdefault(page_key(key, fitting[0], second_of(tag)), set()).add(tag)
+        page = pages.setdefault(page_key(key, fitting[0], second_of(tag)), set())
+        page.add(_shorten(tag, fitting[0]))
     return pages
 
 
