@@ -71,7 +71,7 @@ class LargeBoard:
                     "scale": list(self.board.scale),
                     "shards": self.board.shards,
                     "time": "2023-11-14T22:13:20.000000Z",
-                    "at": LONG_AGO,
+                    "version": LONG_AGO,
                     "depth": self._depth(self._entries[player]["gsi1sk"]),
                 }
             )

@@ -512,8 +512,8 @@ def _pool(changes: list[Change]) -> Iterator[str]:
     entries = {change.sk for change in changes if change.pk.startswith("WAITING#") and change.new}
     for _, sk, _, new in changes:
         is_waiting = sk == "STATE" and new.get("state") == "waiting" and "kept" not in new
-        if is_waiting and new["turn"] not in entries:
-            yield f"{connections.id_of(new)} waits without an entry in the pool, at {new['turn']}"
+        if is_waiting and new["state_id"] not in entries:
+            yield f"{connections.id_of(new)} waits without an entry in the pool, at {new['state_id']}"
 
 
 # -- chat: partners agree, and each connection is sent its notices
@@ -535,8 +535,8 @@ def pairs(states: Iterable[Item], *, may_meet_again: bool = False) -> dict[str, 
             partner = state["partner"]
             assert partner["id"] != id.removeprefix("CONN#"), f"{id} is matched with itself"
             assert partner["who"] not in state.get("blocked", ()), f"{id} is matched with a blocked partner"
-            members[state["turn"]][id] = state
-            if last and last["turn"] != state["turn"]:
+            members[state["state_id"]][id] = state
+            if last and last["state_id"] != state["state_id"]:
                 # Another connection of the same person may have taken the partner's place.
                 came_back = last.get("partner", {}).get("who") == partner["who"]
                 assert came_back or last["state"] == "waiting", f"{id} was matched while {last['state']}"
@@ -544,15 +544,15 @@ def pairs(states: Iterable[Item], *, may_meet_again: bool = False) -> dict[str, 
                     f"{id} has the same partner again"
                 )
         before[id] = state
-    for turn, pair in members.items():
-        assert len(pair) == 2, f"{turn} has {sorted(pair)}"
+    for state_id, pair in members.items():
+        assert len(pair) == 2, f"{state_id} has {sorted(pair)}"
         (one, first), (other, second) = pair.items()
         assert first["who"] != second["who"], f"{one} and {other} are one visitor"
         assert "subject" not in first or first["subject"] != second.get("subject"), (
             f"{one} is {other}'s person"
         )
         assert (f"CONN#{first['partner']['id']}", f"CONN#{second['partner']['id']}") == (other, one)
-    return {turn: sorted(id.removeprefix("CONN#") for id in pair) for turn, pair in members.items()}
+    return {state_id: sorted(id.removeprefix("CONN#") for id in pair) for state_id, pair in members.items()}
 
 
 def unmatched(history: History) -> Iterator[str]:
@@ -584,12 +584,12 @@ def chat(history: History) -> Iterator[str]:
     for id, item in stored.items():
         yield from _at_rest(id, item, stored, history)
         sent = [f["code"] for f in history.gateway.frames[id] if f["type"] == "system"]
-        if item.get("untold") or (expected.get(id) and sent[-1:] != [expected[id]]):
-            yield f"{id} is {item['state']} and was sent {sent}, not {item.get('untold', expected.get(id))}"
+        if item.get("notices") or (expected.get(id) and sent[-1:] != [expected[id]]):
+            yield f"{id} is {item['state']} and was sent {sent}, not {item.get('notices', expected.get(id))}"
         if history.scenario.is_calm and (twice := Counter(sent) - notices[id]):
             yield f"{id} was sent {dict(twice)} more often than noted"
-    entries = {turn for _, turn, _ in _find(history, "WAITING#", "")}
-    waiting = {item["turn"] for item in stored.values() if item["state"] == "waiting"}
+    entries = {state_id for _, state_id, _ in _find(history, "WAITING#", "")}
+    waiting = {item["state_id"] for item in stored.values() if item["state"] == "waiting"}
     if entries != waiting:
         yield f"waiting are {sorted(waiting)}, and the pool has {sorted(entries)}"
     yield from _messages(history, partners, seen)
@@ -608,11 +608,11 @@ def _notices(states: Iterable[Item]) -> tuple[dict[str, str], dict[str, Counter[
     added: dict[str, Counter[str]] = defaultdict(Counter)
     for state in states:
         id = connections.id_of(state)
-        known, pending = before[id].get("untold", ()), list(state.get("untold", ()))
+        known, pending = before[id].get("notices", ()), list(state.get("notices", ()))
         added[id].update(pending[len(known) :])
-        if state.get("tried") and state.get("teller") != before[id].get("teller"):
+        if state.get("tried") and state.get("claim") != before[id].get("claim"):
             added[id].update(pending)
-        if state["turn"] != before[id].get("turn"):
+        if state["state_id"] != before[id].get("state_id"):
             # A partner that came and went before the notice was sent is not mentioned.
             was_left = len(pending) > 0 and not known
             last[id] = CONNECTED if state["state"] == "matched" else DISCONNECTED if was_left else ""
@@ -624,7 +624,7 @@ def _at_rest(id: str, item: Item, stored: dict[str, Item], history: History) -> 
     """Check one connection at rest: its partner names it too, or nobody suitable waits beside it."""
     if item["state"] == "matched":
         other = stored.get(item["partner"]["id"], {})
-        if other.get("partner", {}).get("id") != id or other.get("turn") != item["turn"]:
+        if other.get("partner", {}).get("id") != id or other.get("state_id") != item["state_id"]:
             yield f"{id} is matched with {item['partner']['id']}, which is not matched with it"
     if item["state"] == "waiting":
         if "kept" in item:
@@ -657,9 +657,9 @@ def _reported(history: History) -> Iterator[str]:
             parted.add(frozenset((image["reporter"], image["reported"])))
         elif image["sk"] == "STATE":
             both = frozenset((image["who"], image.get("partner", image)["who"]))
-            if both in parted and turns.get(image["pk"]) != image["turn"]:
+            if both in parted and turns.get(image["pk"]) != image["state_id"]:
                 yield f"{image['pk']} met a partner again after a report"
-            turns[image["pk"]] = image["turn"]
+            turns[image["pk"]] = image["state_id"]
 
 
 def _acknowledged(history: History, stored: Mapping[str, Item], states: Iterable[Item]) -> Iterator[str]:

@@ -2,19 +2,20 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| connection | `CONN#<id>` | `STATE` | `state`, `turn`, `since`, `lobby`, `interests`, `who`, `at`, `ttl` |
-| | | | waiting: `former`, the last partner, or `kept`; matched: `partner`, `pair`, `met` |
+| connection | `CONN#<id>` | `STATE` | `state`, `state_id`, `since`, `lobby`, `interests`, `ttl` |
+| | | | `who`, `endpoint`: of the visitor, and for frames to it |
+| | | | waiting: `former`, the last partner, or `kept`; matched: `partner`, `pair`, `is_introduced` |
 | | | | `said`, `last_pair`: evidence.py; `receipts`: receipts.py |
-| | | | `untold`, `telling`, `teller`, `tried`: outbox.py; `listens`: subscriptions.py |
+| | | | `notices`, `claimed_until`, `claim`, `tried`: outbox.py; `listens`: subscriptions.py |
 | | | | `blocked`: the visitors that a report keeps away; `network`, `subject`, `listening` |
 | | | | `t01`…: the times of its last frames; `refused`: refused frames in a row |
 | | | | gsi1 = `CONNECTIONS`, sorted by the second of its handshake |
 
-`turn` is the id of the connection's current state. It is never used again, and two partners share it. The
+`state_id` is the id of the connection's current state. It is never used again, and two partners share it. The
 state id of a waiting connection is the sort key of its entry in the pool. `pair` names two visitors who talk.
 It outlives a resumed connection, and a client may see it. `who` is the visitor's id: the digest of its
 subject, so that all connections of one person have the same, or a random one without a token. A resumed
-connection inherits it. `at` is the endpoint through which frames are posted to the connection. A
+connection inherits it. `endpoint` is the one through which frames are posted to the connection. A
 connection with `listening` is idle for as long as it lasts. `network` and `subject` are keyed digests of
 the client's address and of the `sub` of its token, which a report keeps for a ban. No attribute identifies a
 person.
@@ -44,10 +45,10 @@ MOST_FRAMES = 40  # the largest value of HUBBUB_CHAT_FRAMES
 CACHED = 10_000  # refused connections that a process remembers
 OPENING = timedelta(seconds=10)  # how long a connection without a frame may still be opening
 BLOCKED = 100  # visitors that a connection is never matched with again, at most
-PROFILE = ("who", "at", "interests", "born", "receipts")  # what a partner or a candidate needs to have
+PROFILE = ("who", "endpoint", "interests", "born", "receipts")  # what a partner or a candidate needs to have
 INDEX = "CONNECTIONS"
 # Attributes that end with the connection: nothing is delivered any more.
-ENDS = ("gsi1pk", "untold", "telling", "teller", "tried")
+ENDS = ("gsi1pk", "notices", "claimed_until", "claim", "tried")
 
 Partner = dict[str, Any]
 
@@ -91,7 +92,10 @@ def new_token() -> str:
 
 def build_item(handshake: Handshake, now: datetime) -> Item:
     """Build the item of a new connection, without a state."""
-    item = key(handshake.id)._asdict() | {"who": handshake.subject or new_token(), "at": handshake.endpoint}
+    item = key(handshake.id)._asdict() | {
+        "who": handshake.subject or new_token(),
+        "endpoint": handshake.endpoint,
+    }
     item |= {"lobby": handshake.lobby, "gsi1pk": INDEX, "gsi1sk": times.epoch(now)}
     item |= {"ttl": latest_end(times.epoch(now))}
     item |= {"network": handshake.network} if handshake.network else {}

@@ -119,7 +119,7 @@ def _resume(
         return None
     item, before = taken
     subscriptions.unsubscribe_all(table, before)
-    gateway.close(before["at"], connections.id_of(before))
+    gateway.close(before["endpoint"], connections.id_of(before))
     return item
 
 
@@ -177,7 +177,7 @@ def receive_frame(
             is_stale = bool(frame.pair) and action.is_of_pair and frame.pair != frame.sender.get("pair")
             ids = frame.reject("not_matched") if is_stale else action.run(frame)
             frame.acknowledge()
-            is_unsettled = frame.sender["state"] == "waiting" or frame.sender.get("untold")
+            is_unsettled = frame.sender["state"] == "waiting" or frame.sender.get("notices")
             if concerned := (*ids, frame.id) if is_unsettled else ids:
                 matchmaker.reconcile(table, gateway, concerned, now, settings)
     except Busy:
@@ -331,15 +331,17 @@ def send_status(frame: Frame) -> ConnectionIds:
     table, gateway, _, now, _ = frame.means
     item: Item | None = frame.sender
     sent_state = ""
-    while item and item["turn"] != sent_state:
-        sent_state = item["turn"]
+    while item and item["state_id"] != sent_state:
+        sent_state = item["state_id"]
         pair = {"pair": item["pair"]} if "pair" in item and "receipts" in item else {}
         since = times.to_iso(times.parse(item["since"]))
         frame.reply(type="status", state=item["state"], since=since, **pair)
         item = connections.find(table, frame.id)
-        if item and item.get("untold") and "telling" not in item:  # new notices are sent after the status
+        if (
+            item and item.get("notices") and "claimed_until" not in item
+        ):  # new notices are sent after the status
             break
-    if item and item.get("untold"):
+    if item and item.get("notices"):
         outbox.wait_until_delivered(table, gateway, frame.id, now)
     return ()
 
@@ -373,8 +375,8 @@ def _relay(frame: Frame, fields: dict[str, str]) -> ConnectionIds:
     sender, (table, gateway, settings, now, _) = frame.sender, frame.means
     if sender["state"] != "matched":
         return frame.reject("not_matched")
-    id, endpoint = sender["partner"]["id"], sender["partner"]["at"]
-    if "met" not in sender and not _introduce(frame, id):
+    id, endpoint = sender["partner"]["id"], sender["partner"]["endpoint"]
+    if "is_introduced" not in sender and not _introduce(frame, id):
         if isinstance(frame.payload, Message):
             return frame.reject("slow_down")
         frame.drop("slow_down")
@@ -394,22 +396,24 @@ def _relay(frame: Frame, fields: dict[str, str]) -> ConnectionIds:
         return _relay(frame, fields)
     frame.drop("not_matched")  # its item had expired, or it has just left
     lost_partner = Change("waiting", notice=DISCONNECTED)
-    return frame.settle(lambda me: lost_partner if me["turn"] == sender["turn"] else None)
+    return frame.settle(lambda me: lost_partner if me["state_id"] == sender["state_id"] else None)
 
 
 def _introduce(frame: Frame, partner: str) -> bool:
     """Ensure that the partner has been notified of the pair, and record that. Return whether it has been.
 
     Only a message waits for the notice. Frames of one connection may be handled in parallel, so each of them
-    checks until `met` is recorded.
+    checks until `is_introduced` is recorded.
     """
     table, gateway, _, now, _ = frame.means
-    if (connections.find(table, partner) or {}).get("untold") and not (
+    if (connections.find(table, partner) or {}).get("notices") and not (
         isinstance(frame.payload, Message) and outbox.wait_until_delivered(table, gateway, partner, now)
     ):
         return False
-    values = {":yes": True, ":turn": frame.sender["turn"]}
-    table.update(connections.key(frame.id), "SET met = :yes", condition="turn = :turn", values=values)
+    values = {":yes": True, ":state_id": frame.sender["state_id"]}
+    table.update(
+        connections.key(frame.id), "SET is_introduced = :yes", condition="state_id = :state_id", values=values
+    )
     return True
 
 
@@ -425,7 +429,7 @@ def confirm(frame: Frame) -> ConnectionIds:
         for ref in (receipts.read_ref(settings, frame.sender, id) for id in frame.payload.ids):
             if ref:
                 ack = codec.encode({"type": "ack", "ref": ref})
-                frame.means.gateway.send(partner["at"], partner["id"], ack)
+                frame.means.gateway.send(partner["endpoint"], partner["id"], ack)
     return ()
 
 
@@ -441,7 +445,7 @@ def check_partner(frame: Frame) -> ConnectionIds:
     if partner is None or not receipts.is_unresponsive(frame.sender, partner, frame.received):
         return ()
     lost = matchmaker.mark_gone(table, connections.id_of(partner), now, settings)
-    gateway.close(partner["at"], connections.id_of(partner), UNRESPONSIVE)
+    gateway.close(partner["endpoint"], connections.id_of(partner), UNRESPONSIVE)
     return lost
 
 
@@ -451,10 +455,10 @@ def find_next(frame: Frame) -> ConnectionIds:
     A connection that is kept for its lost partner enters the pool. A partner that comes while the frame is
     being handled stays.
     """
-    turn = frame.sender["turn"]
+    state_id = frame.sender["state_id"]
 
     def decide(me: Item) -> Change | None:
-        is_new = me["state"] == "matched" and me["turn"] != turn
+        is_new = me["state"] == "matched" and me["state_id"] != state_id
         return None if is_new or matching.is_in_pool(me) else Change("waiting")
 
     return frame.settle(decide)
@@ -467,14 +471,14 @@ def leave(frame: Frame) -> ConnectionIds:
     acknowledged when all that was announced is delivered, so no partner is announced after its `ack`.
     """
     table, gateway, _, now, _ = frame.means
-    turn = frame.sender["turn"]
+    state_id = frame.sender["state_id"]
 
     def decide(me: Item) -> Change | None:
-        is_new = me["state"] == "matched" and me["turn"] != turn
+        is_new = me["state"] == "matched" and me["state_id"] != state_id
         return None if me["state"] == "idle" else Change("idle", notice=DISCONNECTED if is_new else "")
 
     ids = frame.settle(decide)
-    if frame.sender.get("untold") and not outbox.wait_until_delivered(table, gateway, frame.id, now):
+    if frame.sender.get("notices") and not outbox.wait_until_delivered(table, gateway, frame.id, now):
         frame.drop("slow_down")
     return ids
 

@@ -36,7 +36,7 @@ from chalicelib.telemetry import metrics
 
 TRIES = 40  # lost races in a row, until the connection waits for its next frame or the sweep
 # Attributes that do not outlive a state. What two have said outlives it, because they may resume their pair.
-OF_A_STATE = ("former", "kept", "partner", "pair", "met")
+OF_A_STATE = ("former", "kept", "partner", "pair", "is_introduced")
 CONNECTED, DISCONNECTED = "partner_connected", "partner_disconnected"
 
 Target = Literal["waiting", "idle", "gone"]
@@ -84,7 +84,7 @@ class State(NamedTuple):
     @property
     def attributes(self) -> Item:
         """Return the attributes of a connection in this state."""
-        return {"state": self.name, "turn": self.id, "since": self.since}
+        return {"state": self.name, "state_id": self.id, "since": self.since}
 
 
 class Update(NamedTuple):
@@ -106,7 +106,7 @@ class Update(NamedTuple):
         values = {":before": self.before} | {f":_{name}": value for name, value in sets.items()}
         parts = [f"#{name} = :_{name}" for name in sets]
         if self.notice:
-            parts.append("untold = list_append(if_not_exists(untold, :none), :notice)")
+            parts.append("notices = list_append(if_not_exists(notices, :none), :notice)")
             values |= {":none": [], ":notice": [self.notice]}
         removed = [name for name in (*OF_A_STATE, *self.removes) if name not in sets]
         expression = f"SET {', '.join(parts)} REMOVE {', '.join(removed)}"
@@ -118,7 +118,7 @@ class Update(NamedTuple):
             "Update": {
                 "Key": connections.key(self.id)._asdict(),
                 "UpdateExpression": expression,
-                "ConditionExpression": f"turn = :before{condition}",
+                "ConditionExpression": f"state_id = :before{condition}",
                 "ExpressionAttributeNames": {f"#{name}": name for name in sets},
                 "ExpressionAttributeValues": values | more,
             }
@@ -144,7 +144,7 @@ def join_pool(table: Table, item: Item, now: datetime) -> bool:
     Cost: 5 WCU, 1 of them for the index.
     """
     item |= _begin("waiting", connections.id_of(item), now).attributes
-    entry = waiting_pool.build_entry(item["lobby"], item["turn"], connections.profile(item))
+    entry = waiting_pool.build_entry(item["lobby"], item["state_id"], connections.profile(item))
     put = {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
     return not table.transact([put, {"Put": {"Item": entry}}])
 
@@ -246,7 +246,7 @@ def change_state(table: Table, me: Item, change: Change, now: datetime) -> Chang
     state = _begin(change.to, connections.id_of(me), now)
     actions = _build_parting(me, partner, state, change, now) if partner else [_leave(me, state, change, now)]
     if is_in_pool(me):
-        actions.append({"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["turn"])._asdict()}})
+        actions.append({"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["state_id"])._asdict()}})
     if change.to == "waiting":
         entry = waiting_pool.build_entry(me["lobby"], state.id, connections.profile(me), _former(me))
         actions.append({"Put": {"Item": entry}})
@@ -254,7 +254,7 @@ def change_state(table: Table, me: Item, change: Change, now: datetime) -> Chang
         return None
     after = _after(me, state) | ({"former": _former(me)} if _former(me) else {})
     if notice := _find_notice(me, change):
-        after["untold"] = [*me.get("untold", ()), notice]
+        after["notices"] = [*me.get("notices", ()), notice]
     return Changed(after, connections.id_of(partner) if partner else "")
 
 
@@ -266,7 +266,7 @@ def _read_again(table: Table, me: Item) -> Item:
 def _read_partner(table: Table, me: Item) -> Item | None:
     """Return the connection of the partner. None without one, or if it has expired."""
     partner = table.get(connections.key(me["partner"]["id"]), consistent=True) if "partner" in me else None
-    return partner if partner and partner["turn"] == me["turn"] else None
+    return partner if partner and partner["state_id"] == me["state_id"] else None
 
 
 def _save_futile_tries(table: Table, id: str, who: str) -> None:
@@ -322,9 +322,9 @@ def _build_match(pair: State, me: Item, other: Item) -> list[Action]:
         return Update(id, before, pair, sets, CONNECTED, removes=("said",), condition=condition).action
 
     return [
-        build(mine["id"], me["turn"], theirs),
+        build(mine["id"], me["state_id"], theirs),
         build(theirs["id"], other["sk"], mine),
-        {"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["turn"])._asdict()}},
+        {"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["state_id"])._asdict()}},
         {"Delete": {"Key": {"pk": other["pk"], "sk": other["sk"]}}},
     ]
 
@@ -336,12 +336,12 @@ def _build_parting(me: Item, partner: Item, state: State, change: Change, now: d
     theirs: dict[str, Any] = {"former": me["who"], "last_pair": me["pair"]}
     kept: Item = {}
     if change.keep_until:
-        kept = {"partner": as_partner(connections.profile(partner), id), "turn": freed.id}
+        kept = {"partner": as_partner(connections.profile(partner), id), "state_id": freed.id}
         kept["until"] = change.keep_until
         theirs["kept"] = {"id": connections.id_of(me), "until": change.keep_until}
     blocks = me["who"] if change.blocks and connections.can_block(partner) else ""
     condition = is_unchanged(partner, "said")
-    free = Update(id, me["turn"], freed, theirs, DISCONNECTED, blocks, condition=condition)
+    free = Update(id, me["state_id"], freed, theirs, DISCONNECTED, blocks, condition=condition)
     actions = [
         _leave(me, state, change, now, kept),
         free.action,
@@ -360,18 +360,20 @@ def _leave(me: Item, state: State, change: Change, now: datetime, kept: Item | N
     if "pair" in me:
         sets["last_pair"] = me["pair"]
     if state.name == "gone":
-        sets |= {"ttl": times.epoch(now + connections.GONE), "was": change.last_state or me["state"]}
+        sets |= {"ttl": times.epoch(now + connections.GONE), "last_state": change.last_state or me["state"]}
         sets |= {"kept": kept} if kept else {}
     notice = _find_notice(me, change)
     blocks = change.blocks if connections.can_block(me) else ""
     removes = connections.ENDS if state.name == "gone" else ()
     condition = is_unchanged(me, "said") if "pair" in me else ALWAYS
-    return Update(connections.id_of(me), me["turn"], state, sets, notice, blocks, removes, condition).action
+    return Update(
+        connections.id_of(me), me["state_id"], state, sets, notice, blocks, removes, condition
+    ).action
 
 
 def _find_notice(me: Item, change: Change) -> str:
     """Return the notice of a change. The end of a pair that may be announced meanwhile is announced too."""
-    is_pending = me["state"] == "matched" and me.get("untold")
+    is_pending = me["state"] == "matched" and me.get("notices")
     return DISCONNECTED if is_pending and change.to != "gone" else change.notice
 
 
@@ -382,8 +384,8 @@ def _build_block(me: Item, who: str) -> list[Action]:
     update = {
         "Key": connections.key(connections.id_of(me))._asdict(),
         "UpdateExpression": "ADD blocked :blocks",
-        "ConditionExpression": "turn = :before",
-        "ExpressionAttributeValues": {":blocks": {who}, ":before": me["turn"]},
+        "ConditionExpression": "state_id = :before",
+        "ExpressionAttributeValues": {":blocks": {who}, ":before": me["state_id"]},
     }
     return [{"Update": update}]
 

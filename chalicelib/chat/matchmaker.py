@@ -83,7 +83,7 @@ def _reconcile_one(
     item = connections.find(table, id)
     if item is None:
         return ()
-    if item.get("untold") and outbox.deliver_pending(table, gateway, id, now) == "gone":
+    if item.get("notices") and outbox.deliver_pending(table, gateway, id, now) == "gone":
         return mark_gone(table, id, now, settings)
     if "kept" in item and item["kept"]["until"] < times.epoch(now):
         changed = matching.change_state(table, item, matching.Change("waiting"), now)
@@ -124,7 +124,7 @@ def close_banned(
         if not {item.get(name) for name in bans.DIGESTS}.isdisjoint(banned):
             # First of all, so that its $disconnect does not keep the partner for it.
             lost += mark_gone(table, connections.id_of(item), now, settings, may_return=False)
-            gateway.close(item["at"], connections.id_of(item), BANNED)
+            gateway.close(item["endpoint"], connections.id_of(item), BANNED)
     return lost
 
 
@@ -167,7 +167,7 @@ def sweep(
         with _log_busy():
             lost += close_banned(table, gateway, [one], banned, now, settings)
     waiting = [one for one in items if one["state"] == "waiting"]
-    with_notices = [connections.id_of(one) for one in items if one.get("untold")]
+    with_notices = [connections.id_of(one) for one in items if one.get("notices")]
     ids = [*lost, *with_notices, *map(connections.id_of, waiting)]
     lobbies = {one["lobby"] for one in (*dead, *waiting)}
     soon = max(settings.chat_widen, settings.chat_again) + timedelta(seconds=2 * STEP)
@@ -199,4 +199,4 @@ def _is_silent(item: Item, now: datetime) -> bool:
 def _is_open(gateway: ConnectionGateway, item: Item, now: datetime) -> bool:
     if times.epoch(now) > connections.latest_end(item["gsi1sk"]):
         return False
-    return gateway.is_open(item["at"], connections.id_of(item))
+    return gateway.is_open(item["endpoint"], connections.id_of(item))

@@ -1,12 +1,12 @@
 """The outbox: notices of a connection's state that it must receive, in order, even after a crash.
 
-A transaction that changes a connection's state appends a notice to `untold` on its item (matching.py).
+A transaction that changes a connection's state appends a notice to `notices` on its item (matching.py).
 
 | attribute | holds |
 |---|---|
-| `untold` | the codes of pending notices, oldest first |
-| `telling` | the second at which the claim of the delivering handler expires |
-| `teller` | the token of that claim |
+| `notices` | the codes of pending notices, oldest first |
+| `claimed_until` | the second at which the claim of the delivering handler expires |
+| `claim` | the token of that claim |
 | `tried` | whether an earlier claim has expired, whose notices may have been sent |
 
 Invariant: one handler at a time delivers the notices of a connection. It claims the item, posts the notices
@@ -45,23 +45,25 @@ def deliver_pending(table: Table, gateway: ConnectionGateway, id: str, now: date
     while item := _claim(table, id, now):
         outcome: Delivered = "sent"
         for frame in _build_frames(item):
-            outcome = deliver_frame(table, gateway, id, item["at"], frame, now)
+            outcome = deliver_frame(table, gateway, id, item["endpoint"], frame, now)
             if outcome != "sent":
                 break
         if outcome == "gone":
             return "gone"
         # From the last index: some engines remove one element after the other, which moves up the rest.
-        sent = [f"untold[{i}]" for i in reversed(range(len(item["untold"])))] if outcome == "sent" else []
+        sent = [f"notices[{i}]" for i in reversed(range(len(item["notices"])))] if outcome == "sent" else []
         after = table.update(
             connections.key(id),
-            f"REMOVE {', '.join(['telling', 'teller', 'tried', *sent])}" if sent else "SET telling = :past",
-            condition="teller = :mine",  # a retry must not remove newer notices
-            values={":mine": item["teller"], **({} if sent else {":past": 1})},
+            f"REMOVE {', '.join(['claimed_until', 'claim', 'tried', *sent])}"
+            if sent
+            else "SET claimed_until = :past",
+            condition="claim = :mine",  # a retry must not remove newer notices
+            values={":mine": item["claim"], **({} if sent else {":past": 1})},
             idempotent=True,
         )
         if outcome != "sent":
             return "later"
-        if after and not after.get("untold"):
+        if after and not after.get("notices"):
             return "delivered"
     return "later"
 
@@ -84,7 +86,7 @@ def wait_until_delivered(
         if deliver_pending(table, gateway, id, now) != "later":
             return True
         item = connections.find(table, id)
-        if item is None or not item.get("untold"):
+        if item is None or not item.get("notices"):
             return True
         pause(wait)
     return False
@@ -111,7 +113,7 @@ def _build_frames(item: Item) -> list[str]:
     Notices of an expired claim may have been sent, so none of them is left out. Only the last one is of the
     state that the connection has.
     """
-    codes = item["untold"] if item["tried"] else drop_cancelled(item["untold"])
+    codes = item["notices"] if item["tried"] else drop_cancelled(item["notices"])
     frames = [{"type": "system", "code": code} for code in codes]
     if "receipts" in item and frames and frames[-1]["code"] == CONNECTED:
         frames[-1]["pair"] = item["pair"]
@@ -122,11 +124,11 @@ def _claim(table: Table, id: str, now: datetime) -> Item | None:
     """Claim the delivery. Return None when no notice is pending, or another handler has the claim."""
     return table.update(
         connections.key(id),
-        "SET tried = if_not_exists(telling, :none), telling = :until, teller = :teller",
-        condition="size(untold) > :none AND (attribute_not_exists(telling) OR telling < :now)",
+        "SET tried = if_not_exists(claimed_until, :none), claimed_until = :until, claim = :claim",
+        condition="size(notices) > :none AND (attribute_not_exists(claimed_until) OR claimed_until < :now)",
         values={
             ":until": times.epoch(now) + CLAIM,
-            ":teller": connections.new_token(),  # two claims of the same second differ
+            ":claim": connections.new_token(),  # two claims of the same second differ
             ":now": times.epoch(now),
             ":none": 0,
         },

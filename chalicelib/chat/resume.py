@@ -98,7 +98,7 @@ def _is_in_time(before: Item, now: datetime, settings: Settings) -> bool:
     if before["state"] != "gone":
         return True
     return (
-        before.get("was") not in ("resumed", "left")
+        before.get("last_state") not in ("resumed", "left")
         and connections.time_in_state(before, now) <= settings.chat_resume
     )
 
@@ -114,17 +114,17 @@ def _takeovers(before: Item, new: Item, now: datetime) -> Iterator[Takeover]:
 def _take_pair(before: Item, new: Item, now: datetime) -> Takeover | None:
     """Build the takeover of a connection with a partner, or with one that is kept. None without either."""
     partner, kept = before.get("partner"), before.get("kept")
-    pair, state_id, notice = before.get("pair"), before["turn"], ""
+    pair, state_id, notice = before.get("pair"), before["state_id"], ""
     if before["state"] == "gone":
         if not kept or kept["until"] < times.epoch(now):
             return None
-        partner, pair, state_id = kept["partner"], before["last_pair"], kept["turn"]
+        partner, pair, state_id = kept["partner"], before["last_pair"], kept["state_id"]
         notice = matching.CONNECTED
     if partner is None or partner["who"] in (new["who"], *new.get("blocked", ())):
         return None
     state = matching.new_pair(now)
     mine = matching.as_partner(connections.profile(new), connections.id_of(new))
-    item = new | state.attributes | {"partner": partner, "pair": pair, "untold": [matching.CONNECTED]}
+    item = new | state.attributes | {"partner": partner, "pair": pair, "notices": [matching.CONNECTED]}
     sets = {"partner": mine, "pair": pair}
     condition = matching.has_not_blocked(new["who"])
     change = matching.Update(partner["id"], state_id, state, sets, notice, condition=condition)
@@ -133,15 +133,17 @@ def _take_pair(before: Item, new: Item, now: datetime) -> Takeover | None:
 
 def _take_alone(before: Item, new: Item, now: datetime) -> Takeover:
     """Build the takeover of an idle or waiting connection. One that waited keeps its position in the pool."""
-    state = before.get("was", "waiting") if before["state"] == "gone" else before["state"]
+    state = before.get("last_state", "waiting") if before["state"] == "gone" else before["state"]
     is_waiting = before["state"] == "waiting"
     since = times.parse(before["since"]) if is_waiting else now
     state_id = waiting_pool.new_state_id(connections.id_of(new), since)
-    item = new | {"state": "idle" if state == "idle" else "waiting", "turn": state_id}
+    item = new | {"state": "idle" if state == "idle" else "waiting", "state_id": state_id}
     item |= {"since": times.to_sort_key(since)}
     actions = [_build_leave(before, now), _build_put(item)]
     if is_waiting and "kept" not in before:
-        actions.append({"Delete": {"Key": waiting_pool.entry_key(before["lobby"], before["turn"])._asdict()}})
+        actions.append(
+            {"Delete": {"Key": waiting_pool.entry_key(before["lobby"], before["state_id"])._asdict()}}
+        )
     if item["state"] == "waiting":
         profile, former = connections.profile(item), item.get("former", "")
         entry = waiting_pool.build_entry(item["lobby"], state_id, profile, former)
@@ -156,8 +158,8 @@ def _build_put(item: Item) -> matching.Action:
 def _build_leave(before: Item, now: datetime) -> matching.Action:
     id = connections.id_of(before)
     state = matching.State("gone", waiting_pool.new_state_id(id, now), times.to_sort_key(now))
-    sets: dict[str, Any] = {"ttl": times.epoch(now + connections.GONE), "was": "resumed"}
+    sets: dict[str, Any] = {"ttl": times.epoch(now + connections.GONE), "last_state": "resumed"}
     condition = matching.is_unchanged(before, "said", "blocked")  # the new connection has inherited them
     return matching.Update(
-        id, before["turn"], state, sets, removes=connections.ENDS, condition=condition
+        id, before["state_id"], state, sets, removes=connections.ENDS, condition=condition
     ).action

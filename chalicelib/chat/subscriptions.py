@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| listener | `TOPIC#<digest>` | `CONN#<id>` | `at`, `ttl`; `name`: the client's notation, if it differs |
+| listener | `TOPIC#<digest>` | `CONN#<id>` | `endpoint`, `ttl`; `name`: the client's notation if it differs |
 | head | `TOPIC#<digest>` | `HEAD` | `topic`, `listeners`, `joined`, `pushed`, `missed`, `ttl` |
 
 A topic is `<kind>:<name>`. A feature has a `Topic` for each kind, which maps aggregates to names and reads
@@ -94,7 +94,7 @@ def subscribe(table: Table, me: Item, topic: str, name: str, now: datetime, list
     Cost: 6 WCU; 2 or 4 more for a topic or a notation of more than 900 bytes; 1 more when it is repeated.
     """
     id, own = connections.id_of(me), digest_topic(topic)
-    listener = listener_key(topic, id)._asdict() | {"at": me["at"], "ttl": me["ttl"]}
+    listener = listener_key(topic, id)._asdict() | {"endpoint": me["endpoint"], "ttl": me["ttl"]}
     listener |= {"name": name} if name != topic else {}
     mine = {
         "Key": connections.key(id)._asdict(),
@@ -326,4 +326,4 @@ def _post_to_listener(
         return "dropped"
     other = listener.get("name")
     frame = codec.encode({"type": "update", "topic": other, "value": value}) if other else usual
-    return gateway.send(listener["at"], listener["sk"].removeprefix("CONN#"), frame, tries=TRIES)
+    return gateway.send(listener["endpoint"], listener["sk"].removeprefix("CONN#"), frame, tries=TRIES)

@@ -2,8 +2,8 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| entry | `WAITING#<lobby>` | `<since>#<connection>#<random>` | `who`, `at`, `born`, `interests`, `former` |
-| | | | `receipts` |
+| entry | `WAITING#<lobby>` | `<since>#<connection>#<random>` | `who`, `endpoint`, `born`, `interests` |
+| | | | `former`, `receipts` |
 
 Invariant: the sort key of an entry is the state id of its connection (connections.py). An entry is valid as
 long as its connection has this state id. A state id never recurs, so an entry that is stale stays stale, and
@@ -62,7 +62,7 @@ def delete_if_stale(table: Table, entry: Item) -> bool:
     Cost: 1 RCU; 1 WCU more for a stale entry.
     """
     item = connections.find(table, id_of(entry))
-    if item and item["turn"] == entry["sk"]:
+    if item and item["state_id"] == entry["sk"]:
         return False
     table.delete(Key(entry["pk"], entry["sk"]))
     return True
@@ -119,11 +119,12 @@ def rank_candidates(me: Item, entries: Iterable[Item], now: datetime, settings: 
 def _may_match(me: Item, other: Item, now: datetime, settings: Settings) -> bool:
     if other["who"] == me["who"] or other["who"] in me.get("blocked", ()):
         return False
-    waited = min(_waited(me["turn"], now), _waited(other["sk"], now))
+    waited = min(_waited(me["state_id"], now), _waited(other["sk"], now))
     if is_former(me, other) and waited < settings.chat_again.total_seconds():
         return False
     return share_interest(me, other) or (
-        _accepts_anyone(me, me["turn"], now, settings) and _accepts_anyone(other, other["sk"], now, settings)
+        _accepts_anyone(me, me["state_id"], now, settings)
+        and _accepts_anyone(other, other["sk"], now, settings)
     )
 
 

@@ -2,18 +2,18 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `scale`, `name`, `at`, `depth`, index key |
-| activity | `PLAYER#<player>` | `ACTIVITY#<board>#<id>` | one submission: `value`, `time`, `season`, `at` |
+| score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `scale`, `name`, `version`, `depth`, gsi1 |
+| activity | `PLAYER#<player>` | `ACTIVITY#<board>#<id>` | its `value`, `time`, `season`, `version` |
 | page of tags | `PLAYER#<player>` | `APPLIED#<board>#<season>#<n>` | `tags` of applied activities; `ttl` |
 
 A submission is two writes. The activity is put first. Its key contains no season, so each id of a player
 counts once and in one season. Then `apply_activity` changes the score. Whoever finds an activity that its
 score may lack (the submission, a retry of it, the stream) calls that function again.
 
-Invariant: an activity changes its score once. `at` is a millisecond, and the version of a score: each write
-makes it greater, on condition that it is as read. The operators `best` and `set` compare values and times, so
-a second change has no effect. A score of `increment` has the tags of its activities in `applied`. Full tags
-move to a page, and `floor` becomes the latest `at` among them. So a tag is in `applied`, or on a page if the
+Invariant: an activity changes its score once. `version` of a score is a millisecond, which each write makes
+greater, on condition that it is as read. The operators `best` and `set` compare values and times, so a second
+change has no effect. A score of `increment` has the tags of its activities in `applied`. Full tags move to a
+page, and `floor` becomes the latest `version` among them. So a tag is in `applied`, or on a page if the
 activity is not later than `floor`. The item is read before its pages. A removed player's item keeps `since`:
 activities until then are void. It expires when the stream can no longer deliver one.
 
@@ -47,10 +47,9 @@ MAX_ATTEMPTS = 20  # of one change, while other submissions of the same player s
 MAX_TAGS = 30  # of a score, whose item stays under 1 KB
 MAX_BEFORE = 4  # earlier positions that a score keeps until the stream has passed them
 DELIVERY = timedelta(hours=26)  # the 24 hours that a stream keeps its records, and a margin
-AT = {"#at": "at"}  # a reserved word of DynamoDB
 MALFORMED = (ArithmeticError, KeyError, TypeError, ValueError)  # the errors of an item that is in quarantine
 DAY = 24 * 3600  # seconds
-AT_BYTES = 6  # of a tag; 8 bytes of a hash follow
+VERSION_BYTES = 6  # of a tag; 8 bytes of a hash follow
 
 
 class Submission(NamedTuple):
@@ -164,21 +163,21 @@ def write_first(table: Table, board: Board, submissions: Sequence[Submission], n
 
 def _build_activity(board: Board, submission: Submission, score: Item | None, now: datetime) -> Item:
     fields = {"value": submission.value, "time": submission.time, "season": board.season}
-    fields["at"] = max(times.milliseconds(now), int((score or {}).get("at", 0)) + 1)
+    fields["version"] = max(times.milliseconds(now), int((score or {}).get("version", 0)) + 1)
     fields |= {"name": submission.name} if submission.name else {}
     return activity_key(board.name, submission.player, submission.id)._asdict() | fields
 
 
 def may_be_pending(activity: Item, now: datetime) -> bool:
     """Return whether a stored activity may not be in its score."""
-    return bool(activity["at"] > times.milliseconds(now - DELIVERY))
+    return bool(activity["version"] > times.milliseconds(now - DELIVERY))
 
 
 def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
     """Return whether an activity is still to be applied to a score, as far as the item tells."""
     if score is None:
         return True
-    if activity["at"] <= score.get("since", 0):
+    if activity["version"] <= score.get("since", 0):
         return False
     if "score" not in score:  # removed before
         return True
@@ -186,8 +185,8 @@ def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
     if board.operator == "increment":
         return tag(activity) not in score.get("applied", ())
     if board.operator == "set":
-        order = (activity["time"], activity["at"], value)
-        return order > (score["time"], score["at"], Decimal(score["score"]))
+        order = (activity["time"], activity["version"], value)
+        return order > (score["time"], score["version"], Decimal(score["score"]))
     best = Decimal(score["score"])
     return value > best if board.order == "desc" else value < best
 
@@ -213,8 +212,8 @@ def apply_activity(table: Table, board: Board, activity: Item, score: Item | Non
         if _replace(table, key, score, _add_activity(board, activity, score, after)):
             if refusal is None:
                 return after
-            condition: Any = {"condition": "#at = :at", "names": AT, "values": {":at": activity["at"]}}
-            table.delete(Key(activity["pk"], activity["sk"]), **condition)
+            values = {":version": activity["version"]}
+            table.delete(Key(activity["pk"], activity["sk"]), condition="version = :version", values=values)
             raise refusal
         score = table.get(key, consistent=True)
         table.back_off(attempt)
@@ -223,7 +222,7 @@ def apply_activity(table: Table, board: Board, activity: Item, score: Item | Non
 
 def _add_activity(board: Board, activity: Item, score: Item | None, after: Item) -> Item:
     """Add to a changed score what protects it: its version, and the tag of the activity."""
-    after["at"] = max(activity["at"], (score or {}).get("at", 0) + 1)
+    after["version"] = max(activity["version"], (score or {}).get("version", 0) + 1)
     if board.operator == "increment":
         after["applied"] = (score or {}).get("applied", set()) | {tag(activity)}
     return after
@@ -234,14 +233,15 @@ def _read_score(table: Table, board: Board, player: str) -> Item | None:
 
 
 def tag(activity: Item) -> bytes:
-    """Return the tag of an activity: its `at`, and a hash of its id."""
+    """Return the tag of an activity: its `version`, and a hash of its id."""
     id = activity["sk"].split("#", 2)[2]
-    return int(activity["at"]).to_bytes(AT_BYTES) + hashlib.blake2b(id.encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(id.encode(), digest_size=8).digest()
+    return int(activity["version"]).to_bytes(VERSION_BYTES) + digest
 
 
 def _is_on_page(table: Table, key: Key, score: Item | None, activity: Item) -> bool:
     """Return whether a page has the tag of an activity. The score was read before."""
-    if not score or activity["at"] > score.get("floor", 0):
+    if not score or activity["version"] > score.get("floor", 0):
         return False
     first = page_key(key, 0)
     pages = table.query_pages(first.pk, (first.sk, page_key(key, 99_999_999).sk), consistent=True)
@@ -294,17 +294,17 @@ def _replace(table: Table, key: Key, score: Item | None, after: Item) -> bool:
     condition = "attribute_not_exists(pk)"
     values: dict[str, Any] = {}
     if score:
-        condition, values = "#at = :was", {":was": score["at"]}
+        condition, values = "version = :was", {":was": score["version"]}
         if depth := score.get("depth"):  # the stream deepens a player without another version
             condition, values = f"{condition} AND #depth = :depth", values | {":depth": depth}
-    names = (AT | {"#depth": "depth"} if ":depth" in values else AT) if score else {}
+    names = {"#depth": "depth"} if ":depth" in values else {}
     if len(after.get("applied", ())) <= MAX_TAGS:
         return table.put(after, condition=condition, values=values, names=names)
     tags, number = after["applied"], after.get("pages", 0)
-    latest = max(int.from_bytes(one[:AT_BYTES]) for one in tags)
+    latest = max(int.from_bytes(one[:VERSION_BYTES]) for one in tags)
     after |= {"floor": latest, "pages": number + 1}
     del after["applied"]
-    page = page_key(key, number)._asdict() | {"tags": tags, "ttl": after["at"] // 1000 + 2 * DAY}
+    page = page_key(key, number)._asdict() | {"tags": tags, "ttl": after["version"] // 1000 + 2 * DAY}
     put: dict[str, Any] = {"Item": after, "ConditionExpression": condition}
     put |= {"ExpressionAttributeNames": names} if names else {}
     put |= {"ExpressionAttributeValues": values} if values else {}
@@ -336,8 +336,8 @@ def _remove(table: Table, item: Item, now: datetime) -> None:
     for attempt in range(MAX_ATTEMPTS):
         if not score or "score" not in score:
             return
-        key, at = Key(score["pk"], score["sk"]), max(times.milliseconds(now), score["at"] + 1)
-        after = key._asdict() | {"at": at, "since": at, "ttl": at // 1000 + 2 * DAY}
+        key, version = Key(score["pk"], score["sk"]), max(times.milliseconds(now), score["version"] + 1)
+        after = key._asdict() | {"version": version, "since": version, "ttl": version // 1000 + 2 * DAY}
         after |= {"before": _positions(score)[:MAX_BEFORE]} if "depth" in score else {}
         after |= {"pages": score["pages"]} if "pages" in score else {}
         if _replace(table, key, score, after):
@@ -421,7 +421,7 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
     for key, _, new in changes:
         if key.pk.startswith("PLAYER#") and key.sk.startswith("BOARD#") and new:
             latest = images.get(key, new)  # whatever the order: only the record of the last change clears
-            images[key] = max(latest, new, key=lambda item: item.get("at", 0))
+            images[key] = max(latest, new, key=lambda item: item.get("version", 0))
         elif key.pk.startswith("PLAYER#") and key.sk.startswith("ACTIVITY#") and new:
             activities.append(new)
     for key, image in images.items():
@@ -444,9 +444,9 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
 def _clear_before(table: Table, key: Key, score: Item) -> None:
     """Clear `before`, which the stream has passed."""
     if "before" in score:
-        names, values = AT | {"#before": "before"}, {":at": score["at"]}
+        names, values = {"#before": "before"}, {":version": score["version"]}
         table.update(
-            key, "REMOVE #before", condition="#at = :at", names=names, values=values, idempotent=True
+            key, "REMOVE #before", condition="version = :version", names=names, values=values, idempotent=True
         )
 
 

@@ -357,7 +357,7 @@ def test_former_partners_are_matched_again_after_a_while(pair: Chat) -> None:
 def add_entry(chat: Chat, id: str, **profile: Any) -> Item:
     """Write the pool entry of a connection that has no item."""
     entry = waiting_pool.build_entry(
-        "main", waiting_pool.new_state_id(id, chat.tick()), {"who": id, "at": "", "born": 0, **profile}
+        "main", waiting_pool.new_state_id(id, chat.tick()), {"who": id, "endpoint": "", "born": 0, **profile}
     )
     chat.table.put(entry)
     return entry
@@ -527,8 +527,8 @@ def claim_delivery(chat: Chat, id: str) -> None:
     until = times.epoch(chat.now) + outbox.CLAIM
     chat.table.update(
         key(id),
-        "SET telling = :until, teller = :teller",
-        values={":until": until, ":teller": "another"},
+        "SET claimed_until = :until, claim = :claim",
+        values={":until": until, ":claim": "another"},
     )
 
 

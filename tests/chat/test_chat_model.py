@@ -147,13 +147,13 @@ def check_pairs(table: Any, ended: Sequence[bool], schedule: object) -> None:
     for id, item in found.items():
         if item["state"] == "matched":
             partner = found[item["partner"]["id"]]
-            assert (partner["turn"], partner["partner"]["id"]) == (item["turn"], id), schedule
+            assert (partner["state_id"], partner["partner"]["id"]) == (item["state_id"], id), schedule
             assert item["who"] != partner["who"], schedule
             assert partner["who"] not in item.get("blocked", ()), schedule
         elif item["state"] != "gone":
-            assert item.get("untold", [])[-1:] != [CONNECTED], schedule
+            assert item.get("notices", [])[-1:] != [CONNECTED], schedule
     pool = {key.sk for key in table.items if key.pk == "WAITING#main"}
-    assert pool == {item["turn"] for item in found.values() if matching.is_in_pool(item)}, schedule
+    assert pool == {item["state_id"] for item in found.values() if matching.is_in_pool(item)}, schedule
 
 
 def named(name: str, work: Callable[..., None], *given: str) -> Callable[[Any], None]:

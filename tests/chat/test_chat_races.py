@@ -62,7 +62,7 @@ def test_at_most_one_of_n_simultaneous_connections_is_left_over(
     assert len(pairs(history(engine_table))) == count // 2
     for i in range(count):
         chat.send(f"c{i}", "status")
-        assert chat.item(f"c{i}").get("untold", []) == []
+        assert chat.item(f"c{i}").get("notices", []) == []
 
 
 def test_at_most_one_of_n_simultaneous_connections_is_left_over_despite_conflicts(
@@ -188,7 +188,7 @@ def test_no_connection_is_in_two_chats_under_concurrent_random_actions(
             chat.send_only(id, "typing")
     for id in alive:
         item = chat.item(id)
-        assert item.get("untold", []) == []
+        assert item.get("notices", []) == []
         if item["state"] == "matched":
             assert chat.partner(item["partner"]["id"]) == id
             assert item["partner"]["id"] in chat.wire.open
@@ -230,8 +230,8 @@ def test_the_next_frame_or_the_sweep_recovers_from_a_crash_after_any_call(
             chat.send(second, "status")
             chat.send(first, "ping")
             assert (chat.partner(first), chat.partner(second)) == (second, first), number
-            assert not chat.item(first).get("untold"), number
-            assert not chat.item(second).get("untold"), number
+            assert not chat.item(first).get("notices"), number
+            assert not chat.item(second).get("notices"), number
         else:
             assert chat.state(first) == "waiting"
     pairs(history(engine_table))
@@ -266,9 +266,9 @@ def test_two_pending_notices_are_each_delivered_once(engine_table: EngineTable, 
     chat.send("b", "next")
     chat.enter("c")
     chat.wire.before_post = lambda id: None
-    assert chat.item("a")["untold"] == ["partner_disconnected", "partner_connected"]
+    assert chat.item("a")["notices"] == ["partner_disconnected", "partner_connected"]
     assert chat.send("a", "typing") == [DISCONNECTED, CONNECTED]
-    assert chat.item("a")["untold"] == []
+    assert chat.item("a")["notices"] == []
 
 
 @contextmanager
@@ -276,7 +276,7 @@ def watching_removals(table: Table, seen: Callable[[Any], None]) -> Iterator[Non
     """Call `seen` with each request that removes notices, before it is sent."""
 
     def show(params: Any, **_: Any) -> None:
-        if params["UpdateExpression"].startswith("REMOVE telling"):
+        if params["UpdateExpression"].startswith("REMOVE claimed_until"):
             seen(dict(params))
 
     table.client.meta.events.register("before-parameter-build.dynamodb.UpdateItem", show)

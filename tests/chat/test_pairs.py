@@ -79,7 +79,7 @@ def test_an_acknowledged_leave_is_idle_when_the_partner_parts_meanwhile(pair: Ch
     frames = pair.send("a", "leave", ref="r")
     assert frames[-1] == ACK
     assert [frame for frame in frames if frame["type"] == "system"][-1:] != [CONNECTED]
-    assert (pair.state("a"), pair.item("a").get("untold", [])) == ("idle", [])
+    assert (pair.state("a"), pair.item("a").get("notices", [])) == ("idle", [])
     pair.send("c", "ping")
     assert pair.state("a") == "idle"
 
@@ -105,7 +105,7 @@ def test_a_leave_that_waits_for_another_handlers_notice_is_not_acknowledged_befo
     pair.send("b", "leave")
     pair.wire.before_post = lambda id: None
     claim_delivery(pair, "a")
-    assert pair.item("a")["untold"] == ["partner_disconnected", "partner_connected"]
+    assert pair.item("a")["notices"] == ["partner_disconnected", "partner_connected"]
     assert pair.send("a", "leave", ref="r") == [{"type": "error", "code": "slow_down", "ref": "r"}]
     assert pair.state("a") == "idle"
     pair.wait(outbox.CLAIM + 1)

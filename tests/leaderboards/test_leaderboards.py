@@ -251,7 +251,7 @@ def test_a_rank_among_1539_players_is_exact(site: Site) -> None:
     """The example of the README, "211th of 1539", with similar scores."""
     create_board(site, "points", **POINTS)
     board = boards.find(site.table, "points", datetime.now(UTC))
-    fields = {"scale": list(board.scale), "shards": 1, "time": "", "at": 1, "depth": 1}
+    fields = {"scale": list(board.scale), "shards": 1, "time": "", "version": 1, "depth": 1}
     site.table.batch_put(
         scores.score_key("points", 1, f"p{i}")._asdict()
         | fields

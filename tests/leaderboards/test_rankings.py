@@ -207,7 +207,7 @@ class Crowd(Board):
     def place(self, values: dict[str, int], depth: int = 1) -> None:
         """Write scores as submissions would that know nothing of the tree."""
         of = boards.find(self.table, self.name, NOW).ranking
-        fields = {"scale": list(of.scale), "shards": of.shards, "time": "", "at": 1, "depth": depth}
+        fields = {"scale": list(of.scale), "shards": of.shards, "time": "", "version": 1, "depth": depth}
         self.table.batch_put(
             scores.score_key(self.name, 1, player)._asdict()
             | fields

@@ -281,10 +281,10 @@ def deepen_and_complete(stage: DevStage) -> None:
     first = stage.root.get(scores.activity_key("sums", "ann", "3-0"))
     assert first
     app.apply({"Records": [record(None, first)]}, None)
-    most = {"value": 10**15, "at": first["at"] + 10**6}
+    most = {"value": 10**15, "version": first["version"] + 10**6}
     stage.root.put(first | {"sk": "ACTIVITY#sums#most"} | most)  # as a submission that crashed leaves it
     stage.call("POST", "/leaderboards/sums/scores", {"id": "most", "value": 3}, who="ann", status=422)
-    late = first | {"sk": "ACTIVITY#sums#late", "value": 10**15, "at": first["at"] + 10**6}
+    late = first | {"sk": "ACTIVITY#sums#late", "value": 10**15, "version": first["version"] + 10**6}
     stage.root.put(late)
     stage.settle()
     assert stage.root.get(Key(late["pk"], late["sk"])) is None
