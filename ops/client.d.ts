@@ -1,10 +1,10 @@
 // The types of hubbub.js. Written by `python -m ops client` from the OpenAPI document and ops/client.d.ts.
 
-/** A code of the contract, or one of the client's own: `Offline` and `BadResponse`. */
+/** A code of the contract, or one of the client's own: `Offline`, `BadResponse` and `unconfirmed`. */
 export type Code = /* codes */
-  | "Offline" | "BadResponse" | "bad_request" | "too_long" | "slow_down" | "not_matched";
+  | "Offline" | "BadResponse" | "bad_request" | "too_long" | "slow_down" | "not_matched" | "unconfirmed";
 
-/** A refused call or frame. */
+/** A refused call or frame. `code` is the contract's, or `Offline` when no response has arrived. */
 export class HubbubError extends Error {
   constructor(code: string, message?: string, details?: { status?: number; retryAfter?: number });
   readonly code: Code;
@@ -39,7 +39,9 @@ export interface CallOptions {
 export type Pages<T extends { items: unknown[] }> = Promise<T> & AsyncIterable<T["items"][number]>;
 
 export interface LiveOptions<T> {
+  /** Gets a refusal. */
   onError?(error: HubbubError): void;
+  /** Gets whether the topic is connected. */
   onState?(isConnected: boolean): void;
   /** Loads the value while the topic is not connected. */
   poll?(): Promise<T>;
@@ -59,7 +61,7 @@ export type Value<Topic extends string> =
   Topic extends `views:${string}` ? PageViews
   : Topic extends `leaderboard:${string}` ? BoardTopic | null
   : Topic extends `challenge:${string}` ? ChallengeStatistics | null
-  : Topic extends `product:${string}` ? RatingStatistics
+  : Topic extends `product:${string}` ? RatingStatistics | null
   : unknown;
 
 /** An event with its value. */
@@ -76,6 +78,7 @@ export interface ChatEvents {
   frame: DetailEvent<{ way: "SEND" | "RECV"; name: string }>;
 }
 
+/** A place in a lobby of the chat. */
 export interface Chat extends EventTarget {
   addEventListener<Name extends keyof ChatEvents>(type: Name, listener: (event: ChatEvents[Name]) => void, options?: AddEventListenerOptions): void;
   addEventListener(type: string, listener: EventListenerOrEventListenerObject | null, options?: AddEventListenerOptions | boolean): void;
@@ -83,7 +86,12 @@ export interface Chat extends EventTarget {
   readonly isOpen: boolean;
   /** The token with which another connection can take this place. */
   readonly resumeToken: string;
-  /** Resolves when the partner's connection has the text. */
+  /** The name of the last pair. It stays the same when one of the two resumes. */
+  readonly pair?: string;
+  /**
+   * Resolves when the partner's client has the text. `not_matched`: the partner has left. `unconfirmed`: its client
+   * has not confirmed the text within some seconds, and may be out of reach.
+   */
   sendMessage(text: string): Promise<void>;
   sendTyping(): Promise<void>;
   /** Leave the partner and wait for another. */
@@ -92,6 +100,7 @@ export interface Chat extends EventTarget {
   find(): Promise<void>;
   /** Leave the partner and the lobby. */
   leave(): Promise<void>;
+  /** Report the partner, or the last one within a minute, with the last messages, and leave it for good. */
   report(reason: string): Promise<void>;
   /** Leave for good. */
   close(): void;
@@ -100,13 +109,17 @@ export interface Chat extends EventTarget {
 }
 
 export class Hubbub {
+  /** `api` is the address of a stage. */
   constructor(api: string | URL, options?: Options);
+  /** Use this token from now on. */
   set token(token: Token);
   /** The guest that this browser keeps for the stage. */
   readonly guest: Guest | null;
   /** Sign in as the guest that this browser keeps, or as a new one with `fresh`. Another name renames the guest. A change dispatches `hubbub-guest` on the document, with the guest as `detail`. */
   signInAsGuest(name?: string, options?: { fresh?: boolean }): Promise<Guest>;
+  /** Call a function with the current value of a topic, and again after each change. Return a function that stops it. */
   live<Topic extends string>(topic: Topic, onValue: (value: Value<Topic>) => void, options?: LiveOptions<Value<Topic>>): () => void;
+  /** Enter a lobby of the chat. `resume` is the token of a suspended place. */
   chat(lobby?: string, options?: { interests?: string[]; resume?: string }): Chat;
   /** Send a call by its name, and return its status, headers and body. */
   request<Name extends CallName>(name: Name, args?: Parameters<Hubbub[Name]>[0], options?: CallOptions): Promise<{ status: number; headers: Headers; etag: string | null; body: Awaited<ReturnType<Hubbub[Name]>> }>;

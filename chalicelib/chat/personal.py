@@ -1,9 +1,10 @@
-"""Find and erase the ban and the reports of a person who signed in to the chat.
+"""Find and erase the ban, the blocks and the reports of a person who signed in to the chat.
 
-Connections have digests alone and end within two hours, so they are left to their `ttl`.
+Connections and pairs that have parted have digests alone and end within two hours, so they are left to their
+`ttl`.
 """
 
-from chalicelib.chat import bans
+from chalicelib.chat import bans, reports
 from chalicelib.dynamo.items import Item
 from chalicelib.feature import Person, Personal
 
@@ -11,11 +12,13 @@ ROLES = ("reporter", "reported", "subject")  # of a report: a visitor with a tok
 
 
 def find(item: Item, person: Person) -> str:
-    """Return `bans` or `reports` for an item with the digest of the person's subject."""
+    """Return `bans`, `blocks` or `reports` for an item with the digest of the person's subject."""
     if not person.digest:
         return ""
     if (item["pk"], item["sk"]) == bans.ban_key(person.digest):
         return "bans"
+    if (item["pk"], item["sk"]) == reports.blocked_key(person.digest):
+        return "blocks"
     is_theirs = item["pk"] == "REPORTS" and person.digest in [item.get(role) for role in ROLES]
     return "reports" if is_theirs else ""
 

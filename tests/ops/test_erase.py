@@ -27,7 +27,7 @@ from chalicelib.api import rates
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions, submissions
 from chalicelib.challenges.schemas import ChallengeBody
-from chalicelib.chat import bans
+from chalicelib.chat import bans, reports
 from chalicelib.comments import comments, replies, votes
 from chalicelib.comments.schemas import CommentBody, CommentPatch, ReplyBody
 from chalicelib.dynamo.items import Item, Key, unpack
@@ -335,6 +335,7 @@ def test_a_persons_ban_and_reports_are_exported_and_erased(
     monkeypatch.setenv("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")
     digests = {name: rates.digest_subject(settings.current(), name) for name in ("anna", "ben")}
     bans.ban(live.table, digests.values(), 1, NOW)
+    live.table.put({**reports.blocked_key(digests["anna"])._asdict(), "blocked": {digests["ben"]}})
     for name, role in (("anna", "reported"), ("anna", "reporter"), ("ben", "reported")):
         live.table.put({"pk": "REPORTS", "sk": f"{role}#{name}", role: digests[name], "reason": "spam"})
     file = tmp_path / "anna.jsonl"
@@ -347,7 +348,7 @@ def test_a_persons_ban_and_reports_are_exported_and_erased(
     with live.applied():
         done = CliRunner().invoke(main, ["erase", "anna", "--yes", "--json", "--settle", "0.2"])
     erased = json.loads(done.stdout)["erased"]
-    assert (done.exit_code, erased["bans"], erased["reports"]) == (0, 1, 2)
+    assert (done.exit_code, erased["bans"], erased["blocks"], erased["reports"]) == (0, 1, 1, 2)
     assert live.table.get(bans.ban_key(digests["ben"])) is not None
     assert [item["sk"] for item in live.table.query("REPORTS").items] == ["reported#ben"]
 

@@ -253,14 +253,17 @@ async def report(round: Round, how: str) -> Faults:
 
 
 async def insult(round: Round, how: str) -> Faults:
-    """A visitor insults its partner, sends fillers and parts: the partner reports it, with a proof."""
+    """A visitor insults its partner, sends fillers, and one of the two parts: the report has a proof."""
     one, other = await round.pair()
     since = len(one.frames)
     resume = await _resume_token(other) if how == "abort" else ""
     for text in ("insult", *map(str, range(FILLERS))):
         await other.call("message", text=text)
-    await other.part(how)
-    await one.until(lambda: DISCONNECTED in one.notices(since))
+    if how == "a leave of the other":
+        await one.call("leave")
+    else:
+        await other.part(how)
+        await one.until(lambda: DISCONNECTED in one.notices(since))
     await round.stage.forget_reporter()
     answer = await one.call("report", reason=round.name, messages=[{"text": "insult"}, {"text": "a lie"}])
     if answer != "ack":
@@ -269,7 +272,7 @@ async def insult(round: Round, how: str) -> Faults:
     found = await round.stage.find_reports(round.name)
     if [[quoted["proved"] for quoted in one["messages"]] for one in found] != [[True, False]]:
         yield "the insult is not proved"
-    if how in ("next", "leave") or resume:
+    if how not in ("close", "abort") or resume:
         other = await round.enter(resume=resume) if resume else other
         async for fault in _never_meet(one, other):
             yield fault
@@ -378,7 +381,7 @@ RACES: dict[str, tuple[Race, str]] = {
     for race, ways in (
         (leave, ("next", "leave", "close")),
         (report, PARTINGS),
-        (insult, PARTINGS),
+        (insult, (*PARTINGS, "a leave of the other")),
         (tabs, ("next",)),
         (replaced, ("next", "leave", "close")),
         (half_open, ("nothing",)),
@@ -445,10 +448,8 @@ def main() -> int:
             refused, faults = asyncio.run(play(stage, name, options.rounds))
             failed |= bool(faults)
             told = "; ".join(f"{count} times: {fault}" for fault, count in faults.items()) or "no fault"
-            seconds = time.monotonic() - begun
-            print(
-                f"{name}: {options.rounds} rounds in {seconds:.0f} s, {refused} refused: {told}", flush=True
-            )
+            played = f"{options.rounds} rounds in {time.monotonic() - begun:.0f} s, {refused} refused"
+            print(f"{name}: {played}: {told}", flush=True)
     return int(failed)
 
 

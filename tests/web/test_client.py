@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -181,6 +182,39 @@ def test_a_resumed_chat_keeps_its_partner(run: Run, browser: Browser, blank: str
         other.wait_for_function("chat.state === 'matched'")
         until(lambda: other.evaluate("chat.sendMessage('still here?').then(() => true, () => false)"), "sent")
         one.wait_for_function("heard.at(-1) === 'still here?'")
+
+
+FREEZE = """
+async ([url, lobby]) => {
+  const { Hubbub } = await import(url + "web/lib/hubbub.js");
+  class Frozen extends WebSocket {
+    set onmessage(act) { super.onmessage = (event) => window.isFrozen || act(event); }
+    send(data) { if (!window.isFrozen) super.send(data); }
+  }
+  window.chat = new Hubbub(url, { WebSocket: Frozen }).chat(lobby);
+  window.heard = [];
+  chat.addEventListener("message", ({ detail }) => heard.push(detail.text));
+  window.say = (text) => chat.sendMessage(text).then(() => "confirmed", ({ code }) => code);
+}
+"""
+
+
+def test_a_partner_out_of_reach_is_noticed_within_seconds(run: Run, browser: Browser, blank: str) -> None:
+    with open_page(browser, blank) as one, open_page(browser, blank) as other:
+        for page in (one, other):
+            page.evaluate(FREEZE, [run.page, "frozen"])
+        for page in (one, other):
+            page.wait_for_function("chat.state === 'matched'")
+        name = one.evaluate("chat.pair")
+        assert (one.evaluate("say('hello')"), other.evaluate("chat.pair")) == ("confirmed", name)
+        texts = [str(number) for number in range(20)]
+        assert one.evaluate("(texts) => Promise.all(texts.map(say))", texts) == ["confirmed"] * 20
+        assert other.evaluate("heard") == ["hello", *texts]
+        other.evaluate("window.isFrozen = true")
+        begun = time.monotonic()
+        assert one.evaluate("say('are you there?')") == "unconfirmed"
+        one.wait_for_function("chat.state === 'waiting'")
+        assert time.monotonic() - begun < 10
 
 
 def test_the_calls_are_current() -> None:

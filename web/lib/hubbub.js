@@ -1,4 +1,4 @@
-// The client of a Hubbub stage in browsers and in Node: docs/client.md.
+// The client of a Hubbub stage in browsers and in Node: docs/client.md. What a method does stands in its types.
 
 // Written by `python -m ops client`: each call with its method and path. `!` needs a token.
 const CALLS = {
@@ -56,13 +56,12 @@ const CALLS = {
   getPageConfig: "GET web/config.json",
 };
 
-const MINUTE = 60_000, HOUR = 60 * MINUTE; // ms
+const MINUTE = 60_000, HOUR = 60 * MINUTE, PATIENCE = 5000; // ms
 const LIMITS = { topics: 10, messages: 20, reportBytes: 6000 }; // of a connection and of a report
 const encoder = new TextEncoder();
 const guests = new Map(); // by API, where there is no storage
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** A refused call or frame. `code` is the contract's, or `Offline` when no response has arrived. */
 export class HubbubError extends Error {
   name = "HubbubError";
 
@@ -75,18 +74,12 @@ export class HubbubError extends Error {
 export class Hubbub {
   #api; #options; #token = ""; #socket; #listeners = [];
 
-  /**
-   * `api` is the address of a stage. Options: `token`, a text or a function that returns one. The function is called
-   * with true after a token was refused. `socket`, `fetch` and `WebSocket` replace the stage's and the platform's own,
-   * and `onCall` is called after each call.
-   */
   constructor(api, options = {}) {
     this.#api = new URL(String(api).replace(/\/*$/, "/"), globalThis.location?.href).href;
     this.#options = options;
     this.#socket = options.socket;
   }
 
-  /** Send a call by its name. Return its status, headers and body. Throws HubbubError. */
   async request(name, args = {}, { idempotencyKey, ifMatch, signal, auth } = {}) {
     const [method, template] = CALLS[name].split(" ");
     const rest = { ...args };
@@ -131,13 +124,11 @@ export class Hubbub {
     return send(false);
   }
 
-  /** Use this token from now on: a text, or a function as in the constructor's options. */
   set token(token) {
     this.#options = { ...this.#options, token };
     this.#token = "";
   }
 
-  /** The guest that this browser keeps for the stage, or null. */
   get guest() {
     let guest = guests.get(this.#api);
     try {
@@ -146,10 +137,6 @@ export class Hubbub {
     return Date.parse(guest?.expires) > Date.now() + HOUR ? guest : null;
   }
 
-  /**
-   * Sign in as the guest that this browser keeps, or as a new one with `fresh`. Another name renames the guest. A change
-   * dispatches `hubbub-guest` on the document.
-   */
   async signInAsGuest(name, { fresh = false } = {}) {
     let guest = fresh ? null : this.guest;
     const asked = name?.trim();
@@ -168,11 +155,6 @@ export class Hubbub {
     return guest;
   }
 
-  /**
-   * Call a function with the current value of a topic and again after each change. Return a function that stops it.
-   * `onError` gets a refusal, and `onState` whether the topic is connected. While it is not, `poll` is called every
-   * `every` ms, and its result is passed on.
-   */
   live(topic, onValue, { onError, onState, poll, every = 5000 } = {}) {
     let listener = null, isOpen = false, isStopped = false;
     const refuse = (error) => (onError ? onError(error) : console.error(error));
@@ -200,12 +182,8 @@ export class Hubbub {
     };
   }
 
-  /**
-   * Enter a lobby of the chat. Options: `interests`, a list, and `resume`, the token of a suspended place. The bearer
-   * token is sent, because its subject may be banned.
-   */
   chat(lobby = "main", { interests = [], resume = "" } = {}) {
-    const query = { lobby, ...(interests.length && { interests: interests.join(",") }) };
+    const query = { lobby, receipts: 1, ...(interests.length && { interests: interests.join(",") }) };
     const findToken = () => this.#findToken(false).catch(() => "");
     return new Chat(this.#findSocket(), query, { ...this.#options, findToken }, resume);
   }
@@ -263,16 +241,21 @@ class Connection extends EventTarget {
 
   /** Send a frame. Resolve when it has taken effect. Rejects with HubbubError. */
   send(frame) {
-    if (!this.isOpen) return Promise.reject(new HubbubError("Offline", "The socket is not connected."));
     const ref = String(++this.#ref);
     return new Promise((resolve, reject) => {
+      if (!this.post({ ...frame, ref })) return reject(new HubbubError("Offline", "The socket is not connected."));
       this.#waiting.set(ref, { resolve, reject });
-      this.#socket.send(JSON.stringify({ ...frame, ref }));
-      this.#emit("frame", { way: "SEND", name: frame.action });
     });
   }
 
-  /** Stop and keep the place, before a page is unloaded. */
+  /** Send a frame that gets no answer. Return whether the socket is open. */
+  post(frame) {
+    if (!this.isOpen) return false;
+    this.#socket.send(JSON.stringify(frame));
+    this.#emit("frame", { way: "SEND", name: frame.action });
+    return true;
+  }
+
   suspend() {
     this.#isClosed = true;
     this.#end();
@@ -291,18 +274,18 @@ class Connection extends EventTarget {
     if (this.resumeToken) url.searchParams.set("resume", this.resumeToken);
     if (token) url.searchParams.set("token", token);
     const socket = new this.#WebSocket(url);
-    const quietly = (action) => this.send({ action }).catch(() => {});
+    const post = (action) => this.post({ action });
     socket.onopen = () => {
       if (this.#isClosed) return socket.close(1000);
       this.#end(); // the frames of the connection before, whose effect is unknown
       this.#socket = socket;
       this.#tries = 0;
       before?.close();
-      if (!this.#query.listen) ["status", "resume"].forEach(quietly);
+      if (!this.#query.listen) ["status", "resume"].forEach(post);
       this.#timers = [
         setTimeout(() => this.#open(), 1.9 * HOUR), // API Gateway closes a connection after two hours
-        setInterval(quietly, 4 * MINUTE, "ping"), // … and after ten minutes without a frame
-        this.#query.listen ? 0 : setInterval(() => this.state === "waiting" && quietly("ping"), 6000), // anyone will do now
+        setInterval(post, 4 * MINUTE, "ping"), // … and after ten minutes without a frame
+        this.#query.listen ? 0 : setInterval(() => this.state === "waiting" && post("ping"), 6000), // anyone will do now
       ];
       this.#emit("open");
     };
@@ -317,7 +300,7 @@ class Connection extends EventTarget {
   }
 
   #end() {
-    this.#timers.forEach((timer) => { clearTimeout(timer); clearInterval(timer); });
+    this.#timers.forEach((timer) => clearTimeout(timer)); // and the intervals
     for (const { reject } of this.#waiting.values()) reject(new HubbubError("Offline", "The connection was lost."));
     this.#waiting.clear();
   }
@@ -382,36 +365,45 @@ class Listener {
   }
 }
 
-/**
- * A place in a lobby. Events: `state` with "offline", "waiting", "matched" or "idle"; `message` with {text, time};
- * `typing`; `failed` when there is no socket; and `frame` for each frame.
- */
 class Chat extends Connection {
-  state = "offline";
-  #messages = [];
+  state = "offline"; pair;
+  #messages = []; #received = []; #confirmed = 0; #acknowledged = 0; #changes = 0;
 
   constructor(...given) {
     super(...given);
     this.addEventListener("offline", () => this.#setState("offline"));
   }
 
-  /** Send a text to the partner. Resolves when the partner's connection has it. Rejects with HubbubError. */
-  async sendMessage(text) {
-    await this.send({ action: "message", text });
-    this.#record(text, true);
+  // A partner that confirms nothing for five seconds may be out of reach. The server parts the two then.
+  sendMessage(text) {
+    const { pair } = this;
+    return new Promise((resolve, reject) => {
+      let timer;
+      const wait = () => { timer = setTimeout(check, PATIENCE); };
+      const check = async () => {
+        if (Date.now() - this.#acknowledged < PATIENCE) return wait();
+        await Promise.race([this.send({ action: "check", pair }).catch(() => {}), pause(PATIENCE)]);
+        reject(new HubbubError("unconfirmed"));
+      };
+      wait();
+      this.send({ action: "message", text, pair }).then(() => {
+        this.#acknowledged = Date.now();
+        this.#record(text, true);
+        resolve();
+      }, reject).finally(() => clearTimeout(timer));
+    });
   }
 
-  /** Tell the partner that a message is being written. */
-  sendTyping() { return this.send({ action: "typing" }).catch(() => {}); }
-  next() { return this.#change("next", "waiting"); }
+  async sendTyping() { this.post({ action: "typing", pair: this.pair }); }
+  next() { return this.#change("next", "waiting", this.state === "matched" && { pair: this.pair }); }
   find() { return this.#change("find", "waiting"); }
   leave() { return this.#change("leave", "idle"); }
 
-  /** Report the partner with the last messages, and leave it for good. */
   report(reason) {
     const messages = [...this.#messages];
     while (encoder.encode(JSON.stringify(messages)).length > LIMITS.reportBytes) messages.shift();
-    return this.#change("report", "waiting", { reason, messages });
+    const state = this.state === "matched" ? "waiting" : this.state;
+    return this.#change("report", state, { reason, messages, pair: this.pair });
   }
 
   close() {
@@ -420,24 +412,43 @@ class Chat extends Connection {
   }
 
   receive(frame) {
-    if (frame.type === "status") this.#setState(frame.state);
-    else if (frame.code === "partner_connected") this.#setState("matched");
-    else if (frame.code === "partner_disconnected") this.#setState("waiting");
-    else {
-      if (frame.type === "message") this.#record(frame.text, false);
-      this.dispatchEvent(Object.assign(new Event(frame.type), { detail: frame }));
+    const { type, pair } = frame;
+    if (type === "status" || type === "system") {
+      if (pair && pair !== this.pair) [this.pair, this.#messages] = [pair, []];
+      this.#setState(frame.state ?? (frame.code === "partner_connected" ? "matched" : "waiting"));
+    } else if (!pair || pair === this.pair) { // and not from a partner that has just left
+      if (type === "message") {
+        this.#record(frame.text, false);
+        if (frame.id) this.#confirm(frame.id);
+      }
+      this.dispatchEvent(Object.assign(new Event(type), { detail: frame }));
     }
   }
 
-  // A match may come before the reply, so the state changes first.
+  // One receipt a second at most: it counts for the rate of frames.
+  #confirm(id) {
+    if (this.#received.push(id) > 1) return;
+    setTimeout(() => {
+      this.#confirmed = Date.now();
+      this.post({ action: "received", ids: this.#received.splice(0) });
+    }, this.#confirmed + 1000 - Date.now());
+  }
+
+  // A match may come before the reply, so the state changes first. After a refusal the server tells it.
   async #change(action, state, fields) {
+    const change = ++this.#changes;
     if (this.isOpen && this.state !== (action === "find" ? "matched" : state)) this.#setState(state);
-    await this.send({ action, ...fields });
+    try {
+      await this.send({ action, ...fields });
+      if (action === "leave" && change === this.#changes) this.#setState(state);
+    } catch (error) {
+      this.post({ action: "status" });
+      if (action !== "next" || error.code !== "not_matched") throw error; // the partner has left before
+    }
   }
 
   #setState(state) {
     if (state === this.state) return;
-    if (this.state === "matched" && state !== "offline") this.#messages = [];
     this.state = state;
     this.dispatchEvent(Object.assign(new Event("state"), { detail: state }));
   }

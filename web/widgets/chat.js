@@ -8,6 +8,7 @@ const TYPING_SHOWN = 2500; // ms for which "is typing" is shown
 const TYPING_INTERVAL = 1500; // ms between two "typing" frames
 const LONGEST = 2000; // characters of a message
 const RESUMABLE = 60_000; // ms for which the server keeps a lost connection's place
+const REPORTABLE = 60_000; // ms for which a partner that has left can be reported
 
 class Chat extends Widget {
   static observedAttributes = ["api", "socket", "lobby", "interests", "lang"];
@@ -15,6 +16,8 @@ class Chat extends Widget {
   static socket = undefined; // the stage names its own
   #chat = null; #typingSent = 0; #typingTimer = 0;
   #before = ""; // the last state before the connection was lost
+  #pair = ""; // the pair whose messages are shown
+  #isReportable = false; #reportTimer = 0; // the partner, or for a minute the last one
   #parting = null; // what is shown when the visitor leaves the partner; null if the partner leaves
   #title = make("h3", { part: "title" });
   #status = make("p", { part: "status", role: "status" });
@@ -64,6 +67,7 @@ class Chat extends Widget {
     removeEventListener("pagehide", this.#suspend);
     removeEventListener("pageshow", this.#restore);
     clearTimeout(this.#typingTimer);
+    clearTimeout(this.#reportTimer);
     const chat = this.#chat;
     this.#chat = null;
     chat?.close();
@@ -94,7 +98,7 @@ class Chat extends Widget {
     const chat = this.hub.chat(this.#lobby, { interests: this.#interests, resume: token });
     const on = (type, act) => chat.addEventListener(type, ({ detail }) => chat === this.#chat && act(detail));
     this.#chat = chat;
-    this.#before = token ? "matched" : "";
+    [this.#before, this.#pair, this.#isReportable] = [token ? "matched" : "", "", false];
     on("state", (state) => this.#showState(state));
     on("message", ({ text, time }) => {
       this.#showTyping(false);
@@ -113,15 +117,15 @@ class Chat extends Widget {
   }
 
   #showState(state) {
-    const { text } = this, before = this.#before;
-    if (state === "matched" && before !== "matched") this.#log.replaceChildren(); // a new partner
-    else if (state === "matched") this.#addEvent(text.back);
-    else if (before === "matched" && state !== "offline" && this.#parting !== "") this.#addEvent(this.#parting ?? text.strangerLeft);
+    const { text } = this, before = this.#before, { pair } = this.#chat;
+    if (state === "matched") {
+      if (pair === this.#pair || (before === "matched" && !this.#pair)) this.#addEvent(text.back);
+      else this.#log.replaceChildren(); // another partner
+      this.#pair = pair;
+      this.#letReport(true);
+    } else if (before === "matched" && state !== "offline" && this.#parting !== "") this.#addEvent(this.#parting ?? text.strangerLeft);
+    if (before === "matched" && !["matched", "offline"].includes(state)) this.#letReport(this.#isReportable, REPORTABLE);
     if (state !== "offline") [this.#before, this.#parting] = [state, null];
-    if (state !== "matched") {
-      this.#reportForm.hidden = true;
-      this.#report.ariaExpanded = "false";
-    }
     this.setState(state === "offline" ? "offline" : "ready");
     this.#showTyping(false);
     this.#draw();
@@ -177,11 +181,20 @@ class Chat extends Widget {
     if (!this.#reportForm.hidden) this.#reason.focus();
   }
 
+  /** Allow reports, for some time or until another call. */
+  #letReport(isAllowed, ms) {
+    clearTimeout(this.#reportTimer);
+    this.#isReportable = isAllowed;
+    if (ms) this.#reportTimer = setTimeout(() => this.#letReport(false), ms);
+    this.#draw();
+  }
+
   async #sendTheReport() {
     this.#parting = "";
     try {
       await this.#chat.report(this.#reason.value);
       this.#addEvent(this.text.reported);
+      this.#letReport(false);
     } catch (error) {
       this.#tell(error);
     }
@@ -199,7 +212,12 @@ class Chat extends Widget {
     this.#next.disabled = state === "offline";
     this.#leave.hidden = this.#report.hidden = state === "out";
     this.#leave.disabled = !["waiting", "matched"].includes(state);
-    this.#report.disabled = this.#send.disabled = state !== "matched";
+    this.#send.disabled = state !== "matched";
+    this.#report.disabled = state === "offline" || !this.#isReportable;
+    if (this.#report.disabled) {
+      this.#reportForm.hidden = true;
+      this.#report.ariaExpanded = "false";
+    }
     this.#message.readOnly = state !== "matched";
     this.#form.hidden = this.#log.hidden = state === "out";
   }

@@ -40,6 +40,7 @@ export const words = {
     SlowDown: "Das war zu schnell. Bitte warte einen Augenblick.",
     Busy: "Gerade ist hier zu viel los. Bitte versuche es noch einmal.",
     not_matched: "Du hast kein Gegenüber.",
+    unconfirmed: "Dein Gegenüber ist vielleicht offline.",
     too_long: "Die Nachricht ist zu lang.",
     slow_down: "Du sendest zu schnell. Bitte warte einen Augenblick.",
     bad_request: "Das wurde nicht angenommen.",

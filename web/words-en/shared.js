@@ -41,6 +41,7 @@ export const words = {
     SlowDown: "That was too fast. Please wait a moment.",
     Busy: "Too many people are here right now. Please try again.",
     not_matched: "You have no chat partner.",
+    unconfirmed: "The stranger may be offline.",
     too_long: "The message is too long.",
     slow_down: "You are sending too fast. Please wait a moment.",
     bad_request: "This was not accepted.",
