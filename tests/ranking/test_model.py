@@ -159,18 +159,18 @@ CROWD = ["a 1100 ~", "b 1101 ~"]  # a deepening of their bucket has begun
 DEEPENED = [*CROWD, "deepen", "a ~"]  # both are re-stamped, and one of them is counted
 SCENARIOS: dict[str, tuple[list[Worker], list[str]]] = {
     "an import, and one player": ([importer(1100, 1200), player("a 1100 ~")], []),
+    "an import of two levels, and a player": ([importer(1100, 1101), player("a 1100 ~")], []),
     "an import, and a player who moves": ([importer(1100, 1200), player("a 1100 ~ 1200 ~")], []),
     "an import, and a player who leaves": ([importer(1100, 1200), player("a 1100 ~ - ~")], []),
     "an import, and a player who gains": ([importer(1100, 1200), player("a 1100 1200 ~")], []),
-    "the last of a deepening, and one who comes": ([player("b ~"), player("c 1200 ~")], DEEPENED),
+    "two who come to a crowd": ([player("c 1200 ~"), player("d 1300 ~")], CROWD),
+    "a deepening, and one who comes": ([player("deepen"), player("c 1200 ~")], CROWD),
     "the last of a deepening, and one who leaves": ([player("b ~"), player("a - ~")], DEEPENED),
 }
 LONG: dict[str, tuple[list[Worker], list[str]]] = {
-    "an import, and two players": ([importer(1100, 1200), player("a 1100 ~"), player("b 1101 ~")], []),
     "two imports, and a player": ([importer(1100, 1200), importer(1100, 1101), player("a 1100 ~")], []),
+    "the last of a deepening, and one who comes": ([player("b ~"), player("c 1200 ~")], DEEPENED),
     "the last of a deepening leaves": ([player("b - ~"), player("c 1200 ~")], DEEPENED),
-    "a deepening, and one who comes": ([player("deepen"), player("c 1200 ~")], CROWD),
-    "two who come to a crowd": ([player("c 1200 ~"), player("d 1300 ~")], CROWD),
 }
 
 
