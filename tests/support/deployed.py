@@ -14,6 +14,7 @@ from unittest import mock
 
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
+from chalicelib.ranking import positions
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.engines.gateway import Gateway
@@ -148,7 +149,8 @@ def deployed(engine: Engine) -> Iterator[Deployed]:
     """Put the app on a fresh table, with the client that it has on Lambda. Its output is discarded."""
     os.environ.setdefault("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")  # of tokens that nobody reads
     app: Any = import_module("app")
-    boards._cached_boards().clear()  # the seasons of other tables
+    boards._cached_boards().clear()  # of other tables
+    positions._seen_nodes().clear()
     with fresh_table(engine) as (created, stream_arn):
         table = Table(created.name, connect(Settings(endpoint=engine.endpoint)).client)
         records: list[Any] = []
