@@ -1,7 +1,7 @@
 """The settings of a stage: one immutable value, read once from the environment.
 
 `.chalice/config.json` sets them per stage. Chalice puts them into the environment before app.py is
-imported, for `chalice deploy`, `chalice local` and `python -m local` alike. docs/settings.md lists them.
+imported, for `chalice deploy`, `chalice local` and `python -m local` alike. docs/deployment.md lists them.
 """
 
 import os

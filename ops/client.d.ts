@@ -128,7 +128,7 @@ export class Hubbub {
 
 type CallName = Exclude<keyof Hubbub, "token" | "guest" | "signInAsGuest" | "live" | "chat" | "request">;
 
-/** A widget: docs/drop-ins.md. */
+/** A widget: docs/embed.md. */
 export interface HubbubElement extends HTMLElement {
   /** A bearer token of the visitor. */
   token: string;

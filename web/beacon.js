@@ -1,4 +1,4 @@
-// Hubbub's view beacon, docs/drop-ins.md: sends one view after the page was visible for some seconds. Stores nothing.
+// Hubbub's view beacon, docs/embed.md: sends one view after the page was visible for some seconds. Stores nothing.
 (() => {
   // <img name=referrer> hides document.referrer, but not the prototype's.
   const read = (name) => Reflect.get(Document.prototype, name, document), listen = read("addEventListener");

@@ -2,7 +2,7 @@
 
 A stage accepts its own tokens, which are signed with its secret (HS256). With HUBBUB_JWKS_URL it also accepts
 the tokens of one issuer (RS256, ES256). The algorithm of a token decides which rules it has to satisfy.
-Operators and guests have tokens of the stage. docs/sign-in.md shows the tokens of several providers.
+Operators and guests have tokens of the stage. docs/deployment.md shows the tokens of several providers.
 
 The authorizer lets every request through with the result of `authenticate`. The router decides whether that
 result is enough for the route. So every error has the same form, and API Gateway can use one cached result of

@@ -86,7 +86,7 @@ class ConnectionGateway:
     def close(self, endpoint: str, id: str, reason: CloseReason | None = None) -> None:
         """Close a connection. One that is gone is closed already.
 
-        API Gateway accepts no close code (docs/contract.md), so the reason is also sent as the last frame.
+        API Gateway accepts no close code (docs/api.md), so the reason is also sent as the last frame.
         The local gateway closes with the code.
         """
 

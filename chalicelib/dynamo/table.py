@@ -379,7 +379,7 @@ def connect(settings: Settings | None = None) -> Table:
         retries={"mode": "standard", "total_max_attempts": 1},
         max_pool_connections=32,
         tcp_keepalive=True,
-        parameter_validation=False,  # it takes a quarter of a batch's time: docs/performance.md
+        parameter_validation=False,  # it takes a quarter of a batch's time: docs/evidence.md
         user_agent="hubbub",  # the default is long and is built anew for each call
     )
     client = boto3.session.Session().client("dynamodb", config=config, **settings.client_options())

@@ -1,4 +1,4 @@
-"""Sign-in: tokens of each provider in docs/sign-in.md, in their exact form, with the settings shown there."""
+"""Sign-in: tokens of each provider in docs/deployment.md, in their exact form, with its settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.api.test_auth import RSA, Issuer
 from tests.api.test_router import call, made
 from tests.support.site import Site
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "sign-in.md").read_text()
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
 SECRET = "s" * 32
 NODE = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
 

@@ -89,7 +89,7 @@ def test_an_origin_that_the_stage_does_not_allow_is_foreign(
 
 
 def test_api_gateway_accepts_no_close_code() -> None:
-    """So the code 4008 is sent in a frame (docs/contract.md). Source: the API's model in botocore."""
+    """So the code 4008 is sent in a frame (docs/api.md). Source: the API's model in botocore."""
     service = create_loader().load_service_model("apigatewaymanagementapi", "service-2")
     shape = ServiceModel(service).operation_model("DeleteConnection").input_shape
     assert shape is not None

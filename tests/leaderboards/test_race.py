@@ -39,7 +39,7 @@ from tests.support.records import Reader, drift
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "tests" / "data" / "race-2010.csv.gz"
-PAGE = ROOT / "docs" / "race.md"
+PAGE = ROOT / "docs" / "tour.md"
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 RACE = BoardBody(
     title="City marathon",
@@ -87,7 +87,7 @@ class Terms(NamedTuple):
 
     @property
     def causes(self) -> str:
-        """Return the names of the terms that are not zero, as in docs/race.md."""
+        """Return the names of the terms that are not zero, as in docs/tour.md."""
         names = ("places left out", "equal times", "slower before", "faster after")
         return ", ".join(name for name, number in zip(names, self, strict=True) if number) or "none"
 

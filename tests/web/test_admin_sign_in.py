@@ -33,7 +33,7 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def stage(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """A run with the settings of Cognito in docs/sign-in.md, whose provider is on this machine."""
+    """A run with the settings of Cognito in docs/deployment.md, whose provider is on this machine."""
     variables = COGNITO | {
         "HUBBUB_JWKS_URL": f"{provider.url}/jwks.json",
         "HUBBUB_AUTHORIZE_URL": f"{provider.url}/authorize",

@@ -1,4 +1,4 @@
-"""The drop-ins in a real browser: the lines of docs/drop-ins.md on another site, with a strict CSP."""
+"""The drop-ins in a real browser: the lines of docs/embed.md on another site, with a strict CSP."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def product(browser: Browser, shop: OtherSite, tmp_path_factory: pytest.TempPath
             yield run
 
 
-DROP_INS = (ROOT / "docs" / "drop-ins.md").read_text()
+DROP_INS = (ROOT / "docs" / "embed.md").read_text()
 TITLE = "A page of the shop"
 
 

@@ -1,4 +1,4 @@
-"""docs/client.md as a newcomer follows it: its commands and its page, on another port."""
+"""docs/embed.md as a newcomer follows it: its commands and its page, on another port."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs" / "client.md").read_text()
+DOCUMENT = (ROOT / "docs" / "embed.md").read_text()
 
 
 def block(language: str) -> str:

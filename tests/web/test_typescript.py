@@ -108,7 +108,7 @@ def test_the_react_example_of_the_document_is_strict_typescript(tools: Path) -> 
     shutil.copy(ROOT / "web" / "package.json", package)
     shutil.copy(ROOT / "web" / "lib" / "react.d.ts", package / "lib")
     (package / "lib" / "hubbub.d.ts").write_text(client.types(DESCRIPTION))
-    [example] = re.findall(r"```tsx\n(.*?)```", (ROOT / "docs" / "client.md").read_text(), re.DOTALL)
+    [example] = re.findall(r"```tsx\n(.*?)```", (ROOT / "docs" / "embed.md").read_text(), re.DOTALL)
     (tools / "example.tsx").write_text(example)
     hub = (
         'import { Hubbub } from "hubbub-client";\nexport const hub = new Hubbub("https://example.org/api");\n'

@@ -1,4 +1,4 @@
-// The client of a Hubbub stage in browsers and in Node: docs/client.md. What a method does stands in its types.
+// The client of a Hubbub stage in browsers and in Node: docs/embed.md. What a method does stands in its types.
 
 // Written by `python -m ops client`: each call with its method and path. `!` needs a token.
 const CALLS = {
