@@ -81,7 +81,7 @@ const hub = new Hubbub("https://example.org/api", { token: async (isRefused) => 
 export const names: string[] = [];
 for await (const entry of hub.getEntries({ board: "race", limit: 5 })) names.push(entry.player);
 export const views: number = (await hub.getViews({ url: "https://example.org" })).views;
-hub.live("product:shoe", ({ total, average }) => names.push(`${total} ${average?.toFixed(1)}`));
+hub.live("product:shoe", (ratings) => names.push(`${ratings?.total} ${ratings?.average?.toFixed(1)}`));
 hub.live("leaderboard:race", (board) => names.push(...(board?.items ?? []).map((one) => one.player)));
 await hub.chat("main").sendMessage("hello");
 export const { body, etag } = await hub.request("getComment", { product: "shoe", id: "1" });
