@@ -128,7 +128,7 @@ def post_views(
     """Count one view event, or a list of up to 25 events; with a user's or admin's token up to 500.
 
     A single event that is malformed is rejected with 400. A single event that is not counted is rejected with
-    422 and the reason as `Code`. The events of a list are validated one by one, and `rejected` lists those
+    422 and the reason as `code`. The events of a list are validated one by one, and `rejected` lists those
     that are not counted. The error is 413 for a list of more than 25 events without a valid token or with a
     guest's token, and for a list of more than 500 events. The JSON may be sent as text/plain, as a browser
     does without a preflight request.

@@ -1,6 +1,6 @@
 """The errors of the interface and of the table.
 
-The class name is the `Code` that a client sees, unless the class sets another one. The message names the
+The class name is the `code` that a client sees, unless the class sets another one. The message names the
 field or the resource and states what is accepted.
 """
 
@@ -21,7 +21,7 @@ class HubbubError(ChaliceViewError):
         cls.code = code or cls.__name__
 
     def __str__(self) -> str:
-        # Chalice's own __str__ begins with the class name, which `Code` has already.
+        # Chalice's own __str__ begins with the class name, which `code` has already.
         return str(self.args[0]) if self.args else type(self).__name__
 
 

@@ -47,8 +47,8 @@ def parse(text: str) -> datetime:
             raise ValueError("no leap second")
         return moment
     except (ValueError, OverflowError):
-        example = "an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z"
-        raise ValueError(f"{text[:40]!r} is not {example}") from None
+        example = "2026-11-21T10:00:00Z"
+        raise ValueError(f"must be an ISO 8601 time with an offset, such as {example}") from None
 
 
 def parse_bound(text: str, *, end: bool = False) -> datetime:
@@ -62,7 +62,7 @@ def parse_bound(text: str, *, end: bool = False) -> datetime:
         day = _parse_date(text)
         return day + DAY if end else day
     except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is not an ISO 8601 date such as 2026-11-21") from None
+        raise ValueError("must be an ISO 8601 date, such as 2026-11-21") from None
 
 
 def is_date(text: str) -> bool:

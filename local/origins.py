@@ -35,7 +35,7 @@ def refusal(headers: Iterable[tuple[str, str]], origins: Collection[str] | None 
         found.setdefault(name.lower(), []).append(value.strip().lower())
     hosts, sent = found.get("host", []), found.get("origin", [])
     if len(hosts) != 1 or not LOOPBACK.fullmatch(hosts[0]):
-        return "Host: must be 127.0.0.1 or localhost"
+        return "`Host` must be 127.0.0.1 or localhost"
 
     def is_allowed(origin: str) -> bool:
         if origin == f"http://{hosts[0]}":
@@ -44,14 +44,14 @@ def refusal(headers: Iterable[tuple[str, str]], origins: Collection[str] | None 
 
     if not all(map(is_allowed, sent)):
         listed = "" if origins is None else " unless it is on this machine or in HUBBUB_ORIGINS"
-        return f"Origin: a page of another origin may not use this server{listed}"
+        return f"`Origin` is foreign: a page of another origin may not use this server{listed}"
     if sent or all(site in ("same-origin", "none") for site in found.get("sec-fetch-site", [])):
         return ""
     if origins is not None:
         is_link = (found.get("sec-fetch-mode"), found.get("sec-fetch-dest")) == (["navigate"], ["document"])
         if is_link or any(map(is_allowed, map(_origin_of, found.get("referer", [])))):
             return ""
-    return "Sec-Fetch-Site: a page of another site may not use this server"
+    return "`Sec-Fetch-Site` is foreign: a page of another site may not use this server"
 
 
 def _origin_of(url: str) -> str:

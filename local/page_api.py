@@ -26,11 +26,11 @@ class PageApi:
         if reason := refusal(headers.items()):
             return 403, _error("Forbidden", reason)
         if headers.get("Content-Type") != "application/json":
-            return 400, _error("BadRequest", "Content-Type: must be application/json")
+            return 400, _error("BadRequest", "`Content-Type` must be application/json")
         if path == "/local/demo":
             return 202, {"started": self._demo.start()}
         return 404, _error("NotFound", "There is no such path.")
 
 
 def _error(code: str, message: str) -> dict[str, str]:
-    return {"Code": code, "Message": message}
+    return {"code": code, "message": message}

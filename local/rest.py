@@ -45,7 +45,7 @@ ALLOWED = "Access-Control-Allow-Origin"
 
 # Errors of API Gateway itself, as the gateway responses of a deployment define them.
 GATEWAY_ERRORS = {
-    401: (401, "This call needs a valid bearer token: no token."),
+    401: (401, "Send a bearer token."),
     403: (404, "There is no such path."),  # "Missing Authentication Token": no route matches
 }
 CODES = {
@@ -149,7 +149,7 @@ class Handler(ChaliceRequestHandler):
     def _call_app(self, body: bytes | None) -> None:
         headers = dict(self.headers)
         if not all(value.isascii() for name, value in headers.items() if name.lower() == "authorization"):
-            raise Refusal(400, "Authorization: must be ASCII")
+            raise Refusal(400, "`Authorization` must be ASCII")
         try:
             method = "GET" if self.command == "HEAD" else self.command  # the body is not sent
             response = self.local_gateway.handle_request(method, self.path, headers, body)
@@ -181,7 +181,7 @@ class Handler(ChaliceRequestHandler):
         self._linger()
 
     def _send_error(self, status: int, message: str) -> None:
-        body = json.dumps({"Code": CODES.get(status, "BadRequest"), "Message": message})
+        body = json.dumps({"code": CODES.get(status, "BadRequest"), "message": message})
         self._send_http_response_with_body(status, {ALLOWED: "*"}, body)
 
     def _linger(self) -> None:
@@ -326,7 +326,7 @@ def read_body(headers: Message, stream: BufferedIOBase, send_continue: Callable[
     codings = headers.get_all("Transfer-Encoding", [])
     if codings:
         if lengths:
-            raise Refusal(400, "Content-Length: not allowed with Transfer-Encoding")
+            raise Refusal(400, "`Content-Length` is not allowed with Transfer-Encoding")
         if [coding.strip().lower() for coding in codings] != ["chunked"]:
             raise Refusal(501, f"Transfer-Encoding: {', '.join(codings)} is not supported, only chunked")
         send_continue()
@@ -335,9 +335,9 @@ def read_body(headers: Message, stream: BufferedIOBase, send_continue: Callable[
         return None
     length = lengths.pop().strip()
     if lengths or not re.fullmatch("[0-9]+", length):
-        raise Refusal(400, "Content-Length: must be one whole number")
+        raise Refusal(400, "`Content-Length` must be one whole number")
     if len(length) > 15 or int(length) > MAX_BODY_BYTES:
-        raise Refusal(413, f"body: has {length[:20]} bytes, more than {MAX_BODY_BYTES}")
+        raise Refusal(413, f"The body has {length[:20]} bytes, more than {MAX_BODY_BYTES}")
     send_continue()
     return _exactly(stream, int(length))
 
@@ -346,10 +346,10 @@ def _chunks(stream: BufferedIOBase) -> bytes:
     body = bytearray()
     while size := _chunk_size(stream):
         if len(body) + size > MAX_BODY_BYTES:
-            raise Refusal(413, f"body: has more than {MAX_BODY_BYTES} bytes")
+            raise Refusal(413, f"The body has more than {MAX_BODY_BYTES} bytes")
         body += _exactly(stream, size)
         if _line(stream):
-            raise Refusal(400, "body: a chunk is longer than its size")
+            raise Refusal(400, "The body has a chunk that is longer than its size")
     while _line(stream):  # trailers are ignored
         pass
     return bytes(body)
@@ -358,19 +358,19 @@ def _chunks(stream: BufferedIOBase) -> bytes:
 def _chunk_size(stream: BufferedIOBase) -> int:
     size = _line(stream).partition(b";")[0].strip()
     if not re.fullmatch(rb"[0-9A-Fa-f]{1,15}", size):
-        raise Refusal(400, "body: a chunk must begin with its size in hexadecimal")
+        raise Refusal(400, "The body must have the size of each chunk in hexadecimal")
     return int(size, 16)
 
 
 def _line(stream: BufferedIOBase) -> bytes:
     line = stream.readline(MAX_LINE_BYTES)
     if not line.endswith(b"\n"):
-        raise Refusal(400, "body: ends early, or a line in it is too long")
+        raise Refusal(400, "The body ends early, or a line in it is too long")
     return line.rstrip(b"\r\n")
 
 
 def _exactly(stream: BufferedIOBase, length: int) -> bytes:
     read = stream.read(length)
     if len(read) < length:
-        raise Refusal(400, "body: ends early")
+        raise Refusal(400, "The body ends early")
     return read

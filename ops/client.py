@@ -46,7 +46,7 @@ def types(description: Schema) -> str:
     declared = [_declare(name, schema) for name, schema in schemas.items()]
     calls = [line for one in operations(description) for line in _call(*one)]
     frame = FRAME.read_text(encoding="utf-8")
-    codes = " | ".join(json.dumps(code) for code in schemas["Error"]["properties"]["Code"]["enum"])
+    codes = " | ".join(json.dumps(code) for code in schemas["Error"]["properties"]["code"]["enum"])
     return (
         frame.replace("/* codes */", codes)
         .replace("  /* calls */\n", "\n".join(calls) + "\n")

@@ -78,10 +78,10 @@ def read_image(item: Item) -> Any:
         if isinstance(kept, str):
             return json.loads(kept)
     except (zlib.error, RecursionError) as error:
-        raise ValueError(f"image: is damaged: {error}") from None
+        raise ValueError(f"`image` is damaged: {error}") from None
     if kept is None:
-        raise ValueError("image: is missing, because it was too large to keep")
-    raise ValueError("image: must be compressed or plain JSON text")
+        raise ValueError("`image` is missing, because it was too large to keep")
+    raise ValueError("`image` must be compressed or plain JSON text")
 
 
 def serialize(value: Any) -> str:

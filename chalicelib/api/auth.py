@@ -57,7 +57,7 @@ class Caller(NamedTuple):
 
     sub: str = ""
     admin: bool = False
-    problem: str = "no token"
+    problem: str = ""
     name: str | None = None
     guest: bool = False
     scores: bool = False
@@ -288,7 +288,7 @@ def read_context(context: dict[str, str] | None) -> Caller:
     """Return the caller that an authorizer's context describes."""
     context = context or {}
     if not context.get("sub"):
-        return Caller(problem=context.get("problem", "no token"))
+        return Caller(problem=context.get("problem", ""))
     if float(context.get("exp", 0)) <= time.time():
         return Caller(problem=_invalid(PROBLEMS["ExpiredSignatureError"])["problem"])
     return Caller(

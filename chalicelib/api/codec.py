@@ -5,7 +5,7 @@ a surrogate pair, deep nesting, and in a known field a number that DynamoDB cann
 exact and are read only from numbers. Every decoded string is in Unicode's NFC, so a name has one
 representation.
 
-Every error is a ValueError whose message begins with the name of a field.
+Every error is a ValueError whose message begins with the name of a field in backticks, or with "The body".
 """
 
 import csv
@@ -66,18 +66,18 @@ def decode(raw: bytes, kind: Any) -> Any:
             parse_constant=_constant,
         )
     except RecursionError:
-        raise ValueError(f"body: must not be nested deeper than {MAX_DEPTH} levels") from None
+        raise ValueError(f"The body must not be nested deeper than {MAX_DEPTH} levels") from None
     except UnicodeDecodeError:
-        raise ValueError("body: must be UTF-8") from None
+        raise ValueError("The body must be UTF-8") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise ValueError(f"body: must be JSON, and is not at {place}") from None
-    value = _normalize_all(value, MAX_DEPTH, "body", is_normal=text.isascii() and "\\u" not in text)
+        raise ValueError(f"The body must be JSON, and is not at {place}") from None
+    value = _normalize_all(value, MAX_DEPTH, "", is_normal=text.isascii() and "\\u" not in text)
     decoded = _convert(value, kind)
     if isinstance(decoded, msgspec.Struct) and not getattr(kind, "TAKES_ANY_NUMBER", False):
-        _refuse_unusable(decoded, "body")
+        _refuse_unusable(decoded, "")
     if _has_decimals(kind):
-        _check_decimals(value, decoded, "body")
+        _check_decimals(value, decoded, "")
     return decoded
 
 
@@ -87,9 +87,9 @@ def decode_parameters(values: Mapping[str, str], kind: Any) -> Any:
     for field in msgspec.structs.fields(kind):
         value = getattr(decoded, field.name)
         if value is None and field.encode_name in values:  # msgspec reads the text "null" as None
-            raise ValueError(f"{field.encode_name}: must not be `null`")
+            raise ValueError(f"`{field.encode_name}` must not be `null`")
         if isinstance(value, float) and not isfinite(value):
-            raise ValueError(f"{field.encode_name}: must be a finite number")
+            raise ValueError(f"`{field.encode_name}` must be a finite number")
         if isinstance(value, Decimal):
             _refuse_unusable(_fit(value), field.encode_name)
     return decoded
@@ -102,7 +102,7 @@ def unquote_parameter(field: str, part: str) -> str:
             return unquote(part, errors="strict")
     except UnicodeError:
         pass
-    raise ValueError(f"{field}: must be UTF-8 in percent-encoding")
+    raise ValueError(f"`{field}` must be UTF-8 in percent-encoding")
 
 
 def encode(value: Any) -> str:
@@ -177,18 +177,24 @@ def normalize(text: str, field: str) -> str:
     marks = 0
     for letter in text:
         if "\ud800" <= letter <= "\udfff":
-            raise ValueError(f"{field[:40]}: must not contain half of a surrogate pair")
+            raise ValueError(f"{_quote(field)} must not contain half of a surrogate pair")
         marks = marks + 1 if unicodedata.combining(letter) or letter in TIBETAN else 0
         if marks > MAX_MARKS:
-            raise ValueError(f"{field[:40]}: must not contain more than {MAX_MARKS} combining marks in a row")
+            too_many = f"more than {MAX_MARKS} combining marks in a row"
+            raise ValueError(f"{_quote(field)} must not contain {too_many}")
     return unicodedata.normalize("NFC", text)
+
+
+def _quote(field: str) -> str:
+    """Return the name of a field as a message has it. An empty name is the whole body."""
+    return f"`{field[:40]}`" if field else "The body"
 
 
 def _convert(value: Any, kind: Any, **options: Any) -> Any:
     """Convert a value with msgspec.
 
     Raises: ValueError that names the field and says what is accepted: "Expected `int` <= 100 - at `$.limit`"
-    becomes "limit: must be at most 100".
+    becomes "`limit` must be at most 100".
     """
     try:
         return msgspec.convert(value, kind, **options)
@@ -206,7 +212,7 @@ def _convert(value: Any, kind: Any, **options: Any) -> Any:
             path, message = f"{path}.{missing[1]}".lstrip("."), "is required"
         else:
             message = _in_words(message)
-        raise ValueError(f"{path or 'request'}: {message}") from None
+        raise ValueError(f"{_quote(path)} {message}") from None
 
 
 def _in_words(message: str) -> str:
@@ -254,7 +260,7 @@ def _has_decimals(kind: Any) -> bool:
 def _check_decimals(value: Any, decoded: Any, field: str) -> None:
     """Raise ValueError for a Decimal that msgspec has read from a text, such as "NaN" or "1e999"."""
     if isinstance(decoded, Decimal) and isinstance(value, str):
-        raise ValueError(f"{field}: must be a number")
+        raise ValueError(f"{_quote(field)} must be a number")
     if isinstance(decoded, msgspec.Struct):
         names = {one.encode_name: one.name for one in msgspec.structs.fields(decoded)}
         for name in names.keys() & value.keys():
@@ -272,7 +278,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     built = dict(pairs)
     if len(built) != len(pairs):
         repeated = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
-        raise ValueError(f"body: the key {repeated[:40]!a} must not be repeated")
+        raise ValueError(f"The body must not repeat the key {repeated[:40]!a}")
     return built
 
 
@@ -310,7 +316,7 @@ def _refuse_unusable(value: Any, field: str) -> None:
         for part in value:
             _refuse_unusable(part, field)
     elif isinstance(value, Unusable):
-        raise ValueError(f"{field}: {value.problem}")
+        raise ValueError(f"{_quote(field)} {value.problem}")
 
 
 def _integer(text: str) -> int | Unusable:
@@ -343,7 +349,7 @@ def _fit(number: Decimal) -> Decimal | Unusable:
 
 
 def _constant(text: str) -> None:
-    raise ValueError(f"body: {text} is not a number")
+    raise ValueError(f"The body must not contain {text}, which is not JSON")
 
 
 def _normalize_all(value: Any, depth: int, field: str, *, is_normal: bool) -> Any:
@@ -352,10 +358,10 @@ def _normalize_all(value: Any, depth: int, field: str, *, is_normal: bool) -> An
     `is_normal`: the whole body is ASCII without escapes, so its texts are in NFC already.
     """
     if depth < 0:
-        raise ValueError(f"body: must not be nested deeper than {MAX_DEPTH} levels")
+        raise ValueError(f"The body must not be nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
         for name in () if is_normal else value:
-            normalize(name, "body")  # only checked: normalizing could turn two names into one
+            normalize(name, "")  # only checked: normalizing could turn two names into one
         return {
             name: _normalize_all(part, depth - 1, name, is_normal=is_normal) for name, part in value.items()
         }

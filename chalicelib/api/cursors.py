@@ -44,11 +44,11 @@ def decode(settings: Settings, cursor_scope: tuple[str, ...], cursor: str | None
     try:
         claims = jwt.decode(cursor, key, algorithms=["HS256"])
     except Exception:  # a malicious text can raise anything in the parser, such as RecursionError
-        raise BadCursor("cursor: must come from the page before; begin again without a cursor") from None
+        raise BadCursor("`cursor` must come from the page before; begin again without a cursor") from None
     position = claims.get("k")
     is_ours = claims.get("v") == VERSION and claims.get("q") == _digest(cursor_scope)
     if not is_ours or not isinstance(position, str):
-        raise BadCursor("cursor: must be of the same query; begin again without a cursor")
+        raise BadCursor("`cursor` must be of the same query; begin again without a cursor")
     return position
 
 

@@ -71,7 +71,7 @@ def _parse(name: str, position: str) -> dict[str, Any] | None:
     try:
         pk, sk, number = json.loads(position)
     except ValueError:
-        raise BadCursor("cursor: must be of the same query; begin again without a cursor") from None
+        raise BadCursor("`cursor` must be of the same query; begin again without a cursor") from None
     return {"pk": pk, "sk": sk, "gsi1pk": name, "gsi1sk": number}
 
 

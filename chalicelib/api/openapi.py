@@ -84,7 +84,7 @@ def describe(router: Router, version: str) -> Schema:
             "version": version,
             "summary": "Live numbers for a web site",
             "description": "JSON, camelCase, UTF-8. Times are ISO 8601; responses are in UTC. An error is "
-            '`{"Code", "Message"}`. The code is stable, and the message names the field or the resource.',
+            '`{"code", "message"}`. The code is stable, and the message names the field or the resource.',
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": ".", "description": "The stage that served this document"}],
@@ -158,10 +158,10 @@ def _error() -> Schema:
         "type": "object",
         "description": "A stable code, and a message that names the field or the resource.",
         "properties": {
-            "Code": {"description": "The error", "type": "string", "enum": codes},
-            "Message": {"description": "The cause, and what is accepted", "type": "string"},
+            "code": {"description": "The error", "type": "string", "enum": codes},
+            "message": {"description": "The cause, and what is accepted", "type": "string"},
         },
-        "required": ["Code", "Message"],
+        "required": ["code", "message"],
     }
 
 
@@ -243,7 +243,7 @@ def _responses(route: Route) -> Schema:
             },
         )
         response["description"] = f"{response['description']} `{code}`: {text}".lstrip()
-        response["content"][JSON]["examples"][code] = {"value": {"Code": code, "Message": text}}
+        response["content"][JSON]["examples"][code] = {"value": {"code": code, "message": text}}
         if error.STATUS_CODE in (429, 503):
             response["headers"]["Retry-After"] = {"$ref": "#/components/headers/Retry-After"}
     return dict(sorted(responses.items()))

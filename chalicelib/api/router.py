@@ -15,7 +15,7 @@ The annotations of a handler declare its arguments:
 | `if_match` | the If-Match header, or None |
 
 A handler returns a struct, or a `Response` to set the status or headers. An error of errors.py becomes its
-status and `{"Code", "Message"}`. Any other exception is logged and becomes 500. `openapi.describe` builds the
+status and `{"code", "message"}`. Any other exception is logged and becomes 500. `openapi.describe` builds the
 OpenAPI document from `Router.routes`.
 """
 
@@ -280,7 +280,7 @@ class Router:
         except Exception as error:
             call = f"{route.method} {route.path}"
             logs.log_error("a call failed", error, request_id=_request_id(request), call=call)
-            body = {"Code": "InternalError", "Message": "Internal error. Please retry."}
+            body = {"code": "InternalError", "message": "Internal error. Please retry."}
             return ChaliceResponse(body, status_code=500)
 
     def _finish(self, request: Any, handle: Callable[[Any], ChaliceResponse]) -> ChaliceResponse:
@@ -289,8 +289,9 @@ class Router:
         with capacity.count_units() as units:
             response = handle(request)
         context, request_id = request.context, _request_id(request)
-        if isinstance(response.body, dict) and "Code" in response.body:
-            response.body["Code"] = CODES.get(response.body["Code"], response.body["Code"])
+        if isinstance(response.body, dict) and "Code" in response.body:  # Chalice's own error
+            code, message = response.body["Code"], response.body["Message"]
+            response.body = {"code": CODES.get(code, code), "message": message}
         cors = self._cors_headers(request)
         vary = ", ".join(str(one["Vary"]) for one in (response.headers, cors) if "Vary" in one)
         headers = {
@@ -342,7 +343,7 @@ def _check_length(route: Route, captured: Mapping[str, str]) -> None:
     size = len(literal) + sum(map(max, map(len, captured.values()), map(len, encoded)))
     if size > MAX_AUTHORIZED_PATH:
         raise UriTooLong(
-            f"path: must be at most {MAX_AUTHORIZED_PATH} bytes in percent-encoding, and has {size}"
+            f"`path` must be at most {MAX_AUTHORIZED_PATH} bytes in percent-encoding, and has {size}"
         )
 
 
@@ -355,7 +356,7 @@ def _check_query(route: Route, query: Any) -> None:
     for name in query or {}:
         if name not in names:
             accepted = f"accepts {', '.join(names)}" if names else "takes no query parameters"
-            raise BadRequest(f"{name[:40]!a}: unknown query parameter; this call {accepted}")
+            raise BadRequest(f"`{name[:40]}` is no query parameter of this call, which {accepted}")
 
 
 def _authorize(route: Route, request: Any) -> Caller:
@@ -374,7 +375,8 @@ def _authorize(route: Route, request: Any) -> Caller:
     if route.access == "public":
         return caller
     if not caller.sub:
-        raise Unauthorized(f"This call needs a valid bearer token: {caller.problem}.")
+        problem = f"Send a valid bearer token: {caller.problem}." if caller.problem else ""
+        raise Unauthorized(problem or "Send a bearer token.")
     if route.access == "admin" and not caller.admin:
         stage = settings.current()
         raise Forbidden(
@@ -448,10 +450,10 @@ def _decode(name: str, kind: Any, request: Any, captured: Mapping[str, str], max
         if name == "query":
             return codec.decode_parameters(_single_values(request.query_params), kind)
         if len(raw := request.raw_body) > max_body:
-            raise TooLarge(f"body: must be at most {max_body:,} bytes, and has {len(raw):,}")
+            raise TooLarge(f"The body must be at most {max_body:,} bytes, and has {len(raw):,}")
         return codec.decode(raw, kind)
     except UnicodeError:
-        raise BadRequest("body: must be UTF-8") from None
+        raise BadRequest("The body must be UTF-8") from None
     except ValueError as error:
         raise BadRequest(str(error)) from None
 
@@ -460,7 +462,7 @@ def _read_idempotency_key(headers: Mapping[str, str]) -> str | None:
     """Read the Idempotency-Key header, if there is one. Raises BadRequest."""
     key = headers.get("idempotency-key")
     if key is not None and not IDEMPOTENCY_KEY.fullmatch(key):
-        raise BadRequest("Idempotency-Key: must be 1 to 128 printable ASCII characters without spaces")
+        raise BadRequest("`Idempotency-Key` must be 1 to 128 printable ASCII characters without spaces")
     return key
 
 
@@ -468,7 +470,7 @@ def _single_values(query: Any) -> dict[str, str]:
     """Return a query string as a dict. Raises BadRequest for a repeated parameter."""
     for name in query or {}:
         if len(values := query.getlist(name)) > 1:
-            raise BadRequest(f"{name[:40]}: must be given once, and is given {len(values)} times")
+            raise BadRequest(f"`{name[:40]}` must be given once, and is given {len(values)} times")
     return dict(query or {})
 
 
@@ -476,5 +478,5 @@ def _encode_error(error: HubbubError) -> ChaliceResponse:
     headers: dict[str, str | list[str]] = {"Content-Type": JSON}
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    body = {"Code": error.code, "Message": str(error)}
+    body = {"code": error.code, "message": str(error)}
     return ChaliceResponse(codec.encode(body), headers=headers, status_code=error.STATUS_CODE)

@@ -67,7 +67,7 @@ def parse_identifier(name: str) -> str:
     Raises: BadRequest for a malformed name.
     """
     if not IDENTIFIER.search(name):
-        raise BadRequest("topic: the name of a board, a challenge or a product is malformed")
+        raise BadRequest("`topic` must name a board, a challenge or a product after its colon")
     return name
 
 

@@ -77,9 +77,9 @@ class Definition(NamedTuple):
     def check_open(self, now: datetime) -> None:
         """Raise NotOpen before the opening, and from the closing on."""
         if self.opens and now < times.parse(self.opens):
-            raise NotOpen(f"challenge: {self.challenge} opens at {self.opens}")
+            raise NotOpen(f"The challenge {self.challenge} opens at {self.opens}.")
         if self.closes and now >= times.parse(self.closes):
-            raise NotOpen(f"challenge: {self.challenge} closed at {self.closes}")
+            raise NotOpen(f"The challenge {self.challenge} closed at {self.closes}.")
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def hash_answers(paths: Iterable[str], rules: Normalization, salt: bytes, cost: 
     if "" in by_normalized:
         path = by_normalized[""]
         problem = f"has more than {MAX_PATH_BYTES} bytes after normalization" if path.strip() else "is blank"
-        raise BadRequest(f"paths: {path[:40]!a} {problem}")
+        raise BadRequest(f"`paths` has {path[:40]!a}, which {problem}")
     return frozenset(hash_answer(normalized, salt, cost) for normalized in by_normalized)
 
 
@@ -146,7 +146,7 @@ def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> 
     """
     opens, closes = _parse_instant("opens", body.opens), _parse_instant("closes", body.closes)
     if opens and closes and times.parse(opens) >= times.parse(closes):
-        raise BadRequest("closes: must be after `opens`")
+        raise BadRequest("`closes` must be after `opens`")
     new_salt = secrets.token_bytes(SALT_BYTES)
     digests: dict[tuple[Any, ...], frozenset[bytes]] = {}  # an attempt reuses those of the one before
     for attempt in range(MAX_ATTEMPTS):
@@ -154,7 +154,7 @@ def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> 
         stored_rules = _stored_normalization(item)
         rules = body.normalization or stored_rules or Normalization()
         if rules != (stored_rules or rules):
-            raise Conflict("normalization: cannot be changed. Create another challenge.")
+            raise Conflict("`normalization` cannot be changed. Create another challenge.")
         stored = _from_item_or_none(item)
         salt = stored.salt if stored and stored.cost == SCRYPT_COST else new_salt
         parameters = (salt, *msgspec.structs.astuple(rules))
@@ -193,7 +193,7 @@ def _parse_instant(field: str, text: str | None) -> str | None:
     try:
         return times.to_iso(times.parse(text)) if text is not None else None
     except ValueError as error:
-        raise BadRequest(f"{field}: {error}") from None
+        raise BadRequest(f"`{field}` {error}") from None
 
 
 # -- read ----------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def parse(challenge: str, item: Item | None) -> Definition:
 
 def not_found(challenge: str) -> NotFound:
     """Return the error for a challenge that does not exist."""
-    return NotFound(f"challenge: no challenge named {challenge}")
+    return NotFound(f"There is no challenge {challenge}.")
 
 
 def _to_response(definition: Definition) -> Challenge:
@@ -251,7 +251,7 @@ def _from_item(item: Item) -> Definition:
             times.parse(instant)
     except (msgspec.ValidationError, ValueError):
         logs.logger().warning("the definition of a challenge is damaged")
-        message = f"challenge: the definition of {challenge} is damaged until an admin puts it again"
+        message = f"The definition of {challenge} is damaged until an admin puts it again"
         raise Busy(message) from None
     return definition
 

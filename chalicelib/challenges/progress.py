@@ -69,7 +69,7 @@ def withdraw_path(table: Table, params: FoundPathParams) -> None:
     normalized = definitions.load(table, params.challenge).normalize(params.path)
     key = path_key(params.challenge, params.player, normalized)
     if not _delete_paths(table, params.challenge, params.player, lambda item: item["sk"] == key.sk):
-        raise NotFound(f"path: {params.player} has not found this path")
+        raise NotFound(f"{params.player} has not found this path.")
 
 
 def withdraw_player(table: Table, params: PlayerParams) -> None:
@@ -81,7 +81,7 @@ def withdraw_player(table: Table, params: PlayerParams) -> None:
     Raises: NotFound, Busy after repeated concurrent changes.
     """
     if not _delete_paths(table, params.challenge, params.player, lambda _: True):
-        raise NotFound(f"player: {params.player} has found no path in {params.challenge}")
+        raise NotFound(f"{params.player} has found no path in {params.challenge}.")
 
 
 def recount(table: Table, challenge: str, player: str) -> None:
@@ -169,7 +169,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     challenge, separator, _ = pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
     found = item.get("found")
     if not separator or not is_count(found):
-        raise ValueError(f"found: must be a whole number from 0 to {MAX_FOUND}, and is {found!r}")
+        raise ValueError(f"`found` must be a whole number from 0 to {MAX_FOUND}, and is {found!r}")
     if not found:
         return {}
     key = statistics_key(challenge)
@@ -243,7 +243,7 @@ def get_progress(table: Table, params: PlayerParams, caller: Caller) -> Progress
     Raises: Forbidden, NotFound for the challenge.
     """
     if caller.sub != params.player and not caller.admin:
-        raise Forbidden("player: only the player and admins may read this progress")
+        raise Forbidden("Only the player and admins may read this progress.")
     paths = read_paths(table, params.challenge, params.player)
     if not paths:
         definitions.describe(table, params.challenge)

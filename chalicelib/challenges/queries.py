@@ -107,7 +107,7 @@ def list_leaders(
         item = read.get(progress_key)
         around = progress.rank(item) if item and definition.ranked else None
         if not around:
-            raise NotFound(f"around: {query.around} is not ranked in {challenge}")
+            raise NotFound(f"{query.around} is not ranked in {challenge}.")
     if not definition.ranked:
         return ChallengeLeaders(items=[], cursor=None)
     nodes = collect_nodes(of, read.values())

@@ -65,14 +65,16 @@ def submit(
     if not definition.accepts(normalized):
         if wait := rates.take(table, _bucket(progress_key, level), GUESSES, now):
             raise _too_many_guesses(wait)
-        raise InvalidPath("path: not a valid path of this challenge")
+        raise InvalidPath("This is no valid path of the challenge.")
     refused = _write_path(table, definition, caller, path_key, path, now)
     if PATH_EXISTS in refused:
         return _build_result(table, definition, player, path, 200)
     if PROGRESS_REFUSED in refused:
         item = table.get(progress_key, consistent=True) or {}
         if item.get("found", 0) >= definition.limit:
-            raise LimitReached(f"path: {player} has reached the limit of {definition.limit} paths")
+            raise LimitReached(
+                f"{player} has found {definition.limit} paths, the most that this challenge counts."
+            )
         raise _too_many_guesses(GUESSES.interval)
     return _build_result(table, definition, player, path, 201)
 
@@ -172,4 +174,4 @@ def _bucket(progress_key: Key, level: Any) -> rates.Bucket:
 
 
 def _too_many_guesses(wait: int) -> SlowDown:
-    return SlowDown("path: too many wrong guesses. Retry after the time in Retry-After.", wait / 1000)
+    return SlowDown("Too many wrong guesses. Retry after the time in Retry-After.", wait / 1000)

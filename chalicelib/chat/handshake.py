@@ -34,14 +34,14 @@ def parse(event: Mapping[str, Any]) -> Handshake:
     interests = tuple(dict.fromkeys(one for one in named if one))
     if not NAME.fullmatch(lobby):
         raise ValueError(
-            "lobby: must be 1 to 64 characters without white space, `#` or invisible characters, "
+            "`lobby` must be 1 to 64 characters without white space, `#` or invisible characters, "
             "and not `.` or `..`"
         )
     if len(interests) > INTERESTS or not all(len(one) <= 32 and not HIDDEN.search(one) for one in interests):
-        raise ValueError(f"interests: must be at most {INTERESTS}, of 1 to 32 printable characters each")
+        raise ValueError(f"`interests` must be at most {INTERESTS}, of 1 to 32 printable characters each")
     for switch in ("listen", "receipts"):
         if query.get(switch, "1") != "1":
-            raise ValueError(f"{switch}: must be 1")
+            raise ValueError(f"`{switch}` must be 1")
     context = event["requestContext"]
     return Handshake(
         context["connectionId"],

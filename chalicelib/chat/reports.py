@@ -133,12 +133,12 @@ def act(table: Table, id: str, body: ReportAction, settings: Settings, now: date
     key = Key(PARTITION, id.replace(ID_SEPARATOR, "#"))
     item = table.get(key, consistent=True)
     if item is None or item["ttl"] <= times.epoch(now):
-        raise NotFound(f"id: there is no report {id}")
+        raise NotFound(f"There is no report {id}.")
     digests: list[str] = []
     if body.action == "ban":
         digests += [item[name] for name in bans.DIGESTS if name in item]
         if not digests:
-            raise Conflict("id: the report does not know the visitor's address, so nobody can be banned")
+            raise Conflict("The report has no address of the visitor, so nobody can be banned.")
         bans.ban(table, digests, body.hours, now)
     table.delete(key)
     return digests

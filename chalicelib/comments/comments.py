@@ -142,7 +142,7 @@ def post(
         is_retry = idempotency_key and existing.get("key") == idempotency_key
         if is_retry and (written := find_stored(table, product, existing["id"])):
             return _respond_counted(table, written)
-        raise Conflict(f"product: you have already commented on it: change or delete {existing['id']}")
+        raise Conflict(f"You have commented on this product already: change or delete {existing['id']}.")
     raise Busy(CONFLICTS)
 
 
@@ -198,7 +198,7 @@ def patch(
         if not (caller.admin if body.hidden is not UNSET else caller.sub == item["author"]):
             raise Forbidden("Only the author may edit a comment, and only an admin may hide or show it.")
         if if_match is not None and not _matches(item, if_match):
-            raise PreconditionFailed("If-Match: the comment has changed since: read it again")
+            raise PreconditionFailed("The comment has changed since it was read: read it again.")
         hides = is_hidden(item) if body.hidden is UNSET else body.hidden
         wanted = _apply_edits(item, edits, hides, now)
         if wanted == item or _replace(table, item, wanted):
@@ -273,7 +273,7 @@ def read_edits(body: CommentPatch | ReplyPatch, *names: str) -> dict[str, Any]:
     """
     edits = {name: value for name in names if (value := getattr(body, name)) is not UNSET}
     if bool(edits) == (body.hidden is not UNSET):
-        raise BadRequest(f"body: send {', '.join(names[:-1])} or {names[-1]}, or hidden alone")
+        raise BadRequest(f"The body must have {', '.join(names[:-1])} or {names[-1]}, or hidden alone")
     if "language" in edits:
         edits["language"] = parse_language(edits["language"])
     if "text" in edits:
@@ -289,7 +289,7 @@ def parse_language(language: str) -> str:
     try:
         return languages.canonical(language)
     except ValueError as error:
-        raise BadRequest(f"language: {error}") from None
+        raise BadRequest(f"`language` {error}") from None
 
 
 def normalize_text(text: str) -> str:
@@ -416,7 +416,7 @@ def require_visible(item: Item | None, product: str, id: str, caller: Caller) ->
     Raises: NotFound for an absent comment, and for a hidden comment of another author.
     """
     if item is None or (is_hidden(item) and not caller.admin and caller.sub != item["author"]):
-        raise NotFound(f"id: there is no comment {id} on {product}")
+        raise NotFound(f"There is no comment {id} on {product}.")
     return item
 
 

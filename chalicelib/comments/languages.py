@@ -56,7 +56,7 @@ def canonical(tag: str) -> str:
     Raises: ValueError for a tag that is not well-formed.
     """
     if len(tag) > LONGEST or not TAG.search(tag):
-        raise ValueError(f"{tag[:40]!r} is not a language tag such as en, pt-BR or zh-Hant")
+        raise ValueError("must be a language tag such as en, pt-BR or zh-Hant")
     if tag.lower() in IRREGULAR:
         return IRREGULAR[tag.lower()]
     parts = tag.lower().split("-")

@@ -120,7 +120,7 @@ def list_comments(
     ratings = frozenset(map(int, query.rating.split(","))) if query.rating else RATINGS
     language = parse_language(query.language) if query.language else ""
     if query.explain and not caller.admin:
-        raise Forbidden("explain: only an admin may see the plan. Send an admin's token.")
+        raise Forbidden("Only an admin may see the plan. Send an admin's token.")
     cursor_scope = ("comments", product, ",".join(map(str, sorted(ratings))), language)
     after = cursors.decode(settings, cursor_scope, query.cursor)
     reading = Reading(table, product, ratings, frozenset({language} if language else ()), query.limit)

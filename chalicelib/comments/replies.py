@@ -124,7 +124,7 @@ def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller, *, is_li
         if table.get(reply_key(path.product, path.id, path.reply), consistent=True):
             return False
         if (comment := find_stored(table, path.product, path.id)) is None:
-            raise NotFound(f"id: there is no comment {path.id} on {path.product}")
+            raise NotFound(f"There is no comment {path.id} on {path.product}.")
         if not table.transact(_add(_build_item(path, comment, body, author, is_listed))):
             return True
         table.back_off(number)
@@ -172,7 +172,7 @@ def _find_written(table: Table, retry: Key, product: str, id: str) -> Item | Non
         return None
     written = table.get(reply_key(product, id, found["id"]), consistent=True)
     if written is None:
-        raise Conflict("Idempotency-Key: the reply of this key was deleted. Send another key.")
+        raise Conflict("The reply of this `Idempotency-Key` was deleted. Send another key.")
     return written
 
 
@@ -322,7 +322,7 @@ def _find(table: Table, path: ReplyPath, caller: Caller) -> Item:
 
 
 def _not_found(path: ReplyPath) -> NotFound:
-    return NotFound(f"reply: there is no reply {path.reply} to the comment {path.id}")
+    return NotFound(f"There is no reply {path.reply} to the comment {path.id}.")
 
 
 def _may_see(item: Item, caller: Caller) -> bool:

@@ -111,7 +111,7 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
         changed = [field for field in IMMUTABLE_FIELDS if getattr(board, field) != getattr(wanted, field)]
         if changed:
             raise Conflict(
-                f"{changed[0]}: cannot be changed, because the scores of {name[:40]} depend on it. "
+                f"`{changed[0]}` cannot be changed, because the scores of {name[:40]} depend on it. "
                 "Create another leaderboard."
             )
         board = board._replace(**{field: getattr(wanted, field) for field in MUTABLE_FIELDS})
@@ -158,7 +158,7 @@ def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Resp
         stored = parse(item)
         board = _as_of(stored, now)
         if body.season > board.season:
-            raise Conflict(f"season: the current season of {name[:40]} is {board.season}")
+            raise Conflict(f"The current season of {name[:40]} is {board.season}.")
         if body.season < board.season:
             return Response(_to_details(board, count_players(table, board.ranking)), status=200)
         following = board._replace(season=board.season + 1, started=times.to_iso(now), resets=None)
@@ -266,7 +266,7 @@ def _in_season(name: str, item: Item | None, now: datetime, season: int) -> Boar
     stored = parse(item)
     board = _as_of(stored, now)
     if season > board.season:
-        raise NotFound(f"season: the current season of {name[:40]} is {board.season}")
+        raise NotFound(f"The current season of {name[:40]} is {board.season}.")
     return stored if season == stored.season else board._replace(season=season or board.season)
 
 
@@ -283,19 +283,19 @@ def _parse_definition(name: str, body: BoardBody, now: datetime) -> Board:
     try:
         resets = None if body.resets is None else times.to_iso(times.parse(body.resets))
     except ValueError as error:
-        raise BadRequest(f"resets: {error}") from None
+        raise BadRequest(f"`resets` {error}") from None
     started, created = times.to_iso(now), times.epoch(now)
     fields |= {"season": 1, "started": started, "resets": resets, "created": created}
     board = Board(name=name, **fields)
     if resets and times.parse(resets) <= now:
-        raise Unprocessable("resets: must be in the future")
+        raise Unprocessable("`resets` must be in the future")
     for field in ("min", "max"):
         try:
             Scale(-MOST, MOST, board.decimals, descending=True).units(getattr(board, field))
         except ValueError as error:
-            raise Unprocessable(f"{field}: {error}") from None
+            raise Unprocessable(f"`{field}` {error}") from None
     if board.min > board.max:
-        raise Unprocessable("min: must not be greater than max")
+        raise Unprocessable("`min` must not be greater than max")
     return board
 
 
@@ -323,7 +323,7 @@ def _to_details(board: Board, count: int, ended: str | None = None) -> BoardDeta
 
 
 def _not_found(name: str) -> NotFound:
-    return NotFound(f"board: no leaderboard named {name[:40]}")
+    return NotFound(f"There is no leaderboard {name[:40]}.")
 
 
 def _too_many_changes(name: str) -> Busy:

@@ -191,7 +191,7 @@ def _to_board_entries(table: Table, board: Board, part: EntriesPage) -> list[Boa
 
 
 def _no_score(player: str, name: str) -> NotFound:
-    return NotFound(f"player: {player[:40]} has no score on {name[:40]}")
+    return NotFound(f"{player[:40]} has no score on {name[:40]}.")
 
 
 # -- all scores ----------------------------------------------------------------------------------------

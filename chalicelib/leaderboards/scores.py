@@ -283,7 +283,7 @@ def _add(board: Board, score: Item | None, value: Decimal) -> Decimal:
     try:
         return board.scale.write(board.scale.units(total))
     except ValueError:
-        raise Unprocessable(f"value: the score would leave the range of {board.name[:40]}") from None
+        raise Unprocessable(f"`value` must keep the score within the range of {board.name[:40]}") from None
 
 
 def _replace(table: Table, key: Key, score: Item | None, after: Item) -> bool:
@@ -353,7 +353,7 @@ def _remove(table: Table, item: Item, now: datetime) -> None:
 def check_player(player: str, caller: Caller) -> None:
     """Raise Forbidden if a caller who is no admin acts for another player."""
     if player != caller.sub and not caller.admin:
-        raise Forbidden("player: only an admin may act for another player")
+        raise Forbidden("Only an admin may act for another player.")
 
 
 def check_submitter(board: Board, player: str, caller: Caller) -> None:
@@ -376,9 +376,9 @@ def parse_time(text: str | None, now: datetime) -> str:
     try:
         time = times.parse(text)
     except ValueError as error:
-        raise BadRequest(f"time: {error}") from None
+        raise BadRequest(f"`time` {error}") from None
     if time > now + MAX_CLOCK_SKEW:
-        raise Unprocessable("time: must not be in the future")
+        raise Unprocessable("`time` must not be in the future")
     return times.to_sort_key(time)
 
 
@@ -387,7 +387,7 @@ def validate_value(board: Board, value: Decimal) -> Decimal:
     try:
         return board.value_scale.write(board.value_scale.units(value))
     except ValueError as error:
-        raise Unprocessable(f"value: {error}") from None
+        raise Unprocessable(f"`value` {error}") from None
 
 
 # -- the stream ----------------------------------------------------------------------------------------

@@ -70,15 +70,15 @@ PAGE_EXTRA_LIFETIME = 7 * 86_400  # seconds that a page outlives its days: TTL m
 MARKER_LIFETIME = 2 * 86_400  # seconds: ops/maintenance/forget.py
 
 MALFORMED: dict[Reason, str] = {
-    "bad_url": f"url: must be the http(s) address of a page, at most {urls.MAX_LENGTH:,} bytes",
-    "bad_time": "time: must be an ISO 8601 instant with an offset, such as 2026-11-21T10:00:00Z",
-    "bad_client": "clientId: must be 1 to 128 printable ASCII characters without a space",
+    "bad_url": f"`url` must be the http(s) address of a page, at most {urls.MAX_LENGTH:,} bytes",
+    "bad_time": "`time` must be an ISO 8601 time with an offset, such as 2026-11-21T10:00:00Z",
+    "bad_client": "`clientId` must be 1 to 128 printable ASCII characters without a space",
 }
 NOT_COUNTED: dict[Reason, tuple[type[HubbubError], str]] = {
-    "too_old": (TooOld, "time: is older than the period in which this stage counts views"),
-    "in_the_future": (InTheFuture, "time: is in the future; check the client's clock"),
-    "site_not_allowed": (SiteNotAllowed, "url: this stage does not count views of this page"),
-    "bot": (Bot, "User-Agent: belongs to a crawler, and views of crawlers are not counted"),
+    "too_old": (TooOld, "`time` is older than the period in which this stage counts views"),
+    "in_the_future": (InTheFuture, "`time` is in the future; check the client's clock"),
+    "site_not_allowed": (SiteNotAllowed, "`url` is a page whose views this stage does not count"),
+    "bot": (Bot, "`User-Agent` is that of a crawler, and views of crawlers are not counted"),
 }
 
 
@@ -183,10 +183,10 @@ def check_all(
         return [checked]
     fields = (body.url, body.time, body.client_id, body.referrer, body.campaign)
     if any(field is not UNSET for field in fields):
-        raise BadRequest("events: send either one event or a list of events, not both")
+        raise BadRequest("The body must have either one event or `events`, not both")
     if len(body.events) > limit:
         more = "" if limit == MAX_EVENTS else f" without a user's token, and {MAX_EVENTS} with one"
-        raise TooLarge(f"events: must have at most {limit} events{more}; this list has {len(body.events)}")
+        raise TooLarge(f"`events` must have at most {limit} events{more}; this list has {len(body.events)}")
     return [check(event, settings, now) for event in body.events]
 
 

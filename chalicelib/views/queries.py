@@ -37,7 +37,7 @@ def parse_url(url: str, field: str = "url") -> str:
     try:
         return urls.canonical(url)
     except ValueError as error:
-        raise BadRequest(f"{field}: {error}") from None
+        raise BadRequest(f"`{field}` {error}") from None
 
 
 # -- totals --------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def read_intervals(
         found += page.items
         left -= page.units
         if page.next and left < page.units:
-            raise BadRequest(f"from: too many days for so long an address; ask for at most {len(found)}")
+            raise BadRequest(f"`from` must be at most {len(found)} days before `to` for so long an address")
     days = {item["sk"].removeprefix("DAY#"): item for item in found}
     rows = []
     while start < end:
@@ -165,10 +165,10 @@ def read_range(
         start = times.parse_bound(query.from_) if query.from_ else end - default
     except (ValueError, OverflowError) as error:
         hint = " (in a query, + is written %2B)" if " " in (given or "") else ""
-        raise BadRequest(f"{name}: {error}{hint}") from None
+        raise BadRequest(f"`{name}` {error}{hint}") from None
     if end > datetime.max.replace(tzinfo=UTC) - times.DAY:
-        raise BadRequest("to: must be before 9999-12-31")
+        raise BadRequest("`to` must be before 9999-12-31")
     is_backwards = start > end or (start == end and times.is_date(query.to or ""))  # a date ends a day later
     if is_backwards or end - start > longest:
-        raise BadRequest(f"from: must be before `to`, and at most {longest.days:,} days before it")
+        raise BadRequest(f"`from` must be before `to`, and at most {longest.days:,} days before it")
     return start, end

@@ -48,7 +48,7 @@ def parse_site(site: str) -> str:
     try:
         return urls.canonical_host(site)
     except ValueError:
-        raise BadRequest("site: must be a host alone, such as www.example.org") from None
+        raise BadRequest("`site` must be a host alone, such as www.example.org") from None
 
 
 def require_sites(settings: Settings) -> None:

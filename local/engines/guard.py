@@ -99,7 +99,7 @@ async def read(reader: asyncio.StreamReader) -> Message:
     if head.count(b"\n") != head.count(b"\r\n") or any(name == "transfer-encoding" for name, _ in fields):
         raise ValueError("lines must end with CR and LF, and a body must have a Content-Length")
     if len(lengths) > 1 or not all(length.isascii() and length.isdecimal() for length in lengths):
-        raise ValueError("Content-Length: must be one number")
+        raise ValueError("`Content-Length` must be one number")
     length = int(lengths[0]) if lengths else 0
     return Message(head, fields, await reader.readexactly(length) if length else b"")
 

@@ -82,7 +82,7 @@ def test_the_cursor_of_another_query_is_refused(site: Site) -> None:
 
     forged = cursors.encode(settings.current(), ("chat/reports",), "1")
     status, reply = site.call("GET", f"/quarantine?cursor={forged}", Authorization=site.admin())
-    assert (status, reply["Code"]) == (400, "BadCursor")
+    assert (status, reply["code"]) == (400, "BadCursor")
 
 
 def test_a_page_costs_what_is_documented(site: Site) -> None:

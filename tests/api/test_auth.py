@@ -188,8 +188,8 @@ def test_a_problem_never_quotes_the_token() -> None:
         assert (bool(found.sub), bool(found.problem)) == (who is not None, who is None), name
         if who is None and header and header.strip():
             status, answer, _ = call(made(), "GET", "/secrets", authorization=header)
-            assert (status, answer["Code"]) == (401, "Unauthorized"), name
-            assert not [one for one in header.split(".") if len(one) > 8 and one in answer["Message"]], name
+            assert (status, answer["code"]) == (401, "Unauthorized"), name
+            assert not [one for one in header.split(".") if len(one) > 8 and one in answer["message"]], name
 
 
 @examples(deadline=None, database=None)
@@ -261,7 +261,7 @@ def test_a_cached_result_expires_with_its_token(monkeypatch: pytest.MonkeyPatch)
     later = time.time() + 61
     monkeypatch.setattr(time, "time", lambda: later)
     status, answer, _ = raw_call(made(), "GET", "/secrets", authorizer=kept)
-    assert (status, answer["Code"]) == (401, "Unauthorized")
+    assert (status, answer["code"]) == (401, "Unauthorized")
 
 
 def test_a_cached_refusal_is_checked_again() -> None:
@@ -477,8 +477,8 @@ def test_an_issuer_that_does_not_respond_gives_401_and_few_requests(
     with listening() as log:
         for _ in range(20):
             status, answer, _ = call(made(stage=issuer.stage), "GET", "/secrets", authorization=token)
-            assert (status, answer["Code"]) == (401, "Unauthorized")
-            assert "cannot check tokens now" in answer["Message"]
+            assert (status, answer["code"]) == (401, "Unauthorized")
+            assert "cannot check tokens now" in answer["message"]
     assert issuer.fetches == 3
     assert next(line["reason"] for line in log.lines if "JWKS" in line["message"]) == (
         "HTTP Error 500: Internal Server Error"
@@ -672,7 +672,7 @@ def test_a_cursor_of_another_kind_is_rejected() -> None:
     for name, cursor in odd.items():
         with pytest.raises(BadCursor) as refused:
             cursors.decode(STAGE, QUERY, cursor)
-        assert str(refused.value).startswith("cursor: "), name
+        assert str(refused.value).startswith("`cursor` "), name
 
 
 @examples(deadline=None, database=None)

@@ -113,7 +113,7 @@ def test_a_client_gets_what_it_prefers(site: Site, accept: str, is_csv: bool) ->
 
 def test_an_error_and_a_route_without_rows_are_json(site: Site) -> None:
     status, answer = site.call("GET", "/leaderboards/none/entries", **CSV)
-    assert (status, answer["Code"]) == (404, "NotFound")
+    assert (status, answer["code"]) == (404, "NotFound")
     status, health = site.call("GET", "/health", **CSV)
     assert (status, health["status"]) == (200, "ok")
 

@@ -255,8 +255,8 @@ def test_a_score_with_names_that_are_too_long_is_refused_by_name(
     site.call("PUT", path, {"title": "t"}, Authorization=admin)
     body = {"id": id, "value": 1, "player": player}
     status, answer = site.call("POST", f"{path}/scores", body, Authorization=admin)
-    assert (status, answer["Code"]) in ((400, "BadRequest"), (414, "UriTooLong"))
-    assert answer["Message"].split(":")[0] in ("id", "path")
+    assert (status, answer["code"]) in ((400, "BadRequest"), (414, "UriTooLong"))
+    assert answer["message"].split("`")[1] in ("id", "path")
 
 
 def test_the_longest_accepted_names_work_from_end_to_end(site: Site) -> None:
@@ -319,7 +319,7 @@ def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
     for part, expected in ((fits, 400), (longer, 414)):  # 400: a found path has up to 200 characters
         status, answer = site.call("DELETE", start + part, Authorization=site.admin())
         assert status == expected, answer
-    assert answer["Code"] == "UriTooLong"
+    assert answer["code"] == "UriTooLong"
     assert site.call("DELETE", start + longer)[0] in (401, 414)
     for call in app.router.routes:
         declared = "UriTooLong" in [one.__name__ for one in list_errors(call)]
@@ -372,7 +372,7 @@ def test_every_letter_digit_mark_and_sign_may_be_in_a_name() -> None:
 )
 def test_an_invalid_name_gives_its_rule_in_words(name: str) -> None:
     with pytest.raises(
-        ValueError, match=r"^name: must be 1 to 128 ASCII characters, or 1 to 60 .* invisible"
+        ValueError, match=r"^`name` must be 1 to 128 ASCII characters, or 1 to 60 .* invisible"
     ):
         codec.decode_parameters({"name": name}, Named)
 

@@ -219,7 +219,7 @@ def test_a_host_longer_than_a_dns_name_is_never_normalized(
     assert max(map(len, seen)) <= urls.MAX_HOST
 
 
-HOST_ALONE = "site: must be a host alone, such as www.example.org"
+HOST_ALONE = "`site` must be a host alone, such as www.example.org"
 
 
 def refusal(text: str) -> str:
@@ -265,7 +265,7 @@ def test_the_list_of_sites_and_the_calls_read_a_host_as_addresses_do(site: Site)
         assert site_queries.parse_site(host) == urls.host(url)
     for host in ("a..b", ".a", "a:80", "a b", "https://a", "a#b", "*.*", "a/b", "", "@a", "[::1", "1.2"):
         status, answer = site.call("GET", f"/views/top?site={quote(host, safe='')}")
-        assert (status, answer["Message"]) == (400, HOST_ALONE) or not host
+        assert (status, answer["message"]) == (400, HOST_ALONE) or not host
         if host and "/" not in host:
             with pytest.raises(ValueError, match="HUBBUB_SITES"):
                 settings.read({"HUBBUB_STAGE": "dev", "HUBBUB_SITES": host})

@@ -181,7 +181,7 @@ def test_exactly_the_errors_that_are_raised_are_documented() -> None:
     assert raised > {"too_old", "in_the_future", "site_not_allowed", "bot", "TooLarge", "NotFound"}
     assert raised <= set(documented)
     assert documented.items() <= ours.items()
-    assert ours.keys() <= set(DESCRIPTION["components"]["schemas"]["Error"]["properties"]["Code"]["enum"])
+    assert ours.keys() <= set(DESCRIPTION["components"]["schemas"]["Error"]["properties"]["code"]["enum"])
 
 
 def is_ours(kind: Any) -> bool:
@@ -279,8 +279,8 @@ export async function post(base: string, body: Sent): Promise<number> {
     const error: Refused = await answer.json();
     const same: components["schemas"]["Error"] = error;
     // @ts-expect-error: no error has this code
-    if (error.Code === "Mistake") return 0;
-    throw new Error(same.Code === "BadRequest" ? same.Message : "try again");
+    if (error.code === "Mistake") return 0;
+    throw new Error(same.code === "BadRequest" ? same.message : "try again");
   }
   const { accepted, rejected }: Accepted = await answer.json();
   rejected.forEach(({ index, reason }) => console.log(index.toFixed(), reason === "too_old"));

@@ -226,7 +226,7 @@ def test_a_user_is_not_limited_by_the_guests_of_its_address_and_an_admin_not_at_
     guest, score = sign_in(frozen), "/leaderboards/points/scores"
     for number in range(31):
         status, answer = frozen.call("POST", score, {"id": f"{number}", "value": 1}, **guest)
-    assert (status, answer["Code"]) == (429, "SlowDown")
+    assert (status, answer["code"]) == (429, "SlowDown")
     ann, admin = {"Authorization": frozen.token("ann")}, {"Authorization": frozen.admin()}
     assert frozen.call("POST", score, {"id": "1", "value": 1}, **ann)[0] == 201
     table, at = frozen.table, datetime.now(UTC)

@@ -255,15 +255,15 @@ def test_a_path_parameter_is_decoded(raw: str, arrives: str) -> None:
 )
 def test_a_path_parameter_that_is_not_an_identifier_is_400_and_named(raw: str) -> None:
     status, answer, _ = call(made(), "GET", f"/things/x/parts/{raw}")
-    assert (status, answer["Code"]) == (400, "BadRequest")
-    assert answer["Message"].startswith("partId: ")
+    assert (status, answer["code"]) == (400, "BadRequest")
+    assert answer["message"].startswith("`partId` ")
 
 
 def test_an_unquoted_path_parameter_in_an_event_is_never_500() -> None:
     for raw in ("\ud800", "\0", "#", "", " "):
         status, answer, _ = raw_call(made(), "GET", "/things/{thing}", path={"thing": raw})
-        assert (status, answer["Code"]) == (400, "BadRequest")
-        assert answer["Message"].startswith("thing: ")
+        assert (status, answer["code"]) == (400, "BadRequest")
+        assert answer["message"].startswith("`thing` ")
 
 
 # -- query, body, headers ------------------------------------------------------------------------------
@@ -289,38 +289,38 @@ def test_a_query_is_decoded_to_its_types_and_nfc() -> None:
 )
 def test_a_malformed_query_is_400_and_names_the_field(query: str, field: str) -> None:
     status, answer, _ = call(made(), "GET", f"/things?{query}")
-    assert (status, answer["Code"]) == (400, "BadRequest")
-    assert answer["Message"].startswith(f"{field}: ")
+    assert (status, answer["code"]) == (400, "BadRequest")
+    assert answer["message"].startswith(f"`{field}` ")
 
 
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        (b"", "body"),
-        (b"{", "body"),
-        (b"\xff\xfe", "body"),
-        (b"[" * 100_000, "body"),
-        (b'{"name":"a","name":"b"}', "body"),
-        (b'{"name":"a","score":NaN}', "body"),
-        (b'{"name":"a","score":-Infinity}', "body"),
-        (b'{"name":"a","score":1e400}', "score"),
-        (b'{"name":"a","score":1e99999999999999999999}', "score"),
-        (b'{"name":"a","score":' + b"1" * 39 + b"}", "score"),
-        (b'{"name":"a","score":"1"}', "score"),
-        (b'{"name":"\\ud800"}', "name"),
-        (b'{"name":"a\\u0000b"}', "name"),
-        ('{"name":"\u202ea"}'.encode(), "name"),
-        (b'{"name":"a#b"}', "name"),
-        (b'{"name":null}', "name"),
-        (b"{}", "name"),
-        (b"7", "request"),
+        (b"", "The body"),
+        (b"{", "The body"),
+        (b"\xff\xfe", "The body"),
+        (b"[" * 100_000, "The body"),
+        (b'{"name":"a","name":"b"}', "The body"),
+        (b'{"name":"a","score":NaN}', "The body"),
+        (b'{"name":"a","score":-Infinity}', "The body"),
+        (b'{"name":"a","score":1e400}', "`score`"),
+        (b'{"name":"a","score":1e99999999999999999999}', "`score`"),
+        (b'{"name":"a","score":' + b"1" * 39 + b"}", "`score`"),
+        (b'{"name":"a","score":"1"}', "`score`"),
+        (b'{"name":"\\ud800"}', "`name`"),
+        (b'{"name":"a\\u0000b"}', "`name`"),
+        ('{"name":"\u202ea"}'.encode(), "`name`"),
+        (b'{"name":"a#b"}', "`name`"),
+        (b'{"name":null}', "`name`"),
+        (b"{}", "`name`"),
+        (b"7", "The body"),
     ],
 )
 def test_a_malformed_body_is_400_and_names_the_field(body: bytes, field: str) -> None:
     status, answer, _ = call(made(), "POST", "/things", body)
-    assert (status, answer["Code"]) == (400, "BadRequest")
-    assert answer["Message"].startswith(f"{field}: ")
-    assert len(answer["Message"]) < 300
+    assert (status, answer["code"]) == (400, "BadRequest")
+    assert answer["message"].startswith(f"{field} ")
+    assert len(answer["message"]) < 300
 
 
 def test_a_name_in_a_body_is_in_nfc_and_negative_zero_is_zero() -> None:
@@ -365,10 +365,10 @@ def test_a_body_may_have_as_many_bytes_as_its_route_says(route: Any, is_base64: 
         limits |= {"nobody": route.max_anonymous_body, "guest": route.max_anonymous_body}
     for caller, limit in limits.items():
         status, text = invoke(route, "[" + " " * (limit - 1), caller, is_base64=is_base64)
-        assert (status, json.loads(text)["Code"]) == (400, "BadRequest"), "it is read, and it is not JSON"
+        assert (status, json.loads(text)["code"]) == (400, "BadRequest"), "it is read, and it is not JSON"
         status, text = invoke(route, "[" + " " * limit, caller, is_base64=is_base64)
-        assert (status, json.loads(text)["Code"]) == (413, "TooLarge")
-        assert f"body: must be at most {limit:,} bytes, and has {limit + 1:,}" in text
+        assert (status, json.loads(text)["code"]) == (413, "TooLarge")
+        assert f"The body must be at most {limit:,} bytes, and has {limit + 1:,}" in text
 
 
 def test_the_longest_valid_text_is_below_the_limit_of_its_body() -> None:
@@ -406,7 +406,7 @@ def test_a_route_with_a_body_must_state_its_limit() -> None:
 )
 def test_a_body_of_another_type_is_415(kind: str) -> None:
     status, answer, _ = call(made(), "POST", "/things", {"name": "a"}, content_type=kind)
-    assert (status, answer["Code"]) == (415, "UnsupportedMediaType")
+    assert (status, answer["code"]) == (415, "UnsupportedMediaType")
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
@@ -443,8 +443,8 @@ def test_a_route_without_a_body_accepts_any_content_type() -> None:
 def test_an_invalid_instant_is_400_and_named(moment: Any) -> None:
     view = {"url": "https://example.org/", "clientId": "c", "time": moment}
     status, answer, _ = call(hubbub.app, "POST", "/views", view)
-    assert (status, answer["Code"]) == (400, "BadRequest")
-    assert answer["Message"].startswith("time: ")
+    assert (status, answer["code"]) == (400, "BadRequest")
+    assert answer["message"].startswith("`time` ")
 
 
 def test_an_idempotency_key_is_optional_and_reaches_the_handler() -> None:
@@ -456,8 +456,8 @@ def test_an_idempotency_key_is_optional_and_reaches_the_handler() -> None:
 @pytest.mark.parametrize("key", ["", " ", "a b", "a\tb", "é", "x" * 129, "a\n"])
 def test_a_malformed_idempotency_key_is_400_and_named(key: str) -> None:
     status, answer, _ = call(made(), "POST", "/things", {"name": "a"}, Idempotency_Key=key)
-    assert (status, answer["Code"]) == (400, "BadRequest")
-    assert answer["Message"].startswith("Idempotency-Key: ")
+    assert (status, answer["code"]) == (400, "BadRequest")
+    assert answer["message"].startswith("`Idempotency-Key` ")
 
 
 # -- answers -------------------------------------------------------------------------------------------
@@ -502,8 +502,8 @@ def test_every_response_has_its_headers_and_a_log_line_with_the_same_id(
         )
     assert found == status
     if code:
-        assert set(answer) == {"Code", "Message"}
-        assert answer["Code"] == code
+        assert set(answer) == {"code", "message"}
+        assert answer["code"] == code
     assert got["Access-Control-Allow-Origin"] == "https://b.example"
     assert got["Vary"] == "Origin"
     assert "X-Request-Id" in got["Access-Control-Expose-Headers"]
@@ -556,7 +556,7 @@ def test_the_log_of_an_admins_write_does_not_name_the_player(site: Site) -> None
 def test_an_unexpected_error_is_500_without_internals_and_logged_with_its_request() -> None:
     with listening() as log:
         status, answer, got = call(made(), "POST", "/errors/bug", NAME)
-    assert (status, answer) == (500, {"Code": "InternalError", "Message": "Internal error. Please retry."})
+    assert (status, answer) == (500, {"code": "InternalError", "message": "Internal error. Please retry."})
     [line] = [one for one in log.lines if one["level"] == "ERROR"]
     assert line["request_id"] == got["X-Request-Id"]
     assert (line["error"], line["call"]) == ("RuntimeError", "POST /errors/{thing}")
@@ -659,7 +659,7 @@ def test_a_query_or_body_with_half_of_a_surrogate_pair_in_an_event_is_400() -> N
     half: Any = {"multiValueQueryStringParameters": {"around": ["\ud800"]}}
     assert raw_call(made(), "GET", "/things", **half)[0] == 400
     status, answer, _ = raw_call(made(), "POST", "/things", body='{"name":"\ud800"}')
-    assert (status, answer["Message"]) == (400, "body: must be UTF-8")
+    assert (status, answer["message"]) == (400, "The body must be UTF-8")
 
 
 def fetch(url: str, **headers: str) -> tuple[int, Any, Any]:

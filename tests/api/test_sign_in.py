@@ -353,9 +353,9 @@ def test_each_401_of_the_document_names_its_claim(issuer: Issuer, monkeypatch: p
         stage = stage_of(issuer, name) if name else STAGE
         monkeypatch.setattr(settings, "current", lambda stage=stage: stage)
         status, answer, _ = call(made(stage=stage), "GET", "/secrets", authorization=f"Bearer {token}")
-        assert (status, answer["Code"]) == (401, "Unauthorized"), problem
-        assert problem in answer["Message"], answer["Message"]
-        assert not [one for one in token.split(".") if len(one) > 8 and one in answer["Message"]]
+        assert (status, answer["code"]) == (401, "Unauthorized"), problem
+        assert problem in answer["message"], answer["message"]
+        assert not [one for one in token.split(".") if len(one) > 8 and one in answer["message"]]
 
 
 def test_a_403_names_the_claim_of_admins(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,8 +363,8 @@ def test_a_403_names_the_claim_of_admins(issuer: Issuer, monkeypatch: pytest.Mon
     monkeypatch.setattr(settings, "current", lambda: stage)
     token = sign(COGNITO_ACCESS)
     status, answer, _ = call(made(stage=stage), "GET", "/secrets", authorization=f"Bearer {token}")
-    assert (status, answer["Code"]) == (403, "Forbidden")
-    assert "its `cognito:groups` has `admin`" in answer["Message"]
+    assert (status, answer["code"]) == (403, "Forbidden")
+    assert "its `cognito:groups` has `admin`" in answer["message"]
 
 
 # -- names in the features -------------------------------------------------------------------------------

@@ -184,8 +184,8 @@ def test_a_malformed_definition_is_400_and_names_the_field(
     hunt: Hunt, fields: dict[str, Any], field: str
 ) -> None:
     status, response = hunt.define(**fields)
-    assert (status, response["Code"]) == (400, "BadRequest")
-    assert field in response["Message"]
+    assert (status, response["code"]) == (400, "BadRequest")
+    assert field in response["message"]
     assert scan(hunt.table) == []
 
 
@@ -193,7 +193,7 @@ def test_the_normalization_cannot_be_changed(hunt: Hunt) -> None:
     keep = {"case": "keep", "spaces": "keep", "unicode": "NFC"}
     assert hunt.define(normalization=keep)[0] == 201
     assert hunt.define()[1]["normalization"] == keep
-    assert hunt.define(normalization=RULES)[1]["Code"] == "Conflict"
+    assert hunt.define(normalization=RULES)[1]["code"] == "Conflict"
 
 
 def test_a_thousand_answers_fit_into_one_item_and_are_all_accepted(
@@ -237,7 +237,7 @@ def test_another_notation_is_the_same_path(hunt: Hunt) -> None:
 def test_a_wrong_path_is_422_and_counts_nothing(hunt: Hunt) -> None:
     hunt.define()
     status, response = hunt.submit("ann", "the wrong one")
-    assert (status, response["Code"]) == (422, "InvalidPath")
+    assert (status, response["code"]) == (422, "InvalidPath")
     assert hunt.apply_stream() == counts({})
 
 
@@ -270,15 +270,15 @@ def test_a_malformed_submission_is_400(hunt: Hunt, body: bytes) -> None:
 
 def test_an_error_states_the_rule_of_a_path_and_no_regular_expression(hunt: Hunt) -> None:
     hunt.define()
-    message = "path: must contain a character that is not blank, and must not be `.` or `..`"
-    assert hunt.submit("ann", " \t") == (400, {"Code": "BadRequest", "Message": message})
+    message = "`path` must contain a character that is not blank, and must not be `.` or `..`"
+    assert hunt.submit("ann", " \t") == (400, {"code": "BadRequest", "message": message})
 
 
 def test_a_path_past_the_limit_is_409_and_a_found_one_is_still_200(hunt: Hunt) -> None:
     hunt.define(limit=3)
     hunt.find("ann", 3)
     status, response = hunt.submit("ann", PATHS[3])
-    assert (status, response["Code"]) == (409, "LimitReached")
+    assert (status, response["code"]) == (409, "LimitReached")
     assert hunt.submit("ann", PATHS[2])[0] == 200
     assert hunt.apply_stream() == counts({3: 1}, 3)
 
@@ -321,7 +321,7 @@ def test_a_challenge_accepts_paths_from_its_opening_until_its_closing(hunt: Hunt
         fields = {"opens": opens and opens.isoformat(), "closes": closes and closes.isoformat()}
         assert hunt.define(**fields)[0] in (200, 201)
         assert hunt.submit("ann", PATHS[0])[0] == status
-    assert hunt.submit("ann", PATHS[0])[1]["Code"] == "NotOpen"
+    assert hunt.submit("ann", PATHS[0])[1]["code"] == "NotOpen"
     seen = definitions.load(hunt.table, "hunt")._replace(opens="2026-11-21T10:00:00Z", closes=None)
     seen.check_open(datetime(2026, 11, 21, 10, tzinfo=UTC))
     with pytest.raises(NotOpen):
@@ -461,7 +461,7 @@ def test_only_the_player_and_admins_read_a_progress(hunt: Hunt) -> None:
     assert hunt.call("ann", "GET", "hunt/players/ann") == (200, found)
     assert hunt.call("admin", "GET", "hunt/players/ann") == (200, found)
     status, response = hunt.call("bob", "GET", "hunt/players/ann")
-    assert (status, response["Code"]) == (403, "Forbidden")
+    assert (status, response["code"]) == (403, "Forbidden")
 
 
 def test_a_withdrawn_path_leaves_the_statistics_and_can_be_found_again(hunt: Hunt) -> None:
@@ -620,8 +620,8 @@ def test_a_damaged_definition_is_503_until_an_admin_puts_it_again(hunt: Hunt, na
         ("admin", "DELETE", f"hunt/players/ann/paths/{quote(PATHS[0], safe='')}", None),
     ):
         status, response = hunt.call(caller, method, path, body)
-        assert (status, response["Code"]) == (503, "Busy")
-        assert "an admin" in response["Message"]
+        assert (status, response["code"]) == (503, "Busy")
+        assert "an admin" in response["message"]
     assert hunt.call("ann", "GET", "hunt/players/ann")[1]["found"] == 2
     assert hunt.apply_stream()["exactly"]["2"] == 1
     assert hunt.define(ranked=True)[0] == 200
@@ -635,7 +635,7 @@ def test_a_damaged_definition_keeps_its_normalization(hunt: Hunt) -> None:
     hunt.define(normalization=keep)
     item = hunt.table.get(definitions.definition_key("hunt")) or {}
     hunt.table.put(item | {"answers": 7})
-    assert hunt.define(normalization=RULES)[1]["Code"] == "Conflict"
+    assert hunt.define(normalization=RULES)[1]["code"] == "Conflict"
     assert hunt.define()[1]["normalization"] == keep
 
 

@@ -85,7 +85,7 @@ def test_a_stage_may_keep_no_list_of_all_comments(site: Site, monkeypatch: pytes
     site.call("PATCH", path, {"text": "Better."}, Authorization=site.token("ann"))
     for name in ("/comments", "/replies"):
         status, refused = site.call("GET", name, Authorization=site.admin())
-        assert (status, "HUBBUB_COMMENTS_LIST" in refused["Message"]) == (404, True)
+        assert (status, "HUBBUB_COMMENTS_LIST" in refused["message"]) == (404, True)
     monkeypatch.setattr(app, "stage", app.stage._replace(comments_list=True))
     assert pages(site, "/comments", 10) == pages(site, "/replies", 10) == []
 

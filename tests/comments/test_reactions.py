@@ -176,7 +176,7 @@ def test_replies_are_listed_oldest_first_and_page_by_page(shop: Shop) -> None:
             break
         cursor = f"&cursor={page['cursor']}"
     assert found == made
-    assert shop.call("GET", f"{P}/comments/{other['id']}/replies?limit=2{cursor}")[1]["Code"] == "BadCursor"
+    assert shop.call("GET", f"{P}/comments/{other['id']}/replies?limit=2{cursor}")[1]["code"] == "BadCursor"
 
 
 def test_a_repeated_reply_with_its_idempotency_key_is_written_once(shop: Shop) -> None:
@@ -189,7 +189,7 @@ def test_a_repeated_reply_with_its_idempotency_key_is_written_once(shop: Shop) -
     path = f"{P}/comments/{one['id']}/replies"
     shop.call("DELETE", f"{path}/{first['id']}", who="shop")
     status, answer = shop.call("POST", path, {"text": "Thanks!"}, "shop", Idempotency_Key="k")
-    assert (status, answer["Code"]) == (409, "Conflict")
+    assert (status, answer["code"]) == (409, "Conflict")
 
 
 def test_an_idempotency_key_may_be_used_again_after_a_day(shop: Shop) -> None:

@@ -69,7 +69,7 @@ def test_a_guest_without_a_name_has_none(site: Site) -> None:
 @pytest.mark.parametrize("body", [{"name": 7}, {"name": "x" * 61}, [], "", b""])
 def test_a_malformed_name_is_400(site: Site, body: Any) -> None:
     status, answer = site.call("POST", "/guests", body)
-    assert (status, answer["Code"]) == (400, "BadRequest")
+    assert (status, answer["code"]) == (400, "BadRequest")
 
 
 def test_a_guest_posts_a_score_under_its_own_subject(site: Site) -> None:

@@ -72,8 +72,8 @@ def test_a_board_is_created_once_and_returned_as_defined(site: Site) -> None:
 def test_fields_that_scores_depend_on_cannot_be_changed(site: Site, change: dict[str, Any]) -> None:
     create_board(site, "race", **RACE)
     status, response = site.call("PUT", "/leaderboards/race", RACE | change, Authorization=site.admin())
-    assert (status, response["Code"]) == (409, "Conflict")
-    assert next(iter(change)) in response["Message"]
+    assert (status, response["code"]) == (409, "Conflict")
+    assert next(iter(change)) in response["message"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_fields_that_scores_depend_on_cannot_be_changed(site: Site, change: dict
 def test_an_invalid_board_is_refused(site: Site, change: dict[str, Any], status: int) -> None:
     response = site.call("PUT", "/leaderboards/race", RACE | change, Authorization=site.admin())
     assert response[0] == status, response
-    assert response[1]["Message"].startswith(next(iter(change)))
+    assert response[1]["message"].startswith(f"`{next(iter(change))}` ")
     assert site.call("GET", "/leaderboards/race")[0] == 404
 
 
@@ -141,9 +141,9 @@ def test_a_server_submits_for_players_on_its_boards_only(site: Site) -> None:
     submitted = site.call("POST", "/leaderboards/arcade/scores", body, **server)
     assert submitted == (201, {"player": "ann", "score": 5})
     status, answer = site.call("POST", "/leaderboards/points/scores", body, **server)
-    assert (status, answer["Code"]) == (403, "Forbidden")
+    assert (status, answer["code"]) == (403, "Forbidden")
     status, answer = site.call("POST", "/leaderboards/arcade/scores", body, Authorization=site.token("ann"))
-    assert (status, "`scores`" in answer["Message"]) == (403, True)
+    assert (status, "`scores`" in answer["message"]) == (403, True)
     statuses = {
         site.call("POST", "/leaderboards/arcade/scores", body | {"id": f"{n}"}, **server)[0]
         for n in range(320)
@@ -200,14 +200,13 @@ def test_set_keeps_the_value_of_the_latest_time(site: Site) -> None:
         ("id", 5, 400),
         ("time", "AAA", 400),
         ("time", "2999-01-01T00:00:00Z", 422),
-        ("player", "somebody-else", 403),
     ],
 )
 def test_an_invalid_submission_changes_nothing(site: Site, field: str, value: Any, status: int) -> None:
     create_board(site, "points", **POINTS)
     body = {"id": "1", "value": 1, field: value}
     response = site.call("POST", "/leaderboards/points/scores", body, Authorization=site.token("ann"))
-    assert (response[0], response[1]["Message"].startswith(field)) == (status, True), response
+    assert (response[0], response[1]["message"].startswith(f"`{field}` ")) == (status, True), response
     site.settle()
     assert site.get("/leaderboards/points")["players"] == 0
 
@@ -225,7 +224,7 @@ def test_a_sum_never_leaves_the_range_of_a_ranking(site: Site) -> None:
     create_board(site, "big", **POINTS | {"max": 10**15})
     assert submit(site, "big", "ann", "1", 10**15)[0] == 201
     status, response = submit(site, "big", "ann", "2", 1)
-    assert (status, response["Code"]) == (422, "Unprocessable")
+    assert (status, response["code"]) == (422, "Unprocessable")
     assert submit(site, "big", "ann", "2", 0) == (201, {"player": "ann", "score": 10**15})
 
 
@@ -303,7 +302,7 @@ def test_each_page_continues_after_the_previous_one(site: Site) -> None:
             cursor = f"&cursor={page['cursor']}"
         assert found == whole[whole.index(found[0]) :]
         assert len(found) > 7
-    assert site.call("GET", "/leaderboards/points/entries?cursor=abc")[1]["Code"] == "BadCursor"
+    assert site.call("GET", "/leaderboards/points/entries?cursor=abc")[1]["code"] == "BadCursor"
 
 
 def test_the_first_player_has_no_distance_to_the_next_score(site: Site) -> None:

@@ -108,7 +108,7 @@ def test_only_the_page_and_its_files_are_served(run: Run) -> None:
     assert run.call("GET", "/")[1] == (web / "index.html").read_text(encoding="utf-8")
     for path in ("/web/../app.py", "/web/%2e%2e/app.py", "/web/..%2fapp.py", "/app.py", "/web//etc/passwd"):
         status, answer = run.call("GET", path)
-        assert (status, answer["Code"]) == (404, "NotFound")
+        assert (status, answer["code"]) == (404, "NotFound")
 
 
 def test_every_route_answers_a_preflight(run: Run) -> None:
@@ -180,7 +180,7 @@ def test_an_admin_token_is_accepted_and_other_tokens_are_refused(run: Run) -> No
     for wrong, status in ((token(), 403), ("nonsense", 401), ("", 401)):
         answer = run.call("GET", events, token=wrong)
         assert answer[0] == status
-        assert set(answer[1]) == {"Code", "Message"}
+        assert set(answer[1]) == {"code", "message"}
 
 
 def test_two_concurrent_runs_do_not_share_data(run: Run, tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ def test_a_full_disk_is_reported_and_loses_no_acknowledged_write(tmp_path: Path)
             if status != 202:
                 break
             accepted += answer["accepted"]
-        assert (status, answer["Code"]) == (503, "Busy")
+        assert (status, answer["code"]) == (503, "Busy")
         said = f"the engine cannot write to {disk} (database or disk is full): writes get 503"
         until(lambda: said in run.stderr.read_text(), "a message")
         assert accepted > 0
@@ -521,7 +521,7 @@ def test_the_files_of_a_run_are_readable_only_by_their_owner(tmp_path: Path) -> 
 
 def test_trace_is_not_an_allowed_method(run: Run) -> None:
     status, answer = run.call("TRACE", "/views")
-    assert (status, answer["Code"]) == (405, "MethodNotAllowed")
+    assert (status, answer["code"]) == (405, "MethodNotAllowed")
 
 
 def test_an_old_python_gets_a_clear_message(tmp_path: Path) -> None:

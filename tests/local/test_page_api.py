@@ -28,7 +28,7 @@ def page_api() -> PageApi:
 
 def ask(page_api: PageApi, path: str, headers: dict[str, str] = HERE) -> tuple[int, object]:
     status, answer = page_api.respond(path, headers)
-    return status, answer.get("Code", answer)
+    return status, answer.get("code", answer)
 
 
 def test_the_demo_is_filled_once_at_a_time(page_api: PageApi) -> None:

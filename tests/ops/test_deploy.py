@@ -218,7 +218,7 @@ class Fresh:
             self.asked.append(path)
             status, body = 200, {"stage": "dev", "accepted": 1, "items": []}
             if code := for_ever or next(answers, 0):
-                status, body = code, {"Message": "Forbidden"}
+                status, body = code, {"message": "Forbidden"}
             elif path.endswith("/quarantine") and "HTTP_AUTHORIZATION" not in environ:
                 status = 401
             elif path.endswith("/views") and environ["REQUEST_METHOD"] == "GET":

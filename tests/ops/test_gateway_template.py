@@ -114,11 +114,11 @@ def test_every_answer_of_api_gateway_has_the_contracts_shape_code_and_status(res
         assert set(response["ResponseTemplates"]) == {"application/json"}
         text = response["ResponseTemplates"]["application/json"]
         body = json.loads(text.replace("$context.error.messageString", '"said by API Gateway"'))
-        assert list(body) == ["Code", "Message"]
+        assert list(body) == ["code", "message"]
         if kind == "DEFAULT_4XX":  # keeps the status of what it stands for
-            assert (body["Code"], response.get("StatusCode")) == ("BadRequest", None)
+            assert (body["code"], response.get("StatusCode")) == ("BadRequest", None)
         else:
-            assert response["StatusCode"] == (statuses | PLATFORM)[body["Code"]], kind
+            assert response["StatusCode"] == (statuses | PLATFORM)[body["code"]], kind
 
 
 def test_every_answer_of_api_gateway_may_be_read_by_the_site_and_names_its_request(responses: Any) -> None:
@@ -341,6 +341,6 @@ def test_the_local_stand_in_answers_as_api_gateway_will(responses: Any) -> None:
                 urllib.request.urlopen(f"{rest.url}/{path}", timeout=60)
             meant = json.loads(responses[kind]["ResponseTemplates"]["application/json"])
             answer = json.loads(refused.value.read())
-            assert (refused.value.code, answer["Code"]) == (responses[kind]["StatusCode"], meant["Code"])
+            assert (refused.value.code, answer["code"]) == (responses[kind]["StatusCode"], meant["code"])
     finally:
         rest.stop()

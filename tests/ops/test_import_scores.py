@@ -492,7 +492,7 @@ def test_a_missing_board_is_a_one_line_error_that_explains_how_to_create_it(
     stage: Table, tmp_path: Path
 ) -> None:
     said = failure(run(file(tmp_path, GOOD)))
-    assert "no leaderboard named points" in said
+    assert "There is no leaderboard points" in said
     assert "PUT /leaderboards/points" in said
 
 

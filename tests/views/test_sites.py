@@ -238,14 +238,14 @@ def test_a_period_that_is_too_long_or_malformed_is_refused(site: Site) -> None:
             *("from=x", "to=9999-12-31"),
         ):
             status, reply = site.call("GET", f"/views/{path}?site={HOST}&{query}")
-            assert (status, reply["Code"]) == (400, "BadRequest"), (path, query)
+            assert (status, reply["code"]) == (400, "BadRequest"), (path, query)
 
 
 @pytest.mark.parametrize("written", ["a.example/page", "a.example?x", "a.example#top", "a.example:81", "a b"])
 def test_a_site_is_a_host_alone(site: Site, written: str) -> None:
     status, answer = site.call("GET", f"/views/site?site={quote(written)}")
-    assert (status, answer["Code"]) == (400, "BadRequest")
-    assert answer["Message"].startswith("site: must ")
+    assert (status, answer["code"]) == (400, "BadRequest")
+    assert answer["message"].startswith("`site` must ")
 
 
 def test_the_longest_period_is_read(site: Site) -> None:
@@ -315,8 +315,8 @@ def test_a_stage_without_sums_of_sites_writes_none_and_says_so(
     assert "gsi1pk" not in of_day
     for path in ("site", "referrers", "campaigns", "top"):
         status, reply = site.call("GET", f"/views/{path}?site={HOST}&from={day(1)}")
-        assert (status, reply["Code"]) == (404, "NotFound")
-        assert "HUBBUB_VIEWS_SITES" in reply["Message"]
+        assert (status, reply["code"]) == (404, "NotFound")
+        assert "HUBBUB_VIEWS_SITES" in reply["message"]
     assert site.call("GET", "/sites", Authorization=site.admin())[0] == 404
     assert site.get(f"/views/top?site={HOST}")["items"] == [{"url": f"https://{HOST}/a", "views": 1}]
 
@@ -340,7 +340,7 @@ def test_the_top_pages_of_a_period_need_the_days_of_pages(
     monkeypatch.setattr(app, "stage", app.stage._replace(views_series=False))
     status, reply = site.call("GET", f"/views/top?site={HOST}&from={day(1)}")
     assert status == 404
-    assert "HUBBUB_VIEWS_SERIES" in reply["Message"]
+    assert "HUBBUB_VIEWS_SERIES" in reply["message"]
 
 
 # -- the entry of a list -------------------------------------------------------------------------------

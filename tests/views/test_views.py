@@ -119,7 +119,7 @@ def test_an_event_may_have_any_number_in_a_field_that_views_do_not_have(site: Si
     assert site.post(one.encode()) == (202, {"accepted": 1, "rejected": []})
     assert site.post(f'{{"events": [{one}]}}'.encode()) == (202, {"accepted": 1, "rejected": []})
     bad = f'{{"url": "{PAGE}", "time": {number}, "clientId": "c"}}'
-    assert site.post(bad.encode())[1]["Message"].startswith("time: ")
+    assert site.post(bad.encode())[1]["message"].startswith("`time` ")
 
 
 MALFORMED: dict[str, tuple[Any, ...]] = {
@@ -133,8 +133,8 @@ MALFORMED: dict[str, tuple[Any, ...]] = {
 def test_a_single_malformed_event_is_400_and_names_the_field(site: Site, field: str) -> None:
     for value in MALFORMED[field]:
         status, reply = site.post(event() | {field: value})
-        assert (status, reply["Code"]) == (400, "BadRequest"), value
-        assert reply["Message"].startswith(f"{field}: "), value
+        assert (status, reply["code"]) == (400, "BadRequest"), value
+        assert reply["message"].startswith(f"`{field}` "), value
 
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://google.com/bot)"
@@ -161,8 +161,8 @@ def test_a_single_event_that_is_not_counted_is_422_with_its_reason_and_in_a_batc
     body = event(seconds_ago, url=url)
     monkeypatch.setattr(app, "stage", app.stage._replace(sites=frozenset({"example.org"})))
     status, reply = site.post(body, User_Agent=agent)
-    assert (status, reply["Code"]) == (422, reason)
-    assert reply["Message"].startswith(f"{field}: ")
+    assert (status, reply["code"]) == (422, reason)
+    assert reply["message"].startswith(f"`{field}` ")
     rejected = {"accepted": 0, "rejected": [{"index": 0, "reason": reason}]}
     assert site.post({"events": [body]}, User_Agent=agent) == (202, rejected)
     site.settle()
@@ -185,7 +185,7 @@ def test_views_of_crawlers_do_not_count_and_views_of_other_programs_do(site: Sit
 )
 def test_a_malformed_body_is_400(site: Site, body: bytes) -> None:
     status, reply = site.post(body)
-    assert (status, reply["Code"]) == (400, "BadRequest")
+    assert (status, reply["code"]) == (400, "BadRequest")
 
 
 @pytest.mark.long
@@ -209,10 +209,10 @@ def test_a_batch_without_a_valid_token_has_at_most_25_events(site: Site) -> None
     with instead(site.table, "BatchWriteItem") as writes:
         for token in ("", expired, "Bearer x"):
             status, reply = site.post({"events": [*batch, event()]}, Authorization=token)
-            assert (status, reply["Code"]) == (413, "TooLarge")
-            assert "26" in reply["Message"]
-            assert "25" in reply["Message"]
-            assert "token" in reply["Message"]
+            assert (status, reply["code"]) == (413, "TooLarge")
+            assert "26" in reply["message"]
+            assert "25" in reply["message"]
+            assert "token" in reply["message"]
     assert writes == []
     for token in (site.token("me"), site.admin()):
         assert site.post({"events": [*batch, event()]}, Authorization=token)[0] == 202
@@ -228,7 +228,7 @@ def test_an_address_without_a_token_sends_500_events_at_once(
         batch = [event(client=f"visitor-{request}-{n}") for n in range(25)]
         statuses.append(site.post({"events": batch}, Authorization="")[0])
     assert statuses == [202] * 20 + [429] * 20
-    assert site.post(event(), Authorization="")[1]["Code"] == "SlowDown"
+    assert site.post(event(), Authorization="")[1]["code"] == "SlowDown"
     for token in (site.token("ann"), site.admin()):
         assert (
             site.post({"events": [event(client=f"c{n}") for n in range(500)]}, Authorization=token)[0] == 202
@@ -265,7 +265,7 @@ def test_without_a_token_a_view_is_at_most_a_day_late(site: Site) -> None:
         is_trusted = name in ("ann", "admin")
         assert site.post(event(23 * hour), Authorization=token)[0] == 202, name
         status, answer = site.post(event(25 * hour), Authorization=token)
-        assert (status == 202, answer.get("Code")) == (is_trusted, None if is_trusted else "too_old"), name
+        assert (status == 202, answer.get("code")) == (is_trusted, None if is_trusted else "too_old"), name
         answer = site.post({"events": [event(6 * 24 * hour), event(1)]}, Authorization=token)[1]
         assert answer["accepted"] == (2 if is_trusted else 1), name
     short = settings.current()._replace(views_window=timedelta(hours=2))
@@ -422,7 +422,7 @@ def test_a_client_is_one_unique_per_day(site: Site) -> None:
 )
 def test_a_malformed_series_query_is_400(site: Site, query: str) -> None:
     status, reply = site.call("GET", f"/views/series{query}")
-    assert (status, reply["Code"]) == (400, "BadRequest")
+    assert (status, reply["code"]) == (400, "BadRequest")
 
 
 def test_series_uniques_and_sites_can_be_switched_off(dev_table: template.Table) -> None:
@@ -487,7 +487,7 @@ def test_a_cursor_is_valid_only_for_its_own_query(site: Site) -> None:
         f"url={PAGE}&cursor={page['cursor']}x",
     ):
         status, reply = site.call("GET", f"/views/events?{query}", Authorization=site.admin())
-        assert (status, reply["Code"]) == (400, "BadCursor")
+        assert (status, reply["code"]) == (400, "BadCursor")
     token = auth.mint(settings.current(), "me", scope="admin")
     with pytest.raises(BadCursor):
         cursors.decode(settings.current(), ("q",), token)
@@ -501,11 +501,11 @@ def test_only_admins_can_list_events(site: Site) -> None:
         Settings(stage="prod", secret=settings.current().secret), "a", scope="admin"
     )
     forged = "Bearer " + auth.mint(Settings(stage="local", secret="x" * 32), "a", scope="admin")
-    assert site.call("GET", path, Authorization=user)[1]["Code"] == "Forbidden"
+    assert site.call("GET", path, Authorization=user)[1]["code"] == "Forbidden"
     for token in (old, foreign, forged, "Bearer x", "Basic x", "Bearer " + none_token()):
         status, reply = site.call("GET", path, Authorization=token)
-        assert (status, reply["Code"]) == (401, "Unauthorized"), token
-        assert token not in reply["Message"]
+        assert (status, reply["code"]) == (401, "Unauthorized"), token
+        assert token not in reply["message"]
 
 
 def none_token() -> str:

@@ -838,7 +838,7 @@ def test_too_many_guesses_are_refused_until_the_pause_is_over(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
     hunt(product, "fast")
-    slow = {"Code": "SlowDown", "Message": "Too many guesses."}
+    slow = {"code": "SlowDown", "message": "Too many guesses."}
     headers = {"Retry-After": "60", "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "*"}
     with open_page(browser, "about:blank") as page:
         page.clock.install()

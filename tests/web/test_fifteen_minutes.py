@@ -127,4 +127,4 @@ def test_cognitos_tokens_work_with_settings_alone(
         assert run.call("GET", "/comments", token=admin)[1]["items"][0]["author"] == COGNITO_SUB
         until(lambda: run.call("GET", f"/leaderboards/race/players/{COGNITO_SUB}")[0] == 200, "a standing")
         code, refused = run.call("GET", "/comments", token=jwt.encode({"a": 1}, "x" * 32, algorithm="HS256"))
-        assert (code, refused["Code"]) == (401, "Unauthorized")
+        assert (code, refused["code"]) == (401, "Unauthorized")

@@ -107,7 +107,7 @@ def test_its_features_work(browser: Browser, deployed: Run) -> None:
 def test_paths_outside_the_stage_are_not_found(deployed: Run) -> None:
     for path in ("/", "/health", "/apihealth", "/ap"):
         status, answer = deployed.call("GET", path)
-        assert (status, answer["Code"]) == (404, "NotFound")
+        assert (status, answer["code"]) == (404, "NotFound")
     assert deployed.call("GET", "/api/health")[0] == 200
     assert deployed.call("POST", "/local/demo", {})[0] == 404
 

@@ -25,7 +25,7 @@ function connectForm(form, kind, [put, get, key], read, fill) {
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
-      const field = form.elements[error.message.match(/^(\w+)\b[^:]*:/)?.[1]];
+      const field = form.elements[error.message.match(/^`(\w+)/)?.[1]];
       if (field?.setAttribute) {
         field.setAttribute("aria-invalid", "true");
         field.focus();

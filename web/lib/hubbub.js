@@ -115,11 +115,11 @@ export class Hubbub {
       try {
         body = body ? JSON.parse(body) : null;
       } catch {
-        body = { Code: "BadResponse", Message: `The server responded with status ${status}.` };
+        body = { code: "BadResponse", message: `The server responded with status ${status}.` };
       }
-      if (response.ok && body?.Code !== "BadResponse") return { status, headers: response.headers, etag: response.headers.get("ETag"), body };
+      if (response.ok && body?.code !== "BadResponse") return { status, headers: response.headers, etag: response.headers.get("ETag"), body };
       const retryAfter = Number(response.headers.get("Retry-After")) || 0;
-      throw new HubbubError(body?.Code ?? "BadResponse", body?.Message, { status, retryAfter });
+      throw new HubbubError(body?.code ?? "BadResponse", body?.message, { status, retryAfter });
     };
     return send(false);
   }
