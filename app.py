@@ -138,7 +138,7 @@ def post_views(
 
 @router.route("GET", "/views")
 def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
-    """Return a page's views and unique clients."""
+    """Return a page's views and visitors."""
     return view_queries.count_views(connect(), query)
 
 
@@ -154,32 +154,31 @@ def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents
     return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
 
 
-@router.route("GET", "/views/top", has_csv=True, errors=(NotFound,), is_cached=True)
+@router.route("GET", "/views/top", has_csv=True, is_cached=True)
 def get_views_top(query: view_schemas.TopQuery, caller: Caller) -> view_schemas.TopPages:
     """List a site's most viewed pages, of all time or of a period of UTC days."""
-    return site_queries.list_top_pages(connect(), query, caller, stage, datetime.now(UTC))
+    return site_queries.list_top_pages(connect(), query, caller, datetime.now(UTC))
 
 
-# The sums of sites. A stage may switch them off, and these calls are 404 then.
-@router.route("GET", "/views/site", has_csv=True, errors=(NotFound,), is_cached=True)
+@router.route("GET", "/views/site", has_csv=True, is_cached=True)
 def get_views_site(query: view_schemas.SiteSeriesQuery) -> view_schemas.SiteSeries:
     """Return a site's views and visitors by hour or by day."""
-    return site_queries.read_site(connect(), query, stage, datetime.now(UTC))
+    return site_queries.read_site(connect(), query, datetime.now(UTC))
 
 
-@router.route("GET", "/views/referrers", has_csv=True, errors=(NotFound,), is_cached=True)
+@router.route("GET", "/views/referrers", has_csv=True, is_cached=True)
 def get_views_referrers(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Referrers:
     """List the hosts that led to a site in a period of UTC days."""
-    return site_queries.list_referrers(connect(), query, caller, stage, datetime.now(UTC))
+    return site_queries.list_referrers(connect(), query, caller, datetime.now(UTC))
 
 
-@router.route("GET", "/views/campaigns", has_csv=True, errors=(NotFound,), is_cached=True)
+@router.route("GET", "/views/campaigns", has_csv=True, is_cached=True)
 def get_views_campaigns(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Campaigns:
     """List the campaigns that led to a site in a period of UTC days."""
-    return site_queries.list_campaigns(connect(), query, caller, stage, datetime.now(UTC))
+    return site_queries.list_campaigns(connect(), query, caller, datetime.now(UTC))
 
 
-@router.route("GET", "/sites", access="admin", has_csv=True, errors=(BadCursor, NotFound))
+@router.route("GET", "/sites", access="admin", has_csv=True, errors=(BadCursor,))
 def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
     """List the sites that have views, largest first."""
     return site_queries.list_sites(connect(), query, stage)
@@ -429,8 +428,7 @@ def post_comment(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Comment]:
     """Comment on a product, once for each author."""
-    now, is_listed = datetime.now(UTC), stage.comments_list
-    return comments.post(connect(), path.product, body, caller, idempotency_key, now, is_listed=is_listed)
+    return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
 
 
 @router.route("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
@@ -441,7 +439,7 @@ def get_comments(
     return pages.list_comments(connect(), path.product, query, stage, caller)
 
 
-@router.route("GET", "/comments", access="admin", errors=(BadCursor, NotFound))
+@router.route("GET", "/comments", access="admin", errors=(BadCursor,))
 def get_all_comments(query: listing.ListQuery) -> comment_schemas.AllComments:
     """List the comments on all products, newest first, hidden ones too."""
     return pages.list_all(connect(), query, stage)
@@ -535,10 +533,7 @@ def post_reply(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Reply]:
     """Reply to a comment."""
-    now, is_listed = datetime.now(UTC), stage.comments_list
-    return replies.post(
-        connect(), path.product, path.id, body, caller, idempotency_key, now, is_listed=is_listed
-    )
+    return replies.post(connect(), path.product, path.id, body, caller, idempotency_key, datetime.now(UTC))
 
 
 @router.route("GET", "/products/{product}/comments/{id}/replies", errors=(NotFound, BadCursor))
@@ -578,7 +573,7 @@ def delete_reply(path: comment_schemas.ReplyPath, caller: Caller) -> None:
     replies.delete(connect(), path, caller)
 
 
-@router.route("GET", "/replies", access="admin", errors=(BadCursor, NotFound))
+@router.route("GET", "/replies", access="admin", errors=(BadCursor,))
 def get_all_replies(query: listing.ListQuery) -> comment_schemas.AllReplies:
     """List the replies on all products, newest first, hidden ones too."""
     return pages.list_all_replies(connect(), query, stage)

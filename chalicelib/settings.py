@@ -37,13 +37,7 @@ class Settings(NamedTuple):
     sites: frozenset[str] = frozenset()
     pages: frozenset[tuple[str, str]] = frozenset()
     views_window: timedelta = timedelta(days=7)
-    views_late: timedelta = timedelta(hours=24)
-    views_ahead: timedelta = timedelta(minutes=5)
     views_rate: int = 100
-    views_series: bool = True
-    views_uniques: bool = True
-    views_sites: bool = True
-    comments_list: bool = True
     cache_seconds: int = 5
     page_days: int = 400
     origins: tuple[str, ...] = ("*",)
@@ -64,7 +58,6 @@ class Settings(NamedTuple):
     chat_span: timedelta = timedelta(seconds=10)
     chat_widen: timedelta = timedelta(seconds=5)
     chat_again: timedelta = timedelta(seconds=10)
-    chat_resume: timedelta = timedelta(seconds=60)
     chat_reports: timedelta = timedelta(days=30)
     topic_listeners: int = 1_000
     secret: str = ""
@@ -128,13 +121,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         sites=frozenset(_site(s) for s in _sites(environ) if "/" not in s),
         pages=frozenset((_site(s.partition("/")[0]), _page(s)) for s in _sites(environ) if "/" in s),
         views_window=timedelta(days=window),
-        views_late=timedelta(hours=_number(environ, "HUBBUB_VIEWS_LATE_HOURS", 24)),
         views_rate=_number(environ, "HUBBUB_VIEWS_RATE", 100, least=0),
-        views_ahead=timedelta(seconds=_number(environ, "HUBBUB_VIEWS_AHEAD_SECONDS", 300)),
-        views_series=_switch(environ, "HUBBUB_VIEWS_SERIES"),
-        views_uniques=_switch(environ, "HUBBUB_VIEWS_UNIQUES"),
-        views_sites=_switch(environ, "HUBBUB_VIEWS_SITES"),
-        comments_list=_switch(environ, "HUBBUB_COMMENTS_LIST"),
         cache_seconds=_number(environ, "HUBBUB_CACHE_SECONDS", 1 if stage == "local" else 5, 60, 0),
         page_days=page_days,
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
@@ -143,7 +130,6 @@ def read(environ: Mapping[str, str]) -> Settings:
         chat_span=timedelta(seconds=_number(environ, "HUBBUB_CHAT_SPAN_SECONDS", 10)),
         chat_widen=timedelta(seconds=_number(environ, "HUBBUB_CHAT_WIDEN_SECONDS", 5)),
         chat_again=timedelta(seconds=_number(environ, "HUBBUB_CHAT_AGAIN_SECONDS", 10)),
-        chat_resume=timedelta(seconds=_number(environ, "HUBBUB_CHAT_RESUME_SECONDS", 60, most=240)),
         chat_reports=timedelta(days=_number(environ, "HUBBUB_CHAT_REPORTS_DAYS", 30)),
         topic_listeners=_number(environ, "HUBBUB_TOPIC_LISTENERS", 1_000),
         jwks_url=environ.get("HUBBUB_JWKS_URL", ""),
@@ -241,7 +227,7 @@ def _sign_in(environ: Mapping[str, str]) -> SignIn | None:
     return SignIn(*found)
 
 
-def _switch(environ: Mapping[str, str], name: str, default: str = "on") -> bool:
+def _switch(environ: Mapping[str, str], name: str, default: str) -> bool:
     text = environ.get(name) or default
     if text not in ("on", "off"):
         raise ValueError(f"{name} is {text!r}: it must be on or off")

@@ -424,7 +424,7 @@ class Admin(Visitor):
         malformed: dict[str, tuple[Key, Item]] = {
             "comment": (comments_of.comment_key(ODD, f"0{number:025}"), bad_comment),
             "progress": (Key(f"CHALLENGE#hunt#PLAYER#odd-{number}", "PROGRESS"), {"found": "many"}),
-            "event": (Key("URL#https://example.org/odd", f"T#never#CID#{number}"), {"series": True}),
+            "event": (Key("URL#https://example.org/odd", f"T#never#CID#{number}"), {"days": "many"}),
             "score": (Key(f"PLAYER#odd-{number}", "BOARD#sum#1"), {"scale": [0], "score": "much"}),
         }
         key, attributes = malformed[item]

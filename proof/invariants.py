@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 STRANGER = Caller("stranger")
 PLAYER_OF_HUNT = "CHALLENGE#hunt#PLAYER#"
-SITE_SUM = re.compile("views|visitors|[uv][0-9]{2}")
+SITE_SUM = re.compile("views|visitors|[cv][0-9]{2}")
 
 
 def _find(history: History, pk: str, sk: str) -> Iterator[tuple[str, str, Item]]:
@@ -97,7 +97,7 @@ def views(history: History) -> Iterator[str]:
             checked.append((day, item, item.get("views", 0)))
         for day, item, count in checked:
             right = [sum(of == url and at.startswith(day) for of, at, _ in some) for some in (events, visits)]
-            if [count, item.get("uniques") or 0] != right:
+            if [count, item.get("visitors") or 0] != right:
                 yield f"{url} {day} has {item}, not {right[0]} views of {right[1]}"
 
 
@@ -109,18 +109,17 @@ def sites(history: History) -> Iterator[str]:
     for rest, day, item in _find(history, "SITE#", "VISITOR#"):
         host, client = rest.split("#CLIENT#")
         visits |= {(host, day, f"{hour:02}", client) for hour in item["hours"]}
-        names = ("visitors", *(f"u{hour:02}" for hour in item["hours"]))
+        names = ("visitors", *(f"c{hour:02}" for hour in item["hours"]))
         right.update((f"SITE#{host}", f"DAY#{day}", name) for name in names)
     for url, rest, item in _find(history, "URL#", "T#"):
-        if item.get("site"):
-            host, (time, client) = url.split("/")[2], rest.split("#CID#")
-            day, hour = time[:10], time[11:13]
-            right[f"SITE#{host}", "TOTAL", "views"] += 1
-            right.update((f"SITE#{host}", f"DAY#{day}", name) for name in ("views", f"v{hour}"))
-            for kind in {"referrer", "campaign"} & item.keys():
-                right[f"SITE#{host}#{kind.upper()}#{item[kind]}", f"DAY#{day}", "views"] += 1
-            if (url, time, client) in history.known.views_accepted:
-                views.add((host, day, hour, client))
+        host, (time, client) = url.split("/")[2], rest.split("#CID#")
+        day, hour = time[:10], time[11:13]
+        right[f"SITE#{host}", "TOTAL", "views"] += 1
+        right.update((f"SITE#{host}", f"DAY#{day}", name) for name in ("views", f"v{hour}"))
+        for kind in {"referrer", "campaign"} & item.keys():
+            right[f"SITE#{host}#{kind.upper()}#{item[kind]}", f"DAY#{day}", "views"] += 1
+        if (url, time, client) in history.known.views_accepted:
+            views.add((host, day, hour, client))
     yield from (f"accepted and without a visitor of the site: {one}" for one in views - visits)
     stored = {
         (item["pk"], item["sk"], name): value

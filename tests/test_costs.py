@@ -107,8 +107,8 @@ def test_every_contribution_is_in_a_batch_with_a_cost() -> None:
         "25 views, visitors known",
         "an expired view",
         "a malformed item",
-        "26 views of a new site",
-        "a view of a site, visitor known",
+        "26 views of another site",
+        "a view with sources, visitor known",
         "a small gain",
         "two paths of a player",
         "a path of a ranked challenge",
@@ -127,22 +127,14 @@ LONGEST = "/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00"))
 
 @pytest.mark.security
 @pytest.mark.parametrize(
-    ("path", "client", "sites", "request_units", "all_units"),
-    [
-        pytest.param("/", "c", False, 50, 125, marks=pytest.mark.long),
-        pytest.param(LONGEST, "c" * 128, False, 100, 250, marks=pytest.mark.long),
-        pytest.param("/", "c", True, 75, 281, marks=pytest.mark.long),
-        (LONGEST, "c" * 128, True, 150, 456),
-    ],
-    ids=["ordinary addresses", "the longest addresses", "with sites", "the longest, with sites"],
+    ("path", "client", "request_units", "all_units"),
+    [pytest.param("/", "c", 75, 281, marks=pytest.mark.long), (LONGEST, "c" * 128, 150, 456)],
+    ids=["ordinary addresses", "the longest addresses"],
 )
 def test_the_most_expensive_anonymous_request_has_a_bounded_cost(
-    dev_table: template.Table, path: str, client: str, sites: bool, request_units: float, all_units: float
+    dev_table: template.Table, path: str, client: str, request_units: float, all_units: float
 ) -> None:
-    """25 views of 25 new pages by new visitors, with all writes of the stream: WCU, once.
-
-    With sums of sites, each view also has a referrer and a campaign of its own.
-    """
+    """25 views of 25 new pages by new visitors, each with its own sources, with all writes of the stream."""
     table = Table(dev_table.name, boto3.client("dynamodb"))
     stream = Reader(boto3.client("dynamodbstreams"), dev_table.stream_arn)
     now = datetime.now(UTC)
@@ -156,13 +148,13 @@ def test_the_most_expensive_anonymous_request_has_a_bounded_cost(
         }
         for i in range(MAX_ANONYMOUS_EVENTS)
     ]
-    stage = Settings(views_sites=sites)
+    stage = Settings()
     with Meter(table.client) as meter:
         views.accept(table, ViewsBody(events=events), Caller(), "a browser", stage, now)
         assert meter.write_units == request_units
         records = stream.again().read()
         aggregates.apply(table, [views.contribution], records, derivations=[derive])
-    assert (meter.write_units, meter.read_units) == (all_units, 1 if sites else 0)
+    assert (meter.write_units, meter.read_units) == (all_units, 1)
     assert find_drift([views.contribution], scan(table.client, table.name)) == {}
     with pytest.raises(TooLarge):
         views.accept(table, ViewsBody(events=[*events, events[0]]), Caller(), "a browser", stage, now)
@@ -194,7 +186,6 @@ def test_a_view_by_a_new_visitor_costs_at_most(
 
 NOW = datetime(2100, 1, 1, 12, tzinfo=UTC)
 OPERATOR = (views.contribution, scores.contribution, comments.contribution)
-KEPT = Settings(views_series=False, views_uniques=False, views_sites=False)
 
 
 @pytest.fixture
@@ -219,13 +210,13 @@ def view(number: int) -> View:
     return View("https://www.example.org/", NOW.replace(microsecond=number), "somebody")
 
 
-def test_an_imported_view_costs_one_write_unit_and_each_day_one(
+def test_an_imported_view_costs_one_write_unit_and_its_visitors_and_day_one_each(
     applied: tuple[Table, Callable[[], None]],
 ) -> None:
     table, _ = applied
     found = [view(number) for number in range(30)]
-    assert units(table, lambda: access_log.write(table, found, KEPT, NOW, b"k")) == (31, 0)
-    assert units(table, lambda: access_log.write(table, found, KEPT, NOW, b"k")) == (31, 1)
+    assert units(table, lambda: access_log.write(table, found, Settings(), NOW, b"k")) == (33, 0)
+    assert units(table, lambda: access_log.write(table, found, Settings(), NOW, b"k")) == (33, 1)
 
 
 def test_an_imported_score_costs_what_a_submitted_one_does(
@@ -296,7 +287,7 @@ def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(
     def look() -> audit.AuditResult:
         return audit.audit(table, OPERATOR, following, 0, lambda _: None, lambda _: None)
 
-    views.write(table, [view(number) for number in range(100)], KEPT, NOW)
+    views.write(table, [view(number) for number in range(100)], Settings(), NOW)
     drain()
     assert units(table, look) == (0, 3)  # 102 items of 104 bytes: 3 blocks of 4 KB
     page, names = views.page_key("https://www.example.org/"), {"#views": "views"}
@@ -316,8 +307,11 @@ def test_a_redrive_costs_two_write_units_for_each_entry_and_each_sum(
     applied: tuple[Table, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, drain = applied
-    views.write(table, [view(1)], KEPT, NOW)
+    views.write(table, [view(1)], Settings(), NOW)
     with monkeypatch.context() as broken:
         broken.setattr("tests.test_costs.OPERATOR", (poisonous,))
         drain()
-    assert units(table, lambda: redrive.redrive(table, OPERATOR)) == (2 + 2 + 1, 16)  # and the index
+    assert units(table, lambda: redrive.redrive(table, OPERATOR)) == (
+        2 + 3 + 3 + 2,
+        16,
+    )  # two of the sums are in the index

@@ -39,6 +39,7 @@ from chalicelib.settings import Settings
 
 LONGEST = timedelta(hours=2, minutes=5)  # API Gateway closes a connection after two hours
 GONE = timedelta(minutes=5)  # how long a connection that has left is kept
+RESUMABLE = timedelta(minutes=1)  # how long a connection that was cut off may be resumed
 REFUSALS = 10  # refused frames in a row: the last of them closes the connection
 DELAY = timedelta(minutes=1)  # between the arrival of a frame and its handling, at most
 MOST_FRAMES = 40  # the largest value of HUBBUB_CHAT_FRAMES

@@ -41,7 +41,7 @@ def mark_gone(
 
     def decide(item: Item) -> matching.Change:
         is_kept = may_return and item["state"] == "matched" and item.get("resumable")
-        keep_until = times.epoch(now + settings.chat_resume) if is_kept else 0
+        keep_until = times.epoch(now + connections.RESUMABLE) if is_kept else 0
         return matching.Change("gone", keep_until, last_state="" if may_return else "left")
 
     item = connections.find(table, id)

@@ -44,7 +44,7 @@ def create_token(settings: Settings, id: str, now: datetime) -> str:
     """
     import jwt
 
-    claims = {"c": id, "until": times.epoch(now + connections.LONGEST + settings.chat_resume)}
+    claims = {"c": id, "until": times.epoch(now + connections.LONGEST + connections.RESUMABLE)}
     return jwt.encode(claims, derive_key(settings, PURPOSE), algorithm="HS256")
 
 
@@ -74,7 +74,7 @@ def take_over(
     for _ in range(matching.TRIES):
         id = read_token(settings, handshake.resume_token, now)
         before = table.get(connections.key(id), consistent=True) if id else None
-        if before is None or id == handshake.id or not _is_in_time(before, now, settings):
+        if before is None or id == handshake.id or not _is_in_time(before, now):
             return None
         inherited = INHERITED if handshake.subject else (*INHERITED, *OF_A_PERSON)
         new = connections.build_item(handshake, now) | {n: before[n] for n in inherited if n in before}
@@ -94,12 +94,12 @@ def take_over(
     return None
 
 
-def _is_in_time(before: Item, now: datetime, settings: Settings) -> bool:
+def _is_in_time(before: Item, now: datetime) -> bool:
     if before["state"] != "gone":
         return True
     return (
         before.get("last_state") not in ("resumed", "left")
-        and connections.time_in_state(before, now) <= settings.chat_resume
+        and connections.time_in_state(before, now) <= connections.RESUMABLE
     )
 
 

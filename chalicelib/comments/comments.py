@@ -8,9 +8,8 @@
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
 | listed product | `PRODUCT#<product>` | `LISTED` | gsi1 = `PRODUCTS`, by the second of its first comment |
 
-If the stage keeps a list of all comments (HUBBUB_COMMENTS_LIST), the gsi1pk of a comment, hidden or not, is
-`COMMENTS#<shard>` of four shards, and its gsi1sk the first 108 bits of its ULID. These keys never change, so
-an edit costs nothing there.
+The gsi1pk of a comment, hidden or not, is `COMMENTS#<shard>` of four shards, and its gsi1sk the first 108
+bits of its ULID. These keys never change, so an edit costs nothing there.
 
 The gsi2pk of a comment is `PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in
 gsi1, under `LEADERS` or `LEADERS#<language>`, sorted by the last step that the number of such ratings has
@@ -116,18 +115,15 @@ def post(
     caller: Caller,
     idempotency_key: str | None,
     now: datetime,
-    *,
-    is_listed: bool = True,
 ) -> Response[Comment]:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
-    Cost: 8 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2; 1 WCU less where the stage
-    keeps no list of all comments. The first comment on a product 2 WCU and 0.5 RCU more, and 0.5 RCU the
-    first one in a process.
+    Cost: 8 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
+    product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process.
     Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
     """
     for _ in range(TRIES):
-        item = build_item(product, ulids.new(now), caller.sub, body, caller.name, is_listed=is_listed)
+        item = build_item(product, ulids.new(now), caller.sub, body, caller.name)
         author = {**author_key(product, caller.sub)._asdict(), "id": id_of(item)}
         if idempotency_key:
             author["key"] = idempotency_key
@@ -236,9 +232,7 @@ def delete(table: Table, product: str, id: str, caller: Caller) -> None:
     raise Busy(CONFLICTS)
 
 
-def build_item(
-    product: str, id: str, author: str, body: CommentBody, name: str | None = None, *, is_listed: bool = True
-) -> Item:
+def build_item(product: str, id: str, author: str, body: CommentBody, name: str | None = None) -> Item:
     """Build the item of a comment. `name` is the author's display name, if there is one.
 
     Raises: BadRequest for a malformed language tag.
@@ -252,7 +246,7 @@ def build_item(
         "language": language,
         "text": normalize_text(body.text),
         "revision": 1,
-        **(list_attributes(id) if is_listed else {}),
+        **list_attributes(id),
         "gsi2pk": cell_key(product, language, rating),
     }
 

@@ -56,7 +56,7 @@ from chalicelib.comments.schemas import (
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Item, Key, chunks
 from chalicelib.dynamo.table import Page, Table
-from chalicelib.errors import Forbidden, NotFound
+from chalicelib.errors import Forbidden
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
@@ -177,12 +177,6 @@ def list_products(table: Table, query: listing.ListQuery, settings: Settings) ->
     return Products(items=items, cursor=page.cursor)
 
 
-def _require_list(settings: Settings) -> None:
-    """Raise NotFound if the stage keeps no list of all comments."""
-    if not settings.comments_list:
-        raise NotFound("This stage keeps no list of all comments (HUBBUB_COMMENTS_LIST is off).")
-
-
 def list_all(table: Table, query: listing.ListQuery, settings: Settings) -> AllComments:
     """Return a page of the comments on all products, newest first, hidden ones too.
 
@@ -190,9 +184,8 @@ def list_all(table: Table, query: listing.ListQuery, settings: Settings) -> AllC
     its entry and of its item is left out of this page.
 
     Cost: 2 RCU for the entries, 0.5 RCU per 4 KB of each comment, and 0.5 RCU for its counters.
-    Raises: NotFound where the stage keeps no such list; BadCursor.
+    Raises: BadCursor.
     """
-    _require_list(settings)
 
     def convert(item: Item) -> ProductComment:
         return ProductComment(product=product_of(item), **msgspec.structs.asdict(to_comment(item)))
@@ -207,9 +200,8 @@ def list_all_replies(table: Table, query: listing.ListQuery, settings: Settings)
     A reply to a comment that is deleted is listed until the stream has removed it.
 
     Cost: 2 RCU for the entries, and 0.5 RCU per 4 KB of each reply.
-    Raises: NotFound where the stage keeps no such list; BadCursor.
+    Raises: BadCursor.
     """
-    _require_list(settings)
 
     def convert(item: Item) -> ProductReply:
         path, reply = replies.path_of(item), msgspec.structs.asdict(replies.to_reply(item))

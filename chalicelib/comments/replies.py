@@ -87,18 +87,16 @@ def post(
     caller: Caller,
     idempotency_key: str | None,
     now: datetime,
-    *,
-    is_listed: bool = True,
 ) -> Response[Reply]:
     """Reply to a comment. A repeated idempotency key returns the reply that it has written.
 
-    Cost: 1 RCU per 4 KB of the comment; 2 WCU per KB of the reply, 2 WCU for the counters, and 1 for gsi1 if
-    it is listed. 2 WCU more with an idempotency key.
+    Cost: 1 RCU per 4 KB of the comment; 2 WCU per KB of the reply, 2 WCU for the counters, and 1 for gsi1.
+    2 WCU more with an idempotency key.
     Raises: NotFound for an absent or hidden comment; BadRequest; Conflict; Busy.
     """
     for number in range(TRIES):
         comment = require_visible(table.get(comment_key(product, id), consistent=True), product, id, caller)
-        item = _build_item(ReplyPath(product, id, ulids.new(now)), comment, body, caller, is_listed)
+        item = _build_item(ReplyPath(product, id, ulids.new(now)), comment, body, caller)
         actions = _add(item, shown=True)
         if idempotency_key:
             retry = retry_key(product, id, caller.sub, idempotency_key)
@@ -112,7 +110,7 @@ def post(
     raise Busy(CONFLICTS)
 
 
-def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller, *, is_listed: bool = True) -> bool:
+def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller) -> bool:
     """Write a reply whose id its importer has derived. Return False when it has been written before.
 
     The comment may be hidden. Idempotent: the reply and the number change together or not at all.
@@ -125,7 +123,7 @@ def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller, *, is_li
             return False
         if (comment := find_stored(table, path.product, path.id)) is None:
             raise NotFound(f"There is no comment {path.id} on {path.product}.")
-        if not table.transact(_add(_build_item(path, comment, body, author, is_listed))):
+        if not table.transact(_add(_build_item(path, comment, body, author))):
             return True
         table.back_off(number)
     raise Busy(CONFLICTS)
@@ -138,7 +136,7 @@ def _add(item: Item, *, shown: bool = False) -> list[Any]:
     return [{"Put": {"Item": item, "ConditionExpression": ABSENT}}, count]
 
 
-def _build_item(path: ReplyPath, comment: Item, body: ReplyBody, caller: Caller, is_listed: bool) -> Item:
+def _build_item(path: ReplyPath, comment: Item, body: ReplyBody, caller: Caller) -> Item:
     """Build the item of a reply. Its language is that of the comment, unless the body has another."""
     return {
         **reply_key(path.product, path.id, path.reply)._asdict(),
@@ -146,7 +144,7 @@ def _build_item(path: ReplyPath, comment: Item, body: ReplyBody, caller: Caller,
         **({"name": caller.name} if caller.name else {}),
         "language": comment["language"] if body.language is UNSET else parse_language(body.language),
         "text": normalize_text(body.text),
-        **(list_attributes(path.reply, REPLIES) if is_listed else {}),
+        **list_attributes(path.reply, REPLIES),
     }
 
 

@@ -1,4 +1,4 @@
-"""Views of pages: events in, exact totals, series, unique clients and top pages out."""
+"""Views of pages: events in, exact totals, series, visitors and top pages out."""
 
 from chalicelib.feature import BATCH, GET, QUERY, Feature, Kind, Topic
 from chalicelib.views import events, queries, sites
@@ -7,7 +7,7 @@ from chalicelib.views.personal import PERSONAL
 FEATURE = Feature(
     name="views",
     paths={
-        "views": "Views and unique clients of a site's pages, in total and over time.",
+        "views": "Views and visitors of a site's pages, in total and over time.",
         "sites": "The sites that have views.",
     },
     items=(

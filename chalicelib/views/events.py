@@ -3,19 +3,19 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key makes it count once |
-| page | `URL#<url>` | `STATISTICS` | `views`, `uniques`; gsi1pk = `SITE#<host>`, gsi1sk; `ttl` |
-| day | `URL#<url>` | `DAY#<date>` | `views`, `uniques`, and by hour `v00`…, `u00`…; gsi1pk, gsi1sk; `ttl` |
+| page | `URL#<url>` | `STATISTICS` | `views`, `visitors`; gsi1pk = `SITE#<host>`, gsi1sk; `ttl` |
+| day | `URL#<url>` | `DAY#<date>` | `views`, `visitors`, and by hour `v00`…, `c00`…; gsi1pk, gsi1sk; `ttl` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
-A unique is one client on one UTC day. A page's uniques are the sum of its days' uniques. An hour's uniques
-are the clients of that hour. A visitor is written after its events by a union of sets, which is idempotent,
-and it contributes the uniques.
+A visitor is one client on one UTC day. A page's visitors are the sum of those of its days. The visitors of
+an hour are the clients of that hour. The item of a visitor is written after its events by a union of sets,
+which is idempotent.
 
 The entry of a page among the top pages of its site moves in steps: the index key `gsi1sk` is the last step
 that `views` has reached (aggregates/toplist.py).
 
-Where a stage keeps sums of sites, an event has `site` and adds to those sums too (sites.py). The day of its
-page is then in the list of the site's pages of that day.
+An event adds to the sums of its site too (sites.py). The day of its page is in the list of the site's pages
+of that day.
 
 Lifetimes. A day expires HUBBUB_PAGE_DAYS after the last view was added to it, and a page a week later. So a
 page never expires before its days, and a day never before its events. A page that is viewed again after it
@@ -60,6 +60,8 @@ from chalicelib.views.schemas import Accepted, QueuedViews, Reason, Rejection, V
 
 MAX_EVENTS = 500  # in one request with a token, or in one message of the queue
 MAX_ANONYMOUS_EVENTS = 25  # in one request without a token: docs/decisions.md has the cost of such a request
+LATE = timedelta(hours=24)  # the greatest age of a view without a token
+AHEAD = timedelta(minutes=5)  # that a client's clock may be ahead
 CLIENT_ID = re.compile("[!-~]{1,128}")  # printable ASCII without a space; it ends its keys, so it may hold #
 
 QUEUE_GRACE = timedelta(
@@ -160,7 +162,7 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
         return "site_not_allowed"
     if time < now - settings.views_window:
         return "too_old"
-    if time > now + settings.views_ahead:
+    if time > now + AHEAD:
         return "in_the_future"
     referrer = sites.read_referrer(fields.get("referrer"), url)
     return View(url, time, client, referrer, sites.read_campaign(fields.get("campaign")))
@@ -217,7 +219,7 @@ def accept(
     """
     limit, window = MAX_EVENTS, settings.views_window
     if not caller.is_trusted:
-        limit, window = MAX_ANONYMOUS_EVENTS, min(window, settings.views_late)
+        limit, window = MAX_ANONYMOUS_EVENTS, min(window, LATE)
     checked = check_all(body, settings._replace(views_window=window), now, limit=limit)
     if is_crawler(user_agent):
         checked = [result if isinstance(result, str) else "bot" for result in checked]
@@ -300,52 +302,48 @@ def write(
     Cost: 1 WCU per view, in batches of 25, and 1 WCU per visitor of a page and of a site, concurrently.
     """
     by_key = {event_key(view): view for view in views}  # one view may come with different referrers
-    items = {view: _item(view, settings, expiry) for view in by_key.values()}
+    items = {view: build_item(view, settings, expiry) for view in by_key.values()}
     items = {view: item for view, item in items.items() if item["ttl"] > times.epoch(now + EXPIRY_MARGIN)}
     table.batch_put(items.values())
-    if settings.views_uniques:
-        visitors: dict[Key, Item] = {}
-        for view, item in items.items():
-            for key in _visitor_keys(view, settings):
-                new = {"hours": set(), "ttl": _visitor_ttl(view, item)}
-                visitors.setdefault(key, new)["hours"].add(view.time.hour)
-        map_concurrently(lambda one: _write_visitor(table, *one, settings), visitors.items())
+    visitors: dict[Key, Item] = {}
+    for view, item in items.items():
+        for key in _visitor_keys(view):
+            new = {"hours": set(), "ttl": _visitor_ttl(view, item)}
+            visitors.setdefault(key, new)["hours"].add(view.time.hour)
+    map_concurrently(lambda visitor: _write_visitor(table, *visitor), visitors.items())
     return len(items)
 
 
-def _item(view: View, settings: Settings, expiry: Callable[[View], int] | None = None) -> Item:
+def build_item(view: View, settings: Settings, expiry: Callable[[View], int] | None = None) -> Item:
+    """Build the item of an event."""
     item: Item = event_key(view)._asdict()
     if expiry:  # imported: the sums that it is added to never expire
         item |= {"ttl": expiry(view), "kept": True}
     else:
         ttl = times.epoch(view.time + settings.views_window + QUEUE_GRACE)
         item |= {"ttl": ttl, "days": settings.page_days}
-    if settings.views_series:
-        item["series"] = True
-    if settings.views_sites:
-        item["site"] = True
-        item |= {"referrer": view.referrer} if view.referrer else {}
-        item |= {"campaign": view.campaign} if view.campaign else {}
-    return item
+    item |= {"referrer": view.referrer} if view.referrer else {}
+    return item | ({"campaign": view.campaign} if view.campaign else {})
 
 
-def _write_visitor(table: Table, key: Key, visitor: Item, settings: Settings) -> None:
+def _write_visitor(table: Table, key: Key, visitor: Item) -> None:
     """Add the hours of a client's views to its visitor. A repetition changes nothing. Cost: 1 WCU."""
-    series = ", series = :one" if settings.views_series else ""
     table.update(
         key,
-        f"ADD hours :hours SET #ttl = :ttl{series}",
+        "ADD hours :hours SET #ttl = :ttl",
         names={"#ttl": "ttl"},
-        values={":hours": visitor["hours"], ":ttl": visitor["ttl"], **({":one": 1} if series else {})},
+        values={":hours": visitor["hours"], ":ttl": visitor["ttl"]},
         idempotent=True,
     )
 
 
-def _visitor_keys(view: View, settings: Settings) -> list[Key]:
-    """Return the keys of a view's visitor of its page, and of its site if the stage keeps sums of sites."""
+def _visitor_keys(view: View) -> list[Key]:
+    """Return the keys of a view's visitor of its page and of its site."""
     day = view.time.date().isoformat()
-    of_site = [sites.visitor_key(urls.host(view.url), day, view.client)] if settings.views_sites else []
-    return [visitor_key(view.url, day, view.client), *of_site]
+    return [
+        visitor_key(view.url, day, view.client),
+        sites.visitor_key(urls.host(view.url), day, view.client),
+    ]
 
 
 def _visitor_ttl(view: View, item: Item) -> int:
@@ -358,10 +356,7 @@ def _visitor_ttl(view: View, item: Item) -> int:
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
-    """Return the amounts that an event, or a visitor, adds to its page, its day and its site.
-
-    The amounts follow from the item alone, so an event also stores which sums were switched on.
-    """
+    """Return the amounts that an event, or a visitor, adds to its page, its day and its site."""
     pk, sk = item["pk"], item["sk"]
     if not pk.startswith("URL#"):
         return sites.contribution(item)
@@ -376,24 +371,21 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 
 def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
     view = parse_event_key(url, sk)
-    page, hour, host = page_key(url), view.time.hour, urls.host(url)
-    day = view.time.date().isoformat()
-    amounts: dict[tuple[Key, str], Amount] = {
+    date, hour, host = view.time.date().isoformat(), view.time.hour, urls.host(url)
+    page, day = page_key(url), day_key(url, date)
+    site_amounts = sites.count_event(host, date, hour, item)
+    for key in {key for key, _ in site_amounts}:
+        site_amounts |= _lifetime(key, item)
+    return {
         (page, "views"): 1,
         **sites.listed(page, site_key(host)),
         **_lifetime(page, item, PAGE_EXTRA_LIFETIME),
+        (day, "views"): 1,
+        (day, f"v{hour:02}"): 1,
+        **sites.listed(day, sites.list_key(host, sites.PAGES, date)),
+        **_lifetime(day, item),
+        **site_amounts,
     }
-    if item.get("series"):
-        amounts |= {(day_key(url, day), "views"): 1, (day_key(url, day), f"v{hour:02}"): 1}
-        amounts |= _lifetime(day_key(url, day), item)
-    if item.get("site"):
-        of_site = sites.count_event(host, day, hour, item)
-        for key in {key for key, _ in of_site}:
-            of_site |= _lifetime(key, item)
-        amounts |= of_site
-        if item.get("series"):
-            amounts |= sites.listed(day_key(url, day), sites.list_key(host, sites.PAGES, day))
-    return amounts
 
 
 def _lifetime(key: Key, item: Item, extra: int = 0) -> dict[tuple[Key, str], Amount]:
@@ -408,10 +400,6 @@ def _lifetime(key: Key, item: Item, extra: int = 0) -> dict[tuple[Key, str], Amo
 
 
 def _visitor_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
-    date = sk.split("#")[1]
-    page, day = page_key(url), day_key(url, date)
-    amounts: dict[tuple[Key, str], Amount] = {(page, "uniques"): 1}
-    if item.get("series"):
-        amounts[day, "uniques"] = 1
-        amounts |= {(day, f"u{hour:02}"): 1 for hour in item["hours"]}
-    return amounts
+    page, day = page_key(url), day_key(url, sk.split("#")[1])
+    hours = {(day, f"c{hour:02}"): 1 for hour in item["hours"]}
+    return {(page, "visitors"): 1, (day, "visitors"): 1, **hours}

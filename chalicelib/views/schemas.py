@@ -50,10 +50,6 @@ Client = Annotated[
     ),
 ]
 Views = Annotated[int, Meta(description="Number of views", ge=0, examples=[1539])]
-Uniques = Annotated[
-    int, Meta(description="Number of clients, each counted once per UTC day", ge=0, examples=[211])
-]
-
 Visitors = Annotated[
     int, Meta(description="Number of clients, each counted once per UTC day", ge=0, examples=[211])
 ]
@@ -164,13 +160,13 @@ class PageQuery(Schema):
 
 
 class PageViews(Schema):
-    """A page's views, and its unique clients per day, summed over all days."""
+    """A page's views, and its visitors: its clients of each UTC day, summed over all days."""
 
-    EXAMPLES: ClassVar = {"a page": {"url": "https://example.org/a", "views": 1539, "uniques": 211}}
+    EXAMPLES: ClassVar = {"a page": {"url": "https://example.org/a", "views": 1539, "visitors": 211}}
 
     url: Url
     views: Views
-    uniques: Uniques
+    visitors: Visitors
 
 
 Interval = Annotated[
@@ -193,7 +189,7 @@ class Bucket(Schema):
 
     time: Instant
     views: Views
-    uniques: Uniques
+    visitors: Visitors
 
 
 class Series(Schema):
@@ -202,8 +198,8 @@ class Series(Schema):
     EXAMPLES: ClassVar = {
         "two days": {
             "items": [
-                {"time": "2026-11-20T00:00:00Z", "views": 0, "uniques": 0},
-                {"time": "2026-11-21T00:00:00Z", "views": 1539, "uniques": 211},
+                {"time": "2026-11-20T00:00:00Z", "views": 0, "visitors": 0},
+                {"time": "2026-11-21T00:00:00Z", "views": 1539, "visitors": 211},
             ]
         }
     }
@@ -270,14 +266,6 @@ class SiteSeriesQuery(Schema):
     to: Bound = None
 
 
-class SiteBucket(Schema):
-    """One hour or day of a site. `time` is its beginning."""
-
-    time: Instant
-    views: Views
-    visitors: Visitors
-
-
 class SiteSeries(Schema):
     """A site's hours or days, with 0 for gaps, and their views. `visitors` are those of the days in whole."""
 
@@ -294,7 +282,7 @@ class SiteSeries(Schema):
 
     views: Views
     visitors: Visitors
-    items: list[SiteBucket]
+    items: list[Bucket]
 
 
 class SourcesQuery(Schema):

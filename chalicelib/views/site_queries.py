@@ -1,7 +1,6 @@
 """Reads of whole sites: top pages, totals over time, referrers and campaigns, the list of sites.
 
-The items are those of `sites.py` and `events.py`. Nothing here writes. A stage without sums of sites returns
-404, except for the top pages of all time.
+The items are those of `sites.py` and `events.py`. Nothing here writes.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from chalicelib.api import listing
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, NotFound
+from chalicelib.errors import BadRequest
 from chalicelib.settings import Settings
 from chalicelib.views import sites, totals
 from chalicelib.views.events import site_key
@@ -28,7 +27,6 @@ from chalicelib.views.schemas import (
     ListedSite,
     Referrers,
     ReferrerViews,
-    SiteBucket,
     Sites,
     SiteSeries,
     SiteSeriesQuery,
@@ -51,16 +49,10 @@ def parse_site(site: str) -> str:
         raise BadRequest("`site` must be a host alone, such as www.example.org") from None
 
 
-def require_sites(settings: Settings) -> None:
-    """Raise NotFound if the stage keeps no sums of sites."""
-    if not settings.views_sites:
-        raise NotFound("This stage keeps no sums of sites (HUBBUB_VIEWS_SITES is off).")
-
-
 # -- over time -----------------------------------------------------------------------------------------
 
 
-def read_site(table: Table, query: SiteSeriesQuery, settings: Settings, now: datetime) -> SiteSeries:
+def read_site(table: Table, query: SiteSeriesQuery, now: datetime) -> SiteSeries:
     """Return a site's hours or days that begin before `to`, with 0 for gaps, and their totals.
 
     The series begins with the hour or day that `from` lies in. It has at most 31 days of hours, or 366 days.
@@ -68,15 +60,14 @@ def read_site(table: Table, query: SiteSeriesQuery, settings: Settings, now: dat
     site. So the total of visitors is that of the days in which the series has an hour.
 
     Cost: 0.5 RCU per 4 KB of days (about four).
-    Raises: BadRequest; NotFound if the stage keeps no sums of sites.
+    Raises: BadRequest.
     """
-    require_sites(settings)
     pk = sites.day_key(parse_site(query.site), "").pk
-    days, rows = read_intervals(table, pk, query, "visitors", now)
+    days, items = read_intervals(table, pk, query, now)
     return SiteSeries(
-        views=sum(views for _, views, _ in rows),
+        views=sum(item.views for item in items),
         visitors=sum(int(day.get("visitors", 0)) for day in days),
-        items=[SiteBucket(time=time, views=views, visitors=visitors) for time, views, visitors in rows],
+        items=items,
     )
 
 
@@ -103,22 +94,17 @@ def read_period(query: TopQuery | SourcesQuery, now: datetime) -> Period:
     return Period(tuple((first + i * times.DAY).isoformat() for i in range(count)))
 
 
-def list_top_pages(
-    table: Table, query: TopQuery, caller: Caller, settings: Settings, now: datetime
-) -> TopPages:
+def list_top_pages(table: Table, query: TopQuery, caller: Caller, now: datetime) -> TopPages:
     """Return a site's most viewed pages, of all time or of a period of UTC days.
 
     `complete` is false if another page may have as many views as the last one, or if there are more than
     64 KB of addresses.
 
     Cost: that of `toplist.read_largest`, about 0.8 RCU a page. Of a period, that of `_read_largest`.
-    Raises: BadRequest; NotFound for a period if the stage keeps no sums of sites, or no days of pages.
+    Raises: BadRequest.
     """
     host = parse_site(query.site)
     if query.from_ or query.to:
-        require_sites(settings)
-        if not settings.views_series:
-            raise NotFound("This stage keeps no days of pages (HUBBUB_VIEWS_SERIES is off).")
         found = _read_largest(table, host, sites.PAGES, query, caller, now)
         pages = [TopPage(url=pk.removeprefix("URL#"), views=views) for pk, views in found.items]
         return _fit(pages, found.complete)
@@ -132,29 +118,23 @@ def _fit(pages: list[TopPage], is_complete: bool) -> TopPages:
     return TopPages(items=items, complete=_complete(is_complete and len(items) == len(pages)))
 
 
-def list_referrers(
-    table: Table, query: SourcesQuery, caller: Caller, settings: Settings, now: datetime
-) -> Referrers:
+def list_referrers(table: Table, query: SourcesQuery, caller: Caller, now: datetime) -> Referrers:
     """Return the hosts that led to a site in a period of UTC days, most views first.
 
     Cost: that of `_read_largest`.
-    Raises: BadRequest; NotFound if the stage keeps no sums of sites.
+    Raises: BadRequest.
     """
-    require_sites(settings)
     found = _read_sources(table, query, caller, now, sites.REFERRERS, sites.referrer_key)
     items = [ReferrerViews(referrer=name, views=views) for name, views in found.items]
     return Referrers(items=items, complete=_complete(found.complete))
 
 
-def list_campaigns(
-    table: Table, query: SourcesQuery, caller: Caller, settings: Settings, now: datetime
-) -> Campaigns:
+def list_campaigns(table: Table, query: SourcesQuery, caller: Caller, now: datetime) -> Campaigns:
     """Return the campaigns that led to a site in a period of UTC days, most views first.
 
     Cost: that of `_read_largest`.
-    Raises: BadRequest; NotFound if the stage keeps no sums of sites.
+    Raises: BadRequest.
     """
-    require_sites(settings)
     found = _read_sources(table, query, caller, now, sites.CAMPAIGNS, sites.campaign_key)
     items = [CampaignViews(campaign=name, views=views) for name, views in found.items]
     return Campaigns(items=items, complete=_complete(found.complete))
@@ -167,9 +147,8 @@ def list_sites(table: Table, query: listing.ListQuery, settings: Settings) -> Si
     views. A site that moves between two pages may be in both or in none.
 
     Cost: 0.5 RCU per 4 KB of index (about 40 sites), and 1 RCU a site.
-    Raises: BadCursor; NotFound if the stage keeps no sums of sites.
+    Raises: BadCursor.
     """
-    require_sites(settings)
     page = listing.read_entries(table, totals.SITES, query, settings)
     found = table.get_many(Key(one["pk"], one["sk"]) for one in page.items)
     days = table.get_many(map(totals.newest_key, found.values()))

@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| site's day | `SITE#<host>` | `DAY#<date>` | `views`, `visitors`, and by hour `v00`…, `u00`…; `ttl`, `kept` |
+| site's day | `SITE#<host>` | `DAY#<date>` | `views`, `visitors`, and by hour `v00`…, `c00`…; `ttl`, `kept` |
 | | | | `is_newest`, `in_total`: see totals.py |
 | site's visitor | `SITE#<host>#CLIENT#<client>` | `VISITOR#<date>` | `hours` of its views; `ttl` |
 | referrer's day | `SITE#<host>#REFERRER#<referrer>` | `DAY#<date>` | `views`; gsi1pk, gsi1sk; `ttl`, `kept` |
@@ -13,16 +13,14 @@ A list of a day is a partition of gsi1: `SITE#<host>#PAGES#<date>` has the days 
 the last step that `views` has reached (aggregates/toplist.py). The addition that begins the sum writes it,
 and a second update moves it later.
 
-A stage keeps these sums if HUBBUB_VIEWS_SITES is on. Events and the visitors of sites then add to them. An
-event stores `site`, its `referrer` and its `campaign`, so its amounts follow from the event alone. A visitor
-is one client on one UTC day. It is written after the events by a union of sets, as that of a page is.
+An event stores its `referrer` and its `campaign`, so its amounts follow from the event alone. A visitor is
+one client on one UTC day. Its item is written after the events by a union of sets, as that of a page is.
 
 Cost: 1 WCU for each view's visitor of its site, and for each batch of the stream 1 WCU for each day of a
 site, each referrer's day and each campaign's day. An entry of a list costs 1 WCU when it is new and 3 when it
 moves, which is every fourth view at first, and every hundredth of 800 views.
 
-Invariant: the views of a site's day are the number of its events with `site` that were written since it came
-into being.
+Invariant: the views of a site's day are the number of its events that were written since it came into being.
 """
 
 from collections.abc import Mapping
@@ -118,7 +116,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
         return {}
     day = day_key(pk.removeprefix("SITE#").partition("#CLIENT#")[0], sk.removeprefix("VISITOR#"))
     amounts: dict[tuple[Key, str], Amount] = {(day, "visitors"): 1}
-    return amounts | {(day, f"u{hour:02}"): 1 for hour in item["hours"]}
+    return amounts | {(day, f"c{hour:02}"): 1 for hour in item["hours"]}
 
 
 # -- lists ---------------------------------------------------------------------------------------------

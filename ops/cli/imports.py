@@ -261,7 +261,7 @@ def import_comments(
 
     try:
         with _explain_errors(file), progress:
-            summary = write(store, read_rows(), datetime.now(UTC), is_listed=settings.comments_list)
+            summary = write(store, read_rows(), datetime.now(UTC))
             if waits:
                 task = progress.add_task("aggregates", total=len(summary.products))
                 counted = wait(store, sorted(summary.products), lambda: progress.advance(task))

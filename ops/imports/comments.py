@@ -157,9 +157,7 @@ def parse(fields: dict[str, str]) -> Row | Skip:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def write(
-    table: Table, found: Iterable[Row | ReplyRow | Skip], now: datetime, *, is_listed: bool = True
-) -> Summary:
+def write(table: Table, found: Iterable[Row | ReplyRow | Skip], now: datetime) -> Summary:
     """Write the comments and the replies, 8 in parallel, and return the counts.
 
     Of several rows with the same author and product the first is written. A reply comes after its comment.
@@ -178,18 +176,14 @@ def write(
                 elif isinstance(row, ReplyRow):
                     threads.setdefault(row.parent, []).append(row)
             summary.products |= {product for product, _ in firsts}
-            written = sum(
-                pool.map(
-                    lambda one: _post(table, row=one[0], time=one[1], is_listed=is_listed), firsts.values()
-                )
-            )
+            written = sum(pool.map(lambda one: _post(table, row=one[0], time=one[1]), firsts.values()))
             summary.written += written
             summary.skipped[Skip.COMMENTED_ALREADY] += sum(isinstance(row, Row) for row in group) - written
             summary.rows += len(group)
             summary.skipped.update(row for row in group if isinstance(row, Skip))
             # The replies to one comment change the same number, so they are written one after the other.
             for results in pool.map(
-                lambda rows: [write_reply(table, one, is_listed=is_listed) for one in rows],
+                lambda rows: [write_reply(table, one) for one in rows],
                 threads.values(),
             ):
                 summary.replies += results.count(None)
@@ -197,16 +191,16 @@ def write(
     return summary
 
 
-def _post(table: Table, row: Row, time: datetime, is_listed: bool) -> bool:
+def _post(table: Table, row: Row, time: datetime) -> bool:
     author = Caller(row.author, name=row.name)
     try:
-        comments.post(table, row.product, row.body, author, None, time, is_listed=is_listed)
+        comments.post(table, row.product, row.body, author, None, time)
     except Conflict:
         return False
     return True
 
 
-def write_reply(table: Table, row: ReplyRow, *, is_listed: bool = True) -> Skip | None:
+def write_reply(table: Table, row: ReplyRow) -> Skip | None:
     """Write a reply to the imported comment of its row. Return why it is not written, or None.
 
     Cost: 3 RCU, and for a reply of 1 KB 5 WCU, 4 if it is not listed. 2 RCU for one that was
@@ -221,7 +215,7 @@ def write_reply(table: Table, row: ReplyRow, *, is_listed: bool = True) -> Skip 
     path = ReplyPath(parent.product, found["id"], ulids.derive(row.created, row.source))
     author = Caller(row.author, name=row.name)
     try:
-        is_new = replies.add(table, path, row.body, author, is_listed=is_listed)
+        is_new = replies.add(table, path, row.body, author)
     except NotFound:
         return Skip.NO_COMMENT
     return None if is_new else Skip.REPLIED_ALREADY

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 MAX_PASSES = 4  # a table without drift needs one
 EXPIRING = ("URL#", "SITE#")  # aggregates of items that TTL deletes
-CONSTANTS = {"gsi1pk", "ttl", "series", KEPT}  # these stay when the sums of their item become zero
+CONSTANTS = {"gsi1pk", "ttl", KEPT}  # these stay when the sums of their item become zero
 LEFT = "items left of a deleted comment"
 MARK = "full "  # the attribute of a difference: a bucket is marked, and has shallow players
 NO_SUMS = {"pk", "sk", "applied", "spilled", "spills", "is_newest", "in_total"}  # of an aggregate
@@ -162,8 +162,7 @@ def _agree(is_: Any, should: Any) -> bool:
 def _find_misplaced(key: Key, item: Item) -> Drift:
     """Return the index key that is above the sum it follows from, or a step below it."""
     total, place = max(0, item.get(_listed_sum(key), 0)), item.get("gsi1sk", 0)
-    is_listed = "gsi1sk" in item or "gsi1pk" in item  # the days of a page are in a list, or are not
-    if not _listed_sum(key) or not is_listed or place <= total < toplist.next_step(place):
+    if not _listed_sum(key) or place <= total < toplist.next_step(place):
         return {}
     return {(key, "gsi1sk"): (item.get("gsi1sk"), toplist.step_of(total) or None)}
 

@@ -42,7 +42,7 @@ from ops.maintenance.scan import RateLimiter
 MAX_ROUNDS = 6  # three or four are enough without new views
 PAUSE = 0.2  # seconds between two reads of the echo
 EMPTY_ITEM_TTL = 3 * 86_400  # seconds
-SUM = re.compile("gsi1pk|gsi1sk|views|uniques|kept|[vu][0-9]{2}")
+SUM = re.compile("gsi1pk|gsi1sk|views|visitors|kept|[vc][0-9]{2}")
 
 
 @dataclass

@@ -13,6 +13,8 @@ import app
 from chalicelib import settings
 from chalicelib.api import caching
 from chalicelib.api.caching import ResponseCache
+from chalicelib.errors import Busy
+from chalicelib.views import site_queries
 from local.engines.meter import Meter
 from tests.support.site import Site
 
@@ -94,9 +96,12 @@ def test_each_query_and_each_form_has_its_own_response(site: Site, clock: Clock)
 
 
 def test_an_error_is_not_kept(site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as off:
-        off.setattr(app, "stage", app.stage._replace(views_sites=False))
-        assert get("/views/site?site=example.org")[0] == 404
+    def be_busy(*_: object) -> None:
+        raise Busy("The table is busy.")
+
+    with monkeypatch.context() as busy:
+        busy.setattr(site_queries, "read_site", be_busy)
+        assert get("/views/site?site=example.org")[0] == 503
     assert get("/views/site?site=example.org")[0] == 200
     for query in ("&limit=0", "&site=a.example", "&other=1"):
         status, _, headers = get(TOP + query)

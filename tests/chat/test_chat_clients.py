@@ -188,7 +188,7 @@ def test_views_are_pushed_to_a_subscriber_of_the_page_with_the_last_value(run: R
         for number in range(20):
             await asyncio.to_thread(run.post, view(f"push-{number}"))
         await until(
-            lambda: client.changes and client.changes[-1]["value"]["uniques"] == 20, "the last value", 20
+            lambda: client.changes and client.changes[-1]["value"]["visitors"] == 20, "the last value", 20
         )
         values = [change["value"]["views"] for change in client.changes]
         assert values == sorted(values)
@@ -196,7 +196,7 @@ def test_views_are_pushed_to_a_subscriber_of_the_page_with_the_last_value(run: R
         assert client.changes[-1] == {
             "type": "update",
             "topic": f"views:{PAGE}",
-            "value": {"url": PAGE, "views": 20, "uniques": 20},
+            "value": {"url": PAGE, "views": 20, "visitors": 20},
         }
         await client.send("unsubscribe", topic=f"views:{PAGE}")
         await client.socket.close()

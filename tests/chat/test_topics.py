@@ -72,7 +72,7 @@ def test_a_push_has_the_value_that_the_rest_call_returns(pages: Pages) -> None:
     assert is_subscribed(pages.chat.send("a", "subscribe", topic=TOPIC))
     pages.view()
     pages.settle()
-    update = {"type": "update", "topic": TOPIC, "value": {"url": PAGE, "views": 1, "uniques": 1}}
+    update = {"type": "update", "topic": TOPIC, "value": {"url": PAGE, "views": 1, "visitors": 1}}
     assert pages.chat.wire.read("a")[-1] == update
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import app
 from chalicelib import times, ulids
 from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
@@ -75,19 +74,6 @@ def test_a_hidden_comment_stays_listed_and_a_deleted_one_does_not(site: Site) ->
     site.call("DELETE", f"/products/shoe/comments/{deleted}", Authorization=site.admin())
     [one] = pages(site, "/comments", 10)
     assert (one["id"], one["hidden"]) == (hidden, True)
-
-
-def test_a_stage_may_keep_no_list_of_all_comments(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "stage", app.stage._replace(comments_list=False))
-    id = post(site, "shoe", "ann")
-    path = f"/products/shoe/comments/{id}"
-    site.call("POST", f"{path}/replies", {"text": "Yes."}, Authorization=site.token("ben"))
-    site.call("PATCH", path, {"text": "Better."}, Authorization=site.token("ann"))
-    for name in ("/comments", "/replies"):
-        status, refused = site.call("GET", name, Authorization=site.admin())
-        assert (status, "HUBBUB_COMMENTS_LIST" in refused["message"]) == (404, True)
-    monkeypatch.setattr(app, "stage", app.stage._replace(comments_list=True))
-    assert pages(site, "/comments", 10) == pages(site, "/replies", 10) == []
 
 
 def test_comments_of_one_millisecond_are_on_exactly_one_page(site: Site) -> None:

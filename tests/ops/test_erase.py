@@ -118,7 +118,7 @@ def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(
     assert drift(live.table, app.CONTRIBUTIONS) == {}
     assert of(live, BEN) == before
     page = live.table.get(events.page_key(PAGE), consistent=True) or {}
-    assert (page.get("views", 0), page["uniques"]) == (1, 1)
+    assert (page.get("views", 0), page["visitors"]) == (1, 1)
     assert live.counted("shoe-1") == 1
     assert not live.table.query(work.progress_pk(ANNA)).items
 

@@ -232,7 +232,7 @@ def count_views(stage: DevStage) -> None:
         patch.setattr(app, "stage", stage.settings._replace(queue_url=""))
         stage.call("POST", "/views", view("three"), status=202)
     stage.settle()
-    assert stage.call("GET", f"/views?url={PAGE}") == {"url": PAGE, "views": 3, "uniques": 3}
+    assert stage.call("GET", f"/views?url={PAGE}") == {"url": PAGE, "views": 3, "visitors": 3}
     assert stage.call("GET", "/views/top?site=example.org")["items"] == [{"url": PAGE, "views": 3}]
     assert sum(day["views"] for day in stage.call("GET", f"/views/series?url={PAGE}")["items"]) == 3
     first = stage.call("GET", f"/views/events?url={PAGE}&limit=2", who="admin")
@@ -431,7 +431,7 @@ def look_at_the_service(stage: DevStage) -> None:
 
 def deliver_again(stage: DevStage) -> None:
     """Deliver a batch twice: its guard page refuses it, and is read."""
-    seen = events._item(View(PAGE, datetime.now(UTC), "six"), stage.settings)
+    seen = events.build_item(View(PAGE, datetime.now(UTC), "six"), stage.settings)
     event = {"Records": [record(None, seen)]}
     before = stage.call("GET", f"/views?url={PAGE}")["views"]
     for _ in range(2):

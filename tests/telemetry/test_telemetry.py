@@ -91,7 +91,7 @@ def test_a_failed_attempt_is_counted_by_its_cause(
     monkeypatch.setattr(table, "_pause", lambda _: None)
     conflict = ClientError({"Error": {"Code": "TransactionConflictException"}}, "UpdateItem")
     throttle = ClientError({"Error": {"Code": "ThrottlingException"}}, "T")
-    view = views._item(View(PAGE, datetime.now(UTC), "c"), Settings())
+    view = views.build_item(View(PAGE, datetime.now(UTC), "c"), Settings())
     capsys.readouterr()
     with instead(table, "UpdateItem", conflict, throttle, throttle):
         app.apply({"Records": [record(None, view)]}, None)

@@ -77,7 +77,7 @@ class Stream:
 
     def count(self, url: str) -> tuple[int, int]:
         found = view_queries.count_views(self.table, PageQuery(url=url))
-        return found.views, found.uniques
+        return found.views, found.visitors
 
 
 @pytest.fixture
@@ -118,11 +118,11 @@ def page_items(stream: Stream) -> list[Item]:
 
 def is_forgotten(stream: Stream) -> bool:
     """Return whether the page is invisible, and only empty items are left, which expire."""
-    top = site_queries.list_top_pages(stream.table, TopQuery(site="example.org"), Caller(), STAGE, NOW).items
+    top = site_queries.list_top_pages(stream.table, TopQuery(site="example.org"), Caller(), NOW).items
     series = view_queries.read_series(stream.table, SeriesQuery(url=SPAM), NOW).items
     assert stream.count(SPAM) == (0, 0)
     assert [one.url for one in top] == [GOOD]
-    assert not any(one.views or one.uniques for one in series)
+    assert not any(one.views or one.visitors for one in series)
     # A marker that is delivered again writes its echo again: the union of tokens in `seen` has no tag.
     return all(set(item) - NO_SUMS - {"seen"} == {"ttl"} for item in page_items(stream))
 

@@ -89,7 +89,7 @@ class Aging:
 
     def count(self) -> tuple[int, int]:
         found = view_queries.count_views(self.table, PageQuery(url=PAGE))
-        return found.views, found.uniques
+        return found.views, found.visitors
 
 
 @pytest.fixture
@@ -111,9 +111,7 @@ def test_a_page_without_views_expires_with_all_its_items_and_counts_from_0_after
     assert aging.kinds() == set()
     assert aging.count() == (0, 0)
     assert (
-        site_queries.list_top_pages(
-            aging.table, TopQuery(site="example.org"), Caller(), STAGE, aging.now
-        ).items
+        site_queries.list_top_pages(aging.table, TopQuery(site="example.org"), Caller(), aging.now).items
         == []
     )
     aging.view("a")
@@ -143,7 +141,7 @@ def test_a_page_outlives_its_days_and_a_day_its_events(aging: Aging) -> None:
     least = settings.read({"HUBBUB_VIEWS_WINDOW_DAYS": "20", "HUBBUB_PAGE_DAYS": "43"})
     for stage in (STAGE, least):
         aging.view("c", ago=3, stage=stage)
-        aging.view("d", ago=-stage.views_ahead / timedelta(days=1), stage=stage)
+        aging.view("d", ago=-events.AHEAD / timedelta(days=1), stage=stage)
         week = 7 * DAY
         ttl: dict[str, list[int]] = {}
         for item in scan(aging.table):
@@ -198,7 +196,7 @@ def test_an_old_view_that_is_added_late_extends_the_lifetime(aging: Aging) -> No
     aging.view("a")
     aging.later(300)
     old = View(PAGE, START, "poison")
-    item = events._item(old, STAGE)
+    item = events.build_item(old, STAGE)
     engine.apply(aging.table, FEATURES, [record(None, item)], now=lambda: aging.now.timestamp())
     assert aging.page()["ttl"] == int(aging.now.timestamp()) + 407 * DAY
 

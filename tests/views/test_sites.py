@@ -12,7 +12,7 @@ import pytest
 
 import app
 from chalicelib.aggregates import engine
-from chalicelib.settings import Settings, read
+from chalicelib.settings import Settings
 from chalicelib.views import events, queue, sites
 from chalicelib.views.events import View, check
 from tests.support.records import drift, scan
@@ -29,10 +29,6 @@ def event(time: datetime = NOON, *, path: str = "a", client: str = "c-1", **more
 
 def day(days_ago: int) -> str:
     return (TODAY - timedelta(days=days_ago)).date().isoformat()
-
-
-def switch_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "stage", app.stage._replace(views_sites=False))
 
 
 # -- over time -----------------------------------------------------------------------------------------
@@ -291,56 +287,6 @@ def test_admins_list_the_sites_largest_first_page_by_page(site: Site) -> None:
         found += [(one["site"], one["views"]) for one in page["items"]]
         cursor = page["cursor"]
     assert found == [("large.example", 80), ("middle.example", 18), ("small.example", 2)]
-
-
-# -- the switch ----------------------------------------------------------------------------------------
-
-
-def test_the_switch_is_a_setting() -> None:
-    assert read({}).views_sites
-    assert not read({"HUBBUB_VIEWS_SITES": "off"}).views_sites
-
-
-def test_a_stage_without_sums_of_sites_writes_none_and_says_so(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    switch_off(monkeypatch)
-    assert site.post(event(referrer="https://a.example/", campaign="spring"))[0] == 202
-    site.settle()
-    items = scan(site.table)
-    assert not [item for item in items if item["pk"].startswith("SITE")]
-    [stored] = [item for item in items if item["sk"].startswith("T#")]
-    assert not {"site", "referrer", "campaign"} & stored.keys()
-    [of_day] = [item for item in items if item["sk"].startswith("DAY#")]
-    assert "gsi1pk" not in of_day
-    for path in ("site", "referrers", "campaigns", "top"):
-        status, reply = site.call("GET", f"/views/{path}?site={HOST}&from={day(1)}")
-        assert (status, reply["code"]) == (404, "NotFound")
-        assert "HUBBUB_VIEWS_SITES" in reply["message"]
-    assert site.call("GET", "/sites", Authorization=site.admin())[0] == 404
-    assert site.get(f"/views/top?site={HOST}")["items"] == [{"url": f"https://{HOST}/a", "views": 1}]
-
-
-def test_views_from_before_the_switch_stay_uncounted_for_the_site(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as off:
-        switch_off(off)
-        site.post(event())
-    site.post(event(client="c-2"))
-    site.settle()
-    assert site.get(f"/views/site?site={HOST}")["views"] == 1
-    top = site.get(f"/views/top?site={HOST}&from={day(1)}")["items"]
-    assert top == [{"url": f"https://{HOST}/a", "views": 2}], "the day of a page has all its views"
-
-
-def test_the_top_pages_of_a_period_need_the_days_of_pages(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(app, "stage", app.stage._replace(views_series=False))
-    status, reply = site.call("GET", f"/views/top?site={HOST}&from={day(1)}")
-    assert status == 404
-    assert "HUBBUB_VIEWS_SERIES" in reply["message"]
 
 
 # -- the entry of a list -------------------------------------------------------------------------------

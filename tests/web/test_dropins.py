@@ -67,7 +67,7 @@ def example(product: Run, name: str, edit: Callable[[str], str] = str) -> str:
 
 def views(product: Run, url: str) -> tuple[int, int]:
     answer = product.call("GET", f"/views?url={quote(url, safe='')}")[1]
-    return answer["views"], answer["uniques"]
+    return answer["views"], answer["visitors"]
 
 
 LOSE = """

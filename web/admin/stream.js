@@ -59,7 +59,7 @@ function plot() {
   byId("lag-figure").hidden = false;
   const isMinute = (i) => i > 0 && Math.floor(measured[i].time / 60_000) !== Math.floor(measured[i - 1].time / 60_000);
   bars.show(byId("lag-plot"), {
-    series: [{ values: measured.map(({ seconds }) => Math.round(seconds * 1000)), className: "uniques", width: 0.8 }],
+    series: [{ values: measured.map(({ seconds }) => Math.round(seconds * 1000)), className: "visitors", width: 0.8 }],
     ticks: () => measured.flatMap(({ time }, i) => (i === 0 || isMinute(i) ? [{ at: i, text: dates.hour(time) }] : [])),
     short: formats.short,
     xTitle: text.timeAxis,

@@ -12,7 +12,7 @@ const text = words.dashboard;
 let sought = "", order = "most", isLong = false;
 
 /** Render the pages of the period. A page that is pressed filters the view. */
-export function pagesCard({ pages, before, period, summed }, view, show, draw) {
+export function pagesCard({ pages, before, period }, view, show, draw) {
   const isGrowth = order === "grown" && before?.pages;
   const all = (before?.pages ? growth(pages, before.pages) : pages.items.map((page) => ({ ...page, by: null })))
     .sort((one, other) => (isGrowth ? (other.by ?? 0) - (one.by ?? 0) : 0) || other.views - one.views);
@@ -63,7 +63,7 @@ function table(rows, most, view, show, before) {
 /** Render where visitors came from: the other sites (`kind` is "referrer"), or the campaigns. */
 export function sourcesCard(kind, { [`${kind}s`]: items, period }, { site, page }) {
   // Few sites have campaigns, so an empty list of them is left out.
-  if (!items || (kind === "campaign" && !items.length)) return nothing;
+  if (kind === "campaign" && !items.length) return nothing;
   const id = `${kind}s`, title = text[id], most = Math.max(1, ...items.map(({ views }) => views));
   const save = () => download(`${site}-${id}-${period.from}.csv`, [kind, "views"], items.map((item) => [item[kind], item.views]));
   return html`<section class="card" id=${id} aria-labelledby="${id}-title">

@@ -167,19 +167,18 @@ async function copy() {
 
 function content() {
   const { series, before, period } = data;
-  if (!(series ? series.views || before?.series?.views : data.pages.items.length)) return empty();
+  if (!series.views && !before?.series?.views) return empty();
   return html`
     ${summary(data, view)}
-    ${series ? html`<dl class="figures">
+    <dl class="figures">
       ${figure("views", text.views, series.views, before?.series?.views)}
       ${series.visitors === null ? nothing : html`
         ${figure("visitors", text.visitors, series.visitors, before?.series?.visitors ?? undefined, text.visitorsMeaning)}
         ${figure("each", text.perVisitor, ratio(series), before?.series?.visitors ? ratio(before.series) : undefined)}`}
-    </dl>` : nothing}
-    ${series ? plot(data, view) : nothing}
-    ${series ? html`<p class="quiet days">${nameDays(period)}${before?.series
-      ? `, ${text.comparedWith} ${nameDays(period.before)}` : ""}. ${text.utc}
-      ${data.summed && !view.page ? text.summedUp(data.summed) : nothing}</p>` : nothing}
+    </dl>
+    ${plot(data, view)}
+    <p class="quiet days">${nameDays(period)}${before?.series
+      ? `, ${text.comparedWith} ${nameDays(period.before)}` : ""}. ${text.utc}</p>
     <div class="lists">
       ${pagesCard(data, view, show, draw)}
       <div class="sources">

@@ -43,7 +43,7 @@ export function drawChart({ series, before, period }, show) {
   bars.show(document.getElementById("views-plot"), {
     series: [
       { values: items.map(({ views }) => views), className: "views", width: 0.72 },
-      ...(hasVisitors ? [{ values: items.map(({ visitors }) => visitors), className: "uniques", width: 0.4 }] : []),
+      ...(hasVisitors ? [{ values: items.map(({ visitors }) => visitors), className: "visitors", width: 0.4 }] : []),
     ],
     earlier,
     ticks: timeTicks(times, interval, dates),

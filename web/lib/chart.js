@@ -159,7 +159,7 @@ export const SHEET = new CSSStyleSheet();
 SHEET.replaceSync(`
 .plot, figcaption {
   --c-line: var(--h-line, var(--line)); --c-edge: var(--h-edge, var(--edge)); --c-quiet: var(--h-quiet, var(--quiet));
-  --c-bars: var(--h-bars, var(--views)); --c-darker: var(--h-darker, var(--uniques)); --c-accent: var(--h-accent, var(--accent));
+  --c-bars: var(--h-bars, var(--views)); --c-darker: var(--h-darker, var(--visitors)); --c-accent: var(--h-accent, var(--accent));
 }
 .plot { position: relative; height: 264px; border-radius: 8px; font: 12px/16px system-ui, "DejaVu Sans", sans-serif; direction: ltr; overflow: hidden; color: var(--c-quiet); --below: 86px; }
 .plot.low { height: 224px; }
@@ -171,7 +171,7 @@ SHEET.replaceSync(`
 .plot .grid { stroke: var(--c-line); }
 .plot .chosen { fill: var(--h-tint, var(--tint)); }
 .plot .views { fill: var(--c-bars); }
-.plot .uniques { fill: var(--c-darker); }
+.plot .visitors { fill: var(--c-darker); }
 .plot .marked { fill: var(--c-accent); }
 .plot .earlier { fill: none; stroke: var(--c-edge); stroke-width: 1.5; stroke-dasharray: 4; }
 .marks { width: 38px; }

@@ -9,7 +9,7 @@ export const STYLE = `
   --h-tint: var(--tint, light-dark(#e6f3ed, #1a2f27)); --h-warn: var(--warn, light-dark(#7a4200, #ffcf8f));
   --h-warn-ground: var(--warn-ground, light-dark(#fff3e0, #33240f)); --h-flash: var(--flash, light-dark(#bdebd6, #1f5a44));
   --h-star: var(--star, light-dark(#b26a00, #f0b45a)); --h-edge: var(--edge, light-dark(#8a9891, #74827b));
-  --h-bars: var(--views, light-dark(#8fcdb4, #24704f)); --h-darker: var(--uniques, light-dark(#2f8f6b, #63c79d));
+  --h-bars: var(--views, light-dark(#8fcdb4, #24704f)); --h-darker: var(--visitors, light-dark(#2f8f6b, #63c79d));
   display: block; padding: 16px; border: 1px solid var(--h-line); border-radius: 12px;
   background: var(--h-card); color: var(--h-ink); font: 15px/1.45 system-ui, sans-serif; overflow-wrap: anywhere;
 }

@@ -73,7 +73,7 @@ class Views extends Widget {
     if (this.#isList ? !isFirst : !this.#figure.hidden && this.#figures.textContent !== before) this.loadSoon();
   }
 
-  #showCounts({ views, uniques, visitors = uniques }) {
+  #showCounts({ views, visitors }) {
     const { text, formats } = this;
     [this.#terms[0].textContent, this.#terms[1].textContent] = [text.views(views), text.visitors(visitors)];
     write(this.#views, formats.count(views));
@@ -83,9 +83,9 @@ class Views extends Widget {
 
   #showSeries(items) {
     const { text, words, formats } = this, { dates } = formats;
-    const values = items.map(({ views }) => views), visitors = items.map((item) => item.visitors ?? item.uniques);
+    const values = items.map(({ views }) => views), visitors = items.map((item) => item.visitors);
     this.#bars.show(this.#plot, {
-      series: [{ values, className: "views", width: 0.72 }, { values: visitors, className: "uniques", width: 0.4 }],
+      series: [{ values, className: "views", width: 0.72 }, { values: visitors, className: "visitors", width: 0.4 }],
       ticks: timeTicks(items.map(({ time }) => Date.parse(time)), "hour", dates),
       short: formats.short,
       xTitle: text.hours,

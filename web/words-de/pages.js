@@ -98,7 +98,6 @@ export const words = {
     campaign: "Kampagne",
     noReferrers: "Kein Aufruf nannte eine Herkunft.",
     ofWholeSite: "Von allen Seiten der Website.",
-    summedUp: (number) => `Aufrufe der ${counted(number, "Seite", "Seiten")}, die über die ganze Zeit am meisten gelesen wurden.`,
     csvOf: (title) => `${title} als CSV`,
     noViews: (days) => `Keine Aufrufe: ${days}.`,
     howToFill: "Baue den Zähler in deine Seiten ein, oder importiere ein Zugriffsprotokoll:",

@@ -98,7 +98,6 @@ export const words = {
     campaign: "Campaign",
     noReferrers: "No view named a site it came from.",
     ofWholeSite: "Of all pages of the site.",
-    summedUp: (number) => `Views of the ${counted(number, "page", "pages")} that were viewed most of all time.`,
     csvOf: (title) => `${title} as CSV`,
     noViews: (days) => `No views in ${days}.`,
     howToFill: "Add the beacon to your pages, or import an access log:",

@@ -67,7 +67,7 @@ export async function run({ Hubbub }, api, admin) {
 
   // A live value: the current one first, then the one after each change.
   const url = "https://example.org/live", values = [];
-  const stop = site.live(`views:${url}`, ({ views, uniques }) => values.push([views, uniques]));
+  const stop = site.live(`views:${url}`, ({ views, visitors }) => values.push([views, visitors]));
   await until(() => values.length);
   await site.postViews({ url, time: new Date().toISOString(), clientId: "c-1" });
   await until(() => `${values.at(-1)}` === "1,1");
