@@ -21,26 +21,15 @@ def commands(text: str) -> list[str]:
     """Find every `python -m ops …` of a text: a line, or what stands in backticks."""
     text = text.replace("\\\n", " ")
     found = re.findall(r"python -m ops ([a-z][^`\n|>$)]*)", text)
-    return [one.partition(" #")[0].strip() for one in found]
+    return [command.partition(" #")[0].strip() for command in found]
 
 
 def test_every_alarm_has_its_section_and_every_section_its_alarm() -> None:
     alarms = RUNBOOK.partition("## Alarms")[2].partition("\n## ")[0]
-    sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^### |\Z)", alarms, re.MULTILINE | re.DOTALL))
-    assert sections.keys() == ALARMS.keys()
-    for name, text in sections.items():
-        for word in ("**Means**", "**Users see**", "**Do**"):
-            assert word.lower().strip("*") in text.lower().replace("*", ""), (name, word)
+    headings = re.findall(r"^### (.+)$", alarms, re.MULTILINE)
+    assert sorted(name for heading in headings for name in heading.split(", ")) == sorted(ALARMS)
     for name, alarm in ALARMS.items():
         assert alarm["AlarmDescription"].endswith(f": docs/operations.md, {name}")
-
-
-def test_the_table_of_commands_is_that_of_the_help() -> None:
-    rows = re.findall(r"^\| `python -m ops ([a-z-]+)` \|", RUNBOOK, re.MULTILINE)
-    assert len(rows) == len(set(rows))
-    missing = set(main.commands) - set(rows)
-    assert set(rows) <= set(main.commands)
-    assert not missing, f"docs/operations.md, the table of commands: {missing}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
