@@ -3,7 +3,7 @@
 # A deployed function runs on the Python that packages it, so prefer the newest that Lambda has.
 PYTHON ?= $(shell python3.13 -c 'print("python3.13")' 2>/dev/null || echo python3)
 VENV   := .venv
-# The local run needs few packages; tests, lint, types, bench and proof need more. Each set has a stamp.
+# The local run needs few packages; tests, lint, types, bench and histories need more. Each set has a stamp.
 LOCAL  := $(VENV)/.ready-local
 STAMP  := $(VENV)/.ready
 ARGS   ?=
@@ -25,7 +25,7 @@ define install
 @$(VENV)/bin/python -m local.engines.dynoxide
 endef
 
-.PHONY: help setup setup-local run test test-all security lint types screenshots vendor bench proof soak bundle stage \
+.PHONY: help setup setup-local run test test-all security lint types screenshots vendor bench histories soak bundle stage \
   provision deploy destroy package rehearse clean
 
 help:  ## List the commands
@@ -78,8 +78,8 @@ bench: setup  ## Measure costs and times beside the published designs, and write
 units: setup  ## Measure the units of each operation for `ops cost`, and write ops/units.json
 	@$(VENV)/bin/python -m tests.support.units > ops/units.json
 
-proof: setup  ## Run histories with faults and check every invariant; make proof ARGS="--histories 2000"
-	@$(VENV)/bin/python -m proof histories $(ARGS)
+histories: setup  ## Run histories with faults and check every invariant; make histories ARGS="--histories 2000"
+	@$(VENV)/bin/python -m tests.histories $(ARGS)
 
 soak: setup  ## Run the product under load for ten minutes, kill it and its engine, then audit it; make soak ARGS="--minutes 60"
 	@$(VENV)/bin/python -m local.soak $(ARGS)

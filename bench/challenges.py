@@ -14,8 +14,8 @@ from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from local.event_sources import StreamPump
+from tests.support.meter import Meter
 from tests.support.tables import drain, fresh_table
 
 LIMIT, BATCH, PUBLISHED_BATCH = 12, 200, 10  # paths of a player; records of a batch

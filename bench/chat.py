@@ -13,8 +13,8 @@ from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from tests.support.deployed import OpenGateway
+from tests.support.meter import Meter
 from tests.support.tables import fresh_table
 
 SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")  # noqa: S106 (no secret)

@@ -18,10 +18,10 @@ from chalicelib.comments.schemas import CommentBody, CommentsQuery
 from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from local.engines.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from local.event_sources import StreamPump
+from tests.support.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
+from tests.support.meter import Meter
 from tests.support.tables import drain, fresh_table
 
 PRODUCT, LIMIT, BATCH, INDEXES = "garment-1078", 20, 100, 4

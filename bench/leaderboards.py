@@ -26,8 +26,8 @@ from chalicelib.leaderboards import boards, queries, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, StandingQuery
 from chalicelib.ranking import deepening, ranking, tree
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from local.event_sources import StreamPump
+from tests.support.meter import Meter
 from tests.support.round_trips import RoundTrips
 from tests.support.tables import drain, fresh_table
 

@@ -14,11 +14,11 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events, sites
 from chalicelib.views.events import View
-from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from local.event_sources import StreamPump
 from ops.maintenance.audit import find_drift, scan
+from tests.support.conflicts import InFlight
+from tests.support.meter import Meter
 from tests.support.tables import drain, fresh_table
 
 CONTRIBUTIONS, DERIVATIONS = (events.contribution,), (sites.derive,)
@@ -89,7 +89,7 @@ def race(engine: Engine, seconds: float, is_ours: bool) -> tuple[int, int, float
     """Write views of one page from many threads. Return the views sent, those counted, and those a second.
 
     No local engine raises TransactionConflict, so AWS's rule is emulated for both
-    (local/engines/conflicts.py).
+    (tests/support/conflicts.py).
     """
     in_flight = InFlight(LATENCY)
     with fresh_table(engine) as (table, stream_arn):

@@ -1,6 +1,6 @@
 """The cost of every operation in write and read units, in one complete table.
 
-The units are computed from the items by AWS's published rules (local/engines/meter.py), so every
+The units are computed from the items by AWS's published rules (tests/support/meter.py), so every
 change of an item, a key, an index or a call appears here. When a cost changes on purpose, update the
 docstring and ops/table.md too. A write of a user and anonymous views cost 1 WCU more than their docstrings
 say: that of the sender's bucket (api/rates.py).
@@ -36,7 +36,6 @@ from chalicelib.views.events import MAX_ANONYMOUS_EVENTS, View
 from chalicelib.views.schemas import ViewsBody
 from chalicelib.views.sites import derive
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from local.event_sources import StreamPump
 from ops.aws import template
 from ops.imports import access_log
@@ -47,6 +46,7 @@ from ops.maintenance.audit import find_drift, scan
 from ops.maintenance.streams import follow_stream
 from tests.support import operations
 from tests.support.deployed import Deployed, Invocation
+from tests.support.meter import Meter
 from tests.support.records import Reader
 from tests.support.tables import drain, fresh_table
 

@@ -22,10 +22,10 @@ from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.views import events, sites
 from chalicelib.views.events import View
-from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
-from proof.world import Killed
 from tests.aggregates.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
+from tests.histories.world import Killed
+from tests.support.conflicts import InFlight
 from tests.support.faults import after, cancelled, instead, refused, timed_out
 from tests.support.records import Reader, drift, record, scan
 from tests.support.tables import store_on

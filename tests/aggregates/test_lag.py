@@ -9,7 +9,7 @@ import app
 from chalicelib.aggregates import lag
 from chalicelib.aggregates.schemas import Lag
 from chalicelib.dynamo.items import Key
-from local.engines.meter import Meter
+from tests.support.meter import Meter
 from tests.support.site import Site
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)

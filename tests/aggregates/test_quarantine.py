@@ -11,7 +11,7 @@ from chalicelib import settings
 from chalicelib.aggregates import engine, quarantine
 from chalicelib.aggregates.quarantine import Poison
 from chalicelib.dynamo.items import Item
-from local.engines.meter import Meter
+from tests.support.meter import Meter
 from tests.support.records import record
 from tests.support.site import Site
 

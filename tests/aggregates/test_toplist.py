@@ -12,7 +12,7 @@ from chalicelib.comments import comments
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
-from local.engines.meter import Meter
+from tests.support.meter import Meter
 from tests.support.tables import record_calls, store_on
 
 LIST = "SITE#a"

@@ -15,7 +15,7 @@ from chalicelib.api import caching
 from chalicelib.api.caching import ResponseCache
 from chalicelib.errors import Busy
 from chalicelib.views import site_queries
-from local.engines.meter import Meter
+from tests.support.meter import Meter
 from tests.support.site import Site
 
 TOP = "/views/top?site=example.org"

@@ -23,8 +23,8 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import SlowDown
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from tests.support.limits import freeze
+from tests.support.meter import Meter
 from tests.support.site import Site
 from tests.support.tables import store_on
 

@@ -33,11 +33,11 @@ from chalicelib.errors import Forbidden, InvalidPath, NotOpen
 from chalicelib.ranking import ranking, tree
 from chalicelib.settings import current
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from ops.maintenance.audit import read_sums
-from proof.world import Killed
 from tests.challenges.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
+from tests.histories.world import Killed
 from tests.support.faults import instead, refused
+from tests.support.meter import Meter
 from tests.support.records import Reader, drift, scan
 from tests.support.tables import store_on
 
@@ -536,7 +536,7 @@ def test_a_withdrawn_player_with_a_hundred_paths_leaves_the_statistics(
 
 def test_the_statistics_stay_under_one_kilobyte(hunt: Hunt) -> None:
     from chalicelib.dynamo.items import pack
-    from local.engines.capacity import item_size
+    from tests.support.capacity import item_size
 
     full = {f"n{n}": 10_000_000 for n in range(1, 101)} | {"players": 10**9, "paths": 10**10}
     item = {**progress.statistics_key("a-challenge-of-a-long-name")._asdict(), **full}

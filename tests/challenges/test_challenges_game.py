@@ -33,8 +33,8 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, NotFound
 from chalicelib.ranking import deepening
 from chalicelib.settings import current
-from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
+from tests.support.conflicts import InFlight
 from tests.support.records import Reader, drift, record, scan
 from tests.support.tables import store_on
 

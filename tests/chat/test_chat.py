@@ -24,11 +24,11 @@ from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import Busy
 from chalicelib.telemetry import logs
-from local.engines.meter import Meter
 from ops.aws import template
-from proof.world import BEGIN
 from tests.chat.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
+from tests.histories.world import BEGIN
 from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat, text, without_time
+from tests.support.meter import Meter
 from tests.support.records import scan
 
 

@@ -17,14 +17,14 @@ from websockets.exceptions import InvalidStatus
 import app
 from chalicelib.chat import outbox
 from chalicelib.dynamo.table import Table
-from local.engines.conflicts import InFlight
 from local.engines.engine import Engine
 from local.gateway import Gateway
-from proof.invariants import pairs
 from tests.chat import test_chat_clients
 from tests.chat.test_chat_clients import until
 from tests.chat.test_chat_races import history
 from tests.conftest import EngineTable
+from tests.histories.invariants import pairs
+from tests.support.conflicts import InFlight
 from tests.support.faults import refused
 from tests.support.tables import table_on
 

@@ -20,7 +20,7 @@ from chalicelib.chat.matching import CONNECTED, Change
 from chalicelib.chat.schemas import Quotation, ReportFrame
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Page
-from proof.world import BEGIN
+from tests.histories.world import BEGIN
 from tests.support.chatting import SETTINGS
 from tests.support.interleavings import Memory, explore
 

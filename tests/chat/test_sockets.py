@@ -12,7 +12,7 @@ from botocore.model import ServiceModel
 import app
 from chalicelib.chat import handlers, handshake
 from chalicelib.settings import Settings
-from local.engines.gateway import context
+from tests.support.gateway import context
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from chalicelib.dynamo.table import connect
 from chalicelib.settings import Settings
 from chalicelib.views import events, queries
 from chalicelib.views.events import View
-from local.engines.capacity import item_size
-from local.engines.meter import Meter
 from local.filters import passes
 from ops.aws import template
-from proof.world import BEGIN
+from tests.histories.world import BEGIN
+from tests.support.capacity import item_size
 from tests.support.chatting import Chat, is_subscribed
+from tests.support.meter import Meter
 from tests.support.records import Reader, record, scan
 from tests.support.site import Site
 

@@ -22,7 +22,7 @@ from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
-from local.engines.meter import Meter
+from tests.support.meter import Meter
 from tests.support.tables import table_on
 
 STAGE = Settings(secret="0123456789abcdef0123456789abcdef")

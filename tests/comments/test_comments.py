@@ -22,10 +22,10 @@ from chalicelib.comments import comments, languages
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table, connect
-from local.engines.meter import Meter
 from ops.aws import template
 from tests.comments.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.faults import after, cancelled, instead, timed_out
+from tests.support.meter import Meter
 from tests.support.records import Reader, drift, scan
 
 P = "/products/garment-767"

@@ -17,9 +17,9 @@ from chalicelib.api.auth import Caller
 from chalicelib.comments import comments, counters, replies
 from chalicelib.comments.schemas import CommentBody, ReplyBody, ReplyPath
 from chalicelib.dynamo.items import Item
-from local.engines.meter import Meter
 from ops.aws import template
 from tests.comments.test_comments import P, Shop
+from tests.support.meter import Meter
 
 KB = 1024
 LONG = "𝕏" * 5_000  # 20 KB

@@ -11,7 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from local.engines.capacity import (
+from local.engines.engine import Engine
+from tests.support.capacity import (
     EVENTUAL,
     STRONG,
     TRANSACTIONAL,
@@ -23,8 +24,7 @@ from local.engines.capacity import (
     table_units,
     write_units,
 )
-from local.engines.engine import Engine
-from local.engines.meter import Meter
+from tests.support.meter import Meter
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

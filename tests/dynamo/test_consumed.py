@@ -13,8 +13,8 @@ from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from tests.conftest import EngineTable
+from tests.support.meter import Meter
 
 
 @pytest.fixture

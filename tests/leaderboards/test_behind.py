@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import app
 from chalicelib.leaderboards import queries
 from chalicelib.ranking import deepening, entries, positions, tree
-from proof.world import Killed
+from tests.histories.world import Killed
 from tests.support.faults import instead
 from tests.support.site import Site
 

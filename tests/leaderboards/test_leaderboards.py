@@ -17,9 +17,9 @@ from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
 from chalicelib.ranking.ranking import index_key
-from local.engines.meter import Meter
 from tests.leaderboards.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.faults import instead
+from tests.support.meter import Meter
 from tests.support.site import Site
 
 POINTS = {"title": "Points", "unit": "points", "min": 0, "max": 1000, "operator": "increment"}

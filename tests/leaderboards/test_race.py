@@ -42,8 +42,8 @@ from chalicelib.ranking import ranking, tree
 from local.engines.engine import Engine
 from ops.aws.template import create_table
 from ops.imports.scores import Columns, Outcome, read, wait, write
-from proof.world import Killed
 from tests.conftest import EngineTable
+from tests.histories.world import Killed
 from tests.support.faults import instead
 from tests.support.records import Reader, drift
 

@@ -40,10 +40,10 @@ from chalicelib.leaderboards.schemas import (
 )
 from chalicelib.ranking import deepening, positions, ranking, tree
 from local.engines.engine import Engine
-from local.engines.meter import Meter
 from ops.imports import scores as import_scores
 from tests.conftest import EngineTable
 from tests.support.faults import instead
+from tests.support.meter import Meter
 from tests.support.records import Reader, drift, scan
 from tests.support.round_trips import RoundTrips
 from tests.support.tables import store_on

@@ -281,7 +281,7 @@ def copied(tmp_path: Path) -> Path:
     copy = tmp_path / "copy"
     copy.mkdir()
     shutil.copy(ROOT / "app.py", copy)
-    for folder in ("chalicelib", "local", "ops", "bench", "proof", ".chalice", "web"):
+    for folder in ("chalicelib", "local", "ops", ".chalice", "web"):
         if (ROOT / folder).exists():
             shutil.copytree(
                 ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "deploy*")

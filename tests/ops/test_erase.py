@@ -46,8 +46,8 @@ from ops.maintenance import erase as work
 from ops.maintenance import redrive
 from ops.maintenance import scan as segments
 from ops.maintenance.erase import Erased, classify, parse_person
-from proof.world import Killed
 from tests.conftest import EngineTable
+from tests.histories.world import Killed
 from tests.support import operations
 from tests.support.deployed import Deployed, Invocation
 from tests.support.faults import instead

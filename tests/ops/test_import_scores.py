@@ -30,14 +30,14 @@ from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.ranking import deepening, ranking, tree
-from local.engines.meter import Meter
 from ops.aws import template
 from ops.cli.main import main
 from ops.imports import scores as import_scores
 from ops.imports.scores import GROUP, Columns, Outcome, Skip, is_counted, read, wait, write, write_group
-from proof.world import Killed
 from tests.conftest import EngineTable
+from tests.histories.world import Killed
 from tests.support.faults import after, instead, refused
+from tests.support.meter import Meter
 from tests.support.records import Reader, drift, scan
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

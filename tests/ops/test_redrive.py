@@ -24,7 +24,7 @@ from local.engines.engine import Engine
 from ops.cli.main import main
 from ops.maintenance.audit import NO_SUMS
 from ops.maintenance.redrive import Summary, redrive
-from proof.world import Killed
+from tests.histories.world import Killed
 from tests.support.faults import after, instead, timed_out
 from tests.support.records import record, scan
 from tests.support.tables import store_on

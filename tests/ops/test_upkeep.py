@@ -31,8 +31,8 @@ from chalicelib.views.events import View
 from ops.cli.main import main
 from ops.maintenance import audit as audits
 from ops.maintenance import streams
-from proof.world import Killed
 from tests.conftest import EngineTable
+from tests.histories.world import Killed
 from tests.support.faults import instead
 from tests.support.live import FEATURES, Live, following
 from tests.support.records import Reader, drift, scan

@@ -18,9 +18,8 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.ranking import deepening, positions, ranking, tree
 from chalicelib.ranking.ranking import Ranked, Ranking
 from chalicelib.ranking.tree import TIE, Scale
-from local.engines.in_process import Sequential
 from tests.leaderboards.test_rankings import NOW
-from tests.support.interleavings import Memory, Worker, explore
+from tests.support.interleavings import Memory, Sequential, Worker, explore
 from tests.support.records import record
 
 RANKING = Ranking("BOARD#b#1", Scale(0, 9999, 0, True))

@@ -14,8 +14,8 @@ from chalicelib.chat.schemas import ReportAction
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from local.engines.gateway import Gateway, context
-from proof.world import BEGIN
+from tests.histories.world import BEGIN
+from tests.support.gateway import Gateway, context
 from tests.support.permissions import run_as, see
 
 SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")

@@ -17,9 +17,9 @@ from chalicelib.leaderboards import boards
 from chalicelib.ranking import positions
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
-from local.engines.gateway import Gateway
 from local.event_sources import StreamPump
 from local.filters import filtered
+from tests.support.gateway import Gateway
 from tests.support.tables import fresh_table
 
 IDENTITY = {"sourceIp": "192.0.2.7", "userAgent": "a browser"}

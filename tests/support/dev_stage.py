@@ -22,13 +22,13 @@ from chalicelib.api import auth
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings, read
 from local.engines.engine import Engine, start
-from local.engines.gateway import context
 from local.event_sources import QueuePump, StreamPump
 from local.filters import filtered
 from ops.aws import provision
 from ops.aws.template import create_queue, create_table
 from ops.stage import read_variables
 from tests.support.chatting import SeenWire
+from tests.support.gateway import context
 from tests.support.permissions import enforce
 
 SNAKE = {

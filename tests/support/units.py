@@ -13,12 +13,12 @@ from typing import Any
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import pack
-from local.engines.capacity import HUBBUB, item_size
 from local.engines.engine import Engine, start
-from local.engines.meter import Meter
 from local.filters import passes
 from ops.maintenance.audit import scan
+from tests.support.capacity import HUBBUB, item_size
 from tests.support.deployed import Deployed, Invocation, deployed
+from tests.support.meter import Meter
 from tests.support.operations import UNITS, Unit
 
 BATCHES = {1: 10, 10: 20, 100: 100}  # records in a batch: repetitions that are measured

@@ -30,7 +30,7 @@ from ops.cli.main import main
 from ops.maintenance import forget
 from ops.maintenance.audit import NO_SUMS
 from ops.maintenance.forget import Forgotten
-from proof.world import Killed
+from tests.histories.world import Killed
 from tests.support.faults import after, instead
 from tests.support.live import Live
 from tests.support.records import Reader, drift, record, scan

@@ -19,11 +19,11 @@ from chalicelib.views import events, site_queries, sites
 from chalicelib.views import queries as view_queries
 from chalicelib.views.events import View
 from chalicelib.views.schemas import PageQuery, TopQuery
-from local.engines.meter import Meter
 from ops.aws import template
 from ops.maintenance import audit
 from ops.maintenance.audit import find_drift
 from ops.maintenance.streams import follow_stream
+from tests.support.meter import Meter
 from tests.support.records import Reader, record, scan
 
 pytestmark = pytest.mark.long

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import app
-from chalicelib.aggregates import engine
+from chalicelib.aggregates import engine as engine_of_sums
 from chalicelib.api.auth import Caller
 from chalicelib.chat import bans, connections, handlers, matchmaker, receipts
 from chalicelib.comments import cleanup, comments
@@ -27,9 +27,9 @@ from chalicelib.ranking import deepening, tree
 from chalicelib.views import events, site_queries, sites, totals
 from chalicelib.views.site_queries import Period
 from local import filters
-from proof import runner
-from proof.event_sources import Queue
-from proof.history import run
+from local.engines.engine import Engine
+from tests.histories.event_sources import Queue
+from tests.histories.history import run
 
 Body = dict[str, Any]
 Change = Callable[[str, Body], bool]
@@ -247,7 +247,7 @@ def _without_listing(function: Wrapper, *arguments: Any) -> Any:
 
 ALL = (
     # Exactly once: the sums
-    Mutant("a derived attribute is left behind by a crash", engine, "_add", _derive_new_alone),
+    Mutant("a derived attribute is left behind by a crash", engine_of_sums, "_add", _derive_new_alone),
     Mutant("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
     Mutant("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
     Mutant("a day is not in the total of its site", totals, "add_day", lambda f, *a: None),
@@ -313,10 +313,10 @@ class Caught(NamedTuple):
     difference: str = ""
 
 
-def hunt(mutant: Mutant, seeds: Sequence[int]) -> Caught:
+def hunt(engine: Engine, mutant: Mutant, seeds: Sequence[int]) -> Caught:
     """Run histories with a mutant until one has a difference. Raises Unfit when it never took effect."""
     for number, seed in enumerate(seeds, 1):
-        outcome = run(runner.engine(runner.IN_PROCESS), seed, planted=mutant)
+        outcome = run(engine, seed, planted=mutant)
         if outcome.differences and mutant.applied:
             return Caught(number, outcome.differences[0])
     if not mutant.applied:

@@ -24,22 +24,22 @@ from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import connections, matchmaker, outbox
 from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Table
+from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.schemas import BoardBody, Order
 from chalicelib.ranking import positions, tree
 from chalicelib.settings import Settings
 from chalicelib.views import queue
 from local.engines.engine import Engine
-from local.engines.in_process import Sequential, client_of
 from local.filters import filtered
 from ops.aws.template import definition, table_request
 from ops.maintenance.audit import scan
-from proof.clients import Admin, Chatter, Known, Visitor
-from proof.event_sources import Queue, Stream
-from proof.network import FaultyGateway, Network, Planted
-from proof.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
-from proof.world import Stuck, World
+from tests.histories.clients import Admin, Chatter, Known, Visitor
+from tests.histories.event_sources import Queue, Stream
+from tests.histories.network import FaultyGateway, Network, Planted
+from tests.histories.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
+from tests.histories.world import Stuck, World
+from tests.support.interleavings import Sequential
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -160,9 +160,9 @@ class History:
 
 def run(engine: Engine, seed: int, planted: Planted | None = None) -> Outcome:
     """Run one history and check every invariant. An error raised on the way is a difference too."""
-    from proof.invariants import CHECKS, unmatched
+    from tests.histories.invariants import CHECKS, unmatched
 
-    client = client_of(engine)
+    client = connect(Settings(endpoint=engine.endpoint)).client
     world = World(seed)
     outcome = Outcome(seed)
     random.seed(seed)  # the product's own generator: a random partner, the jitter of a retry
@@ -207,7 +207,7 @@ def started(
     engine: Engine, client: DynamoDBClient, world: World, planted: Planted | None = None
 ) -> Iterator[tuple[History, Network]]:
     """Create the table and the clients of a history, and run the app in the history's world."""
-    network = Network(world, engine, planted)
+    network = Network(world, planted)
     positions._seen_nodes.cache_clear()
     boards._cached_boards.cache_clear()  # each history begins in a new process, as far as it can tell
     with created_table(client) as (name, arn), ExitStack() as stack:

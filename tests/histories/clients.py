@@ -25,11 +25,11 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, Forbidden, HubbubError, InvalidPath, LimitReached, SlowDown
 from chalicelib.leaderboards import boards
 from chalicelib.ranking import deepening
-from local.engines.gateway import context
-from proof.event_sources import Queue
-from proof.network import FaultyGateway
-from proof.scenario import PAGES, PATHS, Action
-from proof.world import BEGIN, World
+from tests.histories.event_sources import Queue
+from tests.histories.network import FaultyGateway
+from tests.histories.scenario import PAGES, PATHS, Action
+from tests.histories.world import BEGIN, World
+from tests.support.gateway import context
 
 PATIENCE = 0.9  # the probability of a retry
 CONCURRENT = {"views", "score", "path", "edit", "vote"}  # requests that may be sent twice at the same time

@@ -29,12 +29,12 @@ from chalicelib.ranking import ranking, tree
 from chalicelib.ranking.ranking import Ranking
 from chalicelib.views.sites import derive_listing
 from ops.maintenance import audit
-from proof.clients import ODD, PLANTED, call
-from proof.scenario import BOARDS, LIMIT, PATHS, PRODUCTS
-from proof.world import BEGIN
+from tests.histories.clients import ODD, PLANTED, call
+from tests.histories.scenario import BOARDS, LIMIT, PATHS, PRODUCTS
+from tests.histories.world import BEGIN
 
 if TYPE_CHECKING:
-    from proof.history import History
+    from tests.histories.history import History
 
 STRANGER = Caller("stranger")
 PLAYER_OF_HUNT = "CHALLENGE#hunt#PLAYER#"

@@ -9,7 +9,7 @@ from threading import Lock, local
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from chalicelib.dynamo.capacity import WRITES
-from local.engines.capacity import (
+from tests.support.capacity import (
     EVENTUAL,
     HUBBUB,
     STRONG,

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from local.event_sources import Handler, StreamPump
-from proof.world import BEGIN, Rates, World
+from tests.histories.world import BEGIN, Rates, World
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient

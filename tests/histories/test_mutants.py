@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 import app
-from proof import runner
-from proof.history import run
-from proof.runner import IN_PROCESS
-from tests.proof.mutants import MUTANTS, Mutant, Unfit, hunt, unconditional
+from local.engines.engine import Engine
+from tests.histories.history import run
+from tests.histories.mutants import MUTANTS, Mutant, Unfit, hunt, unconditional
 
 SEEDS = range(1, 101)
 QUICK = "a stranger may change comments"
@@ -20,17 +19,17 @@ def test_the_functions_that_mutants_wrap_exist() -> None:
         assert len(mutant.patches()) == len(mutant.functions.split())
 
 
-def test_a_mutant_that_takes_no_effect_fails_loudly() -> None:
+def test_a_mutant_that_takes_no_effect_fails_loudly(engine: Engine) -> None:
     unfit = unconditional("a key that nothing has", "NOSUCH#", "", "Put")
     with pytest.raises(Unfit, match="a key that nothing has: took no effect in 1 histories"):
-        hunt(unfit, [1])
+        hunt(engine, unfit, [1])
     with pytest.raises(AttributeError, match="no_such_handler"):
         Mutant("no function", app, "no_such_handler", lambda function: None).patches()
 
 
-def test_a_mutant_changes_the_requests_of_handlers_and_is_gone_afterwards() -> None:
+def test_a_mutant_changes_the_requests_of_handlers_and_is_gone_afterwards(engine: Engine) -> None:
     mutant = MUTANTS["a stranger may change scores"]
-    [outcome, after] = (run(runner.engine(IN_PROCESS), 1, planted=one) for one in (mutant, None))
+    [outcome, after] = (run(engine, 1, planted=one) for one in (mutant, None))
     assert outcome.differences
     assert after.differences == []
 
@@ -45,7 +44,7 @@ def test_a_mutant_without_changes_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "name", [name if name == QUICK else pytest.param(name, marks=pytest.mark.long) for name in MUTANTS]
 )
-def test_a_planted_fault_is_caught(name: str) -> None:
-    caught = hunt(MUTANTS[name], SEEDS)
+def test_a_planted_fault_is_caught(name: str, engine: Engine) -> None:
+    caught = hunt(engine, MUTANTS[name], SEEDS)
     print(f"{caught.difference} (after {caught.histories} histories)")
     assert caught.difference, f"not in {caught.histories} histories"

@@ -7,6 +7,7 @@ request and reply, and after the reply. The SDK's own retries run as in the prod
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -16,16 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from unittest import mock
 
 import botocore.endpoint
-from botocore import UNSIGNED
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from botocore.httpsession import URLLib3Session
 from botocore.retries import standard
 
-from local.engines.engine import Engine
-from local.engines.gateway import Gateway, refusal
-from local.engines.in_process import InProcessEngine, response_of
-from proof.world import Rates, World
+from tests.histories.world import Rates, World
+from tests.support.gateway import Gateway, refusal
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -52,21 +50,17 @@ class Planted(Protocol):
 class Network:
     """Stands between a client and its engine. A planted fault rewrites the handlers' requests and replies."""
 
-    def __init__(self, world: World, engine: Engine, planted: Planted | None = None) -> None:
+    def __init__(self, world: World, planted: Planted | None = None) -> None:
         self.world = world
         self.calls = 0
-        self._engine, self._planted = engine, planted
-        session = URLLib3Session(timeout=60, proxies={}, socket_options=NO_DELAY)
-        self._deliver = engine.send if isinstance(engine, InProcessEngine) else session.send
+        self._planted = planted
+        self._deliver = URLLib3Session(timeout=60, proxies={}, socket_options=NO_DELAY).send
 
     @contextmanager
     def attached(self, client: DynamoDBClient) -> Iterator[None]:
         """Intercept a client's calls. Its retries wait in simulated time and start with a full quota."""
         events = client.meta.events
         hooks: dict[str, Any] = {"before-send.dynamodb": self._send, "after-call.dynamodb": self._replied}
-        if isinstance(self._engine, InProcessEngine):
-            self._engine.detach(client)
-            hooks["choose-signer.dynamodb"] = _unsigned
         for event, hook in hooks.items():
             events.register(event, hook)
         events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
@@ -77,8 +71,6 @@ class Network:
             finally:
                 for event, hook in hooks.items():
                     events.unregister(event, hook)
-                if isinstance(self._engine, InProcessEngine):
-                    self._engine.attach(client)
 
     def _send(self, request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse:
         """Send a request, or inject a fault; return what the handler receives."""
@@ -253,11 +245,6 @@ class FaultyGateway(Gateway):
 # -- requests and responses ------------------------------------------------------------------------
 
 
-def _unsigned(**_: Any) -> Any:
-    """Choose no signature: the engine in this process needs none, and a history takes a sixth less time."""
-    return UNSIGNED
-
-
 def _body(request: AWSPreparedRequest) -> Body:
     sent: Any = request.body
     body: Body = json.loads(sent)
@@ -275,4 +262,14 @@ def _refusal(request: AWSPreparedRequest, code: str, status: int = 400, **fields
 
 
 def _reply(url: str, status: int, body: Mapping[str, Any]) -> AWSResponse:
-    return response_of(url, status, json.dumps(body).encode())
+    raw: Any = _Raw(json.dumps(body).encode())
+    headers: Any = {"Content-Type": "application/x-amz-json-1.0"}
+    return AWSResponse(url, status, headers, raw)
+
+
+class _Raw(io.BytesIO):
+    """A body as an HTTP connection yields it."""
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        while part := self.read():
+            yield part

@@ -1,1 +1,0 @@
-"""Faulty histories of the whole app, and what must hold after each: ``python -m proof``."""
