@@ -25,10 +25,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from chalicelib.api import auth
-from chalicelib.chat import reports
-from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from local.engines.engine import start
 from tests.races import loaded
 from tests.support.running import ENVIRONMENT, Run
 
@@ -47,12 +44,13 @@ class Refused(Exception):
 
 
 class Stage:
-    """A running product. Its address may send any number of reports."""
+    """A running product, and an address of this machine for each client: reports are limited by address."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        client = start(f"http://127.0.0.1:{run.engine_port}", None).client("dynamodb")
-        self._table = Table("hubbub-local", client)
+        self._addresses = (
+            f"127.{a}.{b}.{c}" for a in range(1, 255) for b in range(254) for c in range(1, 255)
+        )
         self._admin = auth.mint(SETTINGS, "admin", scope="admin")
 
     @property
@@ -60,9 +58,9 @@ class Stage:
         """The address of the sockets."""
         return f"ws://127.0.0.1:{self._run.socket_port}/"
 
-    async def forget_reporter(self) -> None:
-        """Empty the bucket of reports of this machine's address."""
-        await asyncio.to_thread(self._table.delete, reports.bucket_key(SETTINGS, "127.0.0.1"))
+    def new_address(self) -> str:
+        """Return an address that no other client has."""
+        return next(self._addresses)
 
     async def find_reports(self, reason: str) -> list[Any]:
         """Return the stored reports with this reason, among the last hundred."""
@@ -87,7 +85,10 @@ class Client:
         """Connect, and ask for the status."""
         named = "&".join(f"{name}={value}" for name, value in {"lobby": self._lobby, **query}.items())
         self.socket: ClientConnection = await connect(
-            f"{self._stage.url}?{named}", open_timeout=PATIENCE, ping_interval=None
+            f"{self._stage.url}?{named}",
+            open_timeout=PATIENCE,
+            ping_interval=None,
+            local_addr=(self._stage.new_address(), 0),
         )
         self.reader = asyncio.create_task(self._read())
         await self.call("status")
@@ -237,7 +238,6 @@ async def report(round: Round, how: str) -> Faults:
     """A visitor reports its partner, which parts: the report is kept, and the two never meet again."""
     one, other = await round.pair()
     resume = await _resume_token(other) if how == "abort" else ""
-    await round.stage.forget_reporter()
     answer, _ = await _ordered(round, one.call("report", reason=round.name), other.part(how))
     if answer != "ack":
         yield f"a report of the partner was {answer}"
@@ -264,7 +264,6 @@ async def insult(round: Round, how: str) -> Faults:
     else:
         await other.part(how)
         await one.until(lambda: DISCONNECTED in one.notices(since))
-    await round.stage.forget_reporter()
     answer = await one.call("report", reason=round.name, messages=[{"text": "insult"}, {"text": "a lie"}])
     if answer != "ack":
         yield f"a report of the last partner was {answer}"
