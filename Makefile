@@ -23,6 +23,8 @@ define install
 @echo "installing $(1) into $(VENV) (once, up to a minute)" >&2
 @$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(1)
 @$(VENV)/bin/python -m local.engines.dynoxide
+@printf '#!/bin/sh\nexec "%s/$(VENV)/bin/python" "%s/ops/__main__.py" "$$@"\n' "$$PWD" "$$PWD" > $(VENV)/bin/hubbub
+@chmod +x $(VENV)/bin/hubbub
 endef
 
 .PHONY: help setup setup-local run test test-all security lint types screenshots vendor bench histories soak bundle stage \

@@ -1,6 +1,11 @@
-"""Run the commands that operate a stage: `python -m ops`."""
+"""Run the commands that operate a stage: `python -m ops`, or `hubbub` in the environment's `bin`."""
 
 import sys
+from pathlib import Path
+
+IS_SCRIPT = not __package__  # `hubbub` runs this file by its path, in any directory
+if IS_SCRIPT:
+    sys.path[0] = str(Path(__file__).parents[1])
 
 try:
     from ops.cli.main import main
@@ -13,4 +18,4 @@ except ModuleNotFoundError as error:  # not the Python of the environment
     )
 
 if __name__ == "__main__":
-    main(prog_name="python -m ops")
+    main(prog_name="hubbub" if IS_SCRIPT else "python -m ops")

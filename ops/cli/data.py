@@ -235,6 +235,8 @@ def forget_page(
         _show({"dryRun": True, "url": url, "found": dict(found)}, as_json)
         return
     if not yes:
+        if not found.total():
+            raise _not_found(url, stage, "removed")
         _show({"found": dict(found)}, as_json=False)
         click.confirm(f"Remove the page {url} from {stage}? This cannot be undone.", abort=True)
     seen: Counter[str] = Counter()

@@ -1,23 +1,18 @@
-"""The commands that operate a stage: `python -m ops`.
+"""The commands that operate a stage: `.venv/bin/hubbub`, which is `.venv/bin/python -m ops`.
 
-| module | commands |
-|---|---|
-| main | token, openapi, table, client |
-| imports | import-log, import-scores, import-comments |
-| inspect | status, cost |
-| maintenance | audit, repair, redrive, replay |
-| data | export, erase, forget-page |
-| deploy | provision, deploy, rollback, smoke, destroy, package, bundle, lock |
+`GROUPS` lists them as `--help` does. A command imports the module that does its work when it runs, so listing
+the commands is fast.
 
-A command imports the module that does its work when it runs, so listing the commands is fast.
-
-Exit codes: 0 done, 1 failed, 2 usage error, 3 finished but something needs attention, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 usage error, 3 finished but something needs attention, 130 interrupted. An
+error is one line on standard error, and with `--json` an object with `code` and `message`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +20,93 @@ import click
 
 from ops.cli import data, deploy, imports, inspect, maintenance
 from ops.cli.options import INTERRUPTED
+from ops.stage import ROOT
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+GROUPS = {
+    "Look": {
+        "status": "hubbub status --stage prod",
+        "cost": "hubbub cost --views 30000",
+        "token": "hubbub token --sub ann --ttl 1h",
+    },
+    "Import": {
+        "import-log": "hubbub import-log access.log --site https://www.example.org",
+        "import-scores": "hubbub import-scores scores.csv --board race --player name --value points",
+        "import-comments": "hubbub import-comments disqus.xml --format disqus --rating 5",
+    },
+    "Data of a person or a page": {
+        "export": "hubbub export --person ann --output ann.jsonl",
+        "erase": "hubbub erase ann --dry-run",
+        "forget-page": "hubbub forget-page https://www.example.org/old",
+    },
+    "Deploy": {
+        "provision": "hubbub provision --stage prod",
+        "deploy": "hubbub deploy --stage prod",
+        "package": "hubbub package --stage prod out",
+        "smoke": "hubbub smoke --stage prod",
+        "rollback": "hubbub rollback --to HEAD~1 --stage prod",
+        "destroy": "hubbub destroy --stage prod",
+    },
+    "Maintain": {
+        "audit": "hubbub audit --stage prod",
+        "repair": "hubbub repair --stage prod",
+        "redrive": "hubbub redrive --stage prod --dry-run",
+        "replay": "hubbub replay stream --stage prod",
+    },
+    "Develop": {
+        "openapi": "hubbub openapi --output openapi.json",
+        "table": "hubbub table",
+        "client": "hubbub client",
+        "bundle": "hubbub bundle --stage prod",
+        "lock": "hubbub lock",
+        "completion": "hubbub completion bash >> ~/.bashrc",
+    },
+}
+"""The commands by subject, each with an example."""
 
 
-class WrongOption(click.ClickException):
-    """A wrong option. click itself prints two lines about the usage before the error."""
+class OneLine(click.ClickException):
+    """An error that is printed as one line, or as a JSON object."""
 
-    exit_code = 2
+    def __init__(self, message: str, code: int, *, as_json: bool) -> None:
+        super().__init__(message)
+        self.exit_code, self._as_json = code, as_json
+
+    def show(self, file: Any = None) -> None:
+        """Print the error on standard error."""
+        name = "usage" if self.exit_code == click.UsageError.exit_code else "failed"
+        error = json.dumps({"code": name, "message": self.message})
+        click.echo(error if self._as_json else f"Error: {self.message}", err=True, file=file)
 
 
 class Commands(click.Group):
-    """A group of commands that prints a wrong option, and an error of AWS or of an engine, as one line."""
+    """A group of commands that prints each error, also one of AWS or of an engine, as one line."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options before the command, and note whether the command has `--json`."""
+        ctx.meta["as_json"] = "--json" in args
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
+        as_json = ctx.meta["as_json"]
+        try:
+            return self._invoke(ctx)
+        except click.ClickException as error:
+            if as_json or isinstance(error, click.BadParameter):
+                raise OneLine(error.format_message(), error.exit_code, as_json=as_json) from None
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by subject, each with its whole first sentence."""
+        for title, examples in GROUPS.items():
+            rows = [(name, _summarize(self.commands[name])) for name in examples if name in self.commands]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def _invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except click.BadParameter as error:
-            raise WrongOption(error.format_message()) from None
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except KeyboardInterrupt:
@@ -53,6 +116,11 @@ class Commands(click.Group):
             if line := explain(error):
                 raise click.ClickException(line) from error
             raise
+
+
+def _summarize(command: click.Command) -> str:
+    """Return the first sentence of a command's help."""
+    return " ".join((command.help or "").split("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
 
 
 def explain(error: Exception) -> str:
@@ -80,9 +148,27 @@ def explain(error: Exception) -> str:
     return str(error) if isinstance(error, Busy | BotoCoreError | ClientError) else ""
 
 
+def _print_version(ctx: click.Context, parameter: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        click.echo(f"hubbub {project['version']}")
+        ctx.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
+)
 def main() -> None:
-    """Operate Hubbub."""
+    """Operate Hubbub: look at a stage, import, deploy, maintain.
+
+    `hubbub COMMAND --help` describes a command and has an example.
+    """
 
 
 def _seconds(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
@@ -164,6 +250,19 @@ def client() -> None:
         click.echo(f"{path.name}: written")
 
 
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the lines that complete commands and options in a shell."""
+    from click.shell_completion import get_completion_class
+
+    if found := get_completion_class(shell):
+        click.echo(found(main, {}, "hubbub", "_HUBBUB_COMPLETE").source())
+
+
 for module in (data, deploy, imports, inspect, maintenance):
     for command in module.COMMANDS:
         main.add_command(command)
+for examples in GROUPS.values():
+    for name, example in examples.items():
+        main.commands[name].epilog = f"Example: {example}"
