@@ -70,7 +70,8 @@ class OneLine(click.ClickException):
 
     def __init__(self, message: str, code: int, *, as_json: bool) -> None:
         super().__init__(message)
-        self.exit_code, self._as_json = code, as_json
+        self.exit_code = code  # type: ignore[misc] (a class variable for click's own errors)
+        self._as_json = as_json
 
     def show(self, file: Any = None) -> None:
         """Print the error on standard error."""
