@@ -70,7 +70,7 @@ class OneLine(click.ClickException):
 
     def __init__(self, message: str, code: int, *, as_json: bool) -> None:
         super().__init__(message)
-        self.exit_code = code  # type: ignore[misc] (a class variable for click's own errors)
+        self.exit_code = code  # type: ignore[misc]  # click keeps it on the class
         self._as_json = as_json
 
     def show(self, file: Any = None) -> None:
