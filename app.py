@@ -22,9 +22,10 @@ from chalicelib.chat import schemas as chat_schemas
 from chalicelib.chat.gateway import ConnectionGateway, Session
 from chalicelib.comments import comments, pages, replies, statistics, votes
 from chalicelib.comments import schemas as comment_schemas
+from chalicelib.context import Context
 from chalicelib.dynamo import retries
 from chalicelib.dynamo.items import read_images
-from chalicelib.dynamo.table import Table, connect
+from chalicelib.dynamo.table import connect
 from chalicelib.errors import (
     BadCursor,
     Bot,
@@ -78,6 +79,11 @@ def clock() -> float:
     return datetime.now(UTC).timestamp()
 
 
+def new_context() -> Context:
+    """Return what a handler needs: the table, the gateway, the settings and the time."""
+    return Context(connect(), gateway, stage, datetime.now(UTC))
+
+
 # -- authentication ------------------------------------------------------------------------------------
 
 
@@ -91,7 +97,7 @@ def identify(request: Any) -> AuthResponse:
 
 def limit_writer(caller: Caller) -> None:
     """Count a write of a user, who may be a guest."""
-    rates.admit(connect(), rates.write_limits(stage), caller, stage, datetime.now(UTC))
+    rates.admit(new_context(), rates.write_limits(stage), caller)
 
 
 router.authorizer = identify
@@ -106,7 +112,7 @@ def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> Response[guest_
     An address may have 60 guests at once, and one more every ten seconds. Only a stage that allows guests has
     this path (`HUBBUB_GUESTS`).
     """
-    return guests.sign_in(connect(), body, caller, stage, datetime.now(UTC))
+    return guests.sign_in(new_context(), body, caller)
 
 
 # -- views ---------------------------------------------------------------------------------------------
@@ -133,7 +139,7 @@ def post_views(
     guest's token, and for a list of more than 500 events. The JSON may be sent as text/plain, as a browser
     does without a preflight request.
     """
-    return events.accept(connect(), body, caller, headers.get("user-agent", ""), stage, datetime.now(UTC))
+    return events.accept(new_context(), body, caller, headers.get("user-agent", ""))
 
 
 @router.route("GET", "/views")
@@ -145,43 +151,43 @@ def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
 @router.route("GET", "/views/series", has_csv=True, is_cached=True)
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
     """Return a page's views by hour or by day."""
-    return view_queries.read_series(connect(), query, datetime.now(UTC))
+    return view_queries.read_series(new_context(), query)
 
 
 @router.route("GET", "/views/events", access="admin", errors=(BadCursor,))
 def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents:
     """List a page's view events in a time frame."""
-    return view_queries.list_events(connect(), query, stage, datetime.now(UTC))
+    return view_queries.list_events(new_context(), query)
 
 
 @router.route("GET", "/views/top", has_csv=True, is_cached=True)
 def get_views_top(query: view_schemas.TopQuery, caller: Caller) -> view_schemas.TopPages:
     """List a site's most viewed pages, of all time or of a period of UTC days."""
-    return site_queries.list_top_pages(connect(), query, caller, datetime.now(UTC))
+    return site_queries.list_top_pages(new_context(), query, caller)
 
 
 @router.route("GET", "/views/site", has_csv=True, is_cached=True)
 def get_views_site(query: view_schemas.SiteSeriesQuery) -> view_schemas.SiteSeries:
     """Return a site's views and visitors by hour or by day."""
-    return site_queries.read_site(connect(), query, datetime.now(UTC))
+    return site_queries.read_site(new_context(), query)
 
 
 @router.route("GET", "/views/referrers", has_csv=True, is_cached=True)
 def get_views_referrers(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Referrers:
     """List the hosts that led to a site in a period of UTC days."""
-    return site_queries.list_referrers(connect(), query, caller, datetime.now(UTC))
+    return site_queries.list_referrers(new_context(), query, caller)
 
 
 @router.route("GET", "/views/campaigns", has_csv=True, is_cached=True)
 def get_views_campaigns(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Campaigns:
     """List the campaigns that led to a site in a period of UTC days."""
-    return site_queries.list_campaigns(connect(), query, caller, datetime.now(UTC))
+    return site_queries.list_campaigns(new_context(), query, caller)
 
 
 @router.route("GET", "/sites", access="admin", has_csv=True, errors=(BadCursor,))
 def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
     """List the sites that have views, largest first."""
-    return site_queries.list_sites(connect(), query, stage)
+    return site_queries.list_sites(new_context(), query)
 
 
 @router.route("GET", "/views/badge.svg", produces="image/svg+xml", is_cached=True)
@@ -196,9 +202,7 @@ def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
 @router.only("views", app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views"))
 def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     """Write view events from the queue."""
-    return queue.consume(
-        event.to_dict(), lambda body: events.write_queued(connect(), body, stage, datetime.now(UTC))
-    )
+    return queue.consume(event.to_dict(), lambda body: events.write_queued(new_context(), body))
 
 
 # -- leaderboards --------------------------------------------------------------------------------------
@@ -216,19 +220,19 @@ def put_board(
     path: board_schemas.BoardPath, body: board_schemas.BoardBody
 ) -> Response[board_schemas.BoardDetails]:
     """Create a leaderboard, or change its title, unit or reset date."""
-    return boards.define(connect(), path.board, body, datetime.now(UTC))
+    return boards.define(new_context(), path.board, body)
 
 
 @router.route("GET", "/leaderboards", access="admin", errors=(BadCursor,))
 def get_boards(query: listing.ListQuery) -> board_schemas.Boards:
     """List the leaderboards, newest first."""
-    return boards.list_boards(connect(), query, stage)
+    return boards.list_boards(new_context(), query)
 
 
 @router.route("GET", "/leaderboards/{board}", errors=(NotFound,))
 def get_board(path: board_schemas.BoardPath, query: board_schemas.BoardQuery) -> board_schemas.BoardDetails:
     """Return a leaderboard and the number of ranked players."""
-    return boards.describe(connect(), path.board, datetime.now(UTC), query.season)
+    return boards.describe(new_context(), path.board, query.season)
 
 
 @router.route(
@@ -246,7 +250,7 @@ def post_season(
 
     The next season begins without players. The past season stays readable.
     """
-    return boards.end_season(connect(), path.board, body, datetime.now(UTC))
+    return boards.end_season(new_context(), path.board, body)
 
 
 @router.route(
@@ -264,13 +268,13 @@ def post_score(
 
     A repeated `id` of the same player counts once.
     """
-    return scores.submit(connect(), path.board, body, caller, datetime.now(UTC))
+    return scores.submit(new_context(), path.board, body, caller)
 
 
 @router.route("GET", "/leaderboards/{board}/players/{player}", errors=(NotFound,))
 def get_player(path: board_schemas.PlayerPath, query: board_schemas.StandingQuery) -> board_schemas.Standing:
     """Return a player's score and rank."""
-    return board_queries.get_standing(connect(), path.board, path.player, query, datetime.now(UTC))
+    return board_queries.get_standing(new_context(), path.board, path.player, query)
 
 
 @router.route(
@@ -282,7 +286,7 @@ def get_player(path: board_schemas.PlayerPath, query: board_schemas.StandingQuer
 )
 def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
     """Remove a player from all seasons of a leaderboard."""
-    scores.remove_player(connect(), path.board, path.player, caller, datetime.now(UTC))
+    scores.remove_player(new_context(), path.board, path.player, caller)
 
 
 @router.route(
@@ -295,15 +299,13 @@ def get_activities(
     path: board_schemas.PlayerPath, query: board_schemas.ActivitiesQuery, caller: Caller
 ) -> board_schemas.Activities:
     """List a player's submissions."""
-    return board_queries.list_activities(
-        connect(), path.board, path.player, query, caller, stage, datetime.now(UTC)
-    )
+    return board_queries.list_activities(new_context(), path.board, path.player, query, caller)
 
 
 @router.route("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor), has_csv=True)
 def get_entries(path: board_schemas.BoardPath, query: board_schemas.EntriesQuery) -> board_schemas.Entries:
     """List a part of a leaderboard, best score first."""
-    return board_queries.list_entries(connect(), path.board, query, stage, datetime.now(UTC))
+    return board_queries.list_entries(new_context(), path.board, query)
 
 
 @router.route("GET", "/leaderboards/{board}/distribution", errors=(NotFound,), has_csv=True)
@@ -311,7 +313,7 @@ def get_distribution(
     path: board_schemas.BoardPath, query: board_schemas.BoardQuery
 ) -> board_schemas.Distribution:
     """Count the players of a leaderboard in each range of scores."""
-    return board_queries.get_distribution(connect(), path.board, query, datetime.now(UTC))
+    return board_queries.get_distribution(new_context(), path.board, query)
 
 
 # -- challenges ----------------------------------------------------------------------------------------
@@ -332,13 +334,13 @@ def put_challenge(
 
     The paths that players have found stay found.
     """
-    return definitions.define(connect(), path.challenge, body, datetime.now(UTC))
+    return definitions.define(new_context(), path.challenge, body)
 
 
 @router.route("GET", "/challenges", access="admin", errors=(BadCursor,))
 def get_challenges(query: listing.ListQuery) -> challenge_schemas.Challenges:
     """List the challenges, newest first."""
-    return challenge_queries.list_challenges(connect(), query, stage)
+    return challenge_queries.list_challenges(new_context(), query)
 
 
 @router.route("GET", "/challenges/{challenge}", errors=(NotFound,))
@@ -362,7 +364,7 @@ def post_challenge_path(
 
     The status is 201 for a new path, and 200 for a path that the player has found before.
     """
-    return submissions.submit(connect(), path.challenge, caller, body.path, datetime.now(UTC))
+    return submissions.submit(new_context(), path.challenge, caller, body.path)
 
 
 @router.route("GET", "/challenges/{challenge}/players/{player}", access="user", errors=(Forbidden, NotFound))
@@ -399,7 +401,7 @@ def get_challenge_leaders(
     path: challenge_schemas.ChallengeParams, query: challenge_schemas.ChallengeLeadersQuery
 ) -> challenge_schemas.ChallengeLeaders:
     """List a part of a ranked challenge's players, most paths first, then earliest."""
-    return challenge_queries.list_leaders(connect(), path.challenge, query, stage)
+    return challenge_queries.list_leaders(new_context(), path.challenge, query)
 
 
 @router.route("GET", "/challenges/{challenge}/statistics", errors=(NotFound,), has_csv=True)
@@ -428,7 +430,7 @@ def post_comment(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Comment]:
     """Comment on a product, once for each author."""
-    return comments.post(connect(), path.product, body, caller, idempotency_key, datetime.now(UTC))
+    return comments.post(new_context(), path.product, body, caller, idempotency_key)
 
 
 @router.route("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
@@ -436,19 +438,19 @@ def get_comments(
     path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
 ) -> comment_schemas.Comments:
     """Return a product's comments, newest first. They can be filtered by ratings and language."""
-    return pages.list_comments(connect(), path.product, query, stage, caller)
+    return pages.list_comments(new_context(), path.product, query, caller)
 
 
 @router.route("GET", "/comments", access="admin", errors=(BadCursor,))
 def get_all_comments(query: listing.ListQuery) -> comment_schemas.AllComments:
     """List the comments on all products, newest first, hidden ones too."""
-    return pages.list_all(connect(), query, stage)
+    return pages.list_all(new_context(), query)
 
 
 @router.route("GET", "/products", access="admin", errors=(BadCursor,))
 def get_products(query: listing.ListQuery) -> comment_schemas.Products:
     """List the products that have had a comment, newest first."""
-    return pages.list_products(connect(), query, stage)
+    return pages.list_products(new_context(), query)
 
 
 @router.route("GET", "/products/{product}/hidden", access="admin", errors=(BadCursor,))
@@ -456,7 +458,7 @@ def get_hidden(
     path: comment_schemas.ProductPath, query: comment_schemas.HiddenQuery
 ) -> comment_schemas.Comments:
     """Return the comments on a product that an admin has hidden."""
-    return pages.list_hidden(connect(), path.product, query, stage)
+    return pages.list_hidden(new_context(), path.product, query)
 
 
 @router.route("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
@@ -482,8 +484,7 @@ def patch_comment(
 
     The author may change its rating, language and text. An admin may hide it and show it again.
     """
-    now = datetime.now(UTC)
-    return comments.patch(connect(), path.product, path.id, body, caller, if_match, now)
+    return comments.patch(new_context(), path.product, path.id, body, caller, if_match)
 
 
 @router.route(
@@ -533,7 +534,7 @@ def post_reply(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Reply]:
     """Reply to a comment."""
-    return replies.post(connect(), path.product, path.id, body, caller, idempotency_key, datetime.now(UTC))
+    return replies.post(new_context(), path.product, path.id, body, caller, idempotency_key)
 
 
 @router.route("GET", "/products/{product}/comments/{id}/replies", errors=(NotFound, BadCursor))
@@ -541,7 +542,7 @@ def get_replies(
     path: comment_schemas.CommentPath, query: comment_schemas.RepliesQuery, caller: Caller
 ) -> comment_schemas.Replies:
     """Return the replies to a comment, oldest first."""
-    return replies.list_replies(connect(), path.product, path.id, query, stage, caller)
+    return replies.list_replies(new_context(), path.product, path.id, query, caller)
 
 
 @router.route(
@@ -558,7 +559,7 @@ def patch_reply(
 
     The author may change its language and text. An admin may hide it and show it again.
     """
-    return replies.patch(connect(), path, body, caller, datetime.now(UTC))
+    return replies.patch(new_context(), path, body, caller)
 
 
 @router.route(
@@ -576,7 +577,7 @@ def delete_reply(path: comment_schemas.ReplyPath, caller: Caller) -> None:
 @router.route("GET", "/replies", access="admin", errors=(BadCursor,))
 def get_all_replies(query: listing.ListQuery) -> comment_schemas.AllReplies:
     """List the replies on all products, newest first, hidden ones too."""
-    return pages.list_all_replies(connect(), query, stage)
+    return pages.list_all_replies(new_context(), query)
 
 
 @router.route("GET", "/products/{product}/statistics", has_csv=True)
@@ -593,7 +594,7 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 
     A stage may limit the list to some products, and set the number of ratings of 5 that a product needs.
     """
-    return statistics.list_leaders(connect(), query, stage)
+    return statistics.list_leaders(new_context(), query)
 
 
 # -- the stream ----------------------------------------------------------------------------------------
@@ -617,17 +618,17 @@ def apply(event: Any) -> None:
 
 def apply_records(records: list[Any]) -> None:
     """Add a batch of stream records to the aggregates, and complete what they have begun. Idempotent."""
-    table = connect()
-    report = engine.apply(table, CONTRIBUTIONS, records, derivations=DERIVATIONS, now=clock)
+    context = new_context()
+    report = engine.apply(context.table, CONTRIBUTIONS, records, derivations=DERIVATIONS, now=clock)
     middleware.count_batch(report)
-    complete(table, records)
+    complete(context, records)
 
 
-def complete(table: Table, records: list[Any]) -> None:
+def complete(context: Context, records: list[Any]) -> None:
     """Complete what the records of a batch have begun: submissions, index keys, depths, deleted comments."""
-    now, changes = datetime.now(UTC), read_images(records)
-    feature.follow(FEATURES, table, changes, now)
-    deepening.follow(table, RANKS, changes, now)
+    changes = read_images(records)
+    feature.follow(context, FEATURES, changes)
+    deepening.follow(context, RANKS, changes)
 
 
 # A consumer of its own, so that no listener can delay counting. A shard may have two consumers
@@ -643,7 +644,7 @@ def complete(table: Table, records: list[Any]) -> None:
 )
 def push(event: Any) -> None:
     """Push a batch of changed aggregates to the connections that subscribe to them."""
-    subscriptions.push(connect(), gateway, TOPICS, event.to_dict()["Records"], datetime.now(UTC))
+    subscriptions.push(new_context(), TOPICS, event.to_dict()["Records"])
 
 
 @router.route("GET", "/lag", access="admin")
@@ -655,7 +656,7 @@ def get_lag() -> stream_schemas.Lag:
 @router.route("GET", "/quarantine", access="admin", errors=(BadCursor,))
 def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quarantine:
     """List the item images in quarantine, newest first: their contribution could not be computed."""
-    return stream_queries.list_quarantined(connect(), query, stage)
+    return stream_queries.list_quarantined(new_context(), query)
 
 
 # -- chat ----------------------------------------------------------------------------------------------
@@ -665,32 +666,32 @@ def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quar
 @router.only("chat", app.on_ws_connect())
 def socket_connect(event: Any) -> dict[str, int]:
     """Admit a client to its lobby, and match it."""
-    return handlers.connect(connect(), gateway, event.to_dict(), datetime.now(UTC), stage)
+    return handlers.connect(new_context(), event.to_dict())
 
 
 @router.only("chat", app.on_ws_message())
 def socket_message(event: Any) -> None:
     """Handle a frame."""
-    handlers.receive_frame(connect(), gateway, TOPICS, event.to_dict(), datetime.now(UTC), stage, refusals)
+    handlers.receive_frame(new_context(), TOPICS, event.to_dict(), refusals)
 
 
 # API Gateway sends this event at best effort. Without it, a failed post or the sweep finds a dead connection.
 @router.only("chat", app.on_ws_disconnect())
 def socket_disconnect(event: Any) -> None:
     """Mark a closed connection as gone, and free its partner."""
-    handlers.disconnect(connect(), gateway, event.to_dict(), datetime.now(UTC), stage)
+    handlers.disconnect(new_context(), event.to_dict())
 
 
 @router.only("chat", app.schedule(Rate(1, unit=Rate.MINUTES), name="sweep"))
 def sweep(event: Any) -> None:
     """Free the partners of dead connections, and complete the work that a crash has interrupted."""
-    matchmaker.sweep(connect(), gateway, stage, lambda: datetime.now(UTC))
+    matchmaker.sweep(new_context(), lambda: datetime.now(UTC))
 
 
 @router.route("GET", "/chat/reports", access="admin", errors=(BadCursor,))
 def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
     """Return the reports of chat partners, newest first."""
-    return reports.list_reports(connect(), query, stage, datetime.now(UTC))
+    return reports.list_reports(new_context(), query)
 
 
 @router.route(
@@ -706,9 +707,8 @@ def post_chat_report(path: chat_schemas.ReportPath, body: chat_schemas.ReportAct
 
     A ban closes all their open connections.
     """
-    now = datetime.now(UTC)
-    banned = reports.act(connect(), path.id, body, stage, now)
-    matchmaker.expel(connect(), gateway, banned, now, stage)
+    context = new_context()
+    matchmaker.expel(context, reports.act(context, path.id, body))
 
 
 # -- service -------------------------------------------------------------------------------------------

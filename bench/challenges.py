@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
@@ -15,6 +14,7 @@ from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
+from tests.support.contexts import new_context
 from tests.support.meter import Meter
 from tests.support.tables import drain, fresh_table
 
@@ -75,12 +75,12 @@ def cost(engine: Engine, paths: list[tuple[str, str]], is_ours: bool) -> float:
             valid = sorted({path for _, path in paths})
             with mock.patch.object(definitions, "SCRYPT_COST", 2):  # hashing is not measured here
                 body = ChallengeBody(title="Hunt", paths=valid, limit=LIMIT)
-                definitions.define(table, "hunt", body, datetime.now(UTC))
+                definitions.define(new_context(table), "hunt", body)
         drain(pump)
         with Meter(table.client) as meter:
             for player, path in paths:
                 if is_ours:
-                    submissions.submit(table, "hunt", Caller(player), path, datetime.now(UTC))
+                    submissions.submit(new_context(table), "hunt", Caller(player), path)
                 else:
                     submit_published(table, player, path)
             drain(pump)

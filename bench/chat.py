@@ -10,6 +10,7 @@ from typing import Any
 from bench.report import Answer, Cell
 from chalicelib.chat import handlers
 from chalicelib.chat.gateway import ConnectionGateway
+from chalicelib.context import Context
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
@@ -91,9 +92,9 @@ def measure(engine: Engine, quick: bool) -> list[Answer]:
         them = PublishedChat(other)
 
         def call(handle: Callable[..., Any], id: str, *more: Any, body: str = "") -> None:
-            context = {"connectionId": id, "apiId": "local", "stage": "local", "identity": {}}
-            event = {"requestContext": context, "body": body}
-            handle(table, posts, *more, event, datetime.now(UTC), SETTINGS)
+            request = {"connectionId": id, "apiId": "local", "stage": "local", "identity": {}}
+            event = {"requestContext": request, "body": body}
+            handle(Context(table, posts, SETTINGS, datetime.now(UTC)), *more, event)
 
         def connect(id: str) -> Callable[[], None]:
             return lambda: call(handlers.connect, id)

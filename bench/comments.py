@@ -21,6 +21,7 @@ from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from tests.support.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
+from tests.support.contexts import new_context
 from tests.support.meter import Meter
 from tests.support.tables import drain, fresh_table
 
@@ -90,7 +91,7 @@ def measure_pages(engine: Engine, count: int) -> list[tuple[str, float, float]]:
             ratings = ",".join(map(str, chosen.ratings)) or None
             query = CommentsQuery(rating=ratings, language=chosen.language or None, limit=LIMIT)
             with Meter(table.client) as meter:
-                pages.list_comments(table, PRODUCT, query, SETTINGS, ADMIN)
+                pages.list_comments(new_context(table, settings=SETTINGS), PRODUCT, query, ADMIN)
             parts = [Filter("", (rating,), chosen.language) for rating in chosen.ratings] or [chosen]
             published = sum(
                 read_units(min(LIMIT, round(count * part.share())) * size, EVENTUAL) for part in parts
@@ -108,12 +109,12 @@ def measure_writes(engine: Engine, count: int) -> float:
             aggregates.apply(table, [comments.contribution], event["Records"], derivations=derivations)
 
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH)
-        comments.post(table, PRODUCT, make_body(0), Caller("first"), None, START)
+        comments.post(new_context(table, START), PRODUCT, make_body(0), Caller("first"), None)
         drain(pump)
         with Meter(table.client) as meter:
             for i in range(count):
                 at = START + timedelta(seconds=1 + i)
-                comments.post(table, PRODUCT, make_body(i), Caller(f"reader-{i:06}"), None, at)
+                comments.post(new_context(table, at), PRODUCT, make_body(i), Caller(f"reader-{i:06}"), None)
             drain(pump)
     return meter.write_units / count
 

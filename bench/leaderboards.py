@@ -27,6 +27,7 @@ from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, StandingQuery
 from chalicelib.ranking import deepening, ranking, tree
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
+from tests.support.contexts import new_context
 from tests.support.meter import Meter
 from tests.support.round_trips import RoundTrips
 from tests.support.tables import drain, fresh_table
@@ -47,8 +48,8 @@ class LargeBoard:
 
     def __init__(self, table: Table, count: int) -> None:
         boards._cached_boards().clear()
-        boards.define(table, "large", BoardBody(title="Points", operator="increment"), NOW)
-        self.board = boards.find(table, "large", NOW)
+        boards.define(new_context(table, NOW), "large", BoardBody(title="Points", operator="increment"))
+        self.board = boards.find(new_context(table, NOW), "large")
         self.ranking = self.board.ranking
         rng = random.Random(SEED)
         self.scores = {f"player-{number:07}": rng.randint(0, HIGHEST) for number in range(count)}
@@ -142,7 +143,7 @@ def measure_rank(engine: Engine, size: int) -> tuple[Cell, ...]:
         player = board.middle
 
         def ours() -> int:
-            return queries.get_standing(table, "large", player, StandingQuery(), NOW).rank
+            return queries.get_standing(new_context(table, NOW), "large", player, StandingQuery()).rank
 
         right = 1 + sum(score > board.scores[player] for score in board.scores.values())
         assert ours() == right
@@ -187,8 +188,8 @@ def measure_changes(engine: Engine, size: int) -> list[tuple[Cell, ...]]:
         def deliver(event: dict[str, Any], _: object) -> None:
             aggregates.apply(table, CONTRIBUTIONS, event["Records"])
             changes = read_images(event["Records"])
-            scores.follow(table, changes, NOW)
-            deepening.follow(table, [scores.rank], changes, NOW)
+            scores.follow(new_context(table, NOW), changes)
+            deepening.follow(new_context(table, NOW), [scores.rank], changes)
 
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, deliver, BATCH)
         drain(pump)
@@ -201,7 +202,7 @@ def measure_changes(engine: Engine, size: int) -> list[tuple[Cell, ...]]:
             with Meter(table.client) as meter:
                 for player in players:
                     score = ScoreBody(id=name, value=rng.randint(1, most))  # type: ignore[arg-type]
-                    scores.submit(table, "large", score, Caller(player), NOW)
+                    scores.submit(new_context(table, NOW), "large", score, Caller(player))
                 drain(pump)
             rows.append((f"{name}, among {size:,}", meter.write_units / CHANGES, PUBLISHED_CHANGE))
     return rows

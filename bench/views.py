@@ -11,13 +11,13 @@ from typing import Any
 from bench.report import Answer
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.dynamo.table import Table
-from chalicelib.settings import Settings
 from chalicelib.views import events, sites
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.maintenance.audit import find_drift, scan
 from tests.support.conflicts import InFlight
+from tests.support.contexts import new_context
 from tests.support.meter import Meter
 from tests.support.tables import drain, fresh_table
 
@@ -68,10 +68,10 @@ def measure_ours(engine: Engine, count: int, pages: int) -> float:
 
         pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH)
         before = make_views(2 * pages, pages, "somebody-else", HOUR - timedelta(minutes=10))
-        events.write(table, before, Settings(), datetime.now(UTC))
+        events.write(new_context(table), before)
         drain(pump)
         with Meter(table.client) as meter:
-            events.write(table, make_views(count, pages, "visitor"), Settings(), datetime.now(UTC))
+            events.write(new_context(table), make_views(count, pages, "visitor"))
             drain(pump)
         assert not find_drift(CONTRIBUTIONS, scan(table.client, table.name))
     return meter.write_units / count
@@ -104,7 +104,7 @@ def race(engine: Engine, seconds: float, is_ours: bool) -> tuple[int, int, float
                 for i in range(size)
             ]
             if is_ours:
-                return events.write(table, some, Settings(), datetime.now(UTC))
+                return events.write(new_context(table), some)
             count_in_transaction(table, some[0])
             return 1
 

@@ -12,9 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from chalicelib.aggregates.sums import Contribution, Derivation
+    from chalicelib.context import Context
     from chalicelib.dynamo.items import Images, Item, Key
     from chalicelib.dynamo.table import Table
     from chalicelib.ranking.ranking import Ranked
@@ -49,7 +48,7 @@ class Topic(NamedTuple):
 
     name: Callable[[Key], str | None]
     canonical: Callable[[str], str]
-    value: Callable[[Table, str], Any]
+    value: Callable[[Context, str], Any]
 
 
 class Person(NamedTuple):
@@ -106,7 +105,7 @@ class Feature(NamedTuple):
     contribution: Contribution | None = None
     derive: Derivation | None = None
     rank: Callable[[Item], Ranked | None] | None = None
-    follow: Callable[[Table, Sequence[Images], datetime], None] | None = None
+    follow: Callable[[Context, Sequence[Images]], None] | None = None
     topics: Mapping[str, Topic] = {}
     serves: bool = False
     is_on: Callable[[Settings], bool] | None = None
@@ -151,11 +150,11 @@ def select(features: Iterable[Feature], settings: Settings) -> tuple[Feature, ..
     return tuple(filter(is_selected, features))
 
 
-def follow(features: Iterable[Feature], table: Table, changes: Sequence[Images], now: datetime) -> None:
+def follow(context: Context, features: Iterable[Feature], changes: Sequence[Images]) -> None:
     """Complete what a batch of changes has begun, feature by feature. Idempotent."""
     for feature in features:
         if feature.follow:
-            feature.follow(table, changes, now)
+            feature.follow(context, changes)
 
 
 def owner_of(features: Iterable[Feature], key: Key) -> str:

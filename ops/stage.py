@@ -10,12 +10,15 @@ import json
 import os
 import secrets
 import tempfile
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from chalicelib.settings import Settings, read
+from chalicelib.context import Context
+from chalicelib.dynamo.table import Table
+from chalicelib.settings import Settings, current, read
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,6 +45,13 @@ def load(stage: str, root: Path = ROOT) -> Settings:
         return read(os.environ)
     except ValueError as error:
         raise click.ClickException(str(error)) from None
+
+
+def new_context(table: Table, now: datetime, settings: Settings | None = None) -> Context:
+    """Return the context of a command's call of the product, by default with the settings of this process."""
+    from chalicelib.chat.gateway import ConnectionGateway, Session  # few commands need it
+
+    return Context(table, ConnectionGateway(Session), settings or current(), now)
 
 
 def read_variables(stage: str, root: Path = ROOT) -> dict[str, str]:

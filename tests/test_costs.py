@@ -45,6 +45,7 @@ from ops.maintenance import audit, redrive
 from ops.maintenance.audit import find_drift, scan
 from ops.maintenance.streams import follow_stream
 from tests.support import operations
+from tests.support.contexts import new_context
 from tests.support.deployed import Deployed, Invocation
 from tests.support.meter import Meter
 from tests.support.records import Reader
@@ -150,14 +151,16 @@ def test_the_most_expensive_anonymous_request_has_a_bounded_cost(
     ]
     stage = Settings()
     with Meter(table.client) as meter:
-        views.accept(table, ViewsBody(events=events), Caller(), "a browser", stage, now)
+        views.accept(new_context(table, now, stage), ViewsBody(events=events), Caller(), "a browser")
         assert meter.write_units == request_units
         records = stream.again().read()
         aggregates.apply(table, [views.contribution], records, derivations=[derive])
     assert (meter.write_units, meter.read_units) == (all_units, 1)
     assert find_drift([views.contribution], scan(table.client, table.name)) == {}
     with pytest.raises(TooLarge):
-        views.accept(table, ViewsBody(events=[*events, events[0]]), Caller(), "a browser", stage, now)
+        views.accept(
+            new_context(table, now, stage), ViewsBody(events=[*events, events[0]]), Caller(), "a browser"
+        )
 
 
 @pytest.mark.parametrize(
@@ -170,13 +173,13 @@ def test_a_view_by_a_new_visitor_costs_at_most(
     table, drain = applied
     url = "https://www.example.org/{}"
     known = [View(url.format("known"), NOW - timedelta(minutes=n), f"known-{n}") for n in range(2)]
-    views.write(table, known, Settings(), NOW)
+    views.write(new_context(table, NOW), known)
     drain()
     page = url.format("known" if is_known else "new")
     some = [View(page, NOW + timedelta(milliseconds=n), f"new-{n}") for n in range(number)]
 
     def count() -> None:
-        views.write(table, some, Settings(), NOW)
+        views.write(new_context(table, NOW), some)
         drain()
 
     assert units(table, count)[0] <= most * number
@@ -223,7 +226,7 @@ def test_an_imported_score_costs_what_a_submitted_one_does(
     applied: tuple[Table, Callable[[], None]],
 ) -> None:
     table, _ = applied
-    boards.define(table, "race", BoardBody(title="Race", operator="best", max=Decimal(999)), NOW)
+    boards.define(new_context(table, NOW), "race", BoardBody(title="Race", operator="best", max=Decimal(999)))
     rows = [Submission(f"runner-{n}", "1", Decimal(n), "2100-01-01T00:00:00.000000Z") for n in range(5)]
     ahead = 0.5 + 1  # the board and the root
     nodes = 2 * 0.5  # the root, and that of the magnitude
@@ -262,19 +265,21 @@ def test_a_vote_and_a_reply_cost_the_same_whatever_the_length_of_the_comment(
 ) -> None:
     table, _ = applied
     body = CommentBody(rating=5, language="en", text="𝕏" * 5_000)  # 20 KB
-    id = comments.post(table, "lamp", body, Caller("ann"), None, NOW).body.id
+    id = comments.post(new_context(table, NOW), "lamp", body, Caller("ann"), None).body.id
     reader, answer = Caller("bob"), ReplyBody(text="It does.", language="en")
     path = ReplyPath("lamp", id, "")
 
     def post() -> None:
-        path.reply = replies.post(table, "lamp", id, answer, reader, None, NOW).body.id
+        path.reply = replies.post(new_context(table, NOW), "lamp", id, answer, reader, None).body.id
 
     assert units(table, lambda: votes.cast(table, "lamp", id, reader)) == (4, 2)
     assert units(table, lambda: votes.withdraw(table, "lamp", id, reader)) == (4, 2)
     assert units(table, post) == (5, 5)  # it reads the comment, whose language it has by default
     assert units(table, lambda: replies.delete(table, path, reader)) == (5, 2)
     query, stage = CommentsQuery(), Settings(secret="s" * 32)
-    assert units(table, lambda: pages.list_comments(table, "lamp", query, stage, Caller())) == (0, 3)
+    assert units(
+        table, lambda: pages.list_comments(new_context(table, settings=stage), "lamp", query, Caller())
+    ) == (0, 3)
 
 
 def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(
@@ -287,7 +292,7 @@ def test_an_audit_reads_the_table_once_and_a_repair_writes_what_has_drifted(
     def look() -> audit.AuditResult:
         return audit.audit(table, OPERATOR, following, 0, lambda _: None, lambda _: None)
 
-    views.write(table, [view(number) for number in range(100)], Settings(), NOW)
+    views.write(new_context(table, NOW), [view(number) for number in range(100)])
     drain()
     assert units(table, look) == (0, 3)  # 102 items of 104 bytes: 3 blocks of 4 KB
     page, names = views.page_key("https://www.example.org/"), {"#views": "views"}
@@ -307,7 +312,7 @@ def test_a_redrive_costs_two_write_units_for_each_entry_and_each_sum(
     applied: tuple[Table, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, drain = applied
-    views.write(table, [view(1)], Settings(), NOW)
+    views.write(new_context(table, NOW), [view(1)])
     with monkeypatch.context() as broken:
         broken.setattr("tests.test_costs.OPERATOR", (poisonous,))
         drain()

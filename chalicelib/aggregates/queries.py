@@ -8,14 +8,14 @@ from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.schemas import LONGEST, Quarantine, QuarantinedImage, QuarantineQuery
 from chalicelib.api import cursors
 from chalicelib.concurrency import map_concurrently
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
-from chalicelib.dynamo.table import Page, Table
-from chalicelib.settings import Settings
+from chalicelib.dynamo.table import Page
 
 CURSOR_SCOPE = ("quarantine",)
 
 
-def list_quarantined(table: Table, query: QuarantineQuery, settings: Settings) -> Quarantine:
+def list_quarantined(context: Context, query: QuarantineQuery) -> Quarantine:
     """Return a page of quarantined images, newest first.
 
     Cost: 0.5 RCU for each of the 16 partitions. A partition where the page has more than 4 KB costs 0.5 RCU
@@ -24,11 +24,11 @@ def list_quarantined(table: Table, query: QuarantineQuery, settings: Settings) -
     Raises:
         BadCursor: the cursor was changed, or belongs to another query.
     """
-    before = cursors.decode(settings, CURSOR_SCOPE, query.cursor)
+    before = cursors.decode(context.settings, CURSOR_SCOPE, query.cursor)
     last = f"{before[:-1]}{chr(ord(before[-1]) - 1)}~" if before else "~"
 
     def read_newest(n: int) -> Page:
-        return table.query(f"QUARANTINE#{n}", ("0", last), limit=query.limit, newest_first=True)
+        return context.table.query(f"QUARANTINE#{n}", ("0", last), limit=query.limit, newest_first=True)
 
     pages = map_concurrently(read_newest, range(quarantine.PARTITIONS))
     items = sorted((item for page in pages for item in page.items), key=_sort_key, reverse=True)
@@ -36,7 +36,7 @@ def list_quarantined(table: Table, query: QuarantineQuery, settings: Settings) -
     shown = items[: query.limit]
     return Quarantine(
         items=[_to_schema(item) for item in shown],
-        cursor=cursors.encode(settings, CURSOR_SCOPE, _sort_key(shown[-1]) if has_more else ""),
+        cursor=cursors.encode(context.settings, CURSOR_SCOPE, _sort_key(shown[-1]) if has_more else ""),
     )
 
 

@@ -19,10 +19,10 @@ from msgspec import Meta
 from chalicelib import times
 from chalicelib.api import cursors
 from chalicelib.api.schemas import Cursor, Schema
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
-from chalicelib.dynamo.table import Page, Table
+from chalicelib.dynamo.table import Page
 from chalicelib.errors import BadCursor
-from chalicelib.settings import Settings
 
 T = TypeVar("T", bound=msgspec.Struct)
 P = TypeVar("P")
@@ -50,18 +50,20 @@ def entry(name: str, now: datetime) -> Item:
     return {"gsi1pk": name, "gsi1sk": times.epoch(now)}
 
 
-def read_entries(table: Table, name: str, query: ListQuery, settings: Settings) -> Entries:
+def read_entries(context: Context, name: str, query: ListQuery) -> Entries:
     """Return a page of the entries of a list, newest first.
 
     Cost: 0.5 RCU per 4 KB of index (about 40 entries).
     Raises: BadCursor.
     """
     scope = ("list", name)
-    position = cursors.decode(settings, scope, query.cursor)
-    page = table.query(name, index="gsi1", limit=query.limit, start=_parse(name, position), newest_first=True)
+    position = cursors.decode(context.settings, scope, query.cursor)
+    page = context.table.query(
+        name, index="gsi1", limit=query.limit, start=_parse(name, position), newest_first=True
+    )
     last = page.next
     following = json.dumps([last["pk"], last["sk"], int(last["gsi1sk"])]) if last else ""
-    return Entries(page.items, cursors.encode(settings, scope, following))
+    return Entries(page.items, cursors.encode(context.settings, scope, following))
 
 
 def _parse(name: str, position: str) -> dict[str, Any] | None:

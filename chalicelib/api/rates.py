@@ -28,6 +28,7 @@ from weakref import WeakKeyDictionary
 
 from chalicelib import times
 from chalicelib.api.auth import Caller, derive_key
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import SlowDown
@@ -129,9 +130,7 @@ def _digest(settings: Settings, purpose: str, text: str) -> str:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def admit(
-    table: Table, limits: Limits, caller: Caller, settings: Settings, now: datetime, count: int = 1
-) -> None:
+def admit(context: Context, limits: Limits, caller: Caller, count: int = 1) -> None:
     """Count calls for their sender, or refuse them.
 
     Cost: that of `take` for a caller with a token, and for one without. Twice that for a guest.
@@ -142,21 +141,21 @@ def admit(
     try:
         buckets = []
         if not caller.is_trusted and limits.of_address:
-            buckets.append((address_key(settings, limits.purpose, caller.address), limits.of_address))
+            buckets.append((address_key(context.settings, limits.purpose, caller.address), limits.of_address))
         if caller.sub:
-            buckets.append((subject_key(settings, limits.purpose, caller.sub), limits.of_subject))
+            buckets.append((subject_key(context.settings, limits.purpose, caller.sub), limits.of_subject))
     except OSError as error:  # SSM is unavailable, for example. The caller is not the cause
         logs.log_error("calls are not limited", error)
         return
     for key, limit in buckets:
-        if wait := take(table, Bucket(key), limit, now, count):
+        if wait := take(context, Bucket(key), limit, count):
             raise SlowDown(
                 "Too many requests by you or from your address. Retry after the time in Retry-After.",
                 wait / 1000,
             )
 
 
-def take(table: Table, bucket: Bucket, limit: Limit, now: datetime, count: int = 1) -> int:
+def take(context: Context, bucket: Bucket, limit: Limit, count: int = 1) -> int:
     """Count calls in a bucket. Return 0, or the milliseconds until they are allowed.
 
     One update starts a bucket that is empty, and another one fills a bucket that is not. The level as it was
@@ -166,22 +165,22 @@ def take(table: Table, bucket: Bucket, limit: Limit, now: datetime, count: int =
     Cost: 1 WCU, and 1 more for each concurrent change. Nothing for a refusal that the process foresees: a
     level only rises until it has drained.
     """
-    time, known = times.milliseconds(now), _levels().setdefault(table, {})
+    time, known = times.milliseconds(context.now), _levels().setdefault(context.table, {})
     level = known.get(bucket.key, 0) if bucket.level is None else bucket.level
-    common = {":now": time + 1, ":ttl": times.epoch(now) + limit.at_once * limit.interval // 1000}
+    common = {":now": time + 1, ":ttl": times.epoch(context.now) + limit.at_once * limit.interval // 1000}
     start = ("SET drained = :next", "NOT drained BETWEEN :now AND :last")
     fill = ("SET drained = drained + :more", "drained BETWEEN :now AND :full")
     for _ in range(TRIES):
-        if wait := limit.compute_wait(level, now, count):
+        if wait := limit.compute_wait(level, context.now, count):
             return wait
-        is_empty = not isinstance(level, int | Decimal) or not time < level <= limit.last(now)
+        is_empty = not isinstance(level, int | Decimal) or not time < level <= limit.last(context.now)
         change, condition = start if is_empty else fill
         own = (
-            {":next": time + count * limit.interval, ":last": limit.last(now)}
+            {":next": time + count * limit.interval, ":last": limit.last(context.now)}
             if is_empty
-            else {":more": count * limit.interval, ":full": limit.full(now, count)}
+            else {":more": count * limit.interval, ":full": limit.full(context.now, count)}
         )
-        is_taken, item = table.update_or_get(
+        is_taken, item = context.table.update_or_get(
             bucket.key,
             f"{change}, {bucket.more}",
             condition=condition,

@@ -37,6 +37,7 @@ from chalicelib.challenges.schemas import (
     Ranked,
     Title,
 )
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, NotOpen
@@ -133,7 +134,7 @@ def hash_answers(paths: Iterable[str], rules: Normalization, salt: bytes, cost: 
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> Response[Challenge]:
+def define(context: Context, challenge: str, body: ChallengeBody) -> Response[Challenge]:
     """Create a challenge (201), or replace it (200). Paths that players have found stay found.
 
     A request that equals the stored definition writes nothing. The salt of a challenge is kept, because only
@@ -150,7 +151,7 @@ def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> 
     new_salt = secrets.token_bytes(SALT_BYTES)
     digests: dict[tuple[Any, ...], frozenset[bytes]] = {}  # an attempt reuses those of the one before
     for attempt in range(MAX_ATTEMPTS):
-        item = table.get(definition_key(challenge), consistent=True) or {}
+        item = context.table.get(definition_key(challenge), consistent=True) or {}
         stored_rules = _stored_normalization(item)
         rules = body.normalization or stored_rules or Normalization()
         if rules != (stored_rules or rules):
@@ -180,11 +181,13 @@ def define(table: Table, challenge: str, body: ChallengeBody, now: datetime) -> 
             return Response(_to_response(definition), status=200)
         condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
         values = {":seen": edition} if "edition" in item else None
-        if table.put(
-            _to_item(definition) | (listed or listing.entry(LIST, now)), condition=condition, values=values
+        if context.table.put(
+            _to_item(definition) | (listed or listing.entry(LIST, context.now)),
+            condition=condition,
+            values=values,
         ):
             return Response(_to_response(definition), status=200 if item else 201)
-        table.back_off(attempt)
+        context.table.back_off(attempt)
     raise Busy(f"Other requests are changing the challenge {challenge}. Please retry.")
 
 

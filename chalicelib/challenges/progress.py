@@ -20,7 +20,6 @@ statistics are a sum over progress alone, so they do not depend on how a batch o
 """
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import Any
 
 from chalicelib.aggregates.sums import Amount
@@ -28,6 +27,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions
 from chalicelib.challenges import ranking as challenge_ranking
 from chalicelib.challenges.schemas import MAX_FOUND, FoundPathParams, PlayerParams, Progress
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Forbidden, NotFound
@@ -194,7 +194,7 @@ def _number(of: Ranking, player: str, item: Item) -> int:
     return of.number(of.scale.merit(challenge_ranking.encode_score(item["found"], item["latest"])), player)
 
 
-def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
+def follow(context: Context, changes: Iterable[Images]) -> None:
     """Put the index key into the progress of a batch's ranked players, and remove it from the others.
 
     Idempotent.
@@ -216,9 +216,9 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
         if number is not None:
             entry = index_key(of, player, number // TIE)
             values |= {f":{name}": value for name, value in entry.items()}
-            values[":depth"] = choose_depth(table, of, number, item)
+            values[":depth"] = choose_depth(context.table, of, number, item)
             expression = "SET gsi1pk = :gsi1pk, gsi1sk = :gsi1sk, #depth = :depth"
-        table.update(
+        context.table.update(
             key,
             expression,
             condition="#found = :found AND latest = :latest",

@@ -19,12 +19,12 @@ from chalicelib.challenges.schemas import (
     ChallengeStatistics,
     ListedChallenge,
 )
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
 from chalicelib.ranking import positions
 from chalicelib.ranking.ranking import collect_nodes, node_key
-from chalicelib.settings import Settings
 
 
 def get_statistics(table: Table, challenge: str, *, consistent: bool = False) -> ChallengeStatistics:
@@ -58,15 +58,15 @@ def get_statistics(table: Table, challenge: str, *, consistent: bool = False) ->
     )
 
 
-def list_challenges(table: Table, query: listing.ListQuery, settings: Settings) -> Challenges:
+def list_challenges(context: Context, query: listing.ListQuery) -> Challenges:
     """Return a page of the challenges, newest first.
 
     Cost: 0.5 RCU per 4 KB of index, and 0.5 RCU per 4 KB of each definition.
     Raises: BadCursor.
     """
-    page = listing.read_entries(table, definitions.LIST, query, settings)
+    page = listing.read_entries(context, definitions.LIST, query)
     names = {definitions.definition_key(one["pk"].removeprefix("CHALLENGE#")): one for one in page.items}
-    items = table.get_many(names)
+    items = context.table.get_many(names)
     return Challenges(
         items=[
             ListedChallenge(
@@ -81,9 +81,7 @@ def list_challenges(table: Table, query: listing.ListQuery, settings: Settings) 
     )
 
 
-def list_leaders(
-    table: Table, challenge: str, query: ChallengeLeadersQuery, settings: Settings
-) -> ChallengeLeaders:
+def list_leaders(context: Context, challenge: str, query: ChallengeLeadersQuery) -> ChallengeLeaders:
     """Return a part of a challenge's players, most paths first, then earliest.
 
     A challenge that is not ranked has no leaders. The ranking is kept, and is shown if it is ranked again.
@@ -94,14 +92,14 @@ def list_leaders(
     """
     definition_key, progress_key = definitions.definition_key(challenge), None
     cursor_scope = ("finders", challenge, str(query.place), query.around or "")
-    cursor, around = cursors.decode(settings, cursor_scope, query.cursor), None
+    cursor, around = cursors.decode(context.settings, cursor_scope, query.cursor), None
     below = [int(part) for part in cursor.split()]
     keys, of = [definition_key], challenge_ranking.build_ranking(challenge)
     if query.around and not below:
         keys.append(progress_key := progress.progress_key(challenge, query.around))
     elif query.place > 1 and not below:
         keys += [node_key(of, prefix) for prefix in positions.guess_nodes(of, query.place)]
-    read = table.get_many(keys)
+    read = context.table.get_many(keys)
     definition = definitions.parse(challenge, read.get(definition_key))
     if progress_key:
         item = read.get(progress_key)
@@ -112,16 +110,16 @@ def list_leaders(
         return ChallengeLeaders(items=[], cursor=None)
     nodes = collect_nodes(of, read.values())
     part = positions.list_ranked(
-        table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
+        context.table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
     )
     items = []
-    names = _read_names(table, challenge, [entry.player for _, entry in part.items])
+    names = _read_names(context.table, challenge, [entry.player for _, entry in part.items])
     for rank, entry in part.items:
         found, time = challenge_ranking.decode_merit(entry.merit)
         name = names.get(entry.player)
         items.append(ChallengeLeader(rank=rank, player=entry.player, name=name, found=found, time=time))
     next_place = f"{part.next} {part.depth}" if part.next else ""
-    return ChallengeLeaders(items=items, cursor=cursors.encode(settings, cursor_scope, next_place))
+    return ChallengeLeaders(items=items, cursor=cursors.encode(context.settings, cursor_scope, next_place))
 
 
 def _read_names(table: Table, challenge: str, players: Sequence[str]) -> dict[str, str]:
@@ -143,10 +141,10 @@ def topic(key: Key) -> str | None:
     return challenge if key == progress.statistics_key(challenge) else None
 
 
-def live(table: Table, challenge: str) -> ChallengeStatistics:
+def live(context: Context, challenge: str) -> ChallengeStatistics:
     """Return the statistics of a challenge, strongly consistent.
 
     Cost: 2 RCU.
     Raises: NotFound.
     """
-    return get_statistics(table, challenge, consistent=True)
+    return get_statistics(context.table, challenge, consistent=True)

@@ -11,7 +11,6 @@ level is `drained` in the progress, so the transaction checks it at no cost.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from chalicelib import times
@@ -21,6 +20,7 @@ from chalicelib.api.router import Response
 from chalicelib.challenges import definitions, progress
 from chalicelib.challenges.definitions import Definition
 from chalicelib.challenges.schemas import SubmissionResult
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Forbidden, InvalidPath, LimitReached, SlowDown
@@ -33,9 +33,7 @@ PATH_EXISTS, PROGRESS_REFUSED = range(2)  # the positions of refused actions
 # -- paths ---------------------------------------------------------------------------------------------
 
 
-def submit(
-    table: Table, challenge: str, caller: Caller, path: str, now: datetime
-) -> Response[SubmissionResult]:
+def submit(context: Context, challenge: str, caller: Caller, path: str) -> Response[SubmissionResult]:
     """Write a path that a player has found: 201, or 200 if the player had found it before.
 
     Without a display name of the caller, the name of an earlier submission is kept.
@@ -49,38 +47,38 @@ def submit(
     Raises: NotFound, NotOpen, Forbidden for a guest where guests may not submit, SlowDown, InvalidPath,
     LimitReached.
     """
-    player, definition = caller.sub, definitions.load(table, challenge)
-    definition.check_open(now)
+    player, definition = caller.sub, definitions.load(context.table, challenge)
+    definition.check_open(context.now)
     if caller.guest and not definition.guests:
         raise Forbidden("Guests may not submit to this challenge. Sign in with an account.")
     normalized = definition.normalize(path)
     path_key = progress.path_key(challenge, player, normalized)
     progress_key = progress.progress_key(challenge, player)
-    items = table.get_many([path_key, progress_key], consistent=True)
+    items = context.table.get_many([path_key, progress_key], consistent=True)
     if path_key in items:  # it stays found after it is removed from the definition
-        return _build_result(table, definition, player, path, 200)
+        return _build_result(context.table, definition, player, path, 200)
     level = items.get(progress_key, {}).get("drained", 0)
-    if wait := GUESSES.compute_wait(level, now):
+    if wait := GUESSES.compute_wait(level, context.now):
         raise _too_many_guesses(wait)
     if not definition.accepts(normalized):
-        if wait := rates.take(table, _bucket(progress_key, level), GUESSES, now):
+        if wait := rates.take(context, _bucket(progress_key, level), GUESSES):
             raise _too_many_guesses(wait)
         raise InvalidPath("This is no valid path of the challenge.")
-    refused = _write_path(table, definition, caller, path_key, path, now)
+    refused = _write_path(context, definition, caller, path_key, path)
     if PATH_EXISTS in refused:
-        return _build_result(table, definition, player, path, 200)
+        return _build_result(context.table, definition, player, path, 200)
     if PROGRESS_REFUSED in refused:
-        item = table.get(progress_key, consistent=True) or {}
+        item = context.table.get(progress_key, consistent=True) or {}
         if item.get("found", 0) >= definition.limit:
             raise LimitReached(
                 f"{player} has found {definition.limit} paths, the most that this challenge counts."
             )
         raise _too_many_guesses(GUESSES.interval)
-    return _build_result(table, definition, player, path, 201)
+    return _build_result(context.table, definition, player, path, 201)
 
 
 def _write_path(
-    table: Table, definition: Definition, caller: Caller, path_key: Key, path: str, now: datetime
+    context: Context, definition: Definition, caller: Caller, path_key: Key, path: str
 ) -> Sequence[int]:
     """Write a found path and the progress. Return the positions of the refused actions.
 
@@ -88,7 +86,7 @@ def _write_path(
 
     Raises: Busy if the progress is still damaged.
     """
-    time, player, name = times.milliseconds(now), caller.sub, caller.name
+    time, player, name = times.milliseconds(context.now), caller.sub, caller.name
     progress_key = progress.progress_key(definition.challenge, player)
     actions: list[dict[str, Any]] = [
         {
@@ -116,19 +114,19 @@ def _write_path(
                     ":one": 1,
                     ":none": 0,
                     ":room": definition.limit - 1,
-                    ":over": GUESSES.full(now) + 1,
-                    ":last": GUESSES.last(now),
+                    ":over": GUESSES.full(context.now) + 1,
+                    ":last": GUESSES.last(context.now),
                 },
             }
         },
     ]
-    refused = table.transact(actions)
-    if refused != (PROGRESS_REFUSED,) or _read_found(table, progress_key) is not None:
+    refused = context.table.transact(actions)
+    if refused != (PROGRESS_REFUSED,) or _read_found(context.table, progress_key) is not None:
         return refused
     logs.logger().warning("the progress of a player is damaged and is recounted from the paths")
-    progress.recount(table, definition.challenge, player)
-    refused = table.transact(actions)
-    if refused == (PROGRESS_REFUSED,) and _read_found(table, progress_key) is None:
+    progress.recount(context.table, definition.challenge, player)
+    refused = context.table.transact(actions)
+    if refused == (PROGRESS_REFUSED,) and _read_found(context.table, progress_key) is None:
         raise Busy(f"The progress of {player} is damaged. Please retry.")
     return refused
 

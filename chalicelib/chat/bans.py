@@ -14,13 +14,13 @@ closed by the sweep.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from chalicelib import times
 from chalicelib.api import auth, rates
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Key
-from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
@@ -33,9 +33,9 @@ def ban_key(digest: str) -> Key:
     return Key(f"BAN#{digest}", "BAN")
 
 
-def find_network(settings: Settings, context: Mapping[str, Any]) -> str:
+def find_network(settings: Settings, request: Mapping[str, Any]) -> str:
     """Return the digest of the client's address, or an empty text where address or secret are unknown."""
-    address = context.get("identity", {}).get("sourceIp", "")
+    address = request.get("identity", {}).get("sourceIp", "")
     try:
         return rates.digest(settings, address) if address else ""
     except Exception as error:  # no secret, or SSM is unavailable: the client may connect all the same
@@ -55,30 +55,30 @@ def find_subject(settings: Settings, token: str) -> str:
         return ""
 
 
-def ban(table: Table, digests: Iterable[str], hours: int, now: datetime) -> None:
+def ban(context: Context, digests: Iterable[str], hours: int) -> None:
     """Refuse the connections of addresses and subjects from now on. A later ban replaces an earlier one.
 
     Cost: 2 WCU for each, 1 of them for the index.
     """
-    until = times.epoch(now + timedelta(hours=hours))
+    until = times.epoch(context.now + timedelta(hours=hours))
     for digest in digests:
         index = {"gsi1pk": INDEX, "gsi1sk": until}
-        table.put({**ban_key(digest)._asdict(), "until": until, "ttl": until, **index})
+        context.table.put({**ban_key(digest)._asdict(), "until": until, "ttl": until, **index})
 
 
-def is_banned(table: Table, digests: Iterable[str], now: datetime) -> bool:
+def is_banned(context: Context, digests: Iterable[str]) -> bool:
     """Return whether one of these addresses and subjects may not connect. An empty digest is not banned.
 
     Cost: 0.5 RCU for each.
     """
-    items = (table.get(ban_key(digest)) for digest in digests if digest)
-    return any(item is not None and item["until"] > times.epoch(now) for item in items)
+    items = (context.table.get(ban_key(digest)) for digest in digests if digest)
+    return any(item is not None and item["until"] > times.epoch(context.now) for item in items)
 
 
-def list_banned(table: Table, now: datetime) -> set[str]:
+def list_banned(context: Context) -> set[str]:
     """Return the digests of all addresses and subjects that may not connect.
 
     Cost: 0.5 RCU for about 40 bans.
     """
-    pages = table.query_pages(INDEX, (times.epoch(now) + 1, 10**11), index="gsi1")
+    pages = context.table.query_pages(INDEX, (times.epoch(context.now) + 1, 10**11), index="gsi1")
     return {item["pk"].removeprefix("BAN#") for page in pages for item in page.items}

@@ -33,9 +33,9 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from chalicelib import times
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.settings import Settings
 
 LONGEST = timedelta(hours=2, minutes=5)  # API Gateway closes a connection after two hours
 GONE = timedelta(minutes=5)  # how long a connection that has left is kept
@@ -118,9 +118,7 @@ class FrameCount(NamedTuple):
     until: int = 0
 
 
-def count_frame(
-    table: Table, id: str, received: datetime, settings: Settings, message: bytes = b""
-) -> FrameCount:
+def count_frame(context: Context, id: str, received: datetime, message: bytes = b"") -> FrameCount:
     """Record a frame and return its connection, unless it is too fast or the connection is unknown.
 
     One write reads the partner and decides on the rate. It moves the times of the last frames up by one, on
@@ -129,15 +127,15 @@ def count_frame(
     Cost: 1 WCU per KB of the connection, which has more than one only for a client that sends a message in
     each second or more; 1 WCU more for a frame that is too fast.
     """
-    frames = _window(settings.chat_frames)
-    last, span = frames[-1], int(settings.chat_span.total_seconds() * 1000)
+    frames = _window(context.settings.chat_frames)
+    last, span = frames[-1], int(context.settings.chat_span.total_seconds() * 1000)
     values: dict[str, Any] = {":now": times.milliseconds(received), ":gone": "gone"}
     values |= {":edge": values[":now"] - span}
     sets = _shift(frames, ":now", ":never")
     if message:
         sets.append("said = list_append(if_not_exists(said, :none), :message)")
         values |= {":none": [], ":message": [message]}
-    is_accepted, item = table.update_or_get(
+    is_accepted, item = context.table.update_or_get(
         key(id),
         f"SET {', '.join(sets)} REMOVE refused",
         condition=f"#state <> :gone AND (attribute_not_exists({last}) OR {last} <= :edge)"
@@ -147,16 +145,18 @@ def count_frame(
     )
     if is_accepted or item is None or item["state"] == "gone":
         return FrameCount(item if is_accepted else None)
-    counted = table.update(key(id), "ADD refused :one", condition="attribute_exists(pk)", values={":one": 1})
+    counted = context.table.update(
+        key(id), "ADD refused :one", condition="attribute_exists(pk)", values={":one": 1}
+    )
     return FrameCount(None, int((counted or {}).get("refused", 1)), int(item.get(last, 0)) + span)
 
 
-def received_at(context: Mapping[str, Any], now: datetime) -> datetime:
+def received_at(request: Mapping[str, Any], now: datetime) -> datetime:
     """Return the time at which API Gateway received a frame, or `now` where the event has no time.
 
     A client cannot write this field. The result is never later than `now`, and at most a minute earlier.
     """
-    epoch = context.get("requestTimeEpoch")
+    epoch = request.get("requestTimeEpoch")
     if not isinstance(epoch, int):
         return now
     late = min(DELAY, max(timedelta(0), timedelta(milliseconds=times.milliseconds(now) - epoch)))

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from chalicelib import times
 from chalicelib.api.auth import derive_key
 from chalicelib.chat import bans, connections
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -73,7 +74,7 @@ def ages(said: Iterable[bytes], now: datetime) -> list[timedelta]:
     return [timedelta(milliseconds=(one + CYCLE // 2) % CYCLE - CYCLE // 2) for one in passed]
 
 
-def forget_old(table: Table, me: Item, now: datetime) -> None:
+def forget_old(table: Table, me: Item, received: datetime) -> None:
     """Remove the entries of messages that are older than a minute, beyond the last eight.
 
     Cost: 1 WCU per KB of the connection, once in eight messages or less.
@@ -81,7 +82,7 @@ def forget_old(table: Table, me: Item, now: datetime) -> None:
     said = me.get("said", [])
     if len(said) < MOST:
         return
-    old = [age > PROVABLE for age in ages(said[:-LEAST][:REMOVED], now)]
+    old = [age > PROVABLE for age in ages(said[:-LEAST][:REMOVED], received)]
     count = old.index(False) if False in old else len(old)
     if count >= LEAST:  # from the last index, as in outbox.py
         table.update(
@@ -117,17 +118,17 @@ def _describe(one: Item) -> dict[str, Any]:
     return Member(one["who"], connections.id_of(one), digests, one.get("said", []))._asdict()
 
 
-def find(table: Table, me: Item, pair: str, now: datetime) -> Item | None:
+def find(context: Context, me: Item, pair: str) -> Item | None:
     """Return the evidence of a pair that a connection is in, or was in until a minute ago. Otherwise None.
 
     Cost: 1 RCU per 4 KB; 2 RCU when the pair has parted in the meantime.
     """
     if pair and me.get("pair") == pair:
-        partner = table.get(connections.key(me["partner"]["id"]), consistent=True)
+        partner = context.table.get(connections.key(me["partner"]["id"]), consistent=True)
         if partner is None or partner.get("pair") == pair:
-            return build(me, partner, now)
-    item = table.get(key(pair), consistent=True) if pair else None
-    if item is None or item["parted"] < times.milliseconds(now - REPORTABLE):
+            return build(me, partner, context.now)
+    item = context.table.get(key(pair), consistent=True) if pair else None
+    if item is None or item["parted"] < times.milliseconds(context.now - REPORTABLE):
         return None
     return item if me["who"] in (one["who"] for one in item["members"]) else None
 

@@ -7,7 +7,6 @@ first needed. A post whose response was lost is not retried, because it may have
 import os
 import time
 from collections.abc import Callable
-from datetime import datetime
 from threading import Lock
 from typing import Any, Literal, NamedTuple
 
@@ -15,8 +14,8 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError,
 
 from chalicelib.api import codec
 from chalicelib.chat import connections
+from chalicelib.context import Context
 from chalicelib.dynamo.retries import back_off, error_code
-from chalicelib.dynamo.table import Table
 from chalicelib.telemetry import logs, metrics
 
 Outcome = Literal["sent", "gone", "failed"]
@@ -133,9 +132,7 @@ class ConnectionGateway:
             return found
 
 
-def deliver_frame(
-    table: Table, gateway: ConnectionGateway, id: str, endpoint: str, frame: str, now: datetime
-) -> Delivered:
+def deliver_frame(context: Context, id: str, endpoint: str, frame: str) -> Delivered:
     """Post a frame. Return `later` when the connection is not open yet, or cannot be reached now.
 
     After a 410 the connection's item decides. A young connection that has sent no frame may still be opening.
@@ -143,15 +140,15 @@ def deliver_frame(
 
     Cost: 1 RCU after a 410.
     """
-    outcome = gateway.send(endpoint, id, frame)
-    if outcome == "gone" and (item := connections.find(table, id)):
-        is_opening = connections.may_be_opening(item, now)
-        outcome = "failed" if is_opening else gateway.send(endpoint, id, frame)
+    outcome = context.gateway.send(endpoint, id, frame)
+    if outcome == "gone" and (item := connections.find(context.table, id)):
+        is_opening = connections.may_be_opening(item, context.now)
+        outcome = "failed" if is_opening else context.gateway.send(endpoint, id, frame)
     return "later" if outcome == "failed" else outcome
 
 
-def endpoint_of(context: Any) -> str:
-    """Return the management API's endpoint for the context of a socket event, as Chalice does."""
+def endpoint_of(request: Any) -> str:
+    """Return the management API's endpoint for the request of a socket event, as Chalice does."""
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "us-east-1")
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    return f"https://{context['apiId']}.execute-api.{region}.{suffix}/{context['stage']}"
+    return f"https://{request['apiId']}.execute-api.{region}.{suffix}/{request['stage']}"

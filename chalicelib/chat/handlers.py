@@ -48,14 +48,13 @@ from chalicelib.chat import (
     subscriptions,
 )
 from chalicelib.chat.connections import Handshake, RefusalCache
-from chalicelib.chat.gateway import TOO_FAST, UNRESPONSIVE, ConnectionGateway, deliver_frame, endpoint_of
+from chalicelib.chat.gateway import TOO_FAST, UNRESPONSIVE, deliver_frame, endpoint_of
 from chalicelib.chat.matching import DISCONNECTED, Change
 from chalicelib.chat.matchmaker import ConnectionIds
 from chalicelib.chat.schemas import Message, Receipt, ReportFrame, Subscription
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
-from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
-from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 T = TypeVar("T")
@@ -67,9 +66,7 @@ MAX_LABEL = 64  # characters of a `ref` or a `pair`
 # -- events --------------------------------------------------------------------------------------------
 
 
-def connect(
-    table: Table, gateway: ConnectionGateway, event: Any, now: datetime, settings: Settings
-) -> dict[str, int]:
+def connect(context: Context, event: Any) -> dict[str, int]:
     """Admit a client: it waits in its lobby, or resumes the connection of its token, and is matched.
 
     Returns the status of the handshake: 403 for a foreign origin, and for a banned address or subject. A
@@ -79,57 +76,54 @@ def connect(
     Cost: 5 WCU and 1.5 RCU. Matched at once, 8 WCU more, and 2 WCU and 1 RCU to notify the partner. 2 WCU and
     0.5 RCU for a connection that only listens. With a token 1.5 RCU more.
     """
-    if handshake.is_foreign_origin(event, settings):
+    if handshake.is_foreign_origin(event, context.settings):
         return {"statusCode": 403}
     try:
         opening = handshake.parse(event)
     except ValueError:
         return {"statusCode": 400}
     try:
-        network = bans.find_network(settings, event["requestContext"])
-        opening = opening._replace(network=network, subject=bans.find_subject(settings, opening.token))
-        if bans.is_banned(table, (opening.network, opening.subject), now):
+        network = bans.find_network(context.settings, event["requestContext"])
+        opening = opening._replace(
+            network=network, subject=bans.find_subject(context.settings, opening.token)
+        )
+        if bans.is_banned(context, (opening.network, opening.subject)):
             return {"statusCode": 403}
-        opening = opening._replace(blocked=reports.read_blocked(table, opening.subject))
+        opening = opening._replace(blocked=reports.read_blocked(context.table, opening.subject))
         if opening.listens:
-            matching.stay_out(table, connections.build_item(opening, now), now)
+            matching.stay_out(context, connections.build_item(opening, context.now))
             return {"statusCode": 200}
-        item = _resume(table, gateway, opening, now, settings) if opening.resume_token else None
+        item = _resume(context, opening) if opening.resume_token else None
         if item is None:
-            item = connections.build_item(opening, now)
-            if not matching.join_pool(table, item, now):
+            item = connections.build_item(opening, context.now)
+            if not matching.join_pool(context, item):
                 return {"statusCode": 200}
     except Busy:
         return {"statusCode": 503}
     try:
-        matched = matching.find_partner(table, item, now, settings) if item["state"] == "waiting" else item
+        matched = matching.find_partner(context, item) if item["state"] == "waiting" else item
         if matched and "partner" in matched:
-            matchmaker.reconcile(table, gateway, [matched["partner"]["id"]], now, settings)
+            matchmaker.reconcile(context, [matched["partner"]["id"]])
     except Busy:
         logs.logger().warning("a new connection is not matched yet: the table is busy")
     return {"statusCode": 200}
 
 
-def _resume(
-    table: Table, gateway: ConnectionGateway, opening: Handshake, now: datetime, settings: Settings
-) -> Item | None:
+def _resume(context: Context, opening: Handshake) -> Item | None:
     """Move a resumed session to its new connection and close the old one. None if it has ended."""
-    taken = resume.take_over(table, opening, now, settings)
+    taken = resume.take_over(context, opening)
     if taken is None:
         return None
     item, before = taken
-    subscriptions.unsubscribe_all(table, before)
-    gateway.close(before["endpoint"], connections.id_of(before))
+    subscriptions.unsubscribe_all(context.table, before)
+    context.gateway.close(before["endpoint"], connections.id_of(before))
     return item
 
 
 def receive_frame(
-    table: Table,
-    gateway: ConnectionGateway,
+    context: Context,
     sources: subscriptions.Sources,
     event: Any,
-    now: datetime,
-    settings: Settings,
     refusals: RefusalCache | None = None,
 ) -> None:
     """Handle a frame. The sender of a malformed frame gets an error, and its connection stays open.
@@ -141,16 +135,17 @@ def receive_frame(
     Cost: 1 WCU, and the cost of its action. A frame that is too fast costs 2 WCU, and nothing while
     `refusals` has its connection.
     """
-    context = event["requestContext"]
+    request = event["requestContext"]
     body = parse_frame(str(event.get("body")))
     frame = Frame(
-        Means(table, gateway, settings, now, sources),
-        context["connectionId"],
-        endpoint_of(context),
-        connections.received_at(context, now),
+        context,
+        sources,
+        request["connectionId"],
+        endpoint_of(request),
+        connections.received_at(request, context.now),
         ref=read_label(body, "ref"),
         pair=read_label(body, "pair"),
-        address=context.get("identity", {}).get("sourceIp", ""),
+        address=request.get("identity", {}).get("sourceIp", ""),
     )
     refusals = refusals or RefusalCache()
     if refused := refusals.count_early(frame.id, frame.received):
@@ -160,16 +155,16 @@ def receive_frame(
     frame.payload = parse_payload(body, action.takes) if action and isinstance(body, dict) else None
     problem = body if isinstance(body, str) else "" if frame.is_well_formed else "bad_request"
     text = frame.payload.text if isinstance(frame.payload, Message) else ""
-    if len(text) > settings.chat_length:
+    if len(text) > context.settings.chat_length:
         text, problem = "", "too_long"
-    message = evidence.record(settings, text, frame.received) if text else b""
+    message = evidence.record(context.settings, text, frame.received) if text else b""
     try:
-        counted = connections.count_frame(table, frame.id, frame.received, settings, message)
+        counted = connections.count_frame(context, frame.id, frame.received, message)
         refused = refusals.remember(frame.id, counted)
         if refused:
             _refuse(frame, refused)
         elif counted.sender is None:
-            gateway.close(frame.endpoint, frame.id)
+            context.gateway.close(frame.endpoint, frame.id)
         elif problem or action is None or ("listening" in counted.sender and not action.of_listeners):
             frame.reject(problem or "bad_request")
         else:
@@ -179,28 +174,26 @@ def receive_frame(
             frame.acknowledge()
             is_unsettled = frame.sender["state"] == "waiting" or frame.sender.get("notices")
             if concerned := (*ids, frame.id) if is_unsettled else ids:
-                matchmaker.reconcile(table, gateway, concerned, now, settings)
+                matchmaker.reconcile(context, concerned)
     except Busy:
         frame.reject("slow_down")
 
 
 def _refuse(frame: Frame, refused: int) -> None:
     """Send `slow_down`. Close the connection with the tenth refusal in a row."""
-    table, gateway, settings, now, _ = frame.means
+    context = frame.context
     if refused <= connections.REFUSALS:
         frame.reject("slow_down")
     if refused == connections.REFUSALS:
         try:  # before its $disconnect, which would keep the partner for it
-            lost = matchmaker.mark_gone(table, frame.id, now, settings, may_return=False)
-            matchmaker.reconcile(table, gateway, lost, now, settings)
+            lost = matchmaker.mark_gone(context, frame.id, may_return=False)
+            matchmaker.reconcile(context, lost)
         except Busy:
             logs.logger().warning("a closed connection is left to its $disconnect or to the sweep")
-        gateway.close(frame.endpoint, frame.id, TOO_FAST)
+        context.gateway.close(frame.endpoint, frame.id, TOO_FAST)
 
 
-def disconnect(
-    table: Table, gateway: ConnectionGateway, event: Any, now: datetime, settings: Settings
-) -> None:
+def disconnect(context: Context, event: Any) -> None:
     """Mark a closed connection as gone, and free its partner. Late and duplicate events do nothing.
 
     A client that closes with 1000 does not return.
@@ -208,10 +201,10 @@ def disconnect(
     Cost: 1 RCU and 3 WCU. Of a waiting connection 2 WCU more; with a partner 4 WCU more, and the cost to
     notify and match it.
     """
-    context = event["requestContext"]
-    has_left = context.get("disconnectStatusCode") == 1000
-    lost = matchmaker.mark_gone(table, context["connectionId"], now, settings, may_return=not has_left)
-    matchmaker.reconcile(table, gateway, lost, now, settings)
+    request = event["requestContext"]
+    has_left = request.get("disconnectStatusCode") == 1000
+    lost = matchmaker.mark_gone(context, request["connectionId"], may_return=not has_left)
+    matchmaker.reconcile(context, lost)
 
 
 # -- frames --------------------------------------------------------------------------------------------
@@ -254,21 +247,12 @@ class NoPayload(Struct):
     """The payload of an action without fields of its own."""
 
 
-class Means(NamedTuple):
-    """The means of every action."""
-
-    table: Table
-    gateway: ConnectionGateway
-    settings: Settings
-    now: datetime
-    sources: subscriptions.Sources
-
-
 @dataclass
 class Frame:
     """A frame that is being handled. `sender` and `payload` are set when it is accepted."""
 
-    means: Means
+    context: Context
+    sources: subscriptions.Sources
     id: str  # the sender's
     endpoint: str
     received: datetime
@@ -291,7 +275,7 @@ class Frame:
 
     def reply(self, **fields: Any) -> None:
         """Post a frame to the sender."""
-        self.means.gateway.send(self.endpoint, self.id, codec.encode(fields))
+        self.context.gateway.send(self.endpoint, self.id, codec.encode(fields))
 
     def acknowledge(self) -> None:
         """Post the `ack` of a frame that has taken effect."""
@@ -302,7 +286,7 @@ class Frame:
     def reject(self, code: str) -> ConnectionIds:
         """Post an error to the sender. It concerns no other connection."""
         self.is_answered = True
-        self.means.gateway.send(self.endpoint, self.id, error_frame(code, self.ref))
+        self.context.gateway.send(self.endpoint, self.id, error_frame(code, self.ref))
         return ()
 
     def drop(self, code: str) -> None:
@@ -312,7 +296,7 @@ class Frame:
 
     def settle(self, decide: Callable[[Item], Change | None]) -> ConnectionIds:
         """Change the sender's state as `decide` says. Return the sender and its lost partner."""
-        changed = matching.settle(self.means.table, self.sender, decide, self.means.now)
+        changed = matching.settle(self.context, self.sender, decide)
         self.sender = changed.item
         return (self.id, changed.lost) if changed.lost else ()
 
@@ -328,7 +312,7 @@ def send_status(frame: Frame) -> ConnectionIds:
 
     Cost: 1 RCU.
     """
-    table, gateway, _, now, _ = frame.means
+    context = frame.context
     item: Item | None = frame.sender
     sent_state = ""
     while item and item["state_id"] != sent_state:
@@ -336,13 +320,13 @@ def send_status(frame: Frame) -> ConnectionIds:
         pair = {"pair": item["pair"]} if "pair" in item and "receipts" in item else {}
         since = times.to_iso(times.parse(item["since"]))
         frame.reply(type="status", state=item["state"], since=since, **pair)
-        item = connections.find(table, frame.id)
+        item = connections.find(context.table, frame.id)
         if (
             item and item.get("notices") and "claimed_until" not in item
         ):  # new notices are sent after the status
             break
     if item and item.get("notices"):
-        outbox.wait_until_delivered(table, gateway, frame.id, now)
+        outbox.wait_until_delivered(context, frame.id)
     return ()
 
 
@@ -356,10 +340,10 @@ def relay_message(frame: Frame) -> ConnectionIds:
 
     Cost: one post. The first message of a pair costs 1 WCU and 1 RCU, and one in eight 1 WCU.
     """
-    table, _, settings, now, _ = frame.means
-    evidence.forget_old(table, frame.sender, frame.received)
-    fields = {"type": "message", "text": frame.payload.text, "time": times.to_iso(now)}
-    if frame.has_receipts and (id := receipts.new_id(settings, frame.sender, frame.ref or "")):
+    context = frame.context
+    evidence.forget_old(context.table, frame.sender, frame.received)
+    fields = {"type": "message", "text": frame.payload.text, "time": times.to_iso(context.now)}
+    if frame.has_receipts and (id := receipts.new_id(context.settings, frame.sender, frame.ref or "")):
         concerned = _relay(frame, fields | {"id": id})
         frame.is_answered = True
         return concerned
@@ -372,7 +356,7 @@ def relay_typing(frame: Frame) -> ConnectionIds:
 
 
 def _relay(frame: Frame, fields: dict[str, str]) -> ConnectionIds:
-    sender, (table, gateway, settings, now, _) = frame.sender, frame.means
+    sender, context = frame.sender, frame.context
     if sender["state"] != "matched":
         return frame.reject("not_matched")
     id, endpoint = sender["partner"]["id"], sender["partner"]["endpoint"]
@@ -382,15 +366,15 @@ def _relay(frame: Frame, fields: dict[str, str]) -> ConnectionIds:
         frame.drop("slow_down")
         return ()
     pair = {"pair": sender["pair"]} if "receipts" in sender["partner"] else {}
-    outcome = deliver_frame(table, gateway, id, endpoint, codec.encode(fields | pair), now)
+    outcome = deliver_frame(context, id, endpoint, codec.encode(fields | pair))
     if outcome == "later":
         return frame.reject("slow_down")
     if outcome != "gone":
         return ()
-    if lost := matchmaker.mark_gone(table, id, now, settings):
+    if lost := matchmaker.mark_gone(context, id):
         frame.drop("not_matched")
         return lost
-    after = connections.find(table, frame.id)
+    after = connections.find(context.table, frame.id)
     if after and after.get("pair") == sender["pair"] and after["partner"]["id"] != id:  # it was resumed
         frame.sender = after
         return _relay(frame, fields)
@@ -405,13 +389,13 @@ def _introduce(frame: Frame, partner: str) -> bool:
     Only a message waits for the notice. Frames of one connection may be handled in parallel, so each of them
     checks until `is_introduced` is recorded.
     """
-    table, gateway, _, now, _ = frame.means
-    if (connections.find(table, partner) or {}).get("notices") and not (
-        isinstance(frame.payload, Message) and outbox.wait_until_delivered(table, gateway, partner, now)
+    context = frame.context
+    if (connections.find(context.table, partner) or {}).get("notices") and not (
+        isinstance(frame.payload, Message) and outbox.wait_until_delivered(context, partner)
     ):
         return False
     values = {":yes": True, ":state_id": frame.sender["state_id"]}
-    table.update(
+    context.table.update(
         connections.key(frame.id), "SET is_introduced = :yes", condition="state_id = :state_id", values=values
     )
     return True
@@ -424,12 +408,12 @@ def confirm(frame: Frame) -> ConnectionIds:
 
     Cost: one post for each message.
     """
-    settings, partner = frame.means.settings, frame.sender.get("partner")
+    settings, partner = frame.context.settings, frame.sender.get("partner")
     if partner:
         for ref in (receipts.read_ref(settings, frame.sender, id) for id in frame.payload.ids):
             if ref:
                 ack = codec.encode({"type": "ack", "ref": ref})
-                frame.means.gateway.send(partner["endpoint"], partner["id"], ack)
+                frame.context.gateway.send(partner["endpoint"], partner["id"], ack)
     return ()
 
 
@@ -438,14 +422,14 @@ def check_partner(frame: Frame) -> ConnectionIds:
 
     Cost: 1 RCU.
     """
-    table, gateway, settings, now, _ = frame.means
+    context = frame.context
     if frame.sender["state"] != "matched":
         return frame.reject("not_matched")
-    partner = connections.find(table, frame.sender["partner"]["id"])
+    partner = connections.find(context.table, frame.sender["partner"]["id"])
     if partner is None or not receipts.is_unresponsive(frame.sender, partner, frame.received):
         return ()
-    lost = matchmaker.mark_gone(table, connections.id_of(partner), now, settings)
-    gateway.close(partner["endpoint"], connections.id_of(partner), UNRESPONSIVE)
+    lost = matchmaker.mark_gone(context, connections.id_of(partner))
+    context.gateway.close(partner["endpoint"], connections.id_of(partner), UNRESPONSIVE)
     return lost
 
 
@@ -470,7 +454,7 @@ def leave(frame: Frame) -> ConnectionIds:
     A partner that has come while the frame is being handled is announced as disconnected. The frame is
     acknowledged when all that was announced is delivered, so no partner is announced after its `ack`.
     """
-    table, gateway, _, now, _ = frame.means
+    context = frame.context
     state_id = frame.sender["state_id"]
 
     def decide(me: Item) -> Change | None:
@@ -478,7 +462,7 @@ def leave(frame: Frame) -> ConnectionIds:
         return None if me["state"] == "idle" else Change("idle", notice=DISCONNECTED if is_new else "")
 
     ids = frame.settle(decide)
-    if frame.sender.get("notices") and not outbox.wait_until_delivered(table, gateway, frame.id, now):
+    if frame.sender.get("notices") and not outbox.wait_until_delivered(context, frame.id):
         frame.drop("slow_down")
     return ids
 
@@ -499,17 +483,17 @@ def report_partner(frame: Frame) -> ConnectionIds:
     Cost: 2 RCU, 11 WCU, and 2 WCU per KB of the report. Of a pair that has parted 1 RCU and 4 WCU instead.
     2 WCU more for two that have tokens.
     """
-    sender, (table, _, settings, now, _) = frame.sender, frame.means
+    sender, context = frame.sender, frame.context
     pair = frame.pair or sender.get("pair") or sender.get("last_pair", "")
-    found = evidence.find(table, sender, pair, now)
+    found = evidence.find(context, sender, pair)
     if found is None:
         return frame.reject("not_matched")
     puts = []
-    if reports.count_report(table, sender, frame.address, now, settings):
-        puts.append(reports.build_put(sender, found, frame.payload, now, settings))
+    if reports.count_report(context, sender, frame.address):
+        puts.append(reports.build_put(sender, found, frame.payload, context.now, context.settings))
     mine, theirs = evidence.read_members(found, sender)
-    reports.block_persons(table, mine, theirs, now, settings)
-    changed = matching.separate(table, sender, theirs, puts, now)
+    reports.block_persons(context, mine, theirs)
+    changed = matching.separate(context, sender, theirs, puts)
     frame.sender = changed.item
     if not puts:
         frame.reject("slow_down")
@@ -525,25 +509,25 @@ def subscribe(frame: Frame) -> ConnectionIds:
     Cost: the read of the value.
     """
     name = frame.payload.topic
-    table, _, settings, now, sources = frame.means
-    topic = subscriptions.canonical(sources, name)
+    context = frame.context
+    topic = subscriptions.canonical(frame.sources, name)
     if topic is None:
         return frame.reject("bad_request")
-    match subscriptions.subscribe(table, frame.sender, topic, name, now, settings.topic_listeners):
+    match subscriptions.subscribe(context, frame.sender, topic, name, context.settings.topic_listeners):
         case "too_many_topics":
             return frame.reject("bad_request")
         case "too_many_listeners":
             return frame.reject("slow_down")
-    frame.reply(type="subscribed", topic=name, value=subscriptions.read_value(table, sources, topic))
+    frame.reply(type="subscribed", topic=name, value=subscriptions.read_value(context, frame.sources, topic))
     return ()
 
 
 def unsubscribe(frame: Frame) -> ConnectionIds:
     """Unsubscribe the sender from a topic."""
-    topic = subscriptions.canonical(frame.means.sources, frame.payload.topic)
+    topic = subscriptions.canonical(frame.sources, frame.payload.topic)
     if topic is None:
         return frame.reject("bad_request")
-    subscriptions.unsubscribe(frame.means.table, frame.id, topic)
+    subscriptions.unsubscribe(frame.context.table, frame.id, topic)
     return ()
 
 
@@ -559,12 +543,12 @@ def send_resume_token(frame: Frame) -> ConnectionIds:
     Cost: 1 WCU.
     """
     try:
-        token = resume.create_token(frame.means.settings, frame.id, frame.means.now)
+        token = resume.create_token(frame.context.settings, frame.id, frame.context.now)
     except Exception as error:  # no secret, or SSM is unavailable
         logs.log_error("a resume token cannot be signed", error)
         return frame.reject("slow_down")
     frame.reply(type="resume", token=token)
-    frame.means.table.update(
+    frame.context.table.update(
         connections.key(frame.id),
         "SET resumable = :yes",
         condition="attribute_exists(pk)",

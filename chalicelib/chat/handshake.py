@@ -42,10 +42,10 @@ def parse(event: Mapping[str, Any]) -> Handshake:
     for switch in ("listen", "receipts"):
         if query.get(switch, "1") != "1":
             raise ValueError(f"`{switch}` must be 1")
-    context = event["requestContext"]
+    request = event["requestContext"]
     return Handshake(
-        context["connectionId"],
-        endpoint_of(context),
+        request["connectionId"],
+        endpoint_of(request),
         lobby,
         interests,
         resume_token=query.get("resume") or "",

@@ -28,10 +28,10 @@ from typing import Any, Literal, NamedTuple
 
 from chalicelib import times
 from chalicelib.chat import connections, evidence, waiting_pool
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
-from chalicelib.settings import Settings
 from chalicelib.telemetry import metrics
 
 TRIES = 40  # lost races in a row, until the connection waits for its next frame or the sweep
@@ -138,27 +138,27 @@ def is_in_pool(item: Item) -> bool:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def join_pool(table: Table, item: Item, now: datetime) -> bool:
+def join_pool(context: Context, item: Item) -> bool:
     """Write a new connection and its pool entry. Return False for a duplicate event.
 
     Cost: 5 WCU, 1 of them for the index.
     """
-    item |= _begin("waiting", connections.id_of(item), now).attributes
+    item |= _begin("waiting", connections.id_of(item), context.now).attributes
     entry = waiting_pool.build_entry(item["lobby"], item["state_id"], connections.profile(item))
     put = {"Put": {"Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
-    return not table.transact([put, {"Put": {"Item": entry}}])
+    return not context.table.transact([put, {"Put": {"Item": entry}}])
 
 
-def stay_out(table: Table, item: Item, now: datetime) -> None:
+def stay_out(context: Context, item: Item) -> None:
     """Write a new connection that is in no pool, because it only listens. A duplicate event does nothing.
 
     Cost: 2 WCU, 1 of them for the index.
     """
-    item |= _begin("idle", connections.id_of(item), now).attributes | {"listening": True}
-    table.put(item, condition="attribute_not_exists(pk)")
+    item |= _begin("idle", connections.id_of(item), context.now).attributes | {"listening": True}
+    context.table.put(item, condition="attribute_not_exists(pk)")
 
 
-def find_partner(table: Table, me: Item, now: datetime, settings: Settings) -> Item | None:
+def find_partner(context: Context, me: Item) -> Item | None:
     """Match a waiting connection, and return it as it is then.
 
     Returns None when there is no partner, or when another handler has matched it, which notifies both. After
@@ -171,28 +171,28 @@ def find_partner(table: Table, me: Item, now: datetime, settings: Settings) -> I
     """
     tried: set[str] = set()
     for number in range(TRIES):
-        found = waiting_pool.find_candidates(table, me, now, settings)
+        found = waiting_pool.find_candidates(context, me)
         if not found:
             return None
         other = found[0] if number == 0 else random.choice(found[: 2 * number])  # noqa: S311 (no secret)
-        pair = new_pair(now)
-        refused = table.transact(_build_match(pair, me, other))
+        pair = new_pair(context.now)
+        refused = context.table.transact(_build_match(pair, me, other))
         if not refused:
             metrics.count(Pairs=1)
             partner = as_partner(other, waiting_pool.id_of(other))
             return _after(me, pair) | {"partner": partner, "pair": name_pair(pair)}
         if 0 in refused:  # another handler has matched this connection, or it has left
-            current = connections.find(table, connections.id_of(me))
+            current = connections.find(context.table, connections.id_of(me))
             if current is None or not is_in_pool(current):
                 return None
             me = current
-        elif other["sk"] in tried and not waiting_pool.delete_if_stale(table, other):
+        elif other["sk"] in tried and not waiting_pool.delete_if_stale(context.table, other):
             me = me | {"blocked": {*me.get("blocked", ()), other["who"]}}  # it has blocked this visitor
         tried.add(other["sk"])
     return None
 
 
-def settle(table: Table, me: Item, decide: Callable[[Item], Change | None], now: datetime) -> Changed:
+def settle(context: Context, me: Item, decide: Callable[[Item], Change | None]) -> Changed:
     """Change a connection as `decide` says, until that has taken effect.
 
     `decide` gets the connection as it is, and returns None when there is nothing to change. A connection that
@@ -205,15 +205,13 @@ def settle(table: Table, me: Item, decide: Callable[[Item], Change | None], now:
         change = None if me["state"] == "gone" else decide(me)
         if change is None:
             return Changed(me, was_changed=False)
-        if changed := change_state(table, me, change, now):
+        if changed := change_state(context, me, change):
             return changed
-        me = _read_again(table, me)
+        me = _read_again(context.table, me)
     raise _busy()
 
 
-def separate(
-    table: Table, me: Item, partner: evidence.Member, extra: Sequence[Action], now: datetime
-) -> Changed:
+def separate(context: Context, me: Item, partner: evidence.Member, extra: Sequence[Action]) -> Changed:
     """Never match a connection with a visitor again, and part the two if they are partners.
 
     `extra` are actions of the same transaction.
@@ -223,34 +221,38 @@ def separate(
     """
     for _ in range(TRIES):
         if me.get("partner", me)["who"] == partner.who or me.get("kept", {}).get("id") == partner.id:
-            changed = change_state(table, me, Change("waiting", blocks=partner.who, extra=extra), now)
+            changed = change_state(context, me, Change("waiting", blocks=partner.who, extra=extra))
         else:
             actions = [*_build_block(me, partner.who), *extra]
-            changed = None if actions and table.transact(actions) else Changed(me)
+            changed = None if actions and context.table.transact(actions) else Changed(me)
         if changed:
             if not changed.lost:
-                _save_futile_tries(table, partner.id, me["who"])
+                _save_futile_tries(context.table, partner.id, me["who"])
             return changed
-        me = _read_again(table, me)
+        me = _read_again(context.table, me)
     raise _busy()
 
 
-def change_state(table: Table, me: Item, change: Change, now: datetime) -> Changed | None:
+def change_state(context: Context, me: Item, change: Change) -> Changed | None:
     """Change the state of a connection, unless it or its partner has changed since it was read.
 
     Cost: 2 WCU, and 2 for each pool entry that is written or deleted. With a partner 1 RCU and 4 WCU more: 2
     for the partner, and 2 per KB for the evidence of the pair.
     Raises: Busy.
     """
-    partner = _read_partner(table, me)
-    state = _begin(change.to, connections.id_of(me), now)
-    actions = _build_parting(me, partner, state, change, now) if partner else [_leave(me, state, change, now)]
+    partner = _read_partner(context.table, me)
+    state = _begin(change.to, connections.id_of(me), context.now)
+    actions = (
+        _build_parting(me, partner, state, change, context.now)
+        if partner
+        else [_leave(me, state, change, context.now)]
+    )
     if is_in_pool(me):
         actions.append({"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["state_id"])._asdict()}})
     if change.to == "waiting":
         entry = waiting_pool.build_entry(me["lobby"], state.id, connections.profile(me), _former(me))
         actions.append({"Put": {"Item": entry}})
-    if table.transact([*actions, *change.extra]):
+    if context.table.transact([*actions, *change.extra]):
         return None
     after = _after(me, state) | ({"former": _former(me)} if _former(me) else {})
     if notice := _find_notice(me, change):

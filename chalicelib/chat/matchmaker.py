@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 
 from chalicelib import times
 from chalicelib.chat import bans, connections, matching, outbox, subscriptions, waiting_pool
-from chalicelib.chat.gateway import BANNED, ConnectionGateway
+from chalicelib.chat.gateway import BANNED
 from chalicelib.concurrency import map_concurrently
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
-from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
-from chalicelib.settings import Settings
 from chalicelib.telemetry import logs, metrics
 
 ROUNDS = 60  # rounds of one call of `reconcile`, at most: each dead partner needs another one
@@ -29,9 +29,7 @@ ConnectionIds = tuple[str, ...]
 """The ids of connections that may have pending notices or may be matched."""
 
 
-def mark_gone(
-    table: Table, id: str, now: datetime, settings: Settings, *, may_return: bool = True
-) -> ConnectionIds:
+def mark_gone(context: Context, id: str, *, may_return: bool = True) -> ConnectionIds:
     """Mark a connection as gone, and return its partner, which waits again. A second call does nothing.
 
     Cost: 1 RCU and 3 WCU (1 of them for the index); 2 WCU more for a pool entry; with a partner 1 RCU and
@@ -41,21 +39,19 @@ def mark_gone(
 
     def decide(item: Item) -> matching.Change:
         is_kept = may_return and item["state"] == "matched" and item.get("resumable")
-        keep_until = times.epoch(now + connections.RESUMABLE) if is_kept else 0
+        keep_until = times.epoch(context.now + connections.RESUMABLE) if is_kept else 0
         return matching.Change("gone", keep_until, last_state="" if may_return else "left")
 
-    item = connections.find(table, id)
+    item = connections.find(context.table, id)
     if item is None:
         return ()
-    changed = matching.settle(table, item, decide, now)
+    changed = matching.settle(context, item, decide)
     if changed.was_changed:
-        subscriptions.unsubscribe_all(table, changed.item)
+        subscriptions.unsubscribe_all(context.table, changed.item)
     return (changed.lost,) if changed.lost else ()
 
 
-def reconcile(
-    table: Table, gateway: ConnectionGateway, ids: Iterable[str], now: datetime, settings: Settings
-) -> None:
+def reconcile(context: Context, ids: Iterable[str]) -> None:
     """Deliver pending notices, match waiting connections, and free the partners of dead ones.
 
     Goes on with the connections that this concerns, until there are none left. Connections are processed in
@@ -68,8 +64,8 @@ def reconcile(
 
     def reconcile_now(id: str) -> ConnectionIds:
         """Use the current time. In a crowd this may be long after the beginning, and claims expire."""
-        later = now + timedelta(seconds=time.monotonic() - begun)
-        return _reconcile_one(table, gateway, id, later, settings)
+        later = context.now + timedelta(seconds=time.monotonic() - begun)
+        return _reconcile_one(context._replace(now=later), id)
 
     for _ in range(ROUNDS):
         if not (unique := list(dict.fromkeys(ids))):
@@ -77,43 +73,36 @@ def reconcile(
         ids = [id for concerned in map_concurrently(reconcile_now, unique) for id in concerned]
 
 
-def _reconcile_one(
-    table: Table, gateway: ConnectionGateway, id: str, now: datetime, settings: Settings
-) -> ConnectionIds:
-    item = connections.find(table, id)
+def _reconcile_one(context: Context, id: str) -> ConnectionIds:
+    item = connections.find(context.table, id)
     if item is None:
         return ()
-    if item.get("notices") and outbox.deliver_pending(table, gateway, id, now) == "gone":
-        return mark_gone(table, id, now, settings)
-    if "kept" in item and item["kept"]["until"] < times.epoch(now):
-        changed = matching.change_state(table, item, matching.Change("waiting"), now)
+    if item.get("notices") and outbox.deliver_pending(context, id) == "gone":
+        return mark_gone(context, id)
+    if "kept" in item and item["kept"]["until"] < times.epoch(context.now):
+        changed = matching.change_state(context, item, matching.Change("waiting"))
         item = changed.item if changed else item
     if not matching.is_in_pool(item):
         return ()
-    matched = matching.find_partner(table, item, now, settings)
+    matched = matching.find_partner(context, item)
     return (matched["partner"]["id"], id) if matched else ()
 
 
-def expel(
-    table: Table, gateway: ConnectionGateway, banned: Collection[str], now: datetime, settings: Settings
-) -> None:
+def expel(context: Context, banned: Collection[str]) -> None:
     """Close all open connections of banned addresses and subjects.
 
     Cost: that of reading all connections as `sweep` does, and that of `mark_gone` for each that is closed.
     Raises: Busy. The sweep completes what was interrupted.
     """
-    items = connections.list_all(table) if banned else ()
-    lost = close_banned(table, gateway, items, banned, now, settings)
-    reconcile(table, gateway, lost, now, settings)
+    items = connections.list_all(context.table) if banned else ()
+    lost = close_banned(context, items, banned)
+    reconcile(context, lost)
 
 
 def close_banned(
-    table: Table,
-    gateway: ConnectionGateway,
+    context: Context,
     items: Iterable[Item],
     banned: Collection[str],
-    now: datetime,
-    settings: Settings,
 ) -> ConnectionIds:
     """Close those of some connections that have a banned address or subject. Return their lost partners.
 
@@ -123,15 +112,13 @@ def close_banned(
     for item in items:
         if not {item.get(name) for name in bans.DIGESTS}.isdisjoint(banned):
             # First of all, so that its $disconnect does not keep the partner for it.
-            lost += mark_gone(table, connections.id_of(item), now, settings, may_return=False)
-            gateway.close(item["endpoint"], connections.id_of(item), BANNED)
+            lost += mark_gone(context, connections.id_of(item), may_return=False)
+            context.gateway.close(item["endpoint"], connections.id_of(item), BANNED)
     return lost
 
 
 def sweep(
-    table: Table,
-    gateway: ConnectionGateway,
-    settings: Settings,
+    context: Context,
     clock: Callable[[], datetime],
     *,
     seconds: float = 50,
@@ -147,38 +134,33 @@ def sweep(
     waiting one.
     Each further pass costs 0.5 RCU for about 25 entries of each lobby's pool.
     """
-    begun = now = clock()
-    items = list(connections.list_all(table))
-    silent = [one for one in items if _is_silent(one, now)]
-    dead = [
-        one
-        for one, is_open in zip(
-            silent, map_concurrently(lambda one: _is_open(gateway, one, now), silent), strict=True
-        )
-        if not is_open
-    ]
+    settings, begun = context.settings, context.now
+    items = list(connections.list_all(context.table))
+    silent = [item for item in items if _is_silent(item, begun)]
+    are_open = map_concurrently(partial(_is_open, context), silent)
+    dead = [item for item, is_open in zip(silent, are_open, strict=True) if not is_open]
     metrics.count(DeadPeers=len(dead))
     lost: list[str] = []
-    for one in dead:
+    for item in dead:
         with _log_busy():
-            lost += mark_gone(table, connections.id_of(one), now, settings)
-    banned = bans.list_banned(table, now)
-    for one in items:
+            lost += mark_gone(context, connections.id_of(item))
+    banned = bans.list_banned(context)
+    for item in items:
         with _log_busy():
-            lost += close_banned(table, gateway, [one], banned, now, settings)
-    waiting = [one for one in items if one["state"] == "waiting"]
-    with_notices = [connections.id_of(one) for one in items if one.get("notices")]
+            lost += close_banned(context, [item], banned)
+    waiting = [item for item in items if item["state"] == "waiting"]
+    with_notices = [connections.id_of(item) for item in items if item.get("notices")]
     ids = [*lost, *with_notices, *map(connections.id_of, waiting)]
-    lobbies = {one["lobby"] for one in (*dead, *waiting)}
+    lobbies = {item["lobby"] for item in (*dead, *waiting)}
     soon = max(settings.chat_widen, settings.chat_again) + timedelta(seconds=2 * STEP)
     while ids:
         for id in dict.fromkeys(ids):
             with _log_busy():
-                reconcile(table, gateway, [id], clock(), settings)
-        now = clock()
-        if (now - begun).total_seconds() + STEP > seconds:
+                reconcile(context._replace(now=clock()), [id])
+        later = context._replace(now=clock())
+        if (later.now - begun).total_seconds() + STEP > seconds:
             return
-        if ids := [id for lobby in lobbies for id in waiting_pool.list_newcomers(table, lobby, now, soon)]:
+        if ids := [id for lobby in lobbies for id in waiting_pool.list_newcomers(later, lobby, soon)]:
             pause(STEP)
 
 
@@ -196,7 +178,7 @@ def _is_silent(item: Item, now: datetime) -> bool:
     return now.timestamp() - int(last_frame) > SILENT.total_seconds()
 
 
-def _is_open(gateway: ConnectionGateway, item: Item, now: datetime) -> bool:
-    if times.epoch(now) > connections.latest_end(item["gsi1sk"]):
+def _is_open(context: Context, item: Item) -> bool:
+    if times.epoch(context.now) > connections.latest_end(item["gsi1sk"]):
         return False
-    return gateway.is_open(item["endpoint"], connections.id_of(item))
+    return context.gateway.is_open(item["endpoint"], connections.id_of(item))

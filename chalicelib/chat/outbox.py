@@ -17,16 +17,15 @@ Only a notice that was posted and not removed before a crash is sent twice.
 
 import time
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import Literal
 
 from chalicelib import times
 from chalicelib.api import codec
 from chalicelib.chat import connections
-from chalicelib.chat.gateway import ConnectionGateway, Delivered, deliver_frame
+from chalicelib.chat.gateway import Delivered, deliver_frame
 from chalicelib.chat.matching import CONNECTED, DISCONNECTED
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
-from chalicelib.dynamo.table import Table
 
 CLAIM = 45  # seconds: longer than any handler runs (30), so a claim expires only when its process is dead
 WAITS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # seconds between attempts while a connection opens or is claimed
@@ -34,7 +33,7 @@ WAITS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # seconds between attempts while a con
 Outcome = Literal["delivered", "gone", "later"]
 
 
-def deliver_pending(table: Table, gateway: ConnectionGateway, id: str, now: datetime) -> Outcome:
+def deliver_pending(context: Context, id: str) -> Outcome:
     """Post the pending notices of a connection, and remove them.
 
     `gone`: the connection is dead, and the caller frees its partner. `later`: another handler has the claim,
@@ -42,17 +41,17 @@ def deliver_pending(table: Table, gateway: ConnectionGateway, id: str, now: date
 
     Cost: 2 WCU; 1 when there is no pending notice.
     """
-    while item := _claim(table, id, now):
+    while item := _claim(context, id):
         outcome: Delivered = "sent"
         for frame in _build_frames(item):
-            outcome = deliver_frame(table, gateway, id, item["endpoint"], frame, now)
+            outcome = deliver_frame(context, id, item["endpoint"], frame)
             if outcome != "sent":
                 break
         if outcome == "gone":
             return "gone"
         # From the last index: some engines remove one element after the other, which moves up the rest.
         sent = [f"notices[{i}]" for i in reversed(range(len(item["notices"])))] if outcome == "sent" else []
-        after = table.update(
+        after = context.table.update(
             connections.key(id),
             f"REMOVE {', '.join(['claimed_until', 'claim', 'tried', *sent])}"
             if sent
@@ -69,10 +68,8 @@ def deliver_pending(table: Table, gateway: ConnectionGateway, id: str, now: date
 
 
 def wait_until_delivered(
-    table: Table,
-    gateway: ConnectionGateway,
+    context: Context,
     id: str,
-    now: datetime,
     pause: Callable[[float], None] = time.sleep,
 ) -> bool:
     """Wait until a connection's pending notices are delivered. Return False when some are still pending.
@@ -83,9 +80,9 @@ def wait_until_delivered(
     Cost: 2 WCU, and 1 RCU with each wait.
     """
     for wait in (*WAITS, 0.0):
-        if deliver_pending(table, gateway, id, now) != "later":
+        if deliver_pending(context, id) != "later":
             return True
-        item = connections.find(table, id)
+        item = connections.find(context.table, id)
         if item is None or not item.get("notices"):
             return True
         pause(wait)
@@ -120,16 +117,16 @@ def _build_frames(item: Item) -> list[str]:
     return [codec.encode(frame) for frame in frames]
 
 
-def _claim(table: Table, id: str, now: datetime) -> Item | None:
+def _claim(context: Context, id: str) -> Item | None:
     """Claim the delivery. Return None when no notice is pending, or another handler has the claim."""
-    return table.update(
+    return context.table.update(
         connections.key(id),
         "SET tried = if_not_exists(claimed_until, :none), claimed_until = :until, claim = :claim",
         condition="size(notices) > :none AND (attribute_not_exists(claimed_until) OR claimed_until < :now)",
         values={
-            ":until": times.epoch(now) + CLAIM,
+            ":until": times.epoch(context.now) + CLAIM,
             ":claim": connections.new_token(),  # two claims of the same second differ
-            ":now": times.epoch(now),
+            ":now": times.epoch(context.now),
             ":none": 0,
         },
         idempotent=True,

@@ -31,6 +31,7 @@ from chalicelib.chat.schemas import (
     Reports,
     ReportsQuery,
 )
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Conflict, NotFound
@@ -81,7 +82,7 @@ def build_put(me: Item, found: Item, frame: ReportFrame, now: datetime, settings
     return {"Put": {"Item": item | {"ttl": times.epoch(now + settings.chat_reports)}}}
 
 
-def count_report(table: Table, me: Item, address: str, now: datetime, settings: Settings) -> bool:
+def count_report(context: Context, me: Item, address: str) -> bool:
     """Count a report. Return False when the address or the connection has sent too many.
 
     Where the address or the stage's secret is unknown, only the number of the connection is limited.
@@ -91,29 +92,27 @@ def count_report(table: Table, me: Item, address: str, now: datetime, settings: 
     if not connections.can_block(me):
         return False
     try:
-        key = bucket_key(settings, address)
+        key = bucket_key(context.settings, address)
     except Exception as error:
         logs.log_error("reports are not counted by address", error)
         return True
-    return rates.take(table, rates.Bucket(key), LIMIT, now) == 0
+    return rates.take(context, rates.Bucket(key), LIMIT) == 0
 
 
-def block_persons(
-    table: Table, one: evidence.Member, other: evidence.Member, now: datetime, settings: Settings
-) -> None:
+def block_persons(context: Context, one: evidence.Member, other: evidence.Member) -> None:
     """Keep two persons apart in their next connections, if both have tokens.
 
     Cost: 2 WCU, or nothing.
     """
     if all("subject" in member.digests for member in (one, other)):
         for mine, theirs in ((one, other), (other, one)):
-            table.update(
+            context.table.update(
                 blocked_key(mine.who),
                 "SET #ttl = :ttl ADD blocked :who",
                 condition="attribute_not_exists(blocked) OR size(blocked) < :most",
                 names={"#ttl": "ttl"},
                 values={
-                    ":ttl": times.epoch(now + settings.chat_reports),
+                    ":ttl": times.epoch(context.now + context.settings.chat_reports),
                     ":who": {theirs.who},
                     ":most": connections.BLOCKED,
                 },
@@ -121,7 +120,7 @@ def block_persons(
             )
 
 
-def act(table: Table, id: str, body: ReportAction, settings: Settings, now: datetime) -> list[str]:
+def act(context: Context, id: str, body: ReportAction) -> list[str]:
     """Dismiss a report, or ban the address and the subject of the reported visitor and dismiss it.
 
     Returns the digests that are banned. Repeating a ban that is interrupted before the report is deleted is
@@ -131,16 +130,16 @@ def act(table: Table, id: str, body: ReportAction, settings: Settings, now: date
     Raises: NotFound; Conflict for a report that knows neither.
     """
     key = Key(PARTITION, id.replace(ID_SEPARATOR, "#"))
-    item = table.get(key, consistent=True)
-    if item is None or item["ttl"] <= times.epoch(now):
+    item = context.table.get(key, consistent=True)
+    if item is None or item["ttl"] <= times.epoch(context.now):
         raise NotFound(f"There is no report {id}.")
     digests: list[str] = []
     if body.action == "ban":
         digests += [item[name] for name in bans.DIGESTS if name in item]
         if not digests:
             raise Conflict("The report has no address of the visitor, so nobody can be banned.")
-        bans.ban(table, digests, body.hours, now)
-    table.delete(key)
+        bans.ban(context, digests, body.hours)
+    context.table.delete(key)
     return digests
 
 
@@ -156,23 +155,25 @@ def read_blocked(table: Table, digest: str) -> frozenset[str]:
     return frozenset(item["blocked"]) if item else frozenset()
 
 
-def list_reports(table: Table, query: ReportsQuery, settings: Settings, now: datetime) -> Reports:
+def list_reports(context: Context, query: ReportsQuery) -> Reports:
     """Return a page of reports, newest first.
 
     Cost: 0.5 RCU per 4 KB of each ten reports.
     Raises: BadCursor.
     """
     scope = ("chat/reports",)
-    after = cursors.decode(settings, scope, query.cursor)
+    after = cursors.decode(context.settings, scope, query.cursor)
 
     def read(limit: int, start: Item | None) -> Page:
-        return table.query(PARTITION, limit=limit, start=start, newest_first=True)
+        return context.table.query(PARTITION, limit=limit, start=start, newest_first=True)
 
     texts = listing.read_texts(read, query.limit, {"pk": PARTITION, "sk": after} if after else None)
     items, position = listing.fill_page(
-        texts, query.limit, lambda item: _report(item) if item["ttl"] > times.epoch(now) else None
+        texts, query.limit, lambda item: _report(item) if item["ttl"] > times.epoch(context.now) else None
     )
-    return Reports(items=items, cursor=cursors.encode(settings, scope, position["sk"] if position else ""))
+    return Reports(
+        items=items, cursor=cursors.encode(context.settings, scope, position["sk"] if position else "")
+    )
 
 
 def _report(item: Item) -> Report:

@@ -21,8 +21,8 @@ from chalicelib import times
 from chalicelib.api.auth import derive_key
 from chalicelib.chat import connections, matching, waiting_pool
 from chalicelib.chat.connections import Handshake
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
-from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 
 # Attributes of the resumed connection. A new token has its own subject, and is the visitor of that subject.
@@ -61,9 +61,7 @@ def read_token(settings: Settings, text: str, now: datetime) -> str:
         return ""
 
 
-def take_over(
-    table: Table, handshake: Handshake, now: datetime, settings: Settings
-) -> tuple[Item, Item] | None:
+def take_over(context: Context, handshake: Handshake) -> tuple[Item, Item] | None:
     """Move the session that a token names to a new connection. Return the items of both connections.
 
     Returns None when the connection cannot be resumed any more. Then the new one joins the pool as usual.
@@ -72,17 +70,19 @@ def take_over(
     the partner or the pool entry.
     """
     for _ in range(matching.TRIES):
-        id = read_token(settings, handshake.resume_token, now)
-        before = table.get(connections.key(id), consistent=True) if id else None
-        if before is None or id == handshake.id or not _is_in_time(before, now):
+        id = read_token(context.settings, handshake.resume_token, context.now)
+        before = context.table.get(connections.key(id), consistent=True) if id else None
+        if before is None or id == handshake.id or not _is_in_time(before, context.now):
             return None
         inherited = INHERITED if handshake.subject else (*INHERITED, *OF_A_PERSON)
-        new = connections.build_item(handshake, now) | {n: before[n] for n in inherited if n in before}
+        new = connections.build_item(handshake, context.now) | {
+            n: before[n] for n in inherited if n in before
+        }
         if blocked := {*before.get("blocked", ()), *handshake.blocked}:
             new["blocked"] = blocked
         new |= connections.inherit_rate(before)
-        for item, actions in _takeovers(before, new, now):
-            refused = table.transact(actions)
+        for item, actions in _takeovers(before, new, context.now):
+            refused = context.table.transact(actions)
             if not refused:
                 return item, before
             if 1 in refused:

@@ -22,7 +22,7 @@ Invariant: whatever is dropped, the next push of a topic sends its current value
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -31,6 +31,7 @@ from chalicelib.api import codec
 from chalicelib.chat import connections
 from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import map_concurrently
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, NotFound
@@ -86,7 +87,7 @@ def canonical(sources: Sources, name: str) -> str | None:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def subscribe(table: Table, me: Item, topic: str, name: str, now: datetime, listeners: int) -> Subscribed:
+def subscribe(context: Context, me: Item, topic: str, name: str, listeners: int) -> Subscribed:
     """Subscribe a connection, unless it has ten topics or the topic has `listeners` already.
 
     A repeated subscription changes only the notation in which the topic is pushed.
@@ -112,19 +113,19 @@ def subscribe(table: Table, me: Item, topic: str, name: str, now: datetime, list
         "ExpressionAttributeValues": {
             ":token": connections.new_token(),
             ":topic": topic,
-            ":ttl": connections.latest_end(times.epoch(now)) + 3600,
+            ":ttl": connections.latest_end(times.epoch(context.now)) + 3600,
             ":one": 1,
             ":most": listeners,
         },
     }
     put = {"Item": listener, "ConditionExpression": "attribute_not_exists(pk)"}
     for _ in range(TRIES_TO_SUBSCRIBE):
-        refused = table.transact([{"Update": mine}, {"Put": put}, {"Update": head}])
+        refused = context.table.transact([{"Update": mine}, {"Put": put}, {"Update": head}])
         if 0 in refused:
             return "too_many_topics"
         if 1 not in refused:
             return "too_many_listeners" if refused else "yes"
-        if table.put(listener, condition="attribute_exists(pk)"):
+        if context.table.put(listener, condition="attribute_exists(pk)"):
             return "yes"
     raise Busy("The topic is being changed by other requests. Please retry.")
 
@@ -164,11 +165,11 @@ def _delete_listener(table: Table, topic: bytes, id: str) -> None:
         )
 
 
-def read_value(table: Table, sources: Sources, topic: str) -> Any:
+def read_value(context: Context, sources: Sources, topic: str) -> Any:
     """Return the current value of a topic, or None while its board, challenge or product does not exist."""
     kind, _, name = topic.partition(":")
     try:
-        return sources[kind].value(table, name)
+        return sources[kind].value(context, name)
     except NotFound:
         return None
 
@@ -189,11 +190,9 @@ class Deadline(NamedTuple):
 
 
 def push(
-    table: Table,
-    gateway: ConnectionGateway,
+    context: Context,
     sources: Sources,
     records: Iterable[Any],
-    now: datetime,
     *,
     seconds: float = BUDGET,
     clock: Callable[[], float] = time.monotonic,
@@ -209,16 +208,16 @@ def push(
     """
     deadline = Deadline(clock() + seconds, clock)
     changed = changed_topics(sources, records)
-    heads = table.get_many(map(head_key, changed), consistent=True)
+    heads = context.table.get_many(map(head_key, changed), consistent=True)
     try:
         for topic, is_late in changed.items():
             if head := heads.get(head_key(topic)):
                 try:
                     if deadline.is_over:
                         metrics.count(PushesDeferred=1)
-                        _set_missed(table, topic, is_late)
+                        _set_missed(context.table, topic, is_late)
                     else:
-                        _push_topic(table, gateway, sources, topic, head, is_late, now, deadline)
+                        _push_topic(context, sources, topic, head, is_late, deadline)
                 except Exception as error:
                     metrics.count(PushesDropped=head.get("listeners", 1))
                     logs.log_error("a topic was not pushed", error)
@@ -255,31 +254,34 @@ def push_interval(listeners: int) -> timedelta:
 
 
 def _push_topic(
-    table: Table,
-    gateway: ConnectionGateway,
+    context: Context,
     sources: Sources,
     topic: str,
     head: Item,
     is_late: bool,
-    now: datetime,
     deadline: Deadline,
 ) -> None:
-    instant = times.milliseconds(now)
-    won = table.update(
+    instant = times.milliseconds(context.now)
+    won = context.table.update(
         head_key(topic),
         "SET pushed = :now REMOVE missed",
         condition="attribute_exists(pk) AND (attribute_not_exists(pushed) OR pushed <= :edge)",
-        values={":now": instant, ":edge": times.milliseconds(now - push_interval(head.get("listeners", 0)))},
+        values={
+            ":now": instant,
+            ":edge": times.milliseconds(context.now - push_interval(head.get("listeners", 0))),
+        },
     )
     if won is None:
-        _set_missed(table, topic, is_late)
+        _set_missed(context.table, topic, is_late)
         return
-    count, seen = _post_to_listeners(table, gateway, sources, topic, now, deadline), {":seen": head["joined"]}
+    count, seen = _post_to_listeners(context, sources, topic, deadline), {":seen": head["joined"]}
     if not count:
-        table.delete(head_key(topic), condition="joined = :seen", values=seen)
+        context.table.delete(head_key(topic), condition="joined = :seen", values=seen)
     elif count != won.get("listeners"):  # a crash, or a connection that died in silence
         values = seen | {":count": count}
-        table.update(head_key(topic), "SET listeners = :count", condition="joined = :seen", values=values)
+        context.table.update(
+            head_key(topic), "SET listeners = :count", condition="joined = :seen", values=values
+        )
 
 
 def _set_missed(table: Table, topic: str, is_late: bool) -> None:
@@ -296,23 +298,23 @@ def _set_missed(table: Table, topic: str, is_late: bool) -> None:
     )
 
 
-def _post_to_listeners(
-    table: Table, gateway: ConnectionGateway, sources: Sources, topic: str, now: datetime, deadline: Deadline
-) -> int:
+def _post_to_listeners(context: Context, sources: Sources, topic: str, deadline: Deadline) -> int:
     """Post a topic's value to its listeners, delete those that are gone, and return the number of the others.
 
     Each push begins with another listener, so a budget that is too short drops other listeners each time.
     """
-    value = read_value(table, sources, topic)
+    value = read_value(context, sources, topic)
     usual = codec.encode({"type": "update", "topic": topic, "value": value})
     count, bounds = 0, ("CONN#", "CONN#~")
-    for page in table.query_pages(_partition(digest_topic(topic)), bounds, limit=PAGE, consistent=True):
-        first = times.milliseconds(now) % max(1, len(page.items))
+    for page in context.table.query_pages(
+        _partition(digest_topic(topic)), bounds, limit=PAGE, consistent=True
+    ):
+        first = times.milliseconds(context.now) % max(1, len(page.items))
         listeners = page.items[first:] + page.items[:first]
-        post = partial(_post_to_listener, gateway, topic, value, usual, deadline)
+        post = partial(_post_to_listener, context.gateway, topic, value, usual, deadline)
         for listener, outcome in zip(listeners, map_concurrently(post, listeners, "push"), strict=True):
             if outcome == "gone":
-                table.delete(Key(listener["pk"], listener["sk"]))
+                context.table.delete(Key(listener["pk"], listener["sk"]))
             elif outcome == "dropped":
                 metrics.count(PushesDropped=1)
             count += outcome != "gone"

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 
 from chalicelib import times
 from chalicelib.chat import connections
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -71,19 +72,19 @@ def delete_if_stale(table: Table, entry: Item) -> bool:
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def list_newcomers(table: Table, lobby: str, now: datetime, span: timedelta) -> list[str]:
+def list_newcomers(context: Context, lobby: str, span: timedelta) -> list[str]:
     """Return the connections that have entered a lobby's pool within `span`, among the last 100.
 
     A connection that waits alone is left out.
 
     Cost: 0.5 RCU per 4 KB (about 25 entries).
     """
-    entries = table.query(f"WAITING#{lobby}", limit=100, newest_first=True).items
-    young = [id_of(entry) for entry in entries if _waited(entry["sk"], now) < span.total_seconds()]
+    entries = context.table.query(f"WAITING#{lobby}", limit=100, newest_first=True).items
+    young = [id_of(entry) for entry in entries if _waited(entry["sk"], context.now) < span.total_seconds()]
     return young if len(entries) > 1 else []
 
 
-def find_candidates(table: Table, me: Item, now: datetime, settings: Settings) -> list[Item]:
+def find_candidates(context: Context, me: Item) -> list[Item]:
     """Return the entries that a waiting connection may be matched with, best first.
 
     Reads strongly consistent, so it sees every connection that began to wait before it. Reads the next 25
@@ -93,8 +94,8 @@ def find_candidates(table: Table, me: Item, now: datetime, settings: Settings) -
     """
     start, found = None, list[Item]()
     for _ in range(PAGES):
-        page = table.query(f"WAITING#{me['lobby']}", limit=PAGE, start=start, consistent=True)
-        found = rank_candidates(me, [*found, *page.items], now, settings)
+        page = context.table.query(f"WAITING#{me['lobby']}", limit=PAGE, start=start, consistent=True)
+        found = rank_candidates(me, [*found, *page.items], context.now, context.settings)
         if (found and not is_former(me, found[0])) or (start := page.next) is None:
             break
     return found

@@ -14,20 +14,20 @@ which are deleted with it (counters.py). So after the last step there are none.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from chalicelib.comments.comments import CLEANUP
 from chalicelib.comments.counters import COUNTERS, counters_key
 from chalicelib.comments.replies import REPLY
 from chalicelib.comments.votes import VOTE
 from chalicelib.concurrency import map_concurrently
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
 
 STEP = 100  # items that one step deletes
 
 
-def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
+def follow(context: Context, changes: Iterable[Images]) -> None:
     """Take the next step of each cleanup in a batch of the stream.
 
     Idempotent: the same changes may come again.
@@ -39,7 +39,7 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
         if key.pk.startswith("PRODUCT#") and key.sk.startswith(CLEANUP) and new:
             cleanups[key] = new
     for key, item in cleanups.items():
-        step(table, key, item.get("steps", 0))
+        step(context.table, key, item.get("steps", 0))
 
 
 def step(table: Table, key: Key, steps: int) -> None:

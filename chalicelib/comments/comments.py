@@ -37,6 +37,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
 from chalicelib.comments import counters, languages
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, Forbidden, NotFound, PreconditionFailed
@@ -109,12 +110,11 @@ def is_hidden(item: Item) -> bool:
 
 
 def post(
-    table: Table,
+    context: Context,
     product: str,
     body: CommentBody,
     caller: Caller,
     idempotency_key: str | None,
-    now: datetime,
 ) -> Response[Comment]:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
@@ -123,38 +123,40 @@ def post(
     Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
     """
     for _ in range(TRIES):
-        item = build_item(product, ulids.new(now), caller.sub, body, caller.name)
+        item = build_item(product, ulids.new(context.now), caller.sub, body, caller.name)
         author = {**author_key(product, caller.sub)._asdict(), "id": id_of(item)}
         if idempotency_key:
             author["key"] = idempotency_key
         counted = counters.build_item(product, id_of(item), caller.sub, item["text"])
         puts = [{"Put": {"Item": one, "ConditionExpression": ABSENT}} for one in (item, author, counted)]
-        if not (refused := table.transact(puts)):
-            list_product(table, product, now)
+        if not (refused := context.table.transact(puts)):
+            list_product(context, product)
             return respond(item)
-        existing = table.get(author_key(product, caller.sub), consistent=True) if 1 in refused else None
+        existing = (
+            context.table.get(author_key(product, caller.sub), consistent=True) if 1 in refused else None
+        )
         if existing is None:
             continue  # the id is taken, or the author's other comment was deleted in the meantime
         is_retry = idempotency_key and existing.get("key") == idempotency_key
-        if is_retry and (written := find_stored(table, product, existing["id"])):
-            return _respond_counted(table, written)
+        if is_retry and (written := find_stored(context.table, product, existing["id"])):
+            return _respond_counted(context.table, written)
         raise Conflict(f"You have commented on this product already: change or delete {existing['id']}.")
     raise Busy(CONFLICTS)
 
 
-def list_product(table: Table, product: str, now: datetime) -> None:
+def list_product(context: Context, product: str) -> None:
     """Put a product into the list of products, unless it is there.
 
     After a crash before this, the product's next comment lists it.
 
     Cost: 0.5 RCU once for a product in a process; 2 WCU for a new product.
     """
-    known = _listed_products().setdefault(table, set())
+    known = _listed_products().setdefault(context.table, set())
     if product in known:
         return
-    if table.get(listed_key(product)) is None:
-        item = listed_key(product)._asdict() | listing.entry(PRODUCTS, now)
-        table.put(item, condition=ABSENT)
+    if context.table.get(listed_key(product)) is None:
+        item = listed_key(product)._asdict() | listing.entry(PRODUCTS, context.now)
+        context.table.put(item, condition=ABSENT)
     if len(known) >= CACHED:
         known.clear()
     known.add(product)
@@ -167,13 +169,12 @@ def _listed_products() -> WeakKeyDictionary[Table, set[str]]:
 
 
 def patch(
-    table: Table,
+    context: Context,
     product: str,
     id: str,
     body: CommentPatch,
     caller: Caller,
     if_match: str | None,
-    now: datetime,
 ) -> Response[Comment]:
     """Change a comment's rating, language or text as its author, or hide or show it as an admin.
 
@@ -188,18 +189,18 @@ def patch(
     edits = read_edits(body, "rating", "language", "text")
     wanted: Item | None = None
     for number in range(TRIES):
-        item = require_visible(find_stored(table, product, id), product, id, caller)
+        item = require_visible(find_stored(context.table, product, id), product, id, caller)
         if item == wanted:  # the conflicting write was our own, whose response was lost
-            return _respond_counted(table, item)
+            return _respond_counted(context.table, item)
         if not (caller.admin if body.hidden is not UNSET else caller.sub == item["author"]):
             raise Forbidden("Only the author may edit a comment, and only an admin may hide or show it.")
         if if_match is not None and not _matches(item, if_match):
             raise PreconditionFailed("The comment has changed since it was read: read it again.")
         hides = is_hidden(item) if body.hidden is UNSET else body.hidden
-        wanted = _apply_edits(item, edits, hides, now)
-        if wanted == item or _replace(table, item, wanted):
-            return _respond_counted(table, wanted)
-        table.back_off(number)
+        wanted = _apply_edits(item, edits, hides, context.now)
+        if wanted == item or _replace(context.table, item, wanted):
+            return _respond_counted(context.table, wanted)
+        context.table.back_off(number)
     raise Busy(CONFLICTS)
 
 

@@ -54,10 +54,10 @@ from chalicelib.comments.schemas import (
     Products,
 )
 from chalicelib.concurrency import map_concurrently
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key, chunks
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Forbidden
-from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -107,9 +107,7 @@ class SubQuery:
     more: bool = True
 
 
-def list_comments(
-    table: Table, product: str, query: CommentsQuery, settings: Settings, caller: Caller
-) -> Comments:
+def list_comments(context: Context, product: str, query: CommentsQuery, caller: Caller) -> Comments:
     """Return a page of comments, newest first.
 
     Cost: 0.5 RCU per 4 KB of comments and of their counters, at least 0.5 a query. Without a filter, that is
@@ -122,8 +120,8 @@ def list_comments(
     if query.explain and not caller.admin:
         raise Forbidden("Only an admin may see the plan. Send an admin's token.")
     cursor_scope = ("comments", product, ",".join(map(str, sorted(ratings))), language)
-    after = cursors.decode(settings, cursor_scope, query.cursor)
-    reading = Reading(table, product, ratings, frozenset({language} if language else ()), query.limit)
+    after = cursors.decode(context.settings, cursor_scope, query.cursor)
+    reading = Reading(context.table, product, ratings, frozenset({language} if language else ()), query.limit)
     decision = _decide(reading, language)
     found, position = _read(reading, decision, after)
     items, rest = listing.fill_page(((item, id_of(item)) for item in found), query.limit, _to_comment)
@@ -131,25 +129,25 @@ def list_comments(
         position = rest  # the page has no room for the others
     return Comments(
         items=items,
-        cursor=cursors.encode(settings, cursor_scope, position),
+        cursor=cursors.encode(context.settings, cursor_scope, position),
         plan=_plan(decision, reading) if query.explain else UNSET,
     )
 
 
-def list_hidden(table: Table, product: str, query: HiddenQuery, settings: Settings) -> Comments:
+def list_hidden(context: Context, product: str, query: HiddenQuery) -> Comments:
     """Return a page of the comments that an admin has hidden, newest first.
 
     Cost: 0.5 RCU per 4 KB of each ten comments, and 0.5 RCU for the counters of each.
     Raises: BadCursor.
     """
     cursor_scope = ("hidden", product)
-    after = cursors.decode(settings, cursor_scope, query.cursor)
+    after = cursors.decode(context.settings, cursor_scope, query.cursor)
     first = comment_key(product, "", hidden=True)
 
     def read(limit: int, start: Item | None) -> Page:
         bounds = (first.sk, f"{first.sk}~")
-        page = table.query(first.pk, bounds, limit=limit, start=start, newest_first=True)
-        counted = table.get_many(counters_key(product, id_of(item)) for item in page.items)
+        page = context.table.query(first.pk, bounds, limit=limit, start=start, newest_first=True)
+        counted = context.table.get_many(counters_key(product, id_of(item)) for item in page.items)
         by_id = {id_of(item): item for item in counted.values()}
         return page._replace(
             items=[counters.with_counts(item, by_id.get(id_of(item))) for item in page.items]
@@ -160,16 +158,16 @@ def list_hidden(table: Table, product: str, query: HiddenQuery, settings: Settin
         listing.read_texts(read, query.limit, start), query.limit, _to_comment
     )
     following = id_of(position) if position else ""
-    return Comments(items=items, cursor=cursors.encode(settings, cursor_scope, following))
+    return Comments(items=items, cursor=cursors.encode(context.settings, cursor_scope, following))
 
 
-def list_products(table: Table, query: listing.ListQuery, settings: Settings) -> Products:
+def list_products(context: Context, query: listing.ListQuery) -> Products:
     """Return a page of the products that have had a comment, newest first.
 
     Cost: 0.5 RCU per 4 KB of index (about 40 products).
     Raises: BadCursor.
     """
-    page = listing.read_entries(table, PRODUCTS, query, settings)
+    page = listing.read_entries(context, PRODUCTS, query)
     items = [
         ListedProduct(product=product_of(one), created=times.to_iso(times.from_epoch(one["gsi1sk"])))
         for one in page.items
@@ -177,7 +175,7 @@ def list_products(table: Table, query: listing.ListQuery, settings: Settings) ->
     return Products(items=items, cursor=page.cursor)
 
 
-def list_all(table: Table, query: listing.ListQuery, settings: Settings) -> AllComments:
+def list_all(context: Context, query: listing.ListQuery) -> AllComments:
     """Return a page of the comments on all products, newest first, hidden ones too.
 
     The entries of the four shards are merged. A comment that is hidden, shown or deleted between the reads of
@@ -190,11 +188,11 @@ def list_all(table: Table, query: listing.ListQuery, settings: Settings) -> AllC
     def convert(item: Item) -> ProductComment:
         return ProductComment(product=product_of(item), **msgspec.structs.asdict(to_comment(item)))
 
-    items, cursor = _list_newest(table, COMMENTS, query, settings, convert)
+    items, cursor = _list_newest(context, COMMENTS, query, convert)
     return AllComments(items=items, cursor=cursor)
 
 
-def list_all_replies(table: Table, query: listing.ListQuery, settings: Settings) -> AllReplies:
+def list_all_replies(context: Context, query: listing.ListQuery) -> AllReplies:
     """Return a page of the replies on all products, newest first, hidden ones too.
 
     A reply to a comment that is deleted is listed until the stream has removed it.
@@ -207,19 +205,19 @@ def list_all_replies(table: Table, query: listing.ListQuery, settings: Settings)
         path, reply = replies.path_of(item), msgspec.structs.asdict(replies.to_reply(item))
         return ProductReply(product=path.product, comment=path.id, **reply)
 
-    items, cursor = _list_newest(table, REPLIES, query, settings, convert)
+    items, cursor = _list_newest(context, REPLIES, query, convert)
     return AllReplies(items=items, cursor=cursor)
 
 
 def _list_newest(
-    table: Table, name: str, query: listing.ListQuery, settings: Settings, convert: Callable[[Item], T]
+    context: Context, name: str, query: listing.ListQuery, convert: Callable[[Item], T]
 ) -> tuple[list[T], str | None]:
     """Return a page of a list in four shards, newest first, and the next page's cursor."""
     scope = (f"{name.lower()} of all products",)
-    below = cursors.decode(settings, scope, query.cursor)
+    below = cursors.decode(context.settings, scope, query.cursor)
     bounds = (0, int(below) - 1 if below else MOST)
     shards = [f"{name}#{shard}" for shard in range(SHARDS)]
-    read = partial(table.query, sk=bounds, index="gsi1", limit=query.limit + 1, newest_first=True)
+    read = partial(context.table.query, sk=bounds, index="gsi1", limit=query.limit + 1, newest_first=True)
     found = [item for page in map_concurrently(read, shards) for item in page.items]
     entries = sorted(found, key=lambda one: -one["gsi1sk"])
 
@@ -227,14 +225,14 @@ def _list_newest(
         for chunk in chunks(entries[: query.limit], listing.CHUNK):
             keys = [Key(entry["pk"], entry["sk"]) for entry in chunk]
             counted = [counters_key(product_of(entry), id_of(entry)) for entry in chunk]
-            items = table.get_many([*keys, *(counted if name == COMMENTS else ())])
+            items = context.table.get_many([*keys, *(counted if name == COMMENTS else ())])
             for entry, key, one in zip(chunk, keys, counted, strict=True):
                 is_last = entry is entries[-1]
                 item = counters.with_counts(items[key], items.get(one)) if key in items else {}
                 yield item, None if is_last else str(entry["gsi1sk"])
 
     items, position = listing.fill_page(texts(), query.limit, lambda item: convert(item) if item else None)
-    return items, cursors.encode(settings, scope, position or "")
+    return items, cursors.encode(context.settings, scope, position or "")
 
 
 def _decide(reading: Reading, language: str) -> Decision:

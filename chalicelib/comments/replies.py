@@ -40,10 +40,10 @@ from chalicelib.comments.comments import (
 )
 from chalicelib.comments.counters import counters_key
 from chalicelib.comments.schemas import Replies, RepliesQuery, Reply, ReplyBody, ReplyPatch, ReplyPath
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Busy, Conflict, Forbidden, NotFound
-from chalicelib.settings import Settings
 
 REPLY = "REPLY#"
 KEY_LIFETIME = timedelta(days=1)  # of an idempotency key
@@ -80,13 +80,12 @@ def path_of(item: Item) -> ReplyPath:
 
 
 def post(
-    table: Table,
+    context: Context,
     product: str,
     id: str,
     body: ReplyBody,
     caller: Caller,
     idempotency_key: str | None,
-    now: datetime,
 ) -> Response[Reply]:
     """Reply to a comment. A repeated idempotency key returns the reply that it has written.
 
@@ -95,18 +94,20 @@ def post(
     Raises: NotFound for an absent or hidden comment; BadRequest; Conflict; Busy.
     """
     for number in range(TRIES):
-        comment = require_visible(table.get(comment_key(product, id), consistent=True), product, id, caller)
-        item = _build_item(ReplyPath(product, id, ulids.new(now)), comment, body, caller)
+        comment = require_visible(
+            context.table.get(comment_key(product, id), consistent=True), product, id, caller
+        )
+        item = _build_item(ReplyPath(product, id, ulids.new(context.now)), comment, body, caller)
         actions = _add(item, shown=True)
         if idempotency_key:
             retry = retry_key(product, id, caller.sub, idempotency_key)
-            actions.append(_put_retry_key(retry, path_of(item).reply, now))
-        refused = table.transact(actions)
+            actions.append(_put_retry_key(retry, path_of(item).reply, context.now))
+        refused = context.table.transact(actions)
         if not refused:
             return Response(to_reply(item))
-        if idempotency_key and 2 in refused and (written := _find_written(table, retry, product, id)):
+        if idempotency_key and 2 in refused and (written := _find_written(context.table, retry, product, id)):
             return Response(to_reply(written))
-        table.back_off(number)
+        context.table.back_off(number)
     raise Busy(CONFLICTS)
 
 
@@ -174,7 +175,7 @@ def _find_written(table: Table, retry: Key, product: str, id: str) -> Item | Non
     return written
 
 
-def patch(table: Table, path: ReplyPath, body: ReplyPatch, caller: Caller, now: datetime) -> Response[Reply]:
+def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -> Response[Reply]:
     """Change a reply's text or language as its author, or hide or show it as an admin.
 
     Of two edits at once the later one wins. A change that has no effect writes nothing.
@@ -184,14 +185,14 @@ def patch(table: Table, path: ReplyPath, body: ReplyPatch, caller: Caller, now: 
     """
     edits = read_edits(body, "language", "text")
     if body.hidden is not UNSET:
-        return Response(to_reply(_set_hidden(table, path, caller, hides=body.hidden)))
-    item = _find(table, path, caller)
+        return Response(to_reply(_set_hidden(context.table, path, caller, hides=body.hidden)))
+    item = _find(context.table, path, caller)
     if caller.sub != item["author"]:
         raise Forbidden("Only the author may edit a reply, and only an admin may hide or show it.")
     if all(item[name] == value for name, value in edits.items()):
         return Response(to_reply(item))
-    edits["edited"] = times.to_sort_key(now)
-    changed = table.update(
+    edits["edited"] = times.to_sort_key(context.now)
+    changed = context.table.update(
         Key(item["pk"], item["sk"]),
         "SET " + ", ".join(f"#{name} = :{name}" for name in edits),
         condition=STORED,
@@ -277,9 +278,7 @@ def count(item: Item) -> dict[tuple[Key, str], int]:
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def list_replies(
-    table: Table, product: str, id: str, query: RepliesQuery, settings: Settings, caller: Caller
-) -> Replies:
+def list_replies(context: Context, product: str, id: str, query: RepliesQuery, caller: Caller) -> Replies:
     """Return a page of a comment's replies, oldest first.
 
     Only its author and admins see a hidden reply. So a page may have fewer replies than `limit`.
@@ -288,14 +287,14 @@ def list_replies(
     Raises: BadCursor; NotFound for an absent comment, and for a hidden comment of another author.
     """
     scope = ("replies", product, id)
-    after = cursors.decode(settings, scope, query.cursor)
-    counted = require_visible(table.get(counters_key(product, id)), product, id, caller)
+    after = cursors.decode(context.settings, scope, query.cursor)
+    counted = require_visible(context.table.get(counters_key(product, id)), product, id, caller)
     if "replies" not in counted:
         return Replies(items=[], cursor=None)
     first = reply_key(product, id, "")
 
     def read(limit: int, start: Item | None) -> Page:
-        return table.query(first.pk, (first.sk, f"{first.sk}~"), limit=limit, start=start)
+        return context.table.query(first.pk, (first.sk, f"{first.sk}~"), limit=limit, start=start)
 
     start = {"pk": first.pk, "sk": first.sk + after} if after else None
     items, position = listing.fill_page(
@@ -304,7 +303,7 @@ def list_replies(
         lambda item: to_reply(item) if _may_see(item, caller) else None,
     )
     following = path_of(position).reply if position else ""
-    return Replies(items=items, cursor=cursors.encode(settings, scope, following))
+    return Replies(items=items, cursor=cursors.encode(context.settings, scope, following))
 
 
 def _find(table: Table, path: ReplyPath, caller: Caller) -> Item:

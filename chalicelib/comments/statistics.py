@@ -15,9 +15,9 @@ from chalicelib.comments.schemas import (
     RatingStatistics,
     StatisticsQuery,
 )
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.settings import Settings
 
 PRIOR = 1  # votes of the Bayesian prior for each of the five ratings
 TIES = 100  # products with the same count that are sorted where a page of leaders ends, at most
@@ -46,7 +46,7 @@ def get_statistics(
     )
 
 
-def list_leaders(table: Table, query: LeadersQuery, settings: Settings) -> Leaders:
+def list_leaders(context: Context, query: LeadersQuery) -> Leaders:
     """Return the products with most ratings of 5, in one language or in all, and by name where they tie.
 
     Anybody with a token may comment on a product of any name. So a product needs HUBBUB_LEADERS_MIN ratings
@@ -58,21 +58,28 @@ def list_leaders(table: Table, query: LeadersQuery, settings: Settings) -> Leade
     product.
     """
     language = parse_language(query.language) if query.language else ""
-    if settings.leaders:
-        return _list_named(table, query, language, settings)
+    if context.settings.leaders:
+        return _list_named(context, query, language)
     found = toplist.read_largest(
-        table, leaders_key(language), query.limit, "count_5", least=settings.leaders_min, ties=TIES
+        context.table,
+        leaders_key(language),
+        query.limit,
+        "count_5",
+        least=context.settings.leaders_min,
+        ties=TIES,
     )
     items = [Leader(product=product_of(item), five_star=fives) for item, fives in found.items]
     return Leaders(items=items, complete=UNSET if found.complete else False)
 
 
-def _list_named(table: Table, query: LeadersQuery, language: str, settings: Settings) -> Leaders:
+def _list_named(context: Context, query: LeadersQuery, language: str) -> Leaders:
     """Return the leaders among the products that HUBBUB_LEADERS names, from their own counts."""
-    items = table.get_many(statistics_key(product, language) for product in settings.leaders)
+    items = context.table.get_many(statistics_key(product, language) for product in context.settings.leaders)
     fives = {product_of(item): read_counts(item)[4] for item in items.values()}
     best = sorted(fives.items(), key=lambda one: (-one[1], one[0]))
-    listed = [(product, count) for product, count in best if count >= settings.leaders_min][: query.limit]
+    listed = [(product, count) for product, count in best if count >= context.settings.leaders_min][
+        : query.limit
+    ]
     return Leaders(items=[Leader(product=product, five_star=count) for product, count in listed])
 
 
@@ -87,10 +94,10 @@ def topic(key: Key) -> str | None:
     return key.pk.removeprefix("PRODUCT#") if is_ours else None
 
 
-def live(table: Table, product: str) -> RatingStatistics | None:
+def live(context: Context, product: str) -> RatingStatistics | None:
     """Return a product's statistics for subscribers to its topic, or None for a product without comments.
 
     Cost: 1 RCU.
     """
-    found = get_statistics(table, product, StatisticsQuery(), consistent=True)
+    found = get_statistics(context.table, product, StatisticsQuery(), consistent=True)
     return found if found.total else None

@@ -7,31 +7,29 @@ Invariant: an address may have 60 guests at once, a school class for example, an
 """
 
 import secrets
-from datetime import datetime
 
 from chalicelib import times
 from chalicelib.api import auth, names, rates
 from chalicelib.api.router import Response
-from chalicelib.dynamo.table import Table
+from chalicelib.context import Context
 from chalicelib.errors import SlowDown
 from chalicelib.guests.schemas import Guest, GuestBody
-from chalicelib.settings import Settings
 
 LIMIT = rates.Limit(at_once=60, interval=10_000)
 
 
-def sign_in(
-    table: Table, body: GuestBody, caller: auth.Caller, settings: Settings, now: datetime
-) -> Response[Guest]:
+def sign_in(context: Context, body: GuestBody, caller: auth.Caller) -> Response[Guest]:
     """Return a new guest with a token, or the guest who calls with a new token under the name of the body.
 
     Cost: that of `rates.take`.
     Raises: SlowDown when the address has had too many guests.
     """
-    bucket = rates.Bucket(rates.address_key(settings, "guests", caller.address))
-    if wait := rates.take(table, bucket, LIMIT, now):
+    bucket = rates.Bucket(rates.address_key(context.settings, "guests", caller.address))
+    if wait := rates.take(context, bucket, LIMIT):
         raise SlowDown("Too many guests from this address. Retry after the time in Retry-After.", wait / 1000)
     sub, name = caller.sub if caller.guest else f"guest-{secrets.token_hex(10)}", names.clean(body.name)
-    token = auth.mint(settings, sub, seconds=int(settings.token_life.total_seconds()), name=name, guest=True)
-    expires = times.to_iso((now + settings.token_life).replace(microsecond=0))
+    token = auth.mint(
+        context.settings, sub, seconds=int(context.settings.token_life.total_seconds()), name=name, guest=True
+    )
+    expires = times.to_iso((context.now + context.settings.token_life).replace(microsecond=0))
     return Response(Guest(token=token, sub=sub, name=name, expires=expires))

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 from chalicelib import times
 from chalicelib.api import listing
 from chalicelib.api.router import Response
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, Unprocessable
 from chalicelib.leaderboards.schemas import BoardBody, BoardDetails, Boards, ListedBoard, SeasonBody
 from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
-from chalicelib.settings import Settings
 
 MUTABLE_FIELDS = ("title", "unit", "resets", "submit", "guests")
 IMMUTABLE_FIELDS = ("decimals", "min", "max", "order", "operator", "shards")  # every score depends on them
@@ -90,7 +90,7 @@ def season_key(board: str, season: int) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[BoardDetails]:
+def define(context: Context, name: str, body: BoardBody) -> Response[BoardDetails]:
     """Create a board (201), or change its title, unit, reset date or who may submit (200).
 
     A request that equals the stored definition writes nothing.
@@ -99,15 +99,15 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
     Raises: BadRequest, Conflict if a field that scores depend on differs, Unprocessable for an empty range or
     one with too many decimals, Busy after repeated concurrent changes.
     """
-    wanted = _parse_definition(name, body, now)
+    wanted = _parse_definition(name, body, context.now)
     for attempt in range(MAX_ATTEMPTS):
-        item = table.get(definition_key(name), consistent=True)
+        item = context.table.get(definition_key(name), consistent=True)
         if item is None:
-            if table.put(_to_item(wanted), condition="attribute_not_exists(pk)"):
+            if context.table.put(_to_item(wanted), condition="attribute_not_exists(pk)"):
                 return Response(_to_details(wanted, 0), status=201)
             continue
         stored = parse(item)
-        board = _as_of(stored, now)
+        board = _as_of(stored, context.now)
         changed = [field for field in IMMUTABLE_FIELDS if getattr(board, field) != getattr(wanted, field)]
         if changed:
             raise Conflict(
@@ -115,20 +115,20 @@ def define(table: Table, name: str, body: BoardBody, now: datetime) -> Response[
                 "Create another leaderboard."
             )
         board = board._replace(**{field: getattr(wanted, field) for field in MUTABLE_FIELDS})
-        if board == stored or _replace_definition(table, stored, board):
-            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
-        table.back_off(attempt)
+        if board == stored or _replace_definition(context.table, stored, board):
+            return Response(_to_details(board, count_players(context.table, board.ranking)), status=200)
+        context.table.back_off(attempt)
     raise _too_many_changes(name)
 
 
-def list_boards(table: Table, query: listing.ListQuery, settings: Settings) -> Boards:
+def list_boards(context: Context, query: listing.ListQuery) -> Boards:
     """Return a page of the leaderboards, newest first.
 
     Cost: 0.5 RCU per 4 KB of index, and 0.5 RCU for each board.
     Raises: BadCursor.
     """
-    page = listing.read_entries(table, LIST, query, settings)
-    items = table.get_many(Key(one["pk"], one["sk"]) for one in page.items)
+    page = listing.read_entries(context, LIST, query)
+    items = context.table.get_many(Key(one["pk"], one["sk"]) for one in page.items)
     found = [(one, items.get(Key(one["pk"], one["sk"]))) for one in page.items]
     return Boards(
         items=[
@@ -145,26 +145,26 @@ def list_boards(table: Table, query: listing.ListQuery, settings: Settings) -> B
     )
 
 
-def end_season(table: Table, name: str, body: SeasonBody, now: datetime) -> Response[BoardDetails]:
+def end_season(context: Context, name: str, body: SeasonBody) -> Response[BoardDetails]:
     """End a season and begin the next one without players (201), unless the season has ended before (200).
 
     Cost: 1 RCU and 4 WCU.
     Raises: NotFound, Conflict for a future season, Busy after repeated concurrent changes.
     """
     for attempt in range(MAX_ATTEMPTS):
-        item = table.get(definition_key(name), consistent=True)
+        item = context.table.get(definition_key(name), consistent=True)
         if item is None:
             raise _not_found(name)
         stored = parse(item)
-        board = _as_of(stored, now)
+        board = _as_of(stored, context.now)
         if body.season > board.season:
             raise Conflict(f"The current season of {name[:40]} is {board.season}.")
         if body.season < board.season:
-            return Response(_to_details(board, count_players(table, board.ranking)), status=200)
-        following = board._replace(season=board.season + 1, started=times.to_iso(now), resets=None)
-        if _replace_definition(table, stored, board, following):
+            return Response(_to_details(board, count_players(context.table, board.ranking)), status=200)
+        following = board._replace(season=board.season + 1, started=times.to_iso(context.now), resets=None)
+        if _replace_definition(context.table, stored, board, following):
             return Response(_to_details(following, 0), status=201)
-        table.back_off(attempt)
+        context.table.back_off(attempt)
     raise _too_many_changes(name)
 
 
@@ -199,19 +199,20 @@ def _replace_definition(table: Table, stored: Board, *later: Board) -> bool:
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def find(table: Table, name: str, now: datetime, season: int = 0, *, consistent: bool = False) -> Board:
+def find(context: Context, name: str, season: int = 0, *, consistent: bool = False) -> Board:
     """Return a board in a season. Season 0 is the current one.
 
     Cost: 0.5 RCU, or 1 if consistent.
     Raises: NotFound.
     """
-    return _in_season(name, table.get(definition_key(name), consistent=consistent), now, season)
+    return _in_season(
+        name, context.table.get(definition_key(name), consistent=consistent), context.now, season
+    )
 
 
 def find_with_items(
-    table: Table,
+    context: Context,
     name: str,
-    now: datetime,
     season: int,
     keys: Callable[[Board], Iterable[Key]],
     *,
@@ -227,10 +228,10 @@ def find_with_items(
     """
     cached = _cached_boards().get(name)
     guessed_keys = list(keys(cached._replace(season=season or cached.season))) if cached else []
-    items = table.get_many([definition_key(name), *guessed_keys], consistent=consistent)
-    board = _in_season(name, items.get(definition_key(name)), now, season)
+    items = context.table.get_many([definition_key(name), *guessed_keys], consistent=consistent)
+    board = _in_season(name, items.get(definition_key(name)), context.now, season)
     if missing := [key for key in keys(board) if key not in guessed_keys]:
-        items |= table.get_many(missing, consistent=consistent)
+        items |= context.table.get_many(missing, consistent=consistent)
     if not season or not cached:  # a past season says nothing about the current one
         if len(_cached_boards()) >= CACHE_SIZE:
             _cached_boards().clear()
@@ -238,19 +239,19 @@ def find_with_items(
     return board, items
 
 
-def describe(table: Table, name: str, now: datetime, season: int = 0) -> BoardDetails:
+def describe(context: Context, name: str, season: int = 0) -> BoardDetails:
     """Return a board, and the number of players that it ranks.
 
     Cost: 1 RCU, or 1.5 with a season.
     Raises: NotFound.
     """
-    board = find(table, name, now, season)
+    board = find(context, name, season)
     # A season that ended at its reset date has no item until the next write of the definition.
-    ended = None if _as_of(board, now) == board else board.resets
-    if past := table.get(season_key(name, season)) if season else None:
+    ended = None if _as_of(board, context.now) == board else board.resets
+    if past := context.table.get(season_key(name, season)) if season else None:
         board, ended = board._replace(started=past["started"]), past["ended"]
     board = board._replace(resets=None) if ended else board
-    return _to_details(board, count_players(table, board.ranking), ended)
+    return _to_details(board, count_players(context.table, board.ranking), ended)
 
 
 @cache

@@ -14,11 +14,11 @@ Invariants of a read:
 """
 
 import json
-from datetime import UTC, datetime
 
 from chalicelib import times
 from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
@@ -41,12 +41,11 @@ from chalicelib.leaderboards.schemas import (
 from chalicelib.ranking import entries, positions, tree
 from chalicelib.ranking.positions import EntriesPage
 from chalicelib.ranking.ranking import collect_nodes, count_players, node_key
-from chalicelib.settings import Settings
 
 # -- one player ----------------------------------------------------------------------------------------
 
 
-def get_standing(table: Table, name: str, player: str, query: StandingQuery, now: datetime) -> Standing:
+def get_standing(context: Context, name: str, player: str, query: StandingQuery) -> Standing:
     """Return a player's score, rank, and distance to the next better score.
 
     Cost: 0.5 RCU each for the board, the score and the next player in a better bucket, and what
@@ -59,16 +58,16 @@ def get_standing(table: Table, name: str, player: str, query: StandingQuery, now
     def keys(board: Board) -> list[Key]:
         return [scores.score_key(name, board.season, player)]
 
-    board, items = boards.find_with_items(table, name, now, query.season, keys, consistent=query.consistent)
+    board, items = boards.find_with_items(context, name, query.season, keys, consistent=query.consistent)
     score, of = items.get(keys(board)[0], {}), board.ranking
     if "score" not in score:
         raise _no_score(player, name)
     number, depth, path = score["gsi1sk"], score["depth"], of.scale.path(score["gsi1sk"])
     bucket = tree.bucket(path, min(depth, of.scale.score_levels(path)))
     highest = of.scale.numbers(bucket)[1]
-    read_beyond = entries.start_listing_above(table, of, 2, highest)
+    read_beyond = entries.start_listing_above(context.table, of, 2, highest)
     position = positions.locate(
-        table,
+        context.table,
         of,
         number,
         depth,
@@ -78,7 +77,7 @@ def get_standing(table: Table, name: str, player: str, query: StandingQuery, now
     )
     beyond = read_beyond()
     if not position.ahead and len(position.bucket) > len(bucket):  # the bucket has been deepened since
-        beyond = entries.start_listing_above(table, of, 2, of.scale.numbers(position.bucket)[1])()
+        beyond = entries.start_listing_above(context.table, of, 2, of.scale.numbers(position.bucket)[1])()
     better = (entry.merit for entry in (*position.ahead, *beyond) if entry.player != player)
     next_merit = next(better, None)
     ranked = max(position.of, position.rank)
@@ -96,24 +95,22 @@ def get_standing(table: Table, name: str, player: str, query: StandingQuery, now
 
 
 def list_activities(
-    table: Table,
+    context: Context,
     name: str,
     player: str,
     query: ActivitiesQuery,
     caller: Caller,
-    settings: Settings,
-    now: datetime,
 ) -> Activities:
     """Return a page of a player's submissions, ordered by id.
 
     Cost: 0.5 RCU, and 0.5 per 4 KB (about 30 submissions).
     Raises: NotFound, Forbidden, BadCursor.
     """
-    boards.find(table, name, now)
+    boards.find(context, name)
     scores.check_player(player, caller)
     first, cursor_scope = scores.activity_key(name, player, ""), ("activities", name, player)
-    after = cursors.decode(settings, cursor_scope, query.cursor)
-    page = table.query(
+    after = cursors.decode(context.settings, cursor_scope, query.cursor)
+    page = context.table.query(
         first.pk,
         (first.sk, first.sk[:-1] + "$"),  # `$` follows `#` in ASCII
         limit=query.limit,
@@ -129,13 +126,13 @@ def list_activities(
         for item in page.items
     ]
     next_place = page.next["sk"] if page.next else ""
-    return Activities(items=items, cursor=cursors.encode(settings, cursor_scope, next_place))
+    return Activities(items=items, cursor=cursors.encode(context.settings, cursor_scope, next_place))
 
 
 # -- entries -------------------------------------------------------------------------------------------
 
 
-def list_entries(table: Table, name: str, query: EntriesQuery, settings: Settings, now: datetime) -> Entries:
+def list_entries(context: Context, name: str, query: EntriesQuery) -> Entries:
     """Return a part of a leaderboard, best score first: its top, a cursor, a place, or around a player.
 
     A place inside a tie begins there, with the shared rank. A cursor stays in the season of its first page.
@@ -145,7 +142,7 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     Raises: NotFound, BadCursor.
     """
     cursor_scope = ("entries", name, str(query.season), str(query.place), query.around or "")
-    place = cursors.decode(settings, cursor_scope, query.cursor)
+    place = cursors.decode(context.settings, cursor_scope, query.cursor)
     season, *below = json.loads(place or f"[{query.season}]")
 
     def keys(board: Board) -> list[Key]:
@@ -155,7 +152,7 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
         prefixes = positions.guess_nodes(of, query.place) if query.place > 1 and not below else []
         return [node_key(of, prefix) for prefix in prefixes]
 
-    board, items = boards.find_with_items(table, name, now, season, keys)
+    board, items = boards.find_with_items(context, name, season, keys)
     of, around, nodes = board.ranking, None, {}
     if query.around and not below:
         item = items.get(keys(board)[0])
@@ -164,11 +161,11 @@ def list_entries(table: Table, name: str, query: EntriesQuery, settings: Setting
     else:
         nodes = collect_nodes(of, items.values())
     part = positions.list_ranked(
-        table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
+        context.table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
     )
     next_place = json.dumps((board.season, part.next, part.depth)) if part.next else ""
-    cursor = cursors.encode(settings, cursor_scope, next_place)
-    return Entries(items=_to_board_entries(table, board, part), cursor=cursor)
+    cursor = cursors.encode(context.settings, cursor_scope, next_place)
+    return Entries(items=_to_board_entries(context.table, board, part), cursor=cursor)
 
 
 def _to_board_entries(table: Table, board: Board, part: EntriesPage) -> list[BoardEntry]:
@@ -197,7 +194,7 @@ def _no_score(player: str, name: str) -> NotFound:
 # -- all scores ----------------------------------------------------------------------------------------
 
 
-def get_distribution(table: Table, name: str, query: BoardQuery, now: datetime) -> Distribution:
+def get_distribution(context: Context, name: str, query: BoardQuery) -> Distribution:
     """Count the players in ranges of scores of one round width, from the least score to the greatest.
 
     There are at most 50 ranges, and empty ranges are included.
@@ -205,8 +202,8 @@ def get_distribution(table: Table, name: str, query: BoardQuery, now: datetime) 
     Cost: 0.5 RCU for the board, and the cost of `positions.distribution`.
     Raises: NotFound.
     """
-    board = boards.find(table, name, now, query.season)
-    rows = positions.distribution(table, board.ranking)
+    board = boards.find(context, name, query.season)
+    rows = positions.distribution(context.table, board.ranking)
     write = board.scale.write
     return Distribution(
         items=[ScoreBucket(from_=write(least), to=write(most), players=n) for least, most, n in rows]
@@ -223,14 +220,13 @@ def topic(key: Key) -> str | None:
     return key.pk.split("#")[2] if key.pk.startswith("TREE#BOARD#") and key.sk == "NODE" else None
 
 
-def live(table: Table, name: str) -> TopEntries:
+def live(context: Context, name: str) -> TopEntries:
     """Return the ten best players of a board, and the number of ranked players.
 
     Cost: 2 RCU, and 0.5 RCU for each entry of a board where players have display names.
     Raises: NotFound.
     """
-    now = datetime.now(UTC)
-    board = boards.find(table, name, now)
-    items = _to_board_entries(table, board, positions.list_ranked(table, board.ranking, 10))
-    players = max(len(items), count_players(table, board.ranking))
+    board = boards.find(context, name)
+    items = _to_board_entries(context.table, board, positions.list_ranked(context.table, board.ranking, 10))
+    players = max(len(items), count_players(context.table, board.ranking))
     return TopEntries(board=name, season=board.season, players=players, items=items)

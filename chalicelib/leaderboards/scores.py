@@ -31,6 +31,7 @@ from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import Response
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Forbidden, NotFound, Unprocessable
@@ -83,7 +84,7 @@ def page_key(score: Key, number: int) -> Key:
 # -- submit --------------------------------------------------------------------------------------------
 
 
-def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: datetime) -> Response[ScoreResult]:
+def submit(context: Context, name: str, body: ScoreBody, caller: Caller) -> Response[ScoreResult]:
     """Apply a submission to a player's score (201). A known id changes nothing (200).
 
     `increment` adds the value, `best` keeps the better value, and `set` keeps the value with the latest time.
@@ -96,22 +97,22 @@ def submit(table: Table, name: str, body: ScoreBody, caller: Caller, now: dateti
     submit, BadRequest, Unprocessable for a value out of range, Busy after repeated concurrent submissions.
     """
     player = body.player or caller.sub
-    time = parse_time(body.time, now)
+    time = parse_time(body.time, context.now)
 
     def keys(board: Board) -> list[Key]:
         return [score_key(name, board.season, player)]
 
-    board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
+    board, items = boards.find_with_items(context, name, 0, keys, consistent=True)
     check_submitter(board, player, caller)
     name_of_player = caller.name if player == caller.sub else None
     submission = Submission(player, body.id, validate_value(board, body.value), time, name_of_player)
-    is_new, score = write(table, board, submission, items.get(keys(board)[0]), now)
+    is_new, score = write(context, board, submission, items.get(keys(board)[0]))
     result = ScoreResult(player=player, score=score.get("score") if score else None)
     return Response(result, status=201 if is_new else 200)
 
 
 def write(
-    table: Table, board: Board, submission: Submission, score: Item | None, now: datetime
+    context: Context, board: Board, submission: Submission, score: Item | None
 ) -> tuple[bool, Item | None]:
     """Put a submission's activity and apply it to the score, which was read before.
 
@@ -123,21 +124,23 @@ def write(
     if board.operator == "increment":
         _add(board, score, submission.value)
     if submission.name and not board.has_names:
-        boards.note_names(table, board)
-    activity = _build_activity(board, submission, score, now)
-    if table.put(activity, condition="attribute_not_exists(pk)"):
-        return True, apply_activity(table, board, activity, score)
-    stored = table.get(activity_key(board.name, submission.player, submission.id), consistent=True)
+        boards.note_names(context.table, board)
+    activity = _build_activity(board, submission, score, context.now)
+    if context.table.put(activity, condition="attribute_not_exists(pk)"):
+        return True, apply_activity(context.table, board, activity, score)
+    stored = context.table.get(activity_key(board.name, submission.player, submission.id), consistent=True)
     if stored and stored["season"] != board.season:
-        if may_be_pending(stored, now):
+        if may_be_pending(stored, context.now):
             earlier = board._replace(season=stored["season"])
-            apply_activity(table, earlier, stored, _read_score(table, earlier, submission.player))
-    elif stored and may_be_pending(stored, now):
-        return False, apply_activity(table, board, stored, score)
-    return False, _read_score(table, board, submission.player)
+            apply_activity(
+                context.table, earlier, stored, _read_score(context.table, earlier, submission.player)
+            )
+    elif stored and may_be_pending(stored, context.now):
+        return False, apply_activity(context.table, board, stored, score)
+    return False, _read_score(context.table, board, submission.player)
 
 
-def write_first(table: Table, board: Board, submissions: Sequence[Submission], now: datetime) -> list[bool]:
+def write_first(context: Context, board: Board, submissions: Sequence[Submission]) -> list[bool]:
     """Write the first submissions of different players, without names. Return for each whether it is new.
 
     The activities are put, 25 in a request, and then the scores of those that were new. A submission that is
@@ -146,18 +149,19 @@ def write_first(table: Table, board: Board, submissions: Sequence[Submission], n
     Cost: 3 WCU for each. 0.5 RCU for each node of their paths.
     Raises: Busy.
     """
-    activities = [_build_activity(board, one, None, now) for one in submissions]
-    are_new = table.put_new(activities)
+    activities = [_build_activity(board, one, None, context.now) for one in submissions]
+    are_new = context.table.put_new(activities)
     new = [activity for activity, is_new in zip(activities, are_new, strict=True) if is_new]
     of = board.ranking
     numbers = (of.number(of.scale.merit(one.value), one.player) for one in submissions)
-    nodes = read_paths(table, of, numbers)
+    nodes = read_paths(context.table, of, numbers)
     scores = [
-        _add_activity(board, activity, None, _change(table, board, activity, None, nodes)) for activity in new
+        _add_activity(board, activity, None, _change(context.table, board, activity, None, nodes))
+        for activity in new
     ]
-    for activity, is_written in zip(new, table.put_new(scores), strict=True):
+    for activity, is_written in zip(new, context.table.put_new(scores), strict=True):
         if not is_written:
-            apply_activity(table, board, activity, None)
+            apply_activity(context.table, board, activity, None)
     return are_new
 
 
@@ -314,7 +318,7 @@ def _replace(table: Table, key: Key, score: Item | None, after: Item) -> bool:
 # -- remove --------------------------------------------------------------------------------------------
 
 
-def remove_player(table: Table, name: str, player: str, caller: Caller, now: datetime) -> None:
+def remove_player(context: Context, name: str, player: str, caller: Caller) -> None:
     """Remove a player's scores in all seasons of a board. A player without a score changes nothing.
 
     The activities stay, so that a repeated submission does not count again. The score's item is kept for two
@@ -323,27 +327,32 @@ def remove_player(table: Table, name: str, player: str, caller: Caller, now: dat
     Cost: 0.5 RCU, 1 RCU per 4 KB of scores, and 2 WCU per season.
     Raises: NotFound for the board, Forbidden, Busy.
     """
-    boards.find(table, name, now)
+    boards.find(context, name)
     check_player(player, caller)
     first = score_key(name, 0, player)
     prefix = first.sk.removesuffix("0")
-    for item in table.query(first.pk, (prefix, f"{prefix}~"), limit=MAX_SEASONS, consistent=True).items:
-        _remove(table, item, now)
+    for item in context.table.query(
+        first.pk, (prefix, f"{prefix}~"), limit=MAX_SEASONS, consistent=True
+    ).items:
+        _remove(context, item)
 
 
-def _remove(table: Table, item: Item, now: datetime) -> None:
+def _remove(context: Context, item: Item) -> None:
     score: Item | None = item
     for attempt in range(MAX_ATTEMPTS):
         if not score or "score" not in score:
             return
-        key, version = Key(score["pk"], score["sk"]), max(times.milliseconds(now), score["version"] + 1)
+        key, version = (
+            Key(score["pk"], score["sk"]),
+            max(times.milliseconds(context.now), score["version"] + 1),
+        )
         after = key._asdict() | {"version": version, "since": version, "ttl": version // 1000 + 2 * DAY}
         after |= {"before": _positions(score)[:MAX_BEFORE]} if "depth" in score else {}
         after |= {"pages": score["pages"]} if "pages" in score else {}
-        if _replace(table, key, score, after):
+        if _replace(context.table, key, score, after):
             return
-        score = table.get(key, consistent=True)
-        table.back_off(attempt)
+        score = context.table.get(key, consistent=True)
+        context.table.back_off(attempt)
     raise Busy("Submissions of this player are being written. Please retry.")
 
 
@@ -409,7 +418,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     return ranking.contribution(ranked) if ranked else {}
 
 
-def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
+def follow(context: Context, changes: Iterable[Images]) -> None:
     """Apply the activities of a batch of the stream to scores that lack them, and clear `before`.
 
     Idempotent. An activity whose score is in the same batch costs nothing but the board's definition.
@@ -426,9 +435,9 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
             activities.append(new)
     for key, image in images.items():
         with contextlib.suppress(*MALFORMED):
-            _clear_before(table, key, image)
+            _clear_before(context.table, key, image)
     names = {activity["sk"].split("#", 2)[1] for activity in activities}
-    found = {name: _find_or_none(table, name, now) for name in names}
+    found = {name: _find_or_none(context, name) for name in names}
     pending: list[tuple[Board, Item, Key]] = []
     for activity in activities:
         if current := found[activity["sk"].split("#", 2)[1]]:
@@ -436,9 +445,9 @@ def follow(table: Table, changes: Iterable[Images], now: datetime) -> None:
                 board = current._replace(season=activity["season"])
                 key = score_key(board.name, board.season, activity["pk"].removeprefix("PLAYER#"))
                 is_applied = key in images and not is_pending(board, images[key], activity)
-                if not is_applied and may_be_pending(activity, now):
+                if not is_applied and may_be_pending(activity, context.now):
                     pending.append((board, activity, key))
-    _complete_activities(table, pending)
+    _complete_activities(context.table, pending)
 
 
 def _clear_before(table: Table, key: Key, score: Item) -> None:
@@ -460,7 +469,7 @@ def _complete_activities(table: Table, pending: Sequence[tuple[Board, Item, Key]
                     scores[key] = after
 
 
-def _find_or_none(table: Table, name: str, now: datetime) -> Board | None:
+def _find_or_none(context: Context, name: str) -> Board | None:
     with contextlib.suppress(NotFound):
-        return boards.find(table, name, now)
+        return boards.find(context, name)
     return None

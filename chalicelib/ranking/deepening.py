@@ -26,12 +26,13 @@ costs what a change of its node does, once for a bucket.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from chalicelib import times
 from chalicelib.concurrency import map_concurrently
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
@@ -56,7 +57,7 @@ def key_of(ranking: Ranking, prefix: str) -> Key:
     return Key(node_key(ranking, prefix).pk, "DEEPEN")
 
 
-def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: datetime) -> None:
+def follow(context: Context, ranks: Iterable[Rank], changes: Iterable[Images]) -> None:
     """Complete what a batch of the stream, which the aggregates have counted, makes necessary.
 
     Idempotent: the same changes may come again.
@@ -70,7 +71,7 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
     left: dict[Ranking, set[str]] = {}
     for key, *images in changes:
         if key.sk == "DEEPEN" and images[1]:
-            _step(table, images[1])
+            _step(context.table, images[1])
         old, new = (_ranked(ranks, image) for image in images)
         has_moved = not old or not new or (old.bucket, old.ranking) != (new.bucket, new.ranking)
         if has_moved and old:
@@ -83,9 +84,9 @@ def follow(table: Table, ranks: Iterable[Rank], changes: Iterable[Images], now: 
     for key, ranked in arrived.items():
         by_ranking.setdefault(ranked.ranking, {})[key] = ranked
     for ranking, players in by_ranking.items():
-        _settle(table, ranking, players, now)
+        _settle(context, ranking, players)
     for ranking, buckets in left.items():
-        _mark_left(table, ranking, buckets - {""})
+        _mark_left(context.table, ranking, buckets - {""})
 
 
 def prepare(table: Table, ranking: Ranking, numbers: Iterable[int]) -> None:
@@ -116,23 +117,23 @@ def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
         return None
 
 
-def _settle(table: Table, ranking: Ranking, players: Mapping[Key, Ranked], now: datetime) -> None:
+def _settle(context: Context, ranking: Ranking, players: Mapping[Key, Ranked]) -> None:
     """Mark buckets that are complete, re-stamp players who are too shallow, and deepen crowded buckets."""
     prefixes = {tree.bucket(one.path, n) for one in players.values() for n in range(1, one.depth + 1)}
-    nodes = _read_above(table, ranking, prefixes)
+    nodes = _read_above(context.table, ranking, prefixes)
     crowded = {
         ranked.bucket for ranked in players.values() if tree.is_crowded(ranked.path, ranked.depth, nodes)
     }
     for key, ranked in players.items():
         if ranked.bucket in crowded and tree.is_deep(ranked.bucket, nodes):
-            depth = max(ranked.depth + 1, choose_depth(table, ranking, ranked.number))
-            _stamp(table, ranking, key, ranked.bucket, depth)
-    incomplete = prefixes - _mark_complete(table, ranking, prefixes, nodes)
+            depth = max(ranked.depth + 1, choose_depth(context.table, ranking, ranked.number))
+            _stamp(context.table, ranking, key, ranked.bucket, depth)
+    incomplete = prefixes - _mark_complete(context.table, ranking, prefixes, nodes)
     pending = {prefix for prefix in incomplete if prefix in crowded or tree.is_deep(prefix, nodes)}
-    passed = _begin(table, ranking, pending, now) if pending else set()
+    passed = _begin(context, ranking, pending) if pending else set()
     for key, ranked in players.items():
         if ranked.bucket in crowded & passed:
-            _stamp(table, ranking, key, ranked.bucket, ranked.depth + 1)
+            _stamp(context.table, ranking, key, ranked.bucket, ranked.depth + 1)
 
 
 def _mark_left(table: Table, ranking: Ranking, buckets: set[str]) -> None:
@@ -183,24 +184,24 @@ def _mark_full(table: Table, ranking: Ranking, nodes: Nodes, prefix: str) -> boo
     return item is not None
 
 
-def _begin(table: Table, ranking: Ranking, prefixes: Iterable[str], now: datetime) -> set[str]:
+def _begin(context: Context, ranking: Ranking, prefixes: Iterable[str]) -> set[str]:
     """Put a deepening of each prefix, unless one has begun within the last minute.
 
     Return the prefixes of those that are in their second pass, which may have passed a player who comes now.
     """
-    ago = times.epoch(now - PAUSE)
+    ago = times.epoch(context.now - PAUSE)
     keys = {key_of(ranking, prefix): prefix for prefix in prefixes}
-    found = table.get_many(keys, consistent=True)
+    found = context.table.get_many(keys, consistent=True)
     begun = {key: item for key, item in found.items() if item["began"] >= ago}
     for key, prefix in keys.items():
         if key in begun:
             continue
         condition: Any = {"condition": "attribute_not_exists(pk) OR began < :ago", "values": {":ago": ago}}
-        begin(table, ranking, prefix, now, **condition)
+        begin(context, ranking, prefix, **condition)
     return {keys[key] for key, item in begun.items() if "last" in item}
 
 
-def begin(table: Table, ranking: Ranking, prefix: str, now: datetime, **condition: Any) -> None:
+def begin(context: Context, ranking: Ranking, prefix: str, **condition: Any) -> None:
     """Put a deepening of a prefix in place of an earlier one: the stream passes the bucket, twice.
 
     Cost: 1 WCU.
@@ -211,10 +212,10 @@ def begin(table: Table, ranking: Ranking, prefix: str, now: datetime, **conditio
         "shards": ranking.shards,
         "prefix": prefix,
         "below": ranking.scale.numbers(prefix)[1] + 1,
-        "began": times.epoch(now),
-        "ttl": times.epoch(now + LIFETIME),
+        "began": times.epoch(context.now),
+        "ttl": times.epoch(context.now + LIFETIME),
     }
-    table.put(item, **condition)
+    context.table.put(item, **condition)
 
 
 def _step(table: Table, item: Item) -> None:

@@ -29,5 +29,5 @@ FEATURE = Feature(
     sends=True,
     contribution=events.contribution,
     derive=sites.derive,
-    topics={"views": Topic(queries.topic_id, queries.parse_url, queries.topic_value)},
+    topics={"views": Topic(queries.topic, queries.parse_url, queries.live)},
 )

@@ -40,6 +40,7 @@ from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Lifetime
 from chalicelib.api import rates
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import map_concurrently
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import (
@@ -201,9 +202,7 @@ def _text(value: Any) -> str:
 # -- writes --------------------------------------------------------------------------------------------
 
 
-def accept(
-    table: Table, body: ViewsBody, caller: Caller, user_agent: str, settings: Settings, now: datetime
-) -> Accepted:
+def accept(context: Context, body: ViewsBody, caller: Caller, user_agent: str) -> Accepted:
     """Write the events of a request that count, or send them to the queue where the stage has one.
 
     The events of a list that do not count are returned with their index and reason.
@@ -217,10 +216,10 @@ def accept(
         TooLarge: the list has more than 25 events without a token or with a guest's, or more than 500.
         SlowDown: the address, or the subject of the token, has sent too many events.
     """
-    limit, window = MAX_EVENTS, settings.views_window
+    limit, window = MAX_EVENTS, context.settings.views_window
     if not caller.is_trusted:
         limit, window = MAX_ANONYMOUS_EVENTS, min(window, LATE)
-    checked = check_all(body, settings._replace(views_window=window), now, limit=limit)
+    checked = check_all(body, context.settings._replace(views_window=window), context.now, limit=limit)
     if is_crawler(user_agent):
         checked = [result if isinstance(result, str) else "bot" for result in checked]
     views = [result for result in checked if isinstance(result, View)]
@@ -232,14 +231,14 @@ def accept(
         Rejection(index=i, reason=result) for i, result in enumerate(checked) if isinstance(result, str)
     ]
     try:
-        rates.admit(table, event_limits(settings), caller, settings, now, len(views))
+        rates.admit(context, event_limits(context.settings), caller, len(views))
     except Busy:
-        if not settings.queue_url:  # a queue takes views while the table is slow
+        if not context.settings.queue_url:  # a queue takes views while the table is slow
             raise
-    if settings.queue_url:
-        queue.send(settings, [_to_message(view) for view in views])
+    if context.settings.queue_url:
+        queue.send(context.settings, [_to_message(view) for view in views])
     else:
-        write(table, views, settings, now)
+        write(context, views)
     metrics.count(ViewsAccepted=len(views), ViewsRejected=len(rejected))
     return Accepted(accepted=len(views), rejected=rejected)
 
@@ -260,7 +259,7 @@ def _to_message(view: View) -> dict[str, str]:
     return message | ({"campaign": view.campaign} if view.campaign else {})
 
 
-def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datetime) -> None:
+def write_queued(context: Context, body: QueuedViews) -> None:
     """Write the events of one queue message that count, and log the number of the others by reason.
 
     Events that `accept` has sent count however long they waited, up to the grace period of their TTL. Events
@@ -271,10 +270,11 @@ def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datet
     Raises:
         BadRequest: the message has a malformed event. Its valid events are written.
     """
+    settings = context.settings
     if body.taken:
         settings = settings._replace(views_window=settings.views_window + QUEUE_GRACE - EXPIRY_MARGIN)
-    checked = check_all(body, settings, now)
-    write(table, [result for result in checked if isinstance(result, View)], settings, now)
+    checked = check_all(body, settings, context.now)
+    write(context, [result for result in checked if isinstance(result, View)])
     rejected = Counter(result for result in checked if isinstance(result, str))
     metrics.count(ViewsRejected=rejected.total())
     if rejected:
@@ -284,10 +284,8 @@ def write_queued(table: Table, body: QueuedViews, settings: Settings, now: datet
 
 
 def write(
-    table: Table,
+    context: Context,
     views: Iterable[View],
-    settings: Settings,
-    now: datetime,
     *,
     expiry: Callable[[View], int] | None = None,
 ) -> int:
@@ -302,15 +300,17 @@ def write(
     Cost: 1 WCU per view, in batches of 25, and 1 WCU per visitor of a page and of a site, concurrently.
     """
     by_key = {event_key(view): view for view in views}  # one view may come with different referrers
-    items = {view: build_item(view, settings, expiry) for view in by_key.values()}
-    items = {view: item for view, item in items.items() if item["ttl"] > times.epoch(now + EXPIRY_MARGIN)}
-    table.batch_put(items.values())
+    items = {view: build_item(view, context.settings, expiry) for view in by_key.values()}
+    items = {
+        view: item for view, item in items.items() if item["ttl"] > times.epoch(context.now + EXPIRY_MARGIN)
+    }
+    context.table.batch_put(items.values())
     visitors: dict[Key, Item] = {}
     for view, item in items.items():
         for key in _visitor_keys(view):
             new = {"hours": set(), "ttl": _visitor_ttl(view, item)}
             visitors.setdefault(key, new)["hours"].add(view.time.hour)
-    map_concurrently(lambda visitor: _write_visitor(table, *visitor), visitors.items())
+    map_concurrently(lambda visitor: _write_visitor(context.table, *visitor), visitors.items())
     return len(items)
 
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from chalicelib import times, urls
 from chalicelib.api import cursors
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
-from chalicelib.settings import Settings
 from chalicelib.views.events import View, page_key, parse_event_key
 from chalicelib.views.schemas import (
     Bucket,
@@ -52,18 +52,18 @@ def count_views(table: Table, query: PageQuery) -> PageViews:
     return _page_views(url, table.get(page_key(url)))
 
 
-def topic_id(key: Key) -> str | None:
+def topic(key: Key) -> str | None:
     """Return the page whose totals have this key, as the id of its live topic; None for any other key."""
     url = key.pk.removeprefix("URL#")
     return url if key == page_key(url) else None
 
 
-def topic_value(table: Table, url: str) -> PageViews:
+def live(context: Context, url: str) -> PageViews:
     """Return the totals of a page that are pushed to its subscribers, read strongly consistent.
 
     Cost: 1 RCU.
     """
-    return _page_views(url, table.get(page_key(url), consistent=True))
+    return _page_views(url, context.table.get(page_key(url), consistent=True))
 
 
 def _page_views(url: str, page: Item | None) -> PageViews:
@@ -74,7 +74,7 @@ def _page_views(url: str, page: Item | None) -> PageViews:
 # -- series and events ---------------------------------------------------------------------------------
 
 
-def read_series(table: Table, query: SeriesQuery, now: datetime) -> Series:
+def read_series(context: Context, query: SeriesQuery) -> Series:
     """Return every hour or day that begins before `to`, with 0 for gaps.
 
     The series begins with the hour or day that `from` lies in. It has at most 31 days of hours, or 366 days.
@@ -82,12 +82,12 @@ def read_series(table: Table, query: SeriesQuery, now: datetime) -> Series:
     Cost: 0.5 RCU per 4 KB of days (about ten).
     """
     url = parse_url(query.url)
-    _, items = read_intervals(table, f"URL#{url}", query, now)
+    _, items = read_intervals(context, f"URL#{url}", query)
     return Series(items=items)
 
 
 def read_intervals(
-    table: Table, pk: str, query: SeriesQuery | SiteSeriesQuery, now: datetime
+    context: Context, pk: str, query: SeriesQuery | SiteSeriesQuery
 ) -> tuple[list[Item], list[Bucket]]:
     """Return the items of the days of a partition in a query's range, and its hours or days.
 
@@ -96,12 +96,12 @@ def read_intervals(
     """
     hourly = query.interval == "hour"
     interval, default, most = (times.HOUR, 1, 31) if hourly else (times.DAY, 30, 366)
-    start, end = read_range(query, now, default * times.DAY, most * times.DAY)
+    start, end = read_range(query, context.now, default * times.DAY, most * times.DAY)
     start = times.floor(start, interval)
     last = end - timedelta(microseconds=1)
     bounds = (f"DAY#{start.date().isoformat()}", f"DAY#{last.date().isoformat()}")
     found, left = list[Item](), MAX_UNITS
-    for page in table.query_pages(pk, bounds, limit=100):
+    for page in context.table.query_pages(pk, bounds, limit=100):
         found += page.items
         left -= page.units
         if page.next and left < page.units:
@@ -117,20 +117,20 @@ def read_intervals(
     return found, buckets
 
 
-def list_events(table: Table, query: EventsQuery, settings: Settings, now: datetime) -> ViewEvents:
+def list_events(context: Context, query: EventsQuery) -> ViewEvents:
     """Return a page's view events, oldest first.
 
     Cost: 0.5 RCU per 4 KB (about 35 events).
     """
     url = parse_url(query.url)
     pk, cursor_scope = f"URL#{url}", ("views/events", url, query.from_ or "", query.to or "")
-    position = cursors.decode(settings, cursor_scope, query.cursor)
+    position = cursors.decode(context.settings, cursor_scope, query.cursor)
     if position:  # the range of the first page holds for all: "up to now" must not move between two pages
         low, high, after = json.loads(position)
     else:
-        start, end = read_range(query, now, settings.views_window, 100 * 366 * times.DAY)
+        start, end = read_range(query, context.now, context.settings.views_window, 100 * 366 * times.DAY)
         low, high, after = f"T#{times.to_sort_key(start)}", f"T#{times.to_sort_key(end)}", ""
-    page = table.query(
+    page = context.table.query(
         pk,
         (low, high),
         limit=query.limit,
@@ -140,7 +140,7 @@ def list_events(table: Table, query: EventsQuery, settings: Settings, now: datet
     following = json.dumps((low, high, page.next["sk"])) if page.next else ""
     return ViewEvents(
         items=[_to_event(view, item) for view, item in zip(views, page.items, strict=True)],
-        cursor=cursors.encode(settings, cursor_scope, following),
+        cursor=cursors.encode(context.settings, cursor_scope, following),
     )
 
 

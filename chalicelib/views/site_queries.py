@@ -14,10 +14,9 @@ from chalicelib.aggregates import toplist
 from chalicelib.aggregates.toplist import Largest
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Key
-from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
-from chalicelib.settings import Settings
 from chalicelib.views import sites, totals
 from chalicelib.views.events import site_key
 from chalicelib.views.queries import read_intervals, read_range
@@ -52,7 +51,7 @@ def parse_site(site: str) -> str:
 # -- over time -----------------------------------------------------------------------------------------
 
 
-def read_site(table: Table, query: SiteSeriesQuery, now: datetime) -> SiteSeries:
+def read_site(context: Context, query: SiteSeriesQuery) -> SiteSeries:
     """Return a site's hours or days that begin before `to`, with 0 for gaps, and their totals.
 
     The series begins with the hour or day that `from` lies in. It has at most 31 days of hours, or 366 days.
@@ -63,7 +62,7 @@ def read_site(table: Table, query: SiteSeriesQuery, now: datetime) -> SiteSeries
     Raises: BadRequest.
     """
     pk = sites.day_key(parse_site(query.site), "").pk
-    days, items = read_intervals(table, pk, query, now)
+    days, items = read_intervals(context, pk, query)
     return SiteSeries(
         views=sum(item.views for item in items),
         visitors=sum(int(day.get("visitors", 0)) for day in days),
@@ -94,7 +93,7 @@ def read_period(query: TopQuery | SourcesQuery, now: datetime) -> Period:
     return Period(tuple((first + i * times.DAY).isoformat() for i in range(count)))
 
 
-def list_top_pages(table: Table, query: TopQuery, caller: Caller, now: datetime) -> TopPages:
+def list_top_pages(context: Context, query: TopQuery, caller: Caller) -> TopPages:
     """Return a site's most viewed pages, of all time or of a period of UTC days.
 
     `complete` is false if another page may have as many views as the last one, or if there are more than
@@ -105,10 +104,10 @@ def list_top_pages(table: Table, query: TopQuery, caller: Caller, now: datetime)
     """
     host = parse_site(query.site)
     if query.from_ or query.to:
-        found = _read_largest(table, host, sites.PAGES, query, caller, now)
+        found = _read_largest(context, host, sites.PAGES, query, caller)
         pages = [TopPage(url=pk.removeprefix("URL#"), views=views) for pk, views in found.items]
         return _fit(pages, found.complete)
-    top = toplist.read_largest(table, site_key(host), query.limit, "views")
+    top = toplist.read_largest(context.table, site_key(host), query.limit, "views")
     items = [TopPage(url=item["pk"].removeprefix("URL#"), views=views) for item, views in top.items]
     return _fit(items, top.complete)
 
@@ -118,29 +117,29 @@ def _fit(pages: list[TopPage], is_complete: bool) -> TopPages:
     return TopPages(items=items, complete=_complete(is_complete and len(items) == len(pages)))
 
 
-def list_referrers(table: Table, query: SourcesQuery, caller: Caller, now: datetime) -> Referrers:
+def list_referrers(context: Context, query: SourcesQuery, caller: Caller) -> Referrers:
     """Return the hosts that led to a site in a period of UTC days, most views first.
 
     Cost: that of `_read_largest`.
     Raises: BadRequest.
     """
-    found = _read_sources(table, query, caller, now, sites.REFERRERS, sites.referrer_key)
+    found = _read_sources(context, query, caller, sites.REFERRERS, sites.referrer_key)
     items = [ReferrerViews(referrer=name, views=views) for name, views in found.items]
     return Referrers(items=items, complete=_complete(found.complete))
 
 
-def list_campaigns(table: Table, query: SourcesQuery, caller: Caller, now: datetime) -> Campaigns:
+def list_campaigns(context: Context, query: SourcesQuery, caller: Caller) -> Campaigns:
     """Return the campaigns that led to a site in a period of UTC days, most views first.
 
     Cost: that of `_read_largest`.
     Raises: BadRequest.
     """
-    found = _read_sources(table, query, caller, now, sites.CAMPAIGNS, sites.campaign_key)
+    found = _read_sources(context, query, caller, sites.CAMPAIGNS, sites.campaign_key)
     items = [CampaignViews(campaign=name, views=views) for name, views in found.items]
     return Campaigns(items=items, complete=_complete(found.complete))
 
 
-def list_sites(table: Table, query: listing.ListQuery, settings: Settings) -> Sites:
+def list_sites(context: Context, query: listing.ListQuery) -> Sites:
     """Return a page of the sites that have views, largest first.
 
     A site's place follows from its views before its newest day. The sites of a page are sorted by all their
@@ -149,9 +148,9 @@ def list_sites(table: Table, query: listing.ListQuery, settings: Settings) -> Si
     Cost: 0.5 RCU per 4 KB of index (about 40 sites), and 1 RCU a site.
     Raises: BadCursor.
     """
-    page = listing.read_entries(table, totals.SITES, query, settings)
-    found = table.get_many(Key(one["pk"], one["sk"]) for one in page.items)
-    days = table.get_many(map(totals.newest_key, found.values()))
+    page = listing.read_entries(context, totals.SITES, query)
+    found = context.table.get_many(Key(one["pk"], one["sk"]) for one in page.items)
+    days = context.table.get_many(map(totals.newest_key, found.values()))
     views = {
         key.pk.removeprefix("SITE#"): totals.count_views(total, days.get(totals.newest_key(total), {}))
         for key, total in found.items()
@@ -161,17 +160,17 @@ def list_sites(table: Table, query: listing.ListQuery, settings: Settings) -> Si
 
 
 def _read_sources(
-    table: Table, query: SourcesQuery, caller: Caller, now: datetime, kind: str, key: Callable[..., Key]
+    context: Context, query: SourcesQuery, caller: Caller, kind: str, key: Callable[..., Key]
 ) -> Largest:
     """Read the sources of one kind that led to a site, by their names."""
     host = parse_site(query.site)
-    found = _read_largest(table, host, kind, query, caller, now)
+    found = _read_largest(context, host, kind, query, caller)
     prefix = key(host, "", "").pk
     return found._replace(items=[(pk.removeprefix(prefix), views) for pk, views in found.items])
 
 
 def _read_largest(
-    table: Table, host: str, kind: str, query: TopQuery | SourcesQuery, caller: Caller, now: datetime
+    context: Context, host: str, kind: str, query: TopQuery | SourcesQuery, caller: Caller
 ) -> Largest:
     """Read the largest entries of a site's lists of one kind in a period.
 
@@ -181,17 +180,19 @@ def _read_largest(
     Cost: 0.5 RCU per 4 KB of the site's days (about four), and that of `toplist.read_largest_of_days`. At
     most 64 RCU, and ten times as many with an admin's token.
     """
-    period, units = read_period(query, now), ADMIN_UNITS if caller.admin else toplist.UNITS
+    period, units = read_period(query, context.now), ADMIN_UNITS if caller.admin else toplist.UNITS
     days, is_whole, pk = list(period.days), True, sites.day_key(host, "").pk
     if len(days) > 1:
         most = int(units / 2 / toplist.ITEM * 4_096) // (len(pk) + toplist.OVERHEAD)
         names = ("sk", "views")
-        page = table.query(pk, period.bounds, limit=most, newest_first=True, attributes=names)
+        page = context.table.query(pk, period.bounds, limit=most, newest_first=True, attributes=names)
         viewed = sorted(page.items, key=lambda item: -item.get("views", 0))
         days = [item["sk"].removeprefix("DAY#") for item in viewed if item.get("views", 0) > 0]
         units, is_whole = units - page.units, page.next is None
     partitions = [sites.list_key(host, kind, day) for day in days]
-    found = toplist.read_largest_of_days(table, partitions, period.bounds, query.limit, "views", units)
+    found = toplist.read_largest_of_days(
+        context.table, partitions, period.bounds, query.limit, "views", units
+    )
     return found._replace(complete=found.complete and is_whole)
 
 

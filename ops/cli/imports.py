@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import click
 
 from ops.cli.options import INCOMPLETE, INTERRUPTED, JSON, STAGE, WAIT
+from ops.stage import new_context
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -145,7 +146,7 @@ def import_scores(
 
     store, now, counted = table.connect(load(stage)), datetime.now(UTC), None
     try:
-        defined = boards.find(store, board, now)
+        defined = boards.find(new_context(store, now), board)
     except NotFound as error:
         raise click.ClickException(f"{error}; create it with PUT /leaderboards/{board} (see /docs)") from None
     console = Console(stderr=True)

@@ -50,6 +50,7 @@ from chalicelib.views import sites
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.events import View
 from ops.maintenance.audit import read_sums
+from ops.stage import new_context
 from ops.waiting import TIMEOUT, wait_until_counted
 
 LINE = re.compile(
@@ -259,7 +260,7 @@ def write(
                 new.append(one)
                 summary.days.add((one.url, one.time.date().isoformat()))
         summary.lines += len(group)
-        summary.distinct += views.write(table, new, settings, now, expiry=expiry)
+        summary.distinct += views.write(new_context(table, now, settings), new, expiry=expiry)
     return summary
 
 

@@ -34,6 +34,7 @@ from chalicelib.dynamo.items import chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Conflict, NotFound
 from ops.maintenance.audit import find_drift
+from ops.stage import new_context
 from ops.waiting import TIMEOUT, wait_until_counted
 
 COLUMNS = ("product", "author", "rating", "language", "text")
@@ -194,7 +195,7 @@ def write(table: Table, found: Iterable[Row | ReplyRow | Skip], now: datetime) -
 def _post(table: Table, row: Row, time: datetime) -> bool:
     author = Caller(row.author, name=row.name)
     try:
-        comments.post(table, row.product, row.body, author, None, time)
+        comments.post(new_context(table, time), row.product, row.body, author, None)
     except Conflict:
         return False
     return True

@@ -45,6 +45,7 @@ from chalicelib.ranking import deepening, tree
 from chalicelib.ranking.entries import start_listing_below
 from chalicelib.ranking.positions import ALL
 from chalicelib.ranking.ranking import read_nodes
+from ops.stage import new_context
 from ops.waiting import TIMEOUT, wait_until_counted
 
 CHECKED = 1_000  # players whose ranks are checked together, so that each bucket is read once for them
@@ -202,7 +203,7 @@ def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summa
 
 def _prepare(table: Table, name: str, block: Iterable[Submission | Skip]) -> None:
     """Prepare the ranking for the players of a block, as far as the rows tell their scores."""
-    board = boards.find(table, name, datetime.now(UTC))
+    board = boards.find(new_context(table, datetime.now(UTC)), name)
     scores: dict[str, Decimal] = {}
     for one in block:
         if isinstance(one, Submission):
@@ -255,7 +256,7 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Out
         scores = [leaderboards.score_key(name, board.season, one.player) for one in group]
         return scores + [leaderboards.activity_key(name, one.player, one.id) for one in group]
 
-    board, items = boards.find_with_items(table, name, now, 0, keys, consistent=True)
+    board, items = boards.find_with_items(new_context(table, now), name, 0, keys, consistent=True)
 
     def read_one(one: Submission) -> tuple[Item | None, Item | None]:
         """Return the player's score and the submission's activity."""
@@ -271,13 +272,13 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Out
         ):
             return Outcome.KNOWN
         try:
-            is_new, _ = leaderboards.write(table, board, one, score, now)
+            is_new, _ = leaderboards.write(new_context(table, now), board, one, score)
         except Unprocessable:
             return Skip.OFF_RANGE
         return Outcome.NEW if is_new else Outcome.KNOWN
 
     first = [one for one in group if read_one(one) == (None, None)]
-    are_new = leaderboards.write_first(table, board, first, now)
+    are_new = leaderboards.write_first(new_context(table, now), board, first)
     new = {one for one, is_new in zip(first, are_new, strict=True) if is_new}
     others = [one for one in group if one not in new]
     return Counter([Outcome.NEW] * len(new) + map_concurrently(write_one, others, "import"))

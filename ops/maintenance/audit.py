@@ -53,6 +53,7 @@ from chalicelib.ranking import deepening, tree
 from chalicelib.ranking.ranking import Ranking
 from chalicelib.views import sites
 from ops.maintenance.streams import StreamFollower
+from ops.stage import new_context
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -252,7 +253,7 @@ def repair(table: Table, found: AuditResult, derivations: Sequence[Derivation] =
         if name.startswith(MARK):
             ranking, _, prefix = key.pk.removeprefix("TREE#").rpartition("#")
             bucket = prefix + name.removeprefix(MARK)
-            deepening.begin(table, found.rankings[ranking], bucket, datetime.now(UTC))
+            deepening.begin(new_context(table, datetime.now(UTC)), found.rankings[ranking], bucket)
             found.corrected += 1
             continue
         by_key.setdefault(key, {})[name] = pair

@@ -26,6 +26,7 @@ from local.engines.engine import Engine
 from tests.aggregates.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.histories.world import Killed
 from tests.support.conflicts import InFlight
+from tests.support.contexts import new_context
 from tests.support.faults import after, cancelled, instead, refused, timed_out
 from tests.support.records import Reader, drift, record, scan
 from tests.support.tables import store_on
@@ -55,7 +56,7 @@ def write(table: Table, n: int, *, url: str = URL, clients: int = 0, ahead: int 
     now = datetime.now(UTC).replace(microsecond=0)
     seen = [View(url, now - timedelta(seconds=i + ahead), f"c{i % max(1, clients)}") for i in range(n)]
     if clients:
-        events.write(table, seen, Settings(), now)
+        events.write(new_context(table, now), seen)
     else:
         table.batch_put(events.build_item(view, Settings()) for view in seen)
 
@@ -544,7 +545,7 @@ def test_sixteen_writers_and_four_stream_consumers_at_once_count_each_view_once(
     def writer(number: int) -> None:
         now = datetime.now(UTC)
         for i in range(25):
-            events.write(table, [View(URL, now - timedelta(milliseconds=i), f"c{number}")], Settings(), now)
+            events.write(new_context(table, now), [View(URL, now - timedelta(milliseconds=i), f"c{number}")])
 
     def consume(reader: Reader) -> None:
         while True:

@@ -25,6 +25,7 @@ from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import entries, positions, ranking
 from chalicelib.ranking.tree import Scale
 from tests.conftest import EngineTable
+from tests.support.contexts import new_context
 from tests.support.faults import instead
 
 MANY, ROUNDS = 12, 8
@@ -58,12 +59,14 @@ def now() -> datetime:
 
 def test_a_comment_that_is_hidden_and_shown_again_and_again_is_never_missing(table: Table) -> None:
     body = CommentBody(rating=5, language="en", text="Fits.")
-    id = comments.post(table, "p", body, Caller("me"), None, now()).body.id
+    id = comments.post(new_context(table), "p", body, Caller("me"), None).body.id
     seen: Counter[Any] = Counter()
     for _ in range(ROUNDS):
         seen += at_once(
             *(
-                partial(comments.patch, table, "p", id, CommentPatch(hidden=i % 2 == 0), ADMIN, None, now())
+                partial(
+                    comments.patch, new_context(table), "p", id, CommentPatch(hidden=i % 2 == 0), ADMIN, None
+                )
                 for i in range(MANY)
             )
         )
@@ -74,13 +77,13 @@ def test_a_comment_that_is_hidden_and_shown_again_and_again_is_never_missing(tab
 def test_a_comment_is_found_while_it_is_hidden_and_shown(table: Table) -> None:
     """It moves between any two reads, so only a transactional read of both keys always finds it."""
     body = CommentBody(rating=5, language="en", text="Fits.")
-    id = comments.post(table, "p", body, Caller("me"), None, now()).body.id
+    id = comments.post(new_context(table), "p", body, Caller("me"), None).body.id
     hidden = False
 
     def move(**_: Any) -> None:
         nonlocal hidden
         hidden = not hidden
-        comments.patch(other, "p", id, CommentPatch(hidden=hidden), ADMIN, None, now())
+        comments.patch(new_context(other, now()), "p", id, CommentPatch(hidden=hidden), ADMIN, None)
 
     other = Table(table.name, table.client, table._pause)
     moving = MovesAfterEachRead(table, move)
@@ -103,42 +106,44 @@ class MovesAfterEachRead(Table):
 
 
 def test_equal_ends_of_a_season_end_it_once(table: Table) -> None:
-    boards.define(table, "b", board_schemas.BoardBody(title="t"), now())
+    boards.define(new_context(table), "b", board_schemas.BoardBody(title="t"))
     for season in range(1, ROUNDS + 1):
-        end = partial(boards.end_season, table, "b", board_schemas.SeasonBody(season=season), now())
+        end = partial(boards.end_season, new_context(table), "b", board_schemas.SeasonBody(season=season))
         assert at_once(*[end] * MANY) == {201: 1, 200: MANY - 1}
-    assert boards.find(table, "b", now()).season == ROUNDS + 1
+    assert boards.find(new_context(table), "b").season == ROUNDS + 1
 
 
 def test_a_season_that_ends_while_the_title_changes_is_ended_with_the_new_title(table: Table) -> None:
-    boards.define(table, "b", board_schemas.BoardBody(title="0"), now())
+    boards.define(new_context(table), "b", board_schemas.BoardBody(title="0"))
     for season in range(1, ROUNDS + 1):
         title = board_schemas.BoardBody(title=str(season))
-        end = partial(boards.end_season, table, "b", board_schemas.SeasonBody(season=season), now())
-        rename = partial(boards.define, table, "b", title, now())
+        end = partial(boards.end_season, new_context(table), "b", board_schemas.SeasonBody(season=season))
+        rename = partial(boards.define, new_context(table), "b", title)
         assert at_once(*[end] * 4, *[rename] * 4) == {201: 1, 200: 7}
-        board = boards.find(table, "b", now(), consistent=True)
+        board = boards.find(new_context(table), "b", consistent=True)
         assert (board.season, board.title) == (season + 1, str(season))
 
 
 def test_equal_definitions_of_a_board_all_succeed(table: Table) -> None:
     for i in range(ROUNDS):
-        define = partial(boards.define, table, f"b{i}", board_schemas.BoardBody(title="t"), now())
+        define = partial(boards.define, new_context(table), f"b{i}", board_schemas.BoardBody(title="t"))
         assert at_once(*[define] * MANY) == {201: 1, 200: MANY - 1}
-        change = partial(boards.define, table, f"b{i}", board_schemas.BoardBody(title="u"), now())
+        change = partial(boards.define, new_context(table), f"b{i}", board_schemas.BoardBody(title="u"))
         assert at_once(*[change] * MANY) == {200: MANY}
-        assert boards.find(table, f"b{i}", now()).title == "u"
+        assert boards.find(new_context(table), f"b{i}").title == "u"
 
 
 def test_equal_definitions_of_a_challenge_all_succeed(table: Table) -> None:
     one = ChallengeBody(title="Hunt", paths=["oak", "mill"])
     for i in range(ROUNDS):
-        assert at_once(*[partial(definitions.define, table, f"c{i}", one, now())] * MANY) == {
+        assert at_once(*[partial(definitions.define, new_context(table), f"c{i}", one)] * MANY) == {
             201: 1,
             200: MANY - 1,
         }
         other = ChallengeBody(title="Hunt", paths=["well"])
-        assert at_once(*[partial(definitions.define, table, f"c{i}", other, now())] * MANY) == {200: MANY}
+        assert at_once(*[partial(definitions.define, new_context(table), f"c{i}", other)] * MANY) == {
+            200: MANY
+        }
         found = definitions.load(table, f"c{i}")
         assert found.accepts("well")
         assert not found.accepts("oak")
@@ -148,7 +153,9 @@ def test_equal_definitions_of_a_challenge_all_succeed(table: Table) -> None:
 def test_different_definitions_of_a_challenge_all_succeed(table: Table) -> None:
     for i in range(2):
         bodies = [ChallengeBody(title=f"Hunt {n}", paths=["oak"]) for n in range(MANY)]
-        assert at_once(*(partial(definitions.define, table, f"c{i}", body, now()) for body in bodies)) == {
+        assert at_once(
+            *(partial(definitions.define, new_context(table), f"c{i}", body) for body in bodies)
+        ) == {
             201: 1,
             200: MANY - 1,
         }
@@ -157,12 +164,12 @@ def test_different_definitions_of_a_challenge_all_succeed(table: Table) -> None:
 
 def test_an_equal_definition_writes_nothing(table: Table) -> None:
     board, hunt = board_schemas.BoardBody(title="t"), ChallengeBody(title="Hunt", paths=["oak", "mill"])
-    boards.define(table, "b", board, now())
-    definitions.define(table, "c", hunt, now())
+    boards.define(new_context(table), "b", board)
+    definitions.define(new_context(table), "c", hunt)
     with instead(table, "PutItem") as puts, instead(table, "TransactWriteItems") as transactions:
-        assert definitions.define(table, "c", hunt, now()).status == 200
+        assert definitions.define(new_context(table), "c", hunt).status == 200
         assert not puts
-        assert boards.define(table, "b", board, now()).status == 200
+        assert boards.define(new_context(table), "b", board).status == 200
         assert not transactions
 
 

@@ -42,6 +42,7 @@ from chalicelib.views.schemas import Reason
 from ops.aws import template
 from ops.aws.template import create_table
 from ops.maintenance.audit import NO_SUMS, read_sums
+from tests.support.contexts import new_context
 from tests.support.expressions import is_allowed, key_of, update_action, written
 from tests.support.records import record, scan
 
@@ -352,7 +353,7 @@ def good(n: int) -> list[dict[str, Any]]:
     """Build the records of n views of a page."""
     table = Memory()
     seen = [View(PAGE, NOW - timedelta(seconds=i), f"c{i % 3}") for i in range(n)]
-    views.write(table, seen, Settings(), NOW)
+    views.write(new_context(table, NOW), seen)
     return [one | {"eventID": f"good-{i}"} for i, one in enumerate(table.stream)]
 
 
@@ -648,7 +649,7 @@ class Twin(RuleBasedStateMachine):
         if seen not in self.expired:  # an older event is rejected by its time
             for _ in range(100):  # a client repeats a request that failed
                 with contextlib.suppress(Busy):
-                    views.write(self.table, [seen], Settings(), NOW)
+                    views.write(new_context(self.table, NOW), [seen])
                     break
             self.counted.add(seen)
             self.visited.add((url, time, client))

@@ -23,6 +23,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import SlowDown
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
+from tests.support.contexts import new_context
 from tests.support.limits import freeze
 from tests.support.meter import Meter
 from tests.support.site import Site
@@ -48,7 +49,7 @@ def other_process(table: Table) -> Table:
 
 def admitted(table: Table, now: datetime = NOW, limit: Limit = LIMIT, bucket: Bucket = BUCKET) -> int:
     """Return how many calls a bucket admits at one time."""
-    return next(n for n in range(1_000) if take(table, bucket, limit, now))
+    return next(n for n in range(1_000) if take(new_context(table, now), bucket, limit))
 
 
 # -- one bucket ----------------------------------------------------------------------------------------
@@ -56,17 +57,17 @@ def admitted(table: Table, now: datetime = NOW, limit: Limit = LIMIT, bucket: Bu
 
 def test_a_bucket_admits_its_number_at_once_and_one_more_each_interval(table: Table) -> None:
     assert admitted(table) == 10
-    assert take(table, BUCKET, LIMIT, NOW) == 6_000
-    assert take(table, BUCKET, LIMIT, NOW + 2 * SECOND) == 4_000
+    assert take(new_context(table, NOW), BUCKET, LIMIT) == 6_000
+    assert take(new_context(table, NOW + 2 * SECOND), BUCKET, LIMIT) == 4_000
     assert admitted(table, NOW + 6 * SECOND) == 1
     assert admitted(table, NOW + 18 * SECOND) == 2
     assert admitted(table, NOW + timedelta(hours=1)) == 10
 
 
 def test_a_call_may_count_several_times(table: Table) -> None:
-    assert [take(table, BUCKET, LIMIT, NOW, 4) for _ in range(3)] == [0, 0, 12_000]
-    assert take(table, BUCKET, LIMIT, NOW, 2) == 0
-    assert take(table, BUCKET, LIMIT, NOW + 24 * SECOND, 4) == 0
+    assert [take(new_context(table, NOW), BUCKET, LIMIT, 4) for _ in range(3)] == [0, 0, 12_000]
+    assert take(new_context(table, NOW), BUCKET, LIMIT, 2) == 0
+    assert take(new_context(table, NOW + 24 * SECOND), BUCKET, LIMIT, 4) == 0
 
 
 @pytest.mark.security
@@ -82,7 +83,7 @@ def test_concurrent_calls_of_many_processes_are_admitted_as_often_as_one_after_t
         def call(_: int, start: datetime = start, gate: threading.Barrier = gate) -> int:
             process = other_process(table)
             gate.wait()
-            return take(process, BUCKET, LIMIT, start, count)
+            return take(new_context(process, start), BUCKET, LIMIT, count)
 
         with ThreadPoolExecutor(30) as pool:
             waits = list(pool.map(call, range(30)))
@@ -93,7 +94,7 @@ def test_concurrent_calls_of_many_processes_are_admitted_as_often_as_one_after_t
 def test_a_stale_memory_admits_no_more(table: Table) -> None:
     """Two processes take turns, and each remembers a level that the other has changed."""
     one, other = other_process(table), other_process(table)
-    waits = [take(process, BUCKET, LIMIT, NOW) for _ in range(8) for process in (one, other)]
+    waits = [take(new_context(process, NOW), BUCKET, LIMIT) for _ in range(8) for process in (one, other)]
     assert waits.count(0) == 10
 
 
@@ -101,11 +102,11 @@ def test_a_call_costs_one_write_unit_and_a_foreseen_refusal_nothing(table: Table
     costs = []
     for _ in range(12):
         with Meter(table.client) as meter:
-            take(table, BUCKET, LIMIT, NOW)
+            take(new_context(table, NOW), BUCKET, LIMIT)
         costs.append((meter.write_units, meter.read_units))
     assert costs == [(1, 0)] * 10 + [(0, 0)] * 2
     with Meter(table.client) as meter:
-        assert take(other_process(table), BUCKET, LIMIT, NOW + 6 * SECOND) == 0
+        assert take(new_context(other_process(table), NOW + 6 * SECOND), BUCKET, LIMIT) == 0
     assert (meter.write_units, meter.read_units) == (2, 0), "the other process does not know the level"
 
 
@@ -117,7 +118,7 @@ def test_an_impossible_level_locks_nobody_out(table: Table, level: Any) -> None:
 
 def test_a_bucket_is_a_digest_that_expires_when_it_is_empty(table: Table) -> None:
     ann = Caller("ann", guest=True, address="192.0.2.1")
-    rates.admit(table, Limits("test", LIMIT, LIMIT), ann, SETTINGS, NOW)
+    rates.admit(new_context(table, NOW, SETTINGS), Limits("test", LIMIT, LIMIT), ann)
     for key in (address_key(SETTINGS, "test", "192.0.2.1"), subject_key(SETTINGS, "test", "ann")):
         item = table.get(key) or {}
         assert set(item) == {"pk", "sk", "drained", "ttl"}
@@ -150,7 +151,7 @@ def refused(table: Table, caller: Caller, now: datetime = NOW) -> int:
     limits = Limits("test", Limit(20, 1000), Limit(5, 1000))
     for number in range(100):
         try:
-            rates.admit(table, limits, caller, SETTINGS, now)
+            rates.admit(new_context(table, now, SETTINGS), limits, caller)
         except SlowDown:
             return number
     return 100
@@ -173,7 +174,7 @@ def test_a_guest_that_changes_its_address_is_still_one_subject(table: Table) -> 
 
 
 def test_without_a_secret_calls_are_not_limited(table: Table) -> None:
-    rates.admit(table, Limits("test", LIMIT, Limit(1, 1)), Caller(address="192.0.2.1"), Settings(), NOW, 9)
+    rates.admit(new_context(table, NOW), Limits("test", LIMIT, Limit(1, 1)), Caller(address="192.0.2.1"), 9)
 
 
 # -- everything that guests write ----------------------------------------------------------------------
@@ -231,7 +232,7 @@ def test_a_user_is_not_limited_by_the_guests_of_its_address_and_an_admin_not_at_
     assert frozen.call("POST", score, {"id": "1", "value": 1}, **ann)[0] == 201
     table, at = frozen.table, datetime.now(UTC)
     bucket = Bucket(subject_key(app.stage, "writes", "ann"))
-    assert take(table, bucket, rates.write_limits(app.stage).of_subject, at, 290) == 0
+    assert take(new_context(table, at), bucket, rates.write_limits(app.stage).of_subject, 290) == 0
     statuses = [frozen.call("POST", score, {"id": "2", "value": 1}, **ann)[0] for _ in range(12)]
     assert statuses[0] == 201
     assert statuses[-1] == 429

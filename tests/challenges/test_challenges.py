@@ -36,6 +36,7 @@ from local.engines.engine import Engine
 from ops.maintenance.audit import read_sums
 from tests.challenges.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.histories.world import Killed
+from tests.support.contexts import new_context
 from tests.support.faults import instead, refused
 from tests.support.meter import Meter
 from tests.support.records import Reader, drift, scan
@@ -358,7 +359,7 @@ def test_a_challenge_without_guests_takes_no_path_of_one(hunt: Hunt) -> None:
         assert hunt.define(guests=allowed)[1]["guests"] is allowed
         outcome = pytest.raises(InvalidPath if allowed else Forbidden)
         with outcome:
-            submissions.submit(hunt.table, "hunt", guest, "wrong", datetime.now(UTC))
+            submissions.submit(new_context(hunt.table), "hunt", guest, "wrong")
     assert hunt.define(guests=False)[0] == 200
     assert hunt.submit("ann", PATHS[0])[0] == 201
 
@@ -386,7 +387,7 @@ def test_right_paths_use_no_guesses(hunt: Hunt) -> None:
 def guess(hunt: Hunt, now: datetime, path: str = "wrong") -> str:
     """Submit at an instant. Return the status, or the name of the error."""
     try:
-        return str(submissions.submit(hunt.table, "hunt", Caller("ann"), path, now).status)
+        return str(submissions.submit(new_context(hunt.table, now), "hunt", Caller("ann"), path).status)
     except Exception as error:
         return type(error).__name__
 

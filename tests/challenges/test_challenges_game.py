@@ -35,6 +35,7 @@ from chalicelib.ranking import deepening
 from chalicelib.settings import current
 from local.engines.engine import Engine
 from tests.support.conflicts import InFlight
+from tests.support.contexts import new_context
 from tests.support.records import Reader, drift, record, scan
 from tests.support.tables import store_on
 
@@ -49,8 +50,8 @@ def apply(table: Table, records: Sequence[Any]) -> None:
     aggregates.apply(table, CONTRIBUTIONS, records)
     changes = read_images(records)
     now = datetime.now(UTC)
-    progress.follow(table, changes, now)
-    deepening.follow(table, [progress.rank], changes, now)
+    progress.follow(new_context(table, now), changes)
+    deepening.follow(new_context(table, now), [progress.rank], changes)
 
 
 class Hunt:
@@ -62,14 +63,14 @@ class Hunt:
 
     def define(self, limit: int = 12, paths: Sequence[str] = PATHS, ranked: bool = False) -> int | None:
         body = ChallengeBody(title="Hunt", paths=list(paths), limit=limit, ranked=ranked)
-        return definitions.define(self.table, "hunt", body, datetime.now(UTC)).status
+        return definitions.define(new_context(self.table), "hunt", body).status
 
     def submit(self, player: str, path: str, now: datetime | None = None) -> str:
         """Submit as a client does, with retries after 503. Return the status, or the name of the error."""
         for _ in range(MAX_ATTEMPTS):
             try:
                 response = submissions.submit(
-                    self.table, "hunt", Caller(player), path, now or datetime.now(UTC)
+                    new_context(self.table, now or datetime.now(UTC)), "hunt", Caller(player), path
                 )
                 return str(response.status)
             except Busy:
@@ -122,7 +123,9 @@ class Hunt:
         cursor, is_last = None, False
         while not is_last:
             page = challenge_queries.list_leaders(
-                self.table, "hunt", ChallengeLeadersQuery(limit=100, cursor=cursor), current()
+                new_context(self.table, settings=current()),
+                "hunt",
+                ChallengeLeadersQuery(limit=100, cursor=cursor),
             )
             listed, cursor = listed + page.items, page.cursor
             is_last = cursor is None

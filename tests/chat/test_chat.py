@@ -20,14 +20,16 @@ from chalicelib import settings, times
 from chalicelib.api import auth
 from chalicelib.chat import evidence, matching, matchmaker, outbox, reports, resume, waiting_pool
 from chalicelib.chat.connections import BLOCKED, RefusalCache, key, received_at
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
-from chalicelib.dynamo.table import Table, connect
+from chalicelib.dynamo.table import connect
 from chalicelib.errors import Busy
 from chalicelib.telemetry import logs
 from ops.aws import template
 from tests.chat.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.histories.world import BEGIN
-from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat, text, without_time
+from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, Chat, text, without_time
+from tests.support.contexts import SETTINGS
 from tests.support.meter import Meter
 from tests.support.records import scan
 
@@ -369,7 +371,7 @@ def test_the_former_partner_is_no_candidate_while_another_waits(pair: Chat) -> N
     pair.wait(11)
     for id in "cd":
         add_entry(pair, id)
-    found = waiting_pool.find_candidates(pair.table, pair.item("a"), pair.now, SETTINGS)
+    found = waiting_pool.find_candidates(pair.context(), pair.item("a"))
     assert [waiting_pool.id_of(one) for one in found] == ["c", "d"]
 
 
@@ -380,13 +382,9 @@ def test_the_former_partner_is_no_candidate_while_another_waits_on_the_next_page
     for number in range(waiting_pool.PAGE):
         add_entry(pair, f"w{number}", interests={"music"})
     me = pair.item("a")
-    assert [
-        waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.table, me, pair.now, SETTINGS)
-    ] == ["b"]
+    assert [waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.context(), me)] == ["b"]
     add_entry(pair, "c")
-    assert [
-        waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.table, me, pair.now, SETTINGS)
-    ] == ["c"]
+    assert [waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.context(), me)] == ["c"]
 
 
 def test_after_a_lost_race_only_candidates_with_a_shared_interest_are_tried(chat: Chat) -> None:
@@ -395,7 +393,7 @@ def test_after_a_lost_race_only_candidates_with_a_shared_interest_are_tried(chat
     for id, interest in (("b", "chess"), ("c", "none"), ("d", "film")):
         add_entry(chat, id, interests={interest})
     chat.wait(6)
-    found = waiting_pool.find_candidates(chat.table, chat.item("a"), chat.now, SETTINGS)
+    found = waiting_pool.find_candidates(chat.context(), chat.item("a"))
     assert [waiting_pool.id_of(one) for one in found] == ["b", "d"]
 
 
@@ -663,10 +661,10 @@ def test_the_sweep_continues_for_a_newcomer_beside_any_waiting_connection(chat: 
 def test_the_sweep_goes_on_when_the_table_is_busy_with_one_connection(
     pair: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def mark_gone(table: Table, id: str, *rest: Any) -> matchmaker.ConnectionIds:
+    def mark_gone(context: Context, id: str) -> matchmaker.ConnectionIds:
         if id == "b":
             raise Busy("busy")
-        return original(table, id, *rest)
+        return original(context, id)
 
     original = matchmaker.mark_gone
     pair.enter("c")

@@ -18,10 +18,11 @@ from chalicelib.chat import connections, evidence, matching, reports, waiting_po
 from chalicelib.chat.connections import Handshake
 from chalicelib.chat.matching import CONNECTED, Change
 from chalicelib.chat.schemas import Quotation, ReportFrame
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Page
 from tests.histories.world import BEGIN
-from tests.support.chatting import SETTINGS
+from tests.support.contexts import SETTINGS, new_context
 from tests.support.interleavings import Memory, explore
 
 EAGER = SETTINGS._replace(chat_again=timedelta(0))
@@ -85,21 +86,21 @@ def begin(*ids: str) -> Callable[[], Pool]:
 def enter(table: Any, id: str, subject: str = "") -> None:
     """Do what `$connect` does."""
     item = connections.build_item(Handshake(id, "e", "main", subject=subject), BEGIN)
-    assert matching.join_pool(table, item, BEGIN)
-    matching.find_partner(table, item, BEGIN, EAGER)
+    assert matching.join_pool(new_context(table, BEGIN), item)
+    matching.find_partner(new_context(table, BEGIN, EAGER), item)
 
 
 def look(table: Any, id: str) -> None:
     """Do what `reconcile` does for a partner that was lost."""
     item = connections.find(table, id) if id else None
     if item and matching.is_in_pool(item):
-        matching.find_partner(table, item, BEGIN, EAGER)
+        matching.find_partner(new_context(table, BEGIN, EAGER), item)
 
 
 def settle(table: Any, id: str, decide: Callable[[Item], Change | None], ack: str = "") -> None:
     me = connections.find(table, id)
     if me:
-        changed = matching.settle(table, me, decide, BEGIN)
+        changed = matching.settle(new_context(table, BEGIN), me, decide)
         table.acks += [ack] if ack else []
         look(table, changed.lost)
 
@@ -134,10 +135,10 @@ def report(table: Any, id: str) -> None:
     sender = connections.find(table, id)
     assert sender
     pair = sender.get("pair") or sender["last_pair"]
-    found = evidence.find(table, sender, pair, BEGIN)
+    found = evidence.find(new_context(table, BEGIN), sender, pair)
     assert found, "the last partner cannot be reported"
     put = reports.build_put(sender, found, INSULT, BEGIN, SETTINGS)
-    matching.separate(table, sender, evidence.read_members(found, sender)[1], [put], BEGIN)
+    matching.separate(new_context(table, BEGIN), sender, evidence.read_members(found, sender)[1], [put])
     table.acks.append(f"report {id}")
 
 
@@ -199,7 +200,7 @@ def test_a_report_is_kept_and_final_whatever_the_partner_does(how: str) -> None:
 def test_a_message_that_is_posted_is_proved_whoever_parts(parting: str) -> None:
     def check(table: Any, ended: Sequence[bool], schedule: object) -> None:
         for pair in table.acks if all(ended) else ():
-            item = evidence.find(table, table.item("a"), pair, BEGIN)
+            item = evidence.find(new_context(table, BEGIN), table.item("a"), pair)
             assert item
             _, theirs = evidence.read_members(item, table.item("a"))
             assert evidence.is_proved(SETTINGS, "insult", theirs), schedule
@@ -222,14 +223,14 @@ def test_two_tabs_of_one_person_are_never_matched() -> None:
 # -- planted faults: the model finds them --------------------------------------------------------------
 
 
-def settle_once(table: Any, me: Item, decide: Any, now: Any) -> Any:
+def settle_once(context: Context, me: Item, decide: Any) -> Any:
     change = decide(me)
-    return (change and matching.change_state(table, me, change, now)) or matching.Changed(me)
+    return (change and matching.change_state(context, me, change)) or matching.Changed(me)
 
 
-def separate_once(table: Any, me: Item, partner: evidence.Member, extra: Any, now: Any) -> Any:
+def separate_once(context: Context, me: Item, partner: evidence.Member, extra: Any) -> Any:
     change = Change("waiting", blocks=partner.who, extra=extra)
-    return matching.change_state(table, me, change, now) or matching.Changed(me)
+    return matching.change_state(context, me, change) or matching.Changed(me)
 
 
 @pytest.mark.parametrize("how", PARTINGS)

@@ -19,8 +19,9 @@ from chalicelib.errors import Busy
 from tests.conftest import EngineTable
 from tests.histories.invariants import pairs, states
 from tests.histories.world import Killed
-from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat
+from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, Chat
 from tests.support.conflicts import InFlight
+from tests.support.contexts import SETTINGS
 from tests.support.records import Reader
 
 NEVER_AGAIN = SETTINGS._replace(chat_again=timedelta(days=1), chat_frames=40, chat_span=timedelta(seconds=1))

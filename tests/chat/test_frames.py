@@ -17,7 +17,8 @@ from chalicelib.dynamo.items import Key
 from chalicelib.errors import Busy, Conflict, NotFound
 from chalicelib.views import events
 from tests.conftest import EngineTable
-from tests.support.chatting import DISCONNECTED, SETTINGS, Chat
+from tests.support.chatting import DISCONNECTED, Chat
+from tests.support.contexts import SETTINGS, new_context
 from tests.support.live import Live
 
 PAGE = "https://example.org/a"
@@ -121,7 +122,7 @@ def test_a_message_to_a_partner_that_has_gone_is_an_error_for_a_sender_that_wait
 
 
 def test_a_subscription_sends_the_current_value_first(live: Live, chat: Chat) -> None:
-    events.write(live.table, [events.View(PAGE, chat.now, "c")], SETTINGS, chat.now)
+    events.write(new_context(live.table, chat.now, SETTINGS), [events.View(PAGE, chat.now, "c")])
     live.drain()
     live.drain()
     body = CommentBody(rating=5, language="en", text="")
@@ -194,42 +195,42 @@ def report_of(chat: Chat, reporter: str, stranger: str, address: str, token: str
     chat.enter(reporter)
     chat.send(stranger, "status")
     chat.send(reporter, "report", reason="no")
-    return reports.list_reports(chat.table, ReportsQuery(), SETTINGS, chat.now).items[0]
+    return reports.list_reports(chat.context(), ReportsQuery()).items[0]
 
 
 def test_a_banned_address_cannot_connect_until_the_ban_ends(chat: Chat) -> None:
     report = report_of(chat, "a", "b", "192.0.2.1")
-    reports.act(chat.table, report.id, ReportAction(action="ban", hours=2), SETTINGS, chat.now)
+    reports.act(chat.context(), report.id, ReportAction(action="ban", hours=2))
     for query in ({}, {"listen": "1"}, {"lobby": "other"}):
         assert chat.connect("c", query=query, address="192.0.2.1") == 403
     assert chat.connect("d", address="192.0.2.2") == 200
-    assert reports.list_reports(chat.table, ReportsQuery(), SETTINGS, chat.now).items == []
+    assert reports.list_reports(chat.context(), ReportsQuery()).items == []
     chat.wait(2 * 3600 + 1)
     assert chat.connect("e", address="192.0.2.1") == 200
 
 
 def test_a_ban_covers_the_network_of_an_ipv6_address(chat: Chat) -> None:
     report = report_of(chat, "a", "b", "2001:db8:0:1::1")
-    reports.act(chat.table, report.id, ReportAction(action="ban"), SETTINGS, chat.now)
+    reports.act(chat.context(), report.id, ReportAction(action="ban"))
     assert chat.connect("c", address="2001:db8:0:1:ffff::") == 403
     assert chat.connect("d", address="2001:db8:0:2::1") == 200
 
 
 def test_a_dismissed_report_is_gone_and_nobody_is_banned(chat: Chat) -> None:
     report = report_of(chat, "a", "b", "192.0.2.1")
-    reports.act(chat.table, report.id, ReportAction(action="dismiss"), SETTINGS, chat.now)
+    reports.act(chat.context(), report.id, ReportAction(action="dismiss"))
     assert chat.connect("c", address="192.0.2.1") == 200
     for action in ("dismiss", "ban"):
         with pytest.raises(NotFound):
-            reports.act(chat.table, report.id, ReportAction(action=action), SETTINGS, chat.now)
+            reports.act(chat.context(), report.id, ReportAction(action=action))
 
 
 def test_a_report_of_an_unknown_address_cannot_ban(chat: Chat) -> None:
     chat.settings = SETTINGS._replace(secret="")  # the connection of the stranger gets no digest
     report = report_of(chat, "a", "b", "192.0.2.1")
     with pytest.raises(Conflict):
-        reports.act(chat.table, report.id, ReportAction(action="ban"), SETTINGS, chat.now)
-    reports.act(chat.table, report.id, ReportAction(action="dismiss"), SETTINGS, chat.now)
+        reports.act(chat.context(), report.id, ReportAction(action="ban"))
+    reports.act(chat.context(), report.id, ReportAction(action="dismiss"))
 
 
 def test_a_connection_stores_a_digest_of_its_address(chat: Chat) -> None:
@@ -242,7 +243,7 @@ def test_a_connection_stores_a_digest_of_its_address(chat: Chat) -> None:
 def test_a_banned_subject_cannot_connect_from_another_address_until_the_ban_ends(chat: Chat) -> None:
     ann = {"token": auth.mint(SETTINGS, "ann")}
     report = report_of(chat, "a", "b", "192.0.2.1", ann["token"])
-    reports.act(chat.table, report.id, ReportAction(action="ban", hours=2), SETTINGS, chat.now)
+    reports.act(chat.context(), report.id, ReportAction(action="ban", hours=2))
     for query in (ann, ann | {"listen": "1"}, {"token": auth.mint(SETTINGS, "ann", seconds=60)}):
         assert chat.connect("c", query=query, address="192.0.2.2") == 403
     assert chat.connect("d", query={"token": auth.mint(SETTINGS, "ben")}, address="192.0.2.2") == 200
@@ -255,7 +256,7 @@ def test_a_subject_of_an_unknown_address_can_be_banned(chat: Chat) -> None:
     ann = auth.mint(SETTINGS, "ann")
     report = report_of(chat, "a", "b", "192.0.2.1", ann)
     chat.table.update(Key(reports.PARTITION, report.id.replace("~", "#")), "REMOVE network")
-    reports.act(chat.table, report.id, ReportAction(action="ban"), SETTINGS, chat.now)
+    reports.act(chat.context(), report.id, ReportAction(action="ban"))
     assert chat.connect("c", query={"token": ann}) == 403
     assert chat.connect("d", address="192.0.2.1") == 200
 

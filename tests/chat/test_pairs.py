@@ -15,7 +15,8 @@ from chalicelib.chat.schemas import Report, ReportAction, ReportsQuery
 from chalicelib.dynamo.table import connect
 from ops.aws import template
 from tests.chat.test_chat import claim_delivery, request_token
-from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, SETTINGS, Chat, text, without_time
+from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, Chat, text, without_time
+from tests.support.contexts import SETTINGS
 
 ACK = {"type": "ack", "ref": "r"}
 STALE = {**NOT_MATCHED, "ref": "r"}
@@ -65,7 +66,7 @@ def during_transaction(chat: Chat, act: Callable[[], Any]) -> None:
 
 
 def stored_reports(chat: Chat) -> list[Report]:
-    return reports.list_reports(chat.table, ReportsQuery(), SETTINGS, chat.now).items
+    return reports.list_reports(chat.context(), ReportsQuery()).items
 
 
 # -- what an `ack` means in a race -------------------------------------------------------------------------
@@ -486,7 +487,7 @@ def test_the_sweep_closes_a_connection_that_has_opened_beside_its_ban(chat: Chat
     chat.connect("b", address="192.0.2.1")
     chat.enter("a")
     chat.send("a", "report", reason="rude")
-    reports.act(chat.table, stored_reports(chat)[0].id, ReportAction(action="ban"), SETTINGS, chat.now)
+    reports.act(chat.context(), stored_reports(chat)[0].id, ReportAction(action="ban"))
     assert chat.wire.closed == []
     chat.sweep()
     assert (chat.wire.closed, chat.state("a")) == (["b"], "waiting")

@@ -12,7 +12,7 @@ from botocore.model import ServiceModel
 import app
 from chalicelib.chat import handlers, handshake
 from chalicelib.settings import Settings
-from tests.support.gateway import context
+from tests.support.gateway import request
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_malformed_frame_gets_an_error_code(frame: str, code: str) -> None:
 def test_a_handshake_has_a_lobby_and_interests(
     query: dict[str, str] | None, lobby: str, interests: tuple[str, ...]
 ) -> None:
-    event = {"requestContext": context("c"), "queryStringParameters": query}
+    event = {"requestContext": request("c"), "queryStringParameters": query}
     opening = handshake.parse(event)
     assert (opening.id, opening.lobby, opening.interests, opening.resume_token) == ("c", lobby, interests, "")
     assert opening.endpoint == "https://local.execute-api.us-east-1.amazonaws.com/local"
@@ -61,7 +61,7 @@ def test_a_handshake_has_a_lobby_and_interests(
 )
 def test_a_malformed_handshake_names_the_parameter(query: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"^(lobby|interests): "):
-        handshake.parse({"requestContext": context("c"), "queryStringParameters": query})
+        handshake.parse({"requestContext": request("c"), "queryStringParameters": query})
 
 
 HERE = ("https://www.example.org",)
@@ -84,7 +84,7 @@ HERE = ("https://www.example.org",)
 def test_an_origin_that_the_stage_does_not_allow_is_foreign(
     origins: tuple[str, ...], origin: str | None, is_foreign: bool, header: str
 ) -> None:
-    event = {"requestContext": context("c"), "headers": {} if origin is None else {header: origin}}
+    event = {"requestContext": request("c"), "headers": {} if origin is None else {header: origin}}
     assert handshake.is_foreign_origin(event, Settings(origins=origins)) == is_foreign
 
 

@@ -16,7 +16,6 @@ from chalicelib.aggregates import engine
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import pack
 from chalicelib.dynamo.table import connect
-from chalicelib.settings import Settings
 from chalicelib.views import events, queries
 from chalicelib.views.events import View
 from local.filters import passes
@@ -24,6 +23,7 @@ from ops.aws import template
 from tests.histories.world import BEGIN
 from tests.support.capacity import item_size
 from tests.support.chatting import Chat, is_subscribed
+from tests.support.contexts import new_context
 from tests.support.meter import Meter
 from tests.support.records import Reader, record, scan
 from tests.support.site import Site
@@ -43,14 +43,14 @@ class Pages:
     def view(self, url: str = PAGE) -> None:
         self.views += 1
         seen = View(url, BEGIN - timedelta(seconds=1), f"client-{self.views}")
-        events.write(self.chat.table, [seen], Settings(), BEGIN)
+        events.write(new_context(self.chat.table, BEGIN), [seen])
 
     def deliver(self) -> list[Any]:
         """Deliver one batch to the two consumers of the stream, as app.apply and app.push do."""
         records = self.stream.read("apply", "push")
         counted, shown = ([one for one in records if passes(one, name)] for name in ("apply", "push"))
         engine.apply(self.chat.table, app.CONTRIBUTIONS, counted, derivations=app.DERIVATIONS)
-        subscriptions.push(self.chat.table, self.chat.gateway, app.TOPICS, shown, self.chat.now)
+        subscriptions.push(self.chat.context(), app.TOPICS, shown)
         return records
 
     def settle(self) -> None:
@@ -108,7 +108,7 @@ def test_redelivered_records_are_harmless(pages: Pages) -> None:
     pages.deliver()
     records = pages.stream.read("push")
     for _ in range(2):
-        subscriptions.push(pages.chat.table, pages.chat.gateway, app.TOPICS, records, pages.chat.now)
+        subscriptions.push(pages.chat.context(), app.TOPICS, records)
         pages.chat.wait(1)
     assert pages.heard("a") == [1, 1]
 
@@ -167,7 +167,7 @@ def test_a_change_without_subscribers_costs_one_read(pages: Pages) -> None:
     pages.deliver()
     records = pages.stream.read("push")
     with Meter(pages.chat.table.client) as meter:
-        subscriptions.push(pages.chat.table, pages.chat.gateway, app.TOPICS, records, pages.chat.now)
+        subscriptions.push(pages.chat.context(), app.TOPICS, records)
     assert (meter.write_units, meter.read_units) == (0, 1)
 
 
@@ -188,7 +188,7 @@ def test_a_failing_source_does_not_stop_counting(pages: Pages, monkeypatch: pyte
 
     monkeypatch.setitem(app.TOPICS, "views", app.TOPICS["views"]._replace(value=fail))
     pages.settle()
-    assert queries.topic_value(pages.chat.table, PAGE).views == 1
+    assert queries.live(pages.chat.context(), PAGE).views == 1
 
 
 # -- pushes are not counting -----------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class Clock:
 
 
 def push(pages: Pages, records: list[Any], **options: Any) -> None:
-    subscriptions.push(pages.chat.table, pages.chat.gateway, app.TOPICS, records, pages.chat.now, **options)
+    subscriptions.push(pages.chat.context(), app.TOPICS, records, **options)
 
 
 PAGE_CHANGED = record(None, {"pk": f"URL#{PAGE}", "sk": "STATISTICS", "gsi1sk": 1})
@@ -268,7 +268,7 @@ def test_counting_reads_no_topics_and_posts_nothing(pages: Pages, monkeypatch: p
     pages.chat.table.client.meta.events.register("before-parameter-build.dynamodb", see)
     while records := pages.stream.read():
         app.apply({"Records": records}, None)
-    assert queries.topic_value(pages.chat.table, PAGE).views == 1
+    assert queries.live(pages.chat.context(), PAGE).views == 1
     assert keys
     assert [one for one in keys if "TOPIC#" in one or "CONN#" in one] == []
     assert pages.chat.wire.posts == posts
@@ -285,7 +285,7 @@ def test_after_a_gateway_failure_the_next_change_brings_the_value(
 
     pages.chat.wire.before_post = fail
     push(pages, records)
-    assert queries.topic_value(pages.chat.table, PAGE).views == 1
+    assert queries.live(pages.chat.context(), PAGE).views == 1
     pages.chat.wire.before_post = lambda _: None
     pages.chat.wait(1)
     push(pages, changed(pages))

@@ -22,6 +22,7 @@ from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
+from tests.support.contexts import new_context
 from tests.support.meter import Meter
 from tests.support.tables import table_on
 
@@ -122,7 +123,7 @@ def cost(table: Table, rating: str = "", language: str = "", cursor: str | None 
         rating=rating or None, language=language or None, limit=20, cursor=cursor, explain=True
     )
     with Meter(table.client) as meter:
-        page = comment_pages.list_comments(table, "p", query, STAGE, ADMIN)
+        page = comment_pages.list_comments(new_context(table, settings=STAGE), "p", query, ADMIN)
     return meter.read_units, page
 
 

@@ -37,6 +37,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Conflict, NotFound, PreconditionFailed
 from chalicelib.settings import Settings
 from tests.conftest import EngineTable
+from tests.support.contexts import new_context
 from tests.support.live import FEATURES, Live
 from tests.support.records import drift, scan
 
@@ -102,7 +103,7 @@ def page_of(table: Table, product: str, chosen: Filter, limit: int, cursor: str 
         limit=limit,
         cursor=cursor,
     )
-    return pages.list_comments(table, product, query, STAGE, Caller())
+    return pages.list_comments(new_context(table, settings=STAGE), product, query, Caller())
 
 
 def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], limits: tuple[int, ...]) -> None:
@@ -117,7 +118,7 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
         assert [of.one, of.two, of.three, of.four, of.five] == [votes[r] for r in range(1, 6)], language
         assert found.total == sum(votes.values())
         leaders = ratings.list_leaders(
-            table, LeadersQuery(limit=100, language=language or None), Settings()
+            new_context(table), LeadersQuery(limit=100, language=language or None)
         ).items
         fives = {one.product: one.five_star for one in leaders}
         assert fives.get(product, 0) == votes[5]
@@ -173,10 +174,10 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
         if kind == "post":
             body = CommentBody(rating=rating, language=language, text=f"by {whose}")
             if mine is None:
-                twin.put(comments.post(table, product, body, author, None, now).body)
+                twin.put(comments.post(new_context(table, now), product, body, author, None).body)
             else:
                 with pytest.raises(Conflict):
-                    comments.post(table, product, body, author, None, now)
+                    comments.post(new_context(table, now), product, body, author, None)
         elif kind in ("edit", "hide"):
             patch = (
                 CommentPatch(rating=rating, language=language)
@@ -185,11 +186,11 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
             )
             if mine:
                 who = author if kind == "edit" else ADMIN
-                twin.put(comments.patch(table, product, mine.id, patch, who, None, now).body)
+                twin.put(comments.patch(new_context(table, now), product, mine.id, patch, who, None).body)
         elif kind == "vote" and mine and not mine.hidden:
             reader, vote = Caller(f"reader-{limit}"), (product, mine.id, f"reader-{limit}")
             if rating > 3:
-                replies.post(table, product, mine.id, ReplyBody(text=""), reader, None, now)
+                replies.post(new_context(table, now), product, mine.id, ReplyBody(text=""), reader, None)
                 twin.put(replace(mine, replies=mine.replies + 1))
             elif vote in twin.votes:
                 votes.withdraw(table, product, mine.id, reader)
@@ -230,7 +231,7 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
     stays = []
     for i in range(15):
         body = CommentBody(rating=i % 5 + 1, language=LANGUAGES[i % 3], text="stays")
-        stays.append(comments.post(table, product, body, Caller(f"stays-{i}"), None, datetime.now(UTC)).body)
+        stays.append(comments.post(new_context(table), product, body, Caller(f"stays-{i}"), None).body)
     twin.comments = list(stays)
     live.drain()
 
@@ -257,7 +258,7 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
             rating, language = dice.randint(1, 5), dice.choice(LANGUAGES)
             if old is None:
                 body = CommentBody(rating=rating, language=language, text=f"no. {i}")
-                mine.put(comments.post(table, product, body, author, None, now).body)
+                mine.put(comments.post(new_context(table, now), product, body, author, None).body)
             elif dice.random() < 0.3:
                 comments.delete(table, product, old.id, ADMIN if old.hidden else author)
                 mine.comments.remove(old)
@@ -265,7 +266,7 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
                 hides = dice.random() < 0.3
                 patch = CommentPatch(hidden=not old.hidden) if hides else CommentPatch(rating=rating)
                 who = ADMIN if hides else author
-                mine.put(comments.patch(table, product, old.id, patch, who, None, now).body)
+                mine.put(comments.patch(new_context(table, now), product, old.id, patch, who, None).body)
         with lock:
             twin.comments += mine.comments
 
@@ -306,13 +307,19 @@ def test_one_of_an_authors_simultaneous_posts_is_written(live: Live) -> None:
     me, now = Caller("me"), datetime.now(UTC)
     bodies = [CommentBody(rating=i % 5 + 1, language="en", text=str(i)) for i in range(8)]
     answers = at_once(
-        *(lambda body=body: comments.post(live.table, "p", body, me, None, now).body for body in bodies)
+        *(
+            lambda body=body: comments.post(new_context(live.table, now), "p", body, me, None).body
+            for body in bodies
+        )
     )
     [one] = [answer for answer in answers if isinstance(answer, Comment)]
     assert all(one.id in str(answer) for answer in answers if answer is not one)
     assert walk(live.table, "p", Filter(), 100) == [one]
     again = at_once(
-        *(lambda body=body: comments.post(live.table, "q", body, me, "key", now).body for body in bodies)
+        *(
+            lambda body=body: comments.post(new_context(live.table, now), "q", body, me, "key").body
+            for body in bodies
+        )
     )
     assert len({answer.id for answer in again}) == 1
     live.drain()
@@ -321,11 +328,13 @@ def test_one_of_an_authors_simultaneous_posts_is_written(live: Live) -> None:
 
 def test_every_simultaneous_edit_is_applied_and_under_if_match_only_one(live: Live) -> None:
     me, now = Caller("me"), datetime.now(UTC)
-    made = comments.post(live.table, "p", CommentBody(rating=1, language="en", text=""), me, None, now).body
+    made = comments.post(
+        new_context(live.table, now), "p", CommentBody(rating=1, language="en", text=""), me, None
+    ).body
     parts = [CommentPatch(rating=5), CommentPatch(language="de"), CommentPatch(text="new")]
 
     def edit(part: CommentPatch, if_match: str | None) -> Any:
-        return lambda: comments.patch(live.table, "p", made.id, part, me, if_match, now)
+        return lambda: comments.patch(new_context(live.table, now), "p", made.id, part, me, if_match)
 
     answers = at_once(*(edit(part, None) for part in parts))
     assert not [answer for answer in answers if isinstance(answer, Exception)]
@@ -345,10 +354,10 @@ def test_simultaneous_edits_hides_and_deletes_leave_a_consistent_state(live: Liv
     for i in range(8):
         now, product = datetime.now(UTC), f"p-{i}"
         body = CommentBody(rating=5, language="en", text="")
-        id = comments.post(live.table, product, body, me, None, now).body.id
+        id = comments.post(new_context(live.table, now), product, body, me, None).body.id
 
         def patch(part: CommentPatch, who: Caller, product: str = product, id: str = id) -> Any:
-            return lambda: comments.patch(live.table, product, id, part, who, None, datetime.now(UTC))
+            return lambda: comments.patch(new_context(live.table), product, id, part, who, None)
 
         calls = [patch(CommentPatch(rating=4), me), patch(CommentPatch(hidden=True), ADMIN)]
         if i % 2:
@@ -360,7 +369,7 @@ def test_simultaneous_edits_hides_and_deletes_leave_a_consistent_state(live: Liv
         assert left is None or (left["rating"], comments.is_hidden(left)) == (4, True)
     live.drain()
     assert drift(live.table, FEATURES) == {}
-    assert ratings.list_leaders(live.table, LeadersQuery(), Settings()).items == []
+    assert ratings.list_leaders(new_context(live.table), LeadersQuery()).items == []
 
 
 @pytest.mark.parametrize("rounds", [12, pytest.param(1_000, marks=pytest.mark.long)])
@@ -371,16 +380,16 @@ def test_nothing_survives_that_races_with_the_deletion_of_its_comment(live: Live
     def calls(product: str, id: str, path: ReplyPath) -> list[Any]:
         return [
             lambda: votes.cast(table, product, id, reader),
-            lambda: replies.post(table, product, id, text, reader, None, now),
-            lambda: replies.patch(table, path, ReplyPatch(text="b"), me, now),
-            lambda: replies.patch(table, path, ReplyPatch(hidden=True), ADMIN, now),
+            lambda: replies.post(new_context(table, now), product, id, text, reader, None),
+            lambda: replies.patch(new_context(table, now), path, ReplyPatch(text="b"), me),
+            lambda: replies.patch(new_context(table, now), path, ReplyPatch(hidden=True), ADMIN),
         ]
 
     with live.applied():
         for number in range(rounds):
             product, body = f"p-{number}", CommentBody(rating=5, language="en", text="")
-            id = comments.post(table, product, body, me, None, now).body.id
-            first = replies.post(table, product, id, text, me, None, now).body.id
+            id = comments.post(new_context(table, now), product, body, me, None).body.id
+            first = replies.post(new_context(table, now), product, id, text, me, None).body.id
             racing = calls(product, id, ReplyPath(product, id, first))
             at_once(lambda product=product, id=id: comments.delete(table, product, id, ADMIN), *racing)
             assert all(isinstance(at_once(late)[0], NotFound) for late in racing)
@@ -396,7 +405,7 @@ def test_a_reply_to_a_comment_that_is_deleted_after_it_was_read_is_not_written(
 ) -> None:
     table, me = live.table, Caller("me")
     body = CommentBody(rating=5, language="en", text="")
-    id = comments.post(table, "p", body, me, None, datetime.now(UTC)).body.id
+    id = comments.post(new_context(table), "p", body, me, None).body.id
     write = Table.transact
 
     def delete_first(table: Table, actions: Any) -> Any:
@@ -406,6 +415,6 @@ def test_a_reply_to_a_comment_that_is_deleted_after_it_was_read_is_not_written(
 
     monkeypatch.setattr(Table, "transact", delete_first)
     with pytest.raises(NotFound):
-        replies.post(table, "p", id, ReplyBody(text=""), me, None, datetime.now(UTC))
+        replies.post(new_context(table), "p", id, ReplyBody(text=""), me, None)
     assert table.get(counters.counters_key("p", id), consistent=True) is None
     assert [item["sk"] for item in scan(table) if "REPLY" in item["sk"]] == []

@@ -24,6 +24,7 @@ from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Page, Table, connect
 from ops.aws import template
 from tests.comments.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
+from tests.support.contexts import new_context
 from tests.support.faults import after, cancelled, instead, timed_out
 from tests.support.meter import Meter
 from tests.support.records import Reader, drift, scan
@@ -410,7 +411,9 @@ def fill(shop: Shop, languages: tuple[str, ...] = ("en", "de", "pt-BR"), each: i
         body = CommentBody(rating=rating, language=language, text=f"no. {i}")
         who = auth.Caller(f"author-{i}")
         made.append(
-            comments.post(shop.table, "garment-767", body, who, None, start + timedelta(seconds=i)).body
+            comments.post(
+                new_context(shop.table, start + timedelta(seconds=i)), "garment-767", body, who, None
+            ).body
         )
     shop.settle()
     return made[::-1]

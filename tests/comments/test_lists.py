@@ -14,6 +14,7 @@ from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
+from tests.support.contexts import new_context
 from tests.support.site import Site
 
 WRITTEN = CommentBody(rating=4, language="en", text="Good.")
@@ -87,8 +88,10 @@ def test_the_challenges_are_listed_newest_first(site: Site) -> None:
     now = datetime(2026, 11, 21, 10, tzinfo=UTC)
     body = ChallengeBody(title="Hunt", paths=["a"])
     for number in range(5):
-        definitions.define(site.table, f"hunt-{number}", body, now + timedelta(seconds=number))
-    definitions.define(site.table, "hunt-0", ChallengeBody(title="New", paths=["a", "b"]), now + timedelta(1))
+        definitions.define(new_context(site.table, now + timedelta(seconds=number)), f"hunt-{number}", body)
+    definitions.define(
+        new_context(site.table, now + timedelta(1)), "hunt-0", ChallengeBody(title="New", paths=["a", "b"])
+    )
     found = pages(site, "/challenges", 2)
     assert [one["challenge"] for one in found] == [f"hunt-{number}" for number in (4, 3, 2, 1, 0)]
     assert found[-1] == {"challenge": "hunt-0", "title": "New", "created": "2026-11-21T10:00:00Z"}
@@ -108,9 +111,13 @@ def test_a_list_is_for_admins_and_its_cursor_for_itself(site: Site, path: str) -
 def test_the_leaderboards_are_listed_newest_first(site: Site) -> None:
     now = datetime(2026, 11, 21, 10, tzinfo=UTC)
     for number in range(5):
-        boards.define(site.table, f"race-{number}", BoardBody(title="Race"), now + timedelta(seconds=number))
-    boards.define(site.table, "race-0", BoardBody(title="New"), now + timedelta(1))
-    boards.end_season(site.table, "race-0", SeasonBody(season=1), now + timedelta(2))
+        boards.define(
+            new_context(site.table, now + timedelta(seconds=number)),
+            f"race-{number}",
+            BoardBody(title="Race"),
+        )
+    boards.define(new_context(site.table, now + timedelta(1)), "race-0", BoardBody(title="New"))
+    boards.end_season(new_context(site.table, now + timedelta(2)), "race-0", SeasonBody(season=1))
     found = pages(site, "/leaderboards", 2)
     assert [one["board"] for one in found] == [f"race-{number}" for number in (4, 3, 2, 1, 0)]
     last = {"board": "race-0", "title": "New", "season": 2, "created": "2026-11-21T10:00:00Z"}

@@ -30,6 +30,7 @@ from chalicelib.views.events import View
 from local.engines.engine import Engine
 from ops.aws import template
 from ops.stage import ROOT
+from tests.support.contexts import new_context
 from tests.support.faults import after, cancelled, done, instead, refused, timed_out
 from tests.support.site import Site
 from tests.support.tables import store_on
@@ -267,7 +268,7 @@ def test_a_throttled_request_is_503_with_retry_after_within_3_seconds(
 def test_a_batch_of_the_stream_has_a_larger_budget(
     site: Site, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    events.write(site.table, [View("https://a.example/", NOW, "c")], Settings(), NOW)
+    events.write(new_context(site.table, NOW), [View("https://a.example/", NOW, "c")])
     records = site.stream.read()
     table = Table(site.table.name, boto3.client("dynamodb"), pause=clock.pause, clock=clock)
     monkeypatch.setattr(app, "connect", lambda: table)

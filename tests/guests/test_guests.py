@@ -19,6 +19,7 @@ from chalicelib.guests import guests
 from chalicelib.guests.schemas import GuestBody
 from chalicelib.settings import Settings
 from tests.guests.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
+from tests.support.contexts import new_context
 from tests.support.site import Site
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -29,7 +30,9 @@ ADDRESS = "192.0.2.1"
 def sign_in(
     table: Table, address: str = ADDRESS, now: datetime = NOW, name: str | None = None
 ) -> auth.Caller:
-    guest = guests.sign_in(table, GuestBody(name=name), auth.Caller(address=address), SETTINGS, now).body
+    guest = guests.sign_in(
+        new_context(table, now, SETTINGS), GuestBody(name=name), auth.Caller(address=address)
+    ).body
     found = auth.read_context(auth.authenticate(SETTINGS, f"Bearer {guest.token}"))
     assert (found.sub, found.name) == (guest.sub, guest.name)
     return found

@@ -29,7 +29,8 @@ from tests.histories.event_sources import Queue
 from tests.histories.network import FaultyGateway
 from tests.histories.scenario import PAGES, PATHS, Action
 from tests.histories.world import BEGIN, World
-from tests.support.gateway import context
+from tests.support.contexts import new_context
+from tests.support.gateway import request
 
 PATIENCE = 0.9  # the probability of a retry
 CONCURRENT = {"views", "score", "path", "edit", "vote"}  # requests that may be sent twice at the same time
@@ -387,7 +388,7 @@ class Admin(Visitor):
         self.known.scores_sent |= dict(zip(keys, map(Decimal, values), strict=True))
 
         def submit() -> None:
-            ranking = boards.find(self._table, board, self.world.clock()).ranking
+            ranking = boards.find(new_context(self._table, self.world.clock()), board).ranking
             merits = [ranking.scale.merit(value) for value in values]
             numbers = [ranking.number(merit, key[1]) for merit, key in zip(merits, keys, strict=True)]
             deepening.prepare(self._table, ranking, numbers)
@@ -507,7 +508,7 @@ class Chatter:
         query |= {"receipts": "1"} if self._confirms else {}
         self._resume, self._confirmed = "", 0
         address = f"10.0.{self._connections if self._guest else 0}.{self._number}"  # a guest has several
-        opened, sent = context(id, identity={"sourceIp": address}), self.world.now
+        opened, sent = request(id, identity={"sourceIp": address}), self.world.now
         digests = bans.find_network(app.stage, opened), bans.find_subject(app.stage, self._guest)
 
         def done(response: Any) -> None:
@@ -534,7 +535,7 @@ class Chatter:
         more = {"message": {"text": text}, "report": {"reason": text}, "subscribe": {"topic": topic}}
         fields = {"action": action, "ref": ref} | ({"pair": pair} if pair else {}) | more.get(action, {})
         self._record(id, Sent(action, ref, pair, not self.running, text))
-        self._start(action, app.socket_message, {"requestContext": context(id), "body": json.dumps(fields)})
+        self._start(action, app.socket_message, {"requestContext": request(id), "body": json.dumps(fields)})
 
     def _record(self, id: str, sent: Sent) -> None:
         if not sent.is_alone:  # nor were the others
@@ -554,7 +555,7 @@ class Chatter:
         self._confirmed = len(frames)
         if ids and not self.running:
             body = json.dumps({"action": "received", "ids": ids})
-            self._start("received", app.socket_message, {"requestContext": context(self.id), "body": body})
+            self._start("received", app.socket_message, {"requestContext": request(self.id), "body": body})
 
     def disconnect(self, kind: str) -> None:
         """Close the connection. API Gateway sends no `$disconnect`, or one, or two, or does not know yet."""
@@ -565,7 +566,7 @@ class Chatter:
             return
         self.gateway.open.discard(id)
         code = 1000 if self.world.rng.random() < 0.3 else 1006
-        event = {"requestContext": context(id, disconnectStatusCode=code)}
+        event = {"requestContext": request(id, disconnectStatusCode=code)}
         for _ in range({"disconnect": 1, "again": 2, "die": 0}[kind]):
             self._start("$disconnect", app.socket_disconnect, event)
         if kind != "disconnect":

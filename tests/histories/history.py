@@ -39,6 +39,7 @@ from tests.histories.event_sources import Queue, Stream
 from tests.histories.network import FaultyGateway, Network, Planted
 from tests.histories.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
 from tests.histories.world import Stuck, World
+from tests.support.contexts import new_context
 from tests.support.interleavings import Sequential
 
 if TYPE_CHECKING:
@@ -259,6 +260,6 @@ def create_definitions(table: Table, now: datetime) -> None:
     for name, operator in BOARDS.items():
         order: Order = "asc" if name == "best" else "desc"
         body = BoardBody(title=name, operator=operator, min=Decimal(-100), max=Decimal(100), order=order)
-        boards.define(table, name, body, now)
+        boards.define(new_context(table, now), name, body)
     hunt = ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True)
-    definitions.define(table, "hunt", hunt, now)
+    definitions.define(new_context(table, now), "hunt", hunt)

@@ -32,6 +32,7 @@ from ops.maintenance import audit
 from tests.histories.clients import ODD, PLANTED, call
 from tests.histories.scenario import BOARDS, LIMIT, PATHS, PRODUCTS
 from tests.histories.world import BEGIN
+from tests.support.contexts import new_context
 
 if TYPE_CHECKING:
     from tests.histories.history import History
@@ -298,7 +299,7 @@ def ranks(history: History) -> Iterator[str]:
     """Check each tree, and compare each stored and returned rank with that of a sorted list."""
     now = history.world.clock()
     for name in BOARDS:
-        board = boards.find(history.table, name, now)
+        board = boards.find(new_context(history.table, now), name)
         of_season = _find(history, "PLAYER#", f"BOARD#{name}#{board.season}")
         scores = {player: item["score"] for player, rest, item in of_season if not rest and "score" in item}
         merits = {player: board.scale.merit(score) for player, score in scores.items()}
@@ -635,7 +636,9 @@ def _at_rest(id: str, item: Item, stored: dict[str, Item], history: History) -> 
 def _waits_alone(id: str, item: Item, history: History) -> Iterator[str]:
     """Check that no suitable partner of a waiting connection waits too."""
     states = {other: one for other, _, one in _find(history, "CONN#", "STATE")}
-    for entry in waiting_pool.find_candidates(history.table, item, history.world.clock(), history.settings):
+    for entry in waiting_pool.find_candidates(
+        new_context(history.table, history.world.clock(), history.settings), item
+    ):
         other = waiting_pool.id_of(entry)
         if item["who"] not in states[other].get("blocked", ()):
             yield f"{id} waits, and so does {other}"

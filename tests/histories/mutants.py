@@ -295,7 +295,9 @@ ALL = (
     # Bans
     Mutant("a ban closes no connection", matchmaker, "close_banned", lambda f, *a: ()),
     Mutant("a ban is not written", bans, "ban", lambda f, *a: None),
-    Mutant("a subject is not banned", bans, "ban", lambda f, table, digests, *a: f(table, digests[:1], *a)),
+    Mutant(
+        "a subject is not banned", bans, "ban", lambda f, context, digests, *a: f(context, digests[:1], *a)
+    ),
     Mutant("everybody is banned", bans, "is_banned", lambda f, *a: True),
     # Permissions
     Mutant("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),

@@ -18,6 +18,7 @@ import app
 from chalicelib.leaderboards import queries
 from chalicelib.ranking import deepening, entries, positions, tree
 from tests.histories.world import Killed
+from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.site import Site
 
@@ -183,7 +184,7 @@ class Game:
         whole = self._call("GET", "/entries?limit=100")["items"]
         assert {one["player"]: one["score"] for one in whole} == self.scores
         assert [one["rank"] for one in whole] == [1 + self.ordered.index(score) for score in self.ordered]
-        live = queries.live(self.site.table, self.board)
+        live = queries.live(new_context(self.site.table), self.board)
         assert live.players >= len(live.items) == len(whole)
         assert 0 <= self._call("GET", "")["players"] <= len(whole) + self.slack
         for place, one in enumerate(whole, 1):

@@ -18,6 +18,7 @@ from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
 from chalicelib.ranking.ranking import index_key
 from tests.leaderboards.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
+from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.meter import Meter
 from tests.support.site import Site
@@ -249,7 +250,7 @@ def test_a_player_lists_their_own_submissions(site: Site) -> None:
 def test_a_rank_among_1539_players_is_exact(site: Site) -> None:
     """The example of the README, "211th of 1539", with similar scores."""
     create_board(site, "points", **POINTS)
-    board = boards.find(site.table, "points", datetime.now(UTC))
+    board = boards.find(new_context(site.table), "points")
     fields = {"scale": list(board.scale), "shards": 1, "time": "", "version": 1, "depth": 1}
     site.table.batch_put(
         scores.score_key("points", 1, f"p{i}")._asdict()
@@ -416,7 +417,7 @@ def interrupt(site: Site, name: str, id: str, value: int, writes: int) -> None:
     """Submit a score in a process that ends before the write of this number, from 1."""
     body = ScoreBody(id=id, value=Decimal(value))
     with instead(site.table, "PutItem", *[None] * (writes - 1), Killed()), pytest.raises(Killed):
-        scores.submit(site.table, name, body, Caller("ann"), datetime.now(UTC))
+        scores.submit(new_context(site.table), name, body, Caller("ann"))
 
 
 @pytest.mark.parametrize("operator", ["increment", "best", "set"])
@@ -445,7 +446,7 @@ def test_an_activity_that_comes_again_later_does_not_count_again(site: Site) -> 
     assert score is not None
     assert (score["score"], score["pages"]) == (2 * scores.MAX_TAGS + 5, 2)
     for first in range(0, len(records), 7):
-        scores.follow(site.table, read_images(records[first : first + 7][:1]), datetime.now(UTC))
+        scores.follow(new_context(site.table), read_images(records[first : first + 7][:1]))
     assert submit(site, "points", "ann", "game-3", 1)[1]["score"] == 2 * scores.MAX_TAGS + 5
     assert site.table.get(scores.score_key("points", 1, "ann")) == score
 
@@ -520,16 +521,16 @@ def test_a_board_resets_at_its_date_without_a_write(site: Site) -> None:
     submit_first(site, "points", a=30)
     later = soon + timedelta(seconds=1)
     table = site.table
-    assert boards.find(table, "points", soon - timedelta(seconds=1)).season == 1
-    assert boards.find(table, "points", later).season == 2
-    described = boards.describe(table, "points", later)
+    assert boards.find(new_context(table, soon - timedelta(seconds=1)), "points").season == 1
+    assert boards.find(new_context(table, later), "points").season == 2
+    described = boards.describe(new_context(table, later), "points")
     assert (described.season, described.players, described.resets) == (2, 0, None)
-    over = boards.describe(table, "points", later, 1)  # nothing has been written since
+    over = boards.describe(new_context(table, later), "points", 1)  # nothing has been written since
     assert (over.players, over.ended, over.resets) == (1, described.started, None)
     body = SeasonBody(season=2)
-    assert boards.end_season(table, "points", body, later).body.season == 3
+    assert boards.end_season(new_context(table, later), "points", body).body.season == 3
     for season, started in ((1, None), (2, described.started)):
-        past = boards.describe(table, "points", later, season)
+        past = boards.describe(new_context(table, later), "points", season)
         assert past.ended == (described.started if season == 1 else times.to_iso(later))
         assert started is None or past.started == started
 
@@ -537,9 +538,9 @@ def test_a_board_resets_at_its_date_without_a_write(site: Site) -> None:
 def test_ending_a_season_before_its_reset_date_removes_the_date(site: Site) -> None:
     soon = datetime.now(UTC) + timedelta(days=1)
     create_board(site, "points", **POINTS, resets=soon.isoformat())
-    ended = boards.end_season(site.table, "points", SeasonBody(season=1), datetime.now(UTC)).body
+    ended = boards.end_season(new_context(site.table), "points", SeasonBody(season=1)).body
     assert (ended.season, ended.resets) == (2, None)
-    assert boards.find(site.table, "points", soon + timedelta(days=1)).season == 2
+    assert boards.find(new_context(site.table, soon + timedelta(days=1)), "points").season == 2
 
 
 # -- cost ----------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from chalicelib import times
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.boards import Board
+from tests.support.contexts import new_context
 from tests.support.interleavings import Memory, explore
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -42,7 +43,7 @@ AMOUNTS: dict[str, int] = {
 def submit(table: Any, id: str) -> None:
     """Do what a request does after it has read the score."""
     submission = scores.Submission("ann", id, Decimal(AMOUNTS[id]), times.to_sort_key(NOW))
-    scores.write(table, BOARD, submission, table.get(SCORE, consistent=True), NOW)
+    scores.write(new_context(table, NOW), BOARD, submission, table.get(SCORE, consistent=True))
 
 
 def follow(table: Any, id: str) -> bool:
@@ -55,14 +56,14 @@ def follow(table: Any, id: str) -> bool:
     changes = table.request(images)
     if not any(key.sk.startswith("ACTIVITY") for key, *_ in changes):
         return False
-    scores.follow(table, changes, NOW)
+    scores.follow(new_context(table, NOW), changes)
     return True
 
 
 def remove(table: Any) -> None:
     """Remove the player's score of the season."""
     if item := table.get(SCORE, consistent=True):
-        scores._remove(table, item, NOW)
+        scores._remove(new_context(table, NOW), item)
 
 
 class Steps:

@@ -44,6 +44,7 @@ from ops.aws.template import create_table
 from ops.imports.scores import Columns, Outcome, read, wait, write
 from tests.conftest import EngineTable
 from tests.histories.world import Killed
+from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.records import Reader, drift
 
@@ -194,7 +195,7 @@ def list_ranks(table: Table) -> dict[str, int]:
     cursor = None
     while True:
         query = EntriesQuery(limit=100, cursor=cursor)
-        page = board_queries.list_entries(table, "race", query, settings.current(), datetime.now(UTC))
+        page = board_queries.list_entries(new_context(table, settings=settings.current()), "race", query)
         assert not found.keys() & {one.player for one in page.items}
         found |= {one.player: one.rank for one in page.items}
         if page.cursor is None:
@@ -203,7 +204,7 @@ def list_ranks(table: Table) -> dict[str, int]:
 
 
 def get_rank(table: Table, player: str) -> int:
-    return board_queries.get_standing(table, "race", player, StandingQuery(), datetime.now(UTC)).rank
+    return board_queries.get_standing(new_context(table), "race", player, StandingQuery()).rank
 
 
 def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
@@ -211,8 +212,8 @@ def test_the_first_200_rows_are_imported_and_ranked_as_a_sorted_list(
 ) -> None:
     engine, name, stream_arn = engine_table
     table = Table(name, engine.client("dynamodb"))
-    boards.define(table, "race", RACE, NOW)
-    given = read_submissions(boards.find(table, "race", NOW), 200)
+    boards.define(new_context(table, NOW), "race", RACE)
+    given = read_submissions(boards.find(new_context(table, NOW), "race"), 200)
     assert write(table, "race", given).outcomes.total() == 200
     monkeypatch.setattr(app, "connect", lambda: table)
     stream = Reader(engine.client("dynamodbstreams"), stream_arn)
@@ -232,8 +233,8 @@ def test_the_whole_race_is_imported_on_an_engine_and_every_rank_is_accounted_for
     """The first two imports are killed before they end. The third one completes them."""
     made = create_table(engine.client("dynamodb"), "dev", name=f"test-{uuid4().hex}")
     table = Table(made.name, engine.client("dynamodb"))
-    boards.define(table, "race", RACE, NOW)
-    given = read_submissions(boards.find(table, "race", NOW))
+    boards.define(new_context(table, NOW), "race", RACE)
+    given = read_submissions(boards.find(new_context(table, NOW), "race"))
     for number in (800, 400):  # of 1,853 requests with up to 25 activities or scores
         with (
             instead(table, "BatchExecuteStatement", *[None] * number, Killed()),
@@ -249,7 +250,7 @@ def test_the_whole_race_is_imported_on_an_engine_and_every_rank_is_accounted_for
         for start in range(0, len(records), 1000):
             app.apply({"Records": records[start : start + 1000]}, None)
     assert drift(table, app.CONTRIBUTIONS) == {}
-    board = boards.find(table, "race", NOW)
+    board = boards.find(new_context(table, NOW), "race")
     assert wait(table, board, [one.player for one in given], lambda done: None)
     ranks = list_ranks(table)
     causes = count_causes(ranks)

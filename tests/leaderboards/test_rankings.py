@@ -42,6 +42,7 @@ from chalicelib.ranking import deepening, positions, ranking, tree
 from local.engines.engine import Engine
 from ops.imports import scores as import_scores
 from tests.conftest import EngineTable
+from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.meter import Meter
 from tests.support.records import Reader, drift, scan
@@ -69,8 +70,8 @@ def apply(table: Table, batch: list[Any]) -> None:
     """Deliver a batch, as app.py does."""
     aggregates.apply(table, CONTRIBUTIONS, batch, now=NOW.timestamp)
     changes = read_images(batch)
-    scores.follow(table, changes, datetime.now(UTC))
-    deepening.follow(table, [scores.rank], changes, NOW)
+    scores.follow(new_context(table), changes)
+    deepening.follow(new_context(table, NOW), [scores.rank], changes)
 
 
 class Submission(NamedTuple):
@@ -127,12 +128,14 @@ class Board:
         self.table, self.reader, self.body = table, reader, body
         self.name = f"b-{uuid4().hex}"
         self.delivered: list[dict[str, Any]] = []
-        boards.define(table, self.name, body, LONG_AGO)
+        boards.define(new_context(table, LONG_AGO), self.name, body)
 
     def submit(self, submission: Submission, value: Decimal, now: datetime = LONG_AGO) -> Any:
         time = (LONG_AGO + timedelta(minutes=submission.at)).isoformat()
         body = ScoreBody(id=submission.id, value=value, time=time, player=submission.player)
-        return scores.submit(self.table, self.name, body, ADMIN, max(now, LONG_AGO + timedelta(days=1)))
+        return scores.submit(
+            new_context(self.table, max(now, LONG_AGO + timedelta(days=1))), self.name, body, ADMIN
+        )
 
     def deliver(self, rng: random.Random | None = None) -> None:
         """Deliver the new records. With `rng`, repeat old records, shuffle, and use batches of any size."""
@@ -155,17 +158,21 @@ class Board:
 
     def standing(self, player: str, *, consistent: bool = False, season: int = 0) -> Any:
         query = StandingQuery(season=season, consistent=consistent)
-        return board_queries.get_standing(self.table, self.name, player, query, NOW + timedelta(hours=1))
+        return board_queries.get_standing(
+            new_context(self.table, NOW + timedelta(hours=1)), self.name, player, query
+        )
 
     def entries(self, **query: Any) -> list[tuple[int, str, Decimal]]:
-        found = board_queries.list_entries(self.table, self.name, EntriesQuery(**query), STAGE, NOW)
+        found = board_queries.list_entries(
+            new_context(self.table, NOW, STAGE), self.name, EntriesQuery(**query)
+        )
         return [(item.rank, item.player, item.score) for item in found.items]
 
     def pages(self, **query: Any) -> Iterator[tuple[int, str, Decimal]]:
         cursor = None
         while True:
             page_query = EntriesQuery(cursor=cursor, **query)
-            page = board_queries.list_entries(self.table, self.name, page_query, STAGE, NOW)
+            page = board_queries.list_entries(new_context(self.table, NOW, STAGE), self.name, page_query)
             yield from ((item.rank, item.player, item.score) for item in page.items)
             cursor = page.cursor
             if cursor is None:
@@ -175,9 +182,9 @@ class Board:
         """Compare the result of every read with the model."""
         assert drift(self.table, CONTRIBUTIONS) == {}
         season, ordered = len(model.seasons), model.ordered()
-        board_ranking = boards.find(self.table, self.name, NOW).ranking
+        board_ranking = boards.find(new_context(self.table, NOW), self.name).ranking
         tree.check(ranking.collect_nodes(board_ranking, scan(self.table)))
-        assert boards.describe(self.table, self.name, NOW).players == len(ordered)
+        assert boards.describe(new_context(self.table, NOW), self.name).players == len(ordered)
         whole = list(self.pages(limit=100))
         assert {(player, score) for _, player, score in whole} == set(model.scores.items())
         assert [(rank, score) for rank, _, score in whole] == [(ordered.index(s) + 1, s) for s in ordered]
@@ -192,7 +199,7 @@ class Board:
             assert self.standing(player, consistent=True, season=season) == found
             start = max(0, min(i - 1, len(whole) - 3))
             assert self.entries(around=player, limit=3) == whole[start : start + 3]
-        buckets = board_queries.get_distribution(self.table, self.name, BoardQuery(), NOW).items
+        buckets = board_queries.get_distribution(new_context(self.table, NOW), self.name, BoardQuery()).items
         for bucket in buckets:
             assert bucket.players == sum(bucket.from_ <= score <= bucket.to for score in ordered)
         assert sum(bucket.players for bucket in buckets) == len(ordered)
@@ -206,7 +213,7 @@ class Crowd(Board):
 
     def place(self, values: dict[str, int], depth: int = 1) -> None:
         """Write scores as submissions would that know nothing of the tree."""
-        of = boards.find(self.table, self.name, NOW).ranking
+        of = boards.find(new_context(self.table, NOW), self.name).ranking
         fields = {"scale": list(of.scale), "shards": of.shards, "time": "", "version": 1, "depth": depth}
         self.table.batch_put(
             scores.score_key(self.name, 1, player)._asdict()
@@ -219,7 +226,7 @@ class Crowd(Board):
     def assert_exact(self, values: dict[str, int], sample: int = 12) -> None:
         """Compare ranks, places and the list with those of the sorted values, and check the tree."""
         assert drift(self.table, CONTRIBUTIONS) == {}
-        of = boards.find(self.table, self.name, NOW).ranking
+        of = boards.find(new_context(self.table, NOW), self.name).ranking
         items = scan(self.table)
         tree.check(ranking.collect_nodes(of, items))
         ordered = sorted(values.values(), reverse=True)
@@ -233,7 +240,7 @@ class Crowd(Board):
             found = self.standing(whole[place - 1][1])
             assert (found.rank, found.of) == (whole[place - 1][0], len(whole))
             assert whole[place - 1] in self.entries(around=whole[place - 1][1], limit=3)
-        buckets = board_queries.get_distribution(self.table, self.name, BoardQuery(), NOW).items
+        buckets = board_queries.get_distribution(new_context(self.table, NOW), self.name, BoardQuery()).items
         assert sum(bucket.players for bucket in buckets) == len(values)
         for bucket in buckets:
             assert bucket.players == sum(bucket.from_ <= value <= bucket.to for value in ordered)
@@ -273,9 +280,11 @@ def play(store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed:
             assert response.body.score == model.scores.get(change.player)
         elif isinstance(change, str):
             model.remove(change)
-            scores.remove_player(board.table, board.name, change, ADMIN, NOW)
+            scores.remove_player(new_context(board.table, NOW), board.name, change, ADMIN)
         elif change is Event:
-            boards.end_season(board.table, board.name, SeasonBody(season=len(model.seasons)), NOW)
+            boards.end_season(
+                new_context(board.table, NOW), board.name, SeasonBody(season=len(model.seasons))
+            )
             model.seasons.append({})
         else:
             board.deliver(rng)
@@ -389,7 +398,7 @@ def crowd(engine: Engine) -> Iterator[Crowd]:
 
 def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Crowd) -> None:
     """The depth decides what is read, and not what is found, also where a node is not full yet."""
-    of = boards.find(crowd.table, crowd.name, NOW).ranking
+    of = boards.find(new_context(crowd.table, NOW), crowd.name).ranking
     whole = list(crowd.pages(limit=100))
     numbers = [of.number(of.scale.merit(score), player) for _, player, score in whole]
     scope = ("entries", crowd.name, "0", "0", "")
@@ -439,7 +448,7 @@ def test_a_next_page_costs_two_round_trips_and_at_most_5_rcu(crowd: Crowd) -> No
                 crowd.entries(**following)
             with (trips := RoundTrips()).of(crowd.table.client, 0.02):
                 page = board_queries.list_entries(
-                    crowd.table, crowd.name, EntriesQuery(**following), STAGE, NOW
+                    new_context(crowd.table, NOW, STAGE), crowd.name, EntriesQuery(**following)
                 )
             trips_of.append(trips.in_sequence)
             cursor = page.cursor
@@ -468,7 +477,7 @@ def test_a_place_is_found_in_two_round_trips_by_the_nodes_that_the_process_has_s
     changed = list(board.pages(limit=100))
     for place in (100, 200, 300, 500, 700):
         assert board.entries(place=place, limit=3) == changed[place - 1 :][:3]
-    boards.end_season(board.table, board.name, SeasonBody(season=1), NOW)
+    boards.end_season(new_context(board.table, NOW), board.name, SeasonBody(season=1))
     assert board.entries(place=200) == []
 
 
@@ -575,13 +584,15 @@ def test_concurrent_requests_to_end_a_season_end_it_once(store: tuple[Table, Rea
 
     def end(_: int) -> int:
         try:
-            return boards.end_season(board.table, board.name, SeasonBody(season=1), NOW).body.season
+            return boards.end_season(
+                new_context(board.table, NOW), board.name, SeasonBody(season=1)
+            ).body.season
         except Conflict:
             return 0
 
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(end, range(8))) <= {0, 2}
-    assert boards.find(board.table, board.name, NOW).season == 2
+    assert boards.find(new_context(board.table, NOW), board.name).season == 2
 
 
 def test_an_unknown_player_and_a_value_out_of_range_raise_errors_that_say_so(
@@ -603,7 +614,7 @@ def test_a_gain_inside_a_bucket_writes_no_counter(store: tuple[Table, Reader]) -
     for i in range(5):
         board.submit(Submission(f"p{i}", "1", 0, 0), Decimal(i))
     board.settle()
-    root_key = ranking.node_key(boards.find(board.table, board.name, NOW).ranking, "")
+    root_key = ranking.node_key(boards.find(new_context(board.table, NOW), board.name).ranking, "")
     root = board.table.get(root_key)
     with instead(board.table, "TransactWriteItems") as transactions, instead(board.table, "PutItem") as puts:
         board.submit(Submission("p0", "2", 0, 0), Decimal(7))
@@ -711,7 +722,7 @@ def test_a_board_stays_exact_when_all_move_into_one_percent_and_when_it_collapse
     board.settle()
     board.assert_exact(values)
     for player in list(values)[3:]:
-        scores.remove_player(board.table, board.name, player, ADMIN, NOW)
+        scores.remove_player(new_context(board.table, NOW), board.name, player, ADMIN)
         del values[player]
     board.settle()
     board.assert_exact(values)
@@ -726,7 +737,7 @@ def test_a_rank_is_exact_at_every_moment_of_a_deepening(store: tuple[Table, Read
     records = board.reader.read()
     aggregates.apply(board.table, CONTRIBUTIONS, records, now=NOW.timestamp)  # counted, and not followed
     ordered = sorted(values.values(), reverse=True)
-    deepening.follow(board.table, [scores.rank], read_images(records), NOW)
+    deepening.follow(new_context(board.table, NOW), [scores.rank], read_images(records))
     moments = 0
     while records := board.reader.read():
         for record in records:
@@ -791,6 +802,6 @@ def test_a_node_is_full_once_the_last_shallow_player_of_its_bucket_has_left(
     table.put(node._asdict() | {"49": 2})
     for shallow in (1, 0):
         table.put(root._asdict() | {bucket: 2 * tree.DEEP + shallow})
-        deepening.follow(table, ranks, left, NOW)
+        deepening.follow(new_context(table, NOW), ranks, left)
         is_marked = bucket in (table.get(root, consistent=True) or {}).get("full", ())
         assert is_marked == (not shallow)

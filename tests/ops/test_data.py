@@ -34,6 +34,7 @@ from ops.cli.main import main
 from ops.maintenance import audit, export, replay
 from tests.conftest import EngineTable
 from tests.ops.test_erase import PAGE, plant
+from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.live import Live
 from tests.support.records import drift
@@ -199,9 +200,7 @@ def test_dead_letters_of_views_are_written_in_the_end_and_count_once(
     assert run("replay", "views").stdout == "0 sent, 0 left\n"
 
     def write(event: Any, _: object) -> Any:
-        return queue.consume(
-            event, lambda body: events.write_queued(live.table, body, Settings(), datetime.now(UTC))
-        )
+        return queue.consume(event, lambda body: events.write_queued(new_context(live.table), body))
 
     pump = QueuePump(sqs, made, write)
     while pump.step():
@@ -261,7 +260,7 @@ def test_batches_of_the_stream_that_were_given_up_are_applied_once(
     live: Live, engine_table: EngineTable
 ) -> None:
     some = [View(PAGE, NOW, f"c{i}") for i in range(30)]
-    events.write(live.table, some, Settings(), NOW)
+    events.write(new_context(live.table, NOW), some)
     messages = given_up(live, engine_table)
     assert len(messages) == 13  # of 30 views and their visitors, of the page and of the site
     dead: Any = Queue([*messages, *messages[:2]])  # SQS may hold one twice

@@ -36,7 +36,6 @@ from chalicelib.errors import InvalidPath
 from chalicelib.feature import Person
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody
-from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
 from local.engines.engine import ROOT, Engine
@@ -49,6 +48,7 @@ from ops.maintenance.erase import Erased, classify, parse_person
 from tests.conftest import EngineTable
 from tests.histories.world import Killed
 from tests.support import operations
+from tests.support.contexts import new_context
 from tests.support.deployed import Deployed, Invocation
 from tests.support.faults import instead
 from tests.support.live import Live
@@ -71,29 +71,33 @@ def live(engine_table: EngineTable) -> Live:
 def plant(table: Table) -> None:
     """Write something of every kind for Anna, and the same for Ben."""
     for board in ("kart", "golf"):
-        boards.define(table, board, BoardBody(title=board, min=Decimal(0), max=Decimal(1000)), NOW)
+        boards.define(
+            new_context(table, NOW), board, BoardBody(title=board, min=Decimal(0), max=Decimal(1000))
+        )
     for challenge, ranked in (("hunt", True), ("quiz", False)):
         body = ChallengeBody(title=challenge, paths=["a", "b", "c"], limit=3, ranked=ranked)
-        definitions.define(table, challenge, body, NOW)
+        definitions.define(new_context(table, NOW), challenge, body)
     for person in (ANNA, BEN):
         write(table, person, "1")
-        events.write(table, [View(PAGE, NOW, client) for client in person.clients], Settings(), NOW)
+        events.write(new_context(table, NOW), [View(PAGE, NOW, client) for client in person.clients])
 
 
 def write(table: Table, person: Person, id: str) -> None:
     """Submit, find, guess and comment once more."""
     me = Caller(person.name)
     for board in ("kart", "golf"):
-        scores.submit(table, board, ScoreBody(id=id, value=Decimal(7)), me, NOW)
+        scores.submit(new_context(table, NOW), board, ScoreBody(id=id, value=Decimal(7)), me)
     for challenge in ("hunt", "quiz"):
         for path in ("a", "b"):
-            submissions.submit(table, challenge, me, path, NOW)
+            submissions.submit(new_context(table, NOW), challenge, me, path)
         with pytest.raises(InvalidPath):
-            submissions.submit(table, challenge, me, f"wrong {id}", NOW)
+            submissions.submit(new_context(table, NOW), challenge, me, f"wrong {id}")
     for product in (f"shoe-{id}", f"hat-{id}"):
-        made = comments.post(table, product, CommentBody(rating=5, language="en", text="x"), me, None, NOW)
+        made = comments.post(
+            new_context(table, NOW), product, CommentBody(rating=5, language="en", text="x"), me, None
+        )
     patch, admin = CommentPatch(hidden=True), Caller("a", admin=True)
-    comments.patch(table, f"hat-{id}", made.body.id, patch, admin, None, NOW)
+    comments.patch(new_context(table, NOW), f"hat-{id}", made.body.id, patch, admin, None)
 
 
 def erased(live: Live, person: Person, pause: Callable[[float], None] | None = None) -> Erased:
@@ -159,7 +163,10 @@ def test_a_person_who_keeps_writing_is_reported_as_left_and_the_aggregates_are_e
         nonlocal rounds
         while not stop.is_set():
             scores.submit(
-                live.table, "kart", ScoreBody(id=f"n{rounds}", value=Decimal(1)), Caller("anna"), NOW
+                new_context(live.table, NOW),
+                "kart",
+                ScoreBody(id=f"n{rounds}", value=Decimal(1)),
+                Caller("anna"),
             )
             rounds += 1
 
@@ -218,7 +225,7 @@ def react(live: Live, to: Person, by: Person) -> str:
     author = live.table.get(comments.author_key("shoe-1", to.name), consistent=True)
     assert author
     body = ReplyBody(text=f"Thank you, {to.name}!")
-    replies.post(live.table, "shoe-1", author["id"], body, Caller(by.name), None, NOW)
+    replies.post(new_context(live.table, NOW), "shoe-1", author["id"], body, Caller(by.name), None)
     votes.cast(live.table, "shoe-1", author["id"], Caller(by.name))
     return str(author["id"])
 
@@ -334,7 +341,7 @@ def test_a_persons_ban_and_reports_are_exported_and_erased(
     monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
     monkeypatch.setenv("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")
     digests = {name: rates.digest_subject(settings.current(), name) for name in ("anna", "ben")}
-    bans.ban(live.table, digests.values(), 1, NOW)
+    bans.ban(new_context(live.table, NOW), digests.values(), 1)
     live.table.put({**reports.blocked_key(digests["anna"])._asdict(), "blocked": {digests["ben"]}})
     for name, role in (("anna", "reported"), ("anna", "reporter"), ("ben", "reported")):
         live.table.put({"pk": "REPORTS", "sk": f"{role}#{name}", role: digests[name], "reason": "spam"})
@@ -369,9 +376,11 @@ def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
         return CliRunner().invoke(main, ["erase", *words, "--stage", "dev", "--settle", "0"])
 
     def write() -> None:
-        boards.define(table, "kart", BoardBody(title="kart", min=Decimal(0), max=Decimal(9)), NOW)
-        scores.submit(table, "kart", ScoreBody(id="1", value=Decimal(7)), Caller(composed), NOW)
-        events.write(table, [View(PAGE, NOW, composed)], Settings(), NOW)
+        boards.define(
+            new_context(table, NOW), "kart", BoardBody(title="kart", min=Decimal(0), max=Decimal(9))
+        )
+        scores.submit(new_context(table, NOW), "kart", ScoreBody(id="1", value=Decimal(7)), Caller(composed))
+        events.write(new_context(table, NOW), [View(PAGE, NOW, composed)])
 
     write()
     for options in ("--dry-run",), ("--yes",), ("--dry-run", "--json"):

@@ -21,6 +21,7 @@ from ops.cli.main import main
 from ops.imports.blogs import Choice, read_disqus, read_wordpress, to_text
 from ops.imports.comments import NotComments, ReplyRow, Row, Skip, write
 from tests.conftest import EngineTable
+from tests.support.contexts import new_context
 from tests.support.live import Live
 from tests.support.records import scan
 
@@ -294,7 +295,9 @@ def written(table: Table) -> dict[str, tuple[int, list[tuple[str, str, str]]]]:
     for item in scan(table):
         if item["sk"].startswith(counters.COUNTERS):
             id, query = comments.id_of(item), RepliesQuery(limit=100)
-            page = replies.list_replies(table, "first-post", id, query, Settings(secret="s" * 32), Caller())
+            page = replies.list_replies(
+                new_context(table, settings=Settings(secret="s" * 32)), "first-post", id, query, Caller()
+            )
             shown = [(one.author, one.text, one.created) for one in page.items]
             found[item["author"]] = (item.get("replies", 0), shown)
     return found
@@ -348,7 +351,7 @@ def test_replies_are_written_once_also_after_an_interruption(
 def test_a_reply_goes_to_no_other_comment_of_the_same_author(engine_table: EngineTable) -> None:
     table, now = Live(engine_table, []).table, datetime(2020, 1, 1, tzinfo=UTC)
     body = CommentBody(rating=1, language="en", text="Mine, written on the page.")
-    comments.post(table, "first-post", body, Caller("annlee"), None, now)
+    comments.post(new_context(table, now), "first-post", body, Caller("annlee"), None)
     rows = disqus(post(1), post(2, **by("b"), parent=below(1)))
     summary = write(table, rows, now)
     assert summary.skipped == {Skip.COMMENTED_ALREADY: 1, Skip.NO_COMMENT: 1}

@@ -27,6 +27,7 @@ from ops.cli.main import main
 from ops.imports import comments as import_comments
 from ops.imports.comments import Skip, parse, read
 from tests.conftest import EngineTable
+from tests.support.contexts import new_context
 from tests.support.live import Live
 from tests.support.records import drift
 
@@ -102,7 +103,7 @@ def test_totals_distribution_and_leaders_are_those_of_the_file(imported: Importe
         right = sorted(fives.items(), key=lambda entry: (-entry[1], entry[0]))
         for limit in (1, 7, 30, 100):
             leaders = statistics.list_leaders(
-                table, LeadersQuery(limit=limit, language=language or None), Settings()
+                new_context(table), LeadersQuery(limit=limit, language=language or None)
             ).items
             assert [(one.product, one.five_star) for one in leaders] == right[:limit]
 
@@ -122,7 +123,7 @@ def test_the_reviews_of_a_product_are_listed_newest_last_row_first(imported: Imp
             query = CommentsQuery(
                 rating=chosen or None, language=language or None, limit=7, cursor=cursor or None
             )
-            page = pages.list_comments(table, "garment-1078", query, STAGE, Caller())
+            page = pages.list_comments(new_context(table, settings=STAGE), "garment-1078", query, Caller())
             found += [(one.author, one.text) for one in page.items]
             cursor = page.cursor
             if cursor is None:

@@ -36,6 +36,7 @@ from ops.imports import scores as import_scores
 from ops.imports.scores import GROUP, Columns, Outcome, Skip, is_counted, read, wait, write, write_group
 from tests.conftest import EngineTable
 from tests.histories.world import Killed
+from tests.support.contexts import new_context
 from tests.support.faults import after, instead, refused
 from tests.support.meter import Meter
 from tests.support.records import Reader, drift, scan
@@ -48,8 +49,8 @@ GAMES = Columns("player", "points", "game", "time")
 
 
 def defined(table: Table, body: BoardBody = POINTS, name: str = "points") -> Board:
-    boards.define(table, name, body, NOW)
-    return boards.find(table, name, NOW)
+    boards.define(new_context(table, NOW), name, body)
+    return boards.find(new_context(table, NOW), name)
 
 
 def lines(*rows: str, header: str = "player,points,game,time") -> list[bytes]:
@@ -191,7 +192,7 @@ def settle(engine_table: EngineTable, table: Table) -> None:
 
 
 def imported(table: Table, file: list[bytes], board: str = "points") -> dict[str, int]:
-    found = read(file, GAMES, boards.find(table, board, NOW), NOW)
+    found = read(file, GAMES, boards.find(new_context(table, NOW), board), NOW)
     return {str(what): count for what, count in write(table, board, found).outcomes.items() if count}
 
 
@@ -206,7 +207,7 @@ def test_every_row_counts_once_however_often_the_file_is_imported(
     assert imported(table, file) == {"known": 120}
     assert scan(table) == before
     settle(engine_table, table)
-    assert is_counted(table, boards.find(table, "points", NOW), sums(60, 2))
+    assert is_counted(table, boards.find(new_context(table, NOW), "points"), sums(60, 2))
 
 
 @pytest.mark.parametrize("lost", [0, 1, 30])
@@ -268,12 +269,12 @@ def test_an_import_beside_live_submissions_counts_both(engine_table: EngineTable
         while not stop.is_set() or len(played) < 10:
             player, game = f"p{len(played) % 60}", f"live-{len(played)}"
             body = ScoreBody(id=game, value=Decimal(1))
-            leaderboards.submit(table, "points", body, Caller(player), datetime.now(UTC))
+            leaderboards.submit(new_context(table), "points", body, Caller(player))
             played.append(player)
 
     for number in range(0, 60, 7):
         body = ScoreBody(id="g1", value=Decimal(number * 10 + 1))
-        leaderboards.submit(table, "points", body, Caller(f"p{number}"), datetime.now(UTC))
+        leaderboards.submit(new_context(table), "points", body, Caller(f"p{number}"))
     with ThreadPoolExecutor(1) as pool:
         live = pool.submit(play)
         try:
@@ -293,7 +294,7 @@ def test_a_row_that_is_refused_holds_up_no_other(table: Table) -> None:
     assert imported(table, lines(f"full,{most},g0,2026-11-01T00:00:00Z")) == {"new": 1}
     rows = [f"p{i},{i},g1,2026-11-01T00:00:00Z" for i in range(20)]
     file = lines(*rows[:10], "full,1,g1,2026-11-01T00:00:00Z", *rows[10:])
-    found = read(file, GAMES, boards.find(table, "points", NOW), NOW)
+    found = read(file, GAMES, boards.find(new_context(table, NOW), "points"), NOW)
     group = [one for one in found if isinstance(one, Submission)]
 
     real = table.put_new
@@ -303,7 +304,7 @@ def test_a_row_that_is_refused_holds_up_no_other(table: Table) -> None:
         items = list(items)
         if "score" not in items[0]:
             body = ScoreBody(id="g1", value=Decimal(7), time="2026-11-01T00:00:00Z")
-            assert leaderboards.submit(table, "points", body, Caller("p7"), NOW).status == 201
+            assert leaderboards.submit(new_context(table, NOW), "points", body, Caller("p7")).status == 201
         return real(items)
 
     with mock.patch.object(table, "put_new", late):
@@ -339,7 +340,7 @@ def test_an_import_over_the_end_of_a_season_counts_in_one_of_the_two(table: Tabl
     defined(table)
     file = history(players=10, games=1)
     imported(table, file[:6])
-    boards.end_season(table, "points", SeasonBody(season=1), datetime.now(UTC))
+    boards.end_season(new_context(table), "points", SeasonBody(season=1))
     assert imported(table, file) == {"known": 5, "new": 5}
     right = sums(10, 1)
     assert scores(table) == {player: right[player] for player in list(right)[:5]}
@@ -358,7 +359,7 @@ def test_a_table_that_is_busy_is_waited_for(table: Table, monkeypatch: pytest.Mo
 
 def test_what_a_row_costs(table: Table) -> None:
     defined(table)
-    found = read(history(players=GROUP, games=1), GAMES, boards.find(table, "points", NOW), NOW)
+    found = read(history(players=GROUP, games=1), GAMES, boards.find(new_context(table, NOW), "points"), NOW)
     group = [one for one in found if isinstance(one, Submission)]
     for write_units, nodes in ((3 * GROUP, 1.5 * GROUP), (0, 0)):
         with Meter(table.client) as meter:
@@ -375,11 +376,13 @@ def test_a_score_that_comes_between_the_two_writes_of_a_first_one_keeps_both(tab
     def late(items: Any) -> list[bool]:
         items = list(items)
         if "score" in items[0]:
-            leaderboards.submit(table, "points", ScoreBody(id="g2", value=Decimal(7)), Caller("ann"), NOW)
+            leaderboards.submit(
+                new_context(table, NOW), "points", ScoreBody(id="g2", value=Decimal(7)), Caller("ann")
+            )
         return real(items)
 
     with mock.patch.object(table, "put_new", late):
-        assert leaderboards.write_first(table, board, rows, NOW) == [True]
+        assert leaderboards.write_first(new_context(table, NOW), board, rows) == [True]
     assert scores(table) == {"ann": 12}
 
 
@@ -405,7 +408,7 @@ def test_an_import_marks_the_buckets_that_its_players_crowd_ahead(
 
 def largest_bucket(table: Table) -> int:
     """Check the tree, and return the number of players of its most crowded bucket."""
-    of = boards.find(table, "points", NOW).ranking
+    of = boards.find(new_context(table, NOW), "points").ranking
     nodes = ranking.collect_nodes(of, scan(table))
     tree.check(nodes)
     return max(tree.divide(count)[0] for node in nodes.values() for count in node.counters.values())

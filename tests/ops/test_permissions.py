@@ -31,6 +31,7 @@ from chalicelib.views.events import View
 from ops.aws import features
 from tests.support import permissions
 from tests.support.chatting import CONNECTED, DISCONNECTED, text, without_time
+from tests.support.contexts import new_context
 from tests.support.dev_stage import DevStage, dev_stage
 from tests.support.permissions import Permission, Seen
 from tests.support.records import record, scan
@@ -377,7 +378,7 @@ def match_strangers(stage: DevStage) -> None:
     assert DISCONNECTED in stage.wire.read("e")
     network = stage.root.get(connections.key("e"))
     assert network
-    bans.ban(stage.root, [network["network"]], 1, datetime.now(UTC))
+    bans.ban(new_context(stage.root), [network["network"]], 1)
     stage.sweep()
     assert "e" in stage.wire.closed
     lift_ban(stage)

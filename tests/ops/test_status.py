@@ -27,6 +27,7 @@ from ops.aws import status
 from ops.aws.template import create_queue
 from ops.cli.main import main
 from tests.conftest import EngineTable
+from tests.support.contexts import new_context
 from tests.support.live import Live
 from tests.support.tables import table_on
 
@@ -51,11 +52,11 @@ def test_a_local_run_is_behind_by_the_oldest_record_it_has_not_delivered(
     streams, checkpoint = engine.client("dynamodbstreams"), tmp_path / "stream.json"
     pump = StreamPump(streams, stream_arn, live.apply, 100, checkpoint)
     assert status.read_local_lag(streams, stream_arn, checkpoint) is None
-    events.write(live.table, [View("https://example.org/a", NOW, "one")], Settings(), NOW)
+    events.write(new_context(live.table, NOW), [View("https://example.org/a", NOW, "one")])
     while pump.step():
         pass
     assert status.read_local_lag(streams, stream_arn, checkpoint) == 0
-    events.write(live.table, [View("https://example.org/a", NOW, "two")], Settings(), NOW)
+    events.write(new_context(live.table, NOW), [View("https://example.org/a", NOW, "two")])
     with mock.patch("time.time", return_value=time.time() + 500):
         lag = status.read_local_lag(streams, stream_arn, checkpoint) or 0
         assert 400 < lag <= 560  # some engines write down the minute

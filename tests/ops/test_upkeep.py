@@ -25,7 +25,6 @@ from chalicelib.leaderboards import boards, queries, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, StandingQuery
 from chalicelib.ranking import tree
 from chalicelib.ranking.ranking import collect_nodes, node_key
-from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.events import View
 from ops.cli.main import main
@@ -33,6 +32,7 @@ from ops.maintenance import audit as audits
 from ops.maintenance import streams
 from tests.conftest import EngineTable
 from tests.histories.world import Killed
+from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.live import FEATURES, Live, following
 from tests.support.records import Reader, drift, scan
@@ -94,17 +94,19 @@ class Traffic:
                 author = f"writer-{self._number}-{self.done}"
                 body = CommentBody(rating=chance.randint(1, 5), language="en", text="new")
                 product = self._product or chance.choice(PRODUCTS)
-                made = comments.post(self._table, product, body, Caller(author), None, now).body
+                made = comments.post(new_context(self._table, now), product, body, Caller(author), None).body
                 self._known.append((product, made.id, author))
             elif what == "edit":
-                comments.patch(self._table, product, id, edit, Caller(author), None, now)
+                comments.patch(new_context(self._table, now), product, id, edit, Caller(author), None)
             elif what == "delete":
                 comments.delete(self._table, product, id, Caller(author))
                 self._known.remove((product, id, author))
             else:
                 for hidden in (True, False):
                     body_ = CommentPatch(hidden=hidden)
-                    comments.patch(self._table, product, id, body_, Caller("a", admin=True), None, now)
+                    comments.patch(
+                        new_context(self._table, now), product, id, body_, Caller("a", admin=True), None
+                    )
         except (NotFound, Conflict):
             pass
 
@@ -128,7 +130,7 @@ def plant(live: Live) -> dict[tuple[Key, str], tuple[Any, Any]]:
         View("https://example.org/a", datetime.now(UTC) - timedelta(minutes=i), f"c{i % 3}")
         for i in range(10)
     ]
-    views.write(live.table, seen, Settings(), datetime.now(UTC))
+    views.write(new_context(live.table), seen)
     live.drain()
     assert drift(live.table, FEATURES) == {}
     total, page = comments.statistics_key("a"), views.page_key("https://example.org/a")
@@ -166,7 +168,7 @@ def test_an_audit_finds_drift_of_every_kind_and_a_repair_corrects_it(live: Live)
 
 def test_what_is_left_of_a_deleted_comment_is_drift_until_a_repair_removes_it(live: Live) -> None:
     body, now = CommentBody(rating=5, language="en", text=""), datetime.now(UTC)
-    id = comments.post(live.table, "a", body, Caller("me"), None, now).body.id
+    id = comments.post(new_context(live.table, now), "a", body, Caller("me"), None).body.id
     votes.cast(live.table, "a", id, Caller("reader"))
     live.drain()
     comments.delete(live.table, "a", id, Caller("me"))
@@ -184,7 +186,7 @@ def test_changes_that_the_stream_has_not_applied_are_not_drift(live: Live) -> No
     plant(live)
     looked_at(live, mend=True)
     body = CommentBody(rating=5, language="en", text="new")
-    comments.post(live.table, "a", body, Caller("late"), None, datetime.now(UTC))
+    comments.post(new_context(live.table), "a", body, Caller("late"), None)
     found = looked_at(live, mend=True)  # the second look comes when the stream has added it
     assert (found.drifted, found.unsettled, found.corrected) == ({}, {}, 0)
     assert drift(live.table, FEATURES) == {}
@@ -198,7 +200,7 @@ def test_equal_differences_of_other_items_are_no_drift(live: Live) -> None:
         if seen:
             comments.delete(live.table, "a", seen[-1], Caller("me"))
         body = CommentBody(rating=5, language="en", text="")
-        made = comments.post(live.table, "a", body, Caller("me"), None, datetime.now(UTC)).body
+        made = comments.post(new_context(live.table), "a", body, Caller("me"), None).body
         seen.append(made.id)
 
     post()
@@ -214,7 +216,7 @@ def test_equal_differences_from_items_that_no_pass_sees_are_not_drift(live: Live
 
     def post(_: float = 0) -> None:
         live.drain()
-        made = comments.post(live.table, "a", body, me, None, datetime.now(UTC)).body
+        made = comments.post(new_context(live.table), "a", body, me, None).body
         live.drain()
         comments.delete(live.table, "a", made.id, me)
 
@@ -257,7 +259,7 @@ def test_empty_pages_hide_nothing_from_an_audit_and_a_repair_writes_no_wrong_dif
 
     def post(_: float = 0) -> None:
         live.drain()
-        made = comments.post(live.table, "a", body, me, None, datetime.now(UTC)).body
+        made = comments.post(new_context(live.table), "a", body, me, None).body
         live.drain()
         comments.delete(live.table, "a", made.id, me)
 
@@ -315,7 +317,7 @@ def test_a_repair_under_live_traffic_corrects_only_unchanged_aggregates(live: Li
             done, who = one.done, Caller(f"late-{one.done}")
             until(lambda: one.done > done + 3, "more traffic")
             body = CommentBody(rating=1, language="en", text="")
-            last = comments.post(live.table, "c", body, who, None, START).body
+            last = comments.post(new_context(live.table, START), "c", body, who, None).body
             until(lambda: live.counted("c") == 11, "the post is counted")
             comments.delete(live.table, "c", last.id, who)
             until(lambda: live.counted("c") == 10, "the delete is counted")
@@ -399,14 +401,14 @@ class RankedBoard(Live):
     def __init__(self, engine_table: EngineTable) -> None:
         super().__init__(engine_table, (scores.contribution,))
         self.reader = Reader(self.engine.client("dynamodbstreams"), engine_table[2])
-        boards.define(self.table, "b", BoardBody(title="b", operator="set"), START)
-        self.ranking = boards.find(self.table, "b", START).ranking
+        boards.define(new_context(self.table, START), "b", BoardBody(title="b", operator="set"))
+        self.ranking = boards.find(new_context(self.table, START), "b").ranking
 
     def submit(self, *values: int) -> None:
         """Submit a value for a player each, and deliver the stream."""
         for value in values:
             body = ScoreBody(id=f"{value}", value=Decimal(value), player=f"p{value % 100}")
-            scores.submit(self.table, "b", body, Caller("admin", admin=True), datetime.now(UTC))
+            scores.submit(new_context(self.table), "b", body, Caller("admin", admin=True))
         self.drain()
 
     def drain(self, *_: float) -> None:
@@ -417,7 +419,7 @@ class RankedBoard(Live):
         """Return the rank of each score, as its player's standing has it."""
         players = [item["pk"].removeprefix("PLAYER#") for item in scan(self.table) if "score" in item]
         query, now = StandingQuery(), datetime.now(UTC)
-        found = [queries.get_standing(self.table, "b", player, query, now) for player in players]
+        found = [queries.get_standing(new_context(self.table, now), "b", player, query) for player in players]
         return {int(one.score): one.rank for one in found}
 
     def audit(self) -> audits.AuditResult:

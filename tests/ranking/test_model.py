@@ -19,6 +19,7 @@ from chalicelib.ranking import deepening, positions, ranking, tree
 from chalicelib.ranking.ranking import Ranked, Ranking
 from chalicelib.ranking.tree import TIE, Scale
 from tests.leaderboards.test_rankings import NOW
+from tests.support.contexts import new_context
 from tests.support.interleavings import Memory, Sequential, Worker, explore
 from tests.support.records import record
 
@@ -76,7 +77,7 @@ def deliver(table: Stage, key: Key) -> None:
         number, old, new = change
         batch = [record(old, new) | {"eventID": f"{key} {number}"}]
         engine.apply(table, [contribution], batch, now=lambda: 1_700_000_010)  # type: ignore[arg-type]
-        deepening.follow(table, [rank], [(key, old or {}, new)], NOW)  # type: ignore[arg-type]
+        deepening.follow(new_context(table, NOW), [rank], [(key, old or {}, new)])  # type: ignore[arg-type]
         table.acknowledged[key] = number + 1
 
 

@@ -11,14 +11,15 @@ from chalicelib import times
 from chalicelib.chat import connections, handlers, matchmaker, reports, subscriptions
 from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.chat.schemas import ReportAction
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from tests.histories.world import BEGIN
-from tests.support.gateway import Gateway, context
+from tests.support.contexts import SETTINGS
+from tests.support.gateway import Gateway, request
 from tests.support.permissions import run_as, see
 
-SETTINGS = Settings(secret="0123456789abcdef0123456789abcdef")
 CONNECTED = {"type": "system", "code": "partner_connected"}
 DISCONNECTED = {"type": "system", "code": "partner_disconnected"}
 NOT_MATCHED = {"type": "error", "code": "not_matched"}
@@ -64,6 +65,10 @@ class Chat:
         """Return the time, a millisecond after the last event."""
         return self.now + timedelta(milliseconds=next(self._ticks))
 
+    def context(self) -> Context:
+        """Return the context of an event, a millisecond after the last one."""
+        return Context(self.table, self.gateway, self.settings, self.tick())
+
     def connect(
         self,
         id: str,
@@ -75,12 +80,12 @@ class Chat:
         """Run `$connect`, and return the status of the handshake. The connection opens after that."""
         identity = {"identity": {"sourceIp": address}} if address else {}
         event = {
-            "requestContext": context(id, **identity),
+            "requestContext": request(id, **identity),
             "queryStringParameters": query,
             "headers": headers or {},
         }
         with run_as("websocket_connect"):
-            response = handlers.connect(self.table, self.gateway, event, self.tick(), self.settings)
+            response = handlers.connect(self.context(), event)
         status = response["statusCode"]
         if status == 200 and opens:
             self.wire.open.add(id)
@@ -97,10 +102,13 @@ class Chat:
 
     def send_raw(self, id: str, body: str, **more: Any) -> None:
         """Send a frame with any body."""
-        event = {"requestContext": context(id, **more), "body": body}
+        event = {"requestContext": request(id, **more), "body": body}
         with run_as("websocket_message"):
             handlers.receive_frame(
-                self.table, self.gateway, self.sources, event, self.tick(), self.settings, self.refusals
+                self.context(),
+                self.sources,
+                event,
+                self.refusals,
             )
 
     def enter(self, id: str, **query: str) -> list[Any]:
@@ -111,9 +119,9 @@ class Chat:
     def disconnect(self, id: str, code: int = 1006) -> None:
         """Close a connection and run `$disconnect`."""
         self.wire.open.discard(id)
-        event = {"requestContext": context(id, disconnectStatusCode=code)}
+        event = {"requestContext": request(id, disconnectStatusCode=code)}
         with run_as("websocket_disconnect"):
-            handlers.disconnect(self.table, self.gateway, event, self.tick(), self.settings)
+            handlers.disconnect(self.context(), event)
 
     def die(self, id: str) -> None:
         """Close a connection without `$disconnect`."""
@@ -124,14 +132,13 @@ class Chat:
             self.now += timedelta(seconds=length)
 
         with run_as("sweep"):
-            matchmaker.sweep(self.table, self.gateway, self.settings, self.tick, seconds=seconds, pause=pause)
+            matchmaker.sweep(self.context(), self.tick, seconds=seconds, pause=pause)
 
     def ban(self, report: str) -> None:
         """Ban the visitor of a report for a day, as an admin's request does."""
         with run_as("api_handler"):
-            now = self.tick()
-            banned = reports.act(self.table, report, ReportAction(action="ban"), self.settings, now)
-            matchmaker.expel(self.table, self.gateway, banned, now, self.settings)
+            made = self.context()
+            matchmaker.expel(made, reports.act(made, report, ReportAction(action="ban")))
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

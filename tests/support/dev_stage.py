@@ -28,7 +28,7 @@ from ops.aws import provision
 from ops.aws.template import create_queue, create_table
 from ops.stage import read_variables
 from tests.support.chatting import SeenWire
-from tests.support.gateway import context
+from tests.support.gateway import request
 from tests.support.permissions import enforce
 
 SNAKE = {
@@ -124,7 +124,7 @@ class DevStage:
         app.sweep(event | {"version": "0", "resources": [], "detail": {}}, None)
 
     def _context(self, id: str, **more: Any) -> dict[str, Any]:
-        return context(id) | {"apiId": "abcdef1234", "stage": "api"} | more
+        return request(id) | {"apiId": "abcdef1234", "stage": "api"} | more
 
 
 @contextmanager

@@ -72,6 +72,6 @@ def gone() -> ClientError:
     return refusal("GoneException")
 
 
-def context(id: str, **more: Any) -> dict[str, Any]:
+def request(id: str, **more: Any) -> dict[str, Any]:
     """Return the request context of a socket event."""
     return {"connectionId": id, "apiId": "local", "stage": "local", "domainName": "d", **AGENT, **more}

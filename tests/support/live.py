@@ -20,6 +20,7 @@ from local.event_sources import StreamPump
 from local.filters import filtered
 from ops.maintenance.streams import StreamFollower
 from tests.conftest import EngineTable
+from tests.support.contexts import new_context
 from tests.support.records import scan
 
 
@@ -50,7 +51,7 @@ class Live:
 
     def apply(self, event: Any, _: object = None) -> None:
         aggregates.apply(self.table, self.features, event["Records"], derivations=app.DERIVATIONS)
-        app.complete(self.table, event["Records"])
+        app.complete(new_context(self.table), event["Records"])
 
     @contextmanager
     def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:

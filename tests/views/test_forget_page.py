@@ -31,6 +31,7 @@ from ops.maintenance import forget
 from ops.maintenance.audit import NO_SUMS
 from ops.maintenance.forget import Forgotten
 from tests.histories.world import Killed
+from tests.support.contexts import new_context
 from tests.support.faults import after, instead
 from tests.support.live import Live
 from tests.support.records import Reader, drift, record, scan
@@ -69,7 +70,7 @@ class Stream:
         seen = [
             View(url, NOW - timedelta(days=days, seconds=i), f"c{i % 3}") for i in range(first, first + count)
         ]
-        events.write(self.table, seen, STAGE, NOW)
+        events.write(new_context(self.table, NOW, STAGE), seen)
 
     def forget(self, url: str = SPAM, pause: Callable[[float], None] | None = None, **more: Any) -> Forgotten:
         options: dict[str, Any] = {"rate": None, "patience": 60, "report": lambda _: None} | more
@@ -118,8 +119,10 @@ def page_items(stream: Stream) -> list[Item]:
 
 def is_forgotten(stream: Stream) -> bool:
     """Return whether the page is invisible, and only empty items are left, which expire."""
-    top = site_queries.list_top_pages(stream.table, TopQuery(site="example.org"), Caller(), NOW).items
-    series = view_queries.read_series(stream.table, SeriesQuery(url=SPAM), NOW).items
+    top = site_queries.list_top_pages(
+        new_context(stream.table, NOW), TopQuery(site="example.org"), Caller()
+    ).items
+    series = view_queries.read_series(new_context(stream.table, NOW), SeriesQuery(url=SPAM)).items
     assert stream.count(SPAM) == (0, 0)
     assert [one.url for one in top] == [GOOD]
     assert not any(one.views or one.visitors for one in series)
@@ -275,7 +278,9 @@ def test_a_page_that_is_viewed_all_the_time_is_not_removed_and_its_sums_stay_exa
 
 def test_an_imported_history_is_removed_too(stream: Stream) -> None:
     old = View(SPAM, NOW - timedelta(days=900), "old")
-    events.write(stream.table, [old], STAGE, NOW, expiry=lambda _: times.epoch(NOW + timedelta(days=30)))
+    events.write(
+        new_context(stream.table, NOW, STAGE), [old], expiry=lambda _: times.epoch(NOW + timedelta(days=30))
+    )
     stream.apply()
     assert stream.forget().left == Counter()
     assert is_forgotten(stream)
@@ -287,7 +292,7 @@ def command(engine: Engine, patch: pytest.MonkeyPatch) -> Iterator[Live]:
         live = Live((engine, made.name, made.stream_arn), app.CONTRIBUTIONS)
         patch.setenv("HUBBUB_ENDPOINT", engine.endpoint)
         patch.setenv("HUBBUB_TABLE", made.name)
-        events.write(live.table, [View(SPAM, NOW, f"c{i}") for i in range(150)], STAGE, NOW)
+        events.write(new_context(live.table, NOW, STAGE), [View(SPAM, NOW, f"c{i}") for i in range(150)])
         live.drain()
         yield live
 

@@ -23,6 +23,7 @@ from ops.aws import template
 from ops.maintenance import audit
 from ops.maintenance.audit import find_drift
 from ops.maintenance.streams import follow_stream
+from tests.support.contexts import new_context
 from tests.support.meter import Meter
 from tests.support.records import Reader, record, scan
 
@@ -46,7 +47,7 @@ class Aging:
     def view(self, client: str, *, ago: float = 0, stage: Settings = STAGE, imported: bool = False) -> None:
         seen = View(PAGE, self.now - timedelta(days=ago), client)
         expiry = (lambda _: int(self.now.timestamp()) + 30 * DAY) if imported else None
-        events.write(self.table, [seen], stage, self.now, expiry=expiry)
+        events.write(new_context(self.table, self.now, stage), [seen], expiry=expiry)
         self.apply()
 
     def apply(self) -> None:
@@ -111,7 +112,9 @@ def test_a_page_without_views_expires_with_all_its_items_and_counts_from_0_after
     assert aging.kinds() == set()
     assert aging.count() == (0, 0)
     assert (
-        site_queries.list_top_pages(aging.table, TopQuery(site="example.org"), Caller(), aging.now).items
+        site_queries.list_top_pages(
+            new_context(aging.table, aging.now), TopQuery(site="example.org"), Caller()
+        ).items
         == []
     )
     aging.view("a")
@@ -169,10 +172,10 @@ def test_an_imported_history_and_its_sums_never_expire(aging: Aging, order: tupl
 
 
 def test_a_page_with_imported_and_new_views_in_one_batch_never_expires(aging: Aging) -> None:
-    events.write(aging.table, [View(PAGE, START, "a")], STAGE, START)
+    events.write(new_context(aging.table, START, STAGE), [View(PAGE, START, "a")])
     expiry = int(START.timestamp()) + 30 * DAY
-    events.write(aging.table, [View(PAGE, START, "b")], STAGE, START, expiry=lambda _: expiry)
-    events.write(aging.table, [View(PAGE, START, "c")], STAGE, START)
+    events.write(new_context(aging.table, START, STAGE), [View(PAGE, START, "b")], expiry=lambda _: expiry)
+    events.write(new_context(aging.table, START, STAGE), [View(PAGE, START, "c")])
     aging.apply()
     assert (aging.page()["ttl"], aging.page()["views"]) == (FOREVER.value, 3)
 
@@ -232,10 +235,10 @@ def test_extending_a_lifetime_costs_no_extra_write(aging: Aging) -> None:
 
     def units(stage: Settings, url: str) -> tuple[float, int]:
         seen: list[Any] = [View(url, START - timedelta(minutes=i), f"c{i % 5}") for i in range(20)]
-        events.write(aging.table, seen[:10], stage, START)
+        events.write(new_context(aging.table, START, stage), seen[:10])
         aging.apply()
         with Meter(aging.table.client) as meter:
-            events.write(aging.table, seen[10:], stage, START)
+            events.write(new_context(aging.table, START, stage), seen[10:])
             aging.apply()
         return meter.write_units, meter.calls
 

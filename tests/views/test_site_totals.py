@@ -14,6 +14,7 @@ from chalicelib.aggregates.sums import FOREVER, Amount
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.views import events, sites, totals
 from chalicelib.views.events import View
+from tests.support.contexts import new_context
 from tests.support.interleavings import Memory, Worker, explore
 from tests.support.records import record
 from tests.support.site import Site
@@ -118,7 +119,7 @@ def test_a_total_outlives_the_day_that_changed_it_and_keeps_an_imported_history(
     total = site.table.get(TOTAL) or {}
     assert total["ttl"] == day["ttl"] + totals.EXTRA_LIFETIME
     imported = View(f"https://{HOST}/", TODAY - timedelta(days=4), "c-2")
-    events.write(site.table, [imported], app.stage, TODAY, expiry=lambda _: int(day["ttl"]))
+    events.write(new_context(site.table, TODAY, app.stage), [imported], expiry=lambda _: int(day["ttl"]))
     site.settle()
     send(site, 1, "c-3")
     total = site.table.get(TOTAL) or {}

@@ -25,6 +25,7 @@ from chalicelib.views.events import View, check
 from chalicelib.views.schemas import EventsQuery, SeriesQuery, ViewsBody
 from ops.aws import template
 from ops.aws.smoke import smoke_page
+from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.limits import freeze
 from tests.support.records import scan
@@ -246,7 +247,7 @@ def test_a_stage_may_count_every_view_of_an_address(site: Site) -> None:
     stage = settings.current()._replace(views_rate=0)
     body = ViewsBody(events=[event(client=f"c{n}") for n in range(25)])
     for _ in range(21):
-        views.accept(site.table, body, Caller(address="192.0.2.1"), "a browser", stage, datetime.now(UTC))
+        views.accept(new_context(site.table, settings=stage), body, Caller(address="192.0.2.1"), "a browser")
     assert not [item for item in scan(site.table) if item["sk"] == "BUCKET"]
 
 
@@ -270,7 +271,7 @@ def test_without_a_token_a_view_is_at_most_a_day_late(site: Site) -> None:
     short = settings.current()._replace(views_window=timedelta(hours=2))
     old = ViewsBody(url=PAGE, time=event(3 * hour)["time"], client_id="c")
     with pytest.raises(TooOld):
-        views.accept(site.table, old, Caller(), "a browser", short, datetime.now(UTC))
+        views.accept(new_context(site.table, settings=short), old, Caller(), "a browser")
 
 
 def test_a_busy_table_delays_no_view_on_its_way_to_the_queue(
@@ -284,8 +285,10 @@ def test_a_busy_table_delays_no_view_on_its_way_to_the_queue(
     monkeypatch.setattr("chalicelib.views.queue.send", lambda _, events: sent.extend(events))
     body, stage = ViewsBody(events=[event()]), settings.current()
     with pytest.raises(Busy):
-        views.accept(site.table, body, Caller(), "", stage, datetime.now(UTC))
-    views.accept(site.table, body, Caller(), "", stage._replace(queue_url="https://queue"), datetime.now(UTC))
+        views.accept(new_context(site.table, settings=stage), body, Caller(), "")
+    views.accept(
+        new_context(site.table, settings=stage._replace(queue_url="https://queue")), body, Caller(), ""
+    )
     assert len(sent) == 1
 
 
@@ -364,10 +367,10 @@ def test_a_view_whose_item_may_have_expired_is_not_written_again() -> None:
             return {}
 
     table: Any = RecordingTable("t", None)  # type: ignore[arg-type]
-    assert views.write(table, [accepted], stage, now) == 1
+    assert views.write(new_context(table, now, stage), [accepted]) == 1
     removed_from = datetime.fromtimestamp(written[0]["ttl"], UTC)
     assert removed_from > now + timedelta(days=14)  # no message waits longer in the queue
-    assert views.write(table, [accepted], stage, removed_from) == 0
+    assert views.write(new_context(table, removed_from, stage), [accepted]) == 0
 
 
 def test_a_series_has_every_hour_with_0_for_gaps(site: Site) -> None:
@@ -512,7 +515,9 @@ def test_the_time_range_of_the_first_page_holds_for_all_pages(site: Site) -> Non
     seen, cursor = [], None
     for later in range(0, 120, 30):
         query = EventsQuery(url=PAGE, limit=1, cursor=cursor)
-        page = view_queries.list_events(site.table, query, settings.current(), now + timedelta(seconds=later))
+        page = view_queries.list_events(
+            new_context(site.table, now + timedelta(seconds=later), settings.current()), query
+        )
         seen += [one.client_id for one in page.items]
         cursor = page.cursor
         if cursor is None:
@@ -534,7 +539,7 @@ def test_a_visitor_expires_after_the_events_of_its_day(site: Site) -> None:
 def test_an_unreachable_queue_raises_busy(site: Site) -> None:
     stage = settings.current()._replace(queue_url="http://127.0.0.1:1/q", endpoint="http://127.0.0.1:1")
     with pytest.raises(Busy):
-        views.accept(site.table, ViewsBody(events=[event()]), Caller(), "", stage, datetime.now(UTC))
+        views.accept(new_context(site.table, settings=stage), ViewsBody(events=[event()]), Caller(), "")
 
 
 def test_a_badge_shows_the_count(site: Site) -> None:
@@ -574,7 +579,7 @@ def test_a_stage_with_a_queue_sends_events_to_it_and_writes_nothing(site: Site) 
     queue = template.create_queue(boto3.client("sqs"), "dev")
     stage = settings.current()._replace(queue_url=queue.url)
     body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(60)])
-    reply = views.accept(site.table, body, Caller("me"), "", stage, datetime.now(UTC))
+    reply = views.accept(new_context(site.table, settings=stage), body, Caller("me"), "")
     assert reply.accepted == 60
     assert {item["sk"] for item in scan(site.table)} == {"BUCKET"}
     messages: list[Any] = []
@@ -615,9 +620,11 @@ def test_a_time_range_past_the_calendar_is_400(site: Site) -> None:
     now = datetime.now(UTC)
     for query in (SeriesQuery(url=PAGE, to="9999-12-31"), SeriesQuery(url=PAGE, to="0001-01-01"), LAST):
         with pytest.raises(BadRequest):
-            view_queries.read_series(site.table, query, now)
+            view_queries.read_series(new_context(site.table, now), query)
     with pytest.raises(BadRequest):
-        view_queries.list_events(site.table, EventsQuery(url=PAGE, to="0001-01-01"), settings.current(), now)
+        view_queries.list_events(
+            new_context(site.table, now, settings.current()), EventsQuery(url=PAGE, to="0001-01-01")
+        )
 
 
 def test_health_returns_ok(site: Site) -> None:
