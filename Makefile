@@ -38,14 +38,14 @@ setup: $(STAMP)  ## Install everything for development into .venv (quick when no
 setup-local: $(LOCAL)  ## Install only what make run needs into .venv
 
 # The development packages include the local ones, so both stamps are set.
-$(STAMP): $(wildcard requirements*.txt requirements*.lock)
+$(STAMP): requirements.txt requirements-dev.txt requirements.lock $(wildcard local/*.txt ops/aws/*.txt ops/aws/*.lock)
 	$(call install,requirements-dev.txt)
 	@$(VENV)/bin/python -m ops.aws.lock
 	@$(VENV)/bin/python -m ops.aws.page_bundle
 	@touch $(LOCAL) $(STAMP)
 
-$(LOCAL): requirements.txt requirements-issuer.txt requirements-deploy.txt requirements-local.txt
-	$(call install,requirements-local.txt)
+$(LOCAL): requirements.txt local/requirements.txt $(wildcard ops/aws/*.txt)
+	$(call install,local/requirements.txt)
 	@touch $(LOCAL)
 
 run: setup-local  ## Run the whole product on this machine; options: make run ARGS="--port 9000"

@@ -34,8 +34,8 @@ STAGE = "dev"
 SMALL = "views"  # a stage with this feature alone
 SITE = "www.example.org"
 NEEDED = (
-    *("app.py", "chalicelib", "vendor", ".chalice", "ops"),
-    *("requirements.txt", "requirements.lock", "requirements-issuer.txt", "requirements-issuer.lock"),
+    *("app.py", "chalicelib", "web", ".chalice", "ops"),
+    *("requirements.txt", "requirements.lock"),
 )
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
 

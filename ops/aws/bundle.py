@@ -6,7 +6,7 @@ Chalice would treat it as changed code. `ops deploy` and `ops package` both buil
 deploy the same zip.
 
 The libraries are the wheels of requirements.lock, each checked against its hash (ops/aws/lock.py). A stage
-with HUBBUB_JWKS_URL has those of requirements-issuer.lock too. The zip's comment is the hash of the locks. A
+with HUBBUB_JWKS_URL has those of ops/aws/issuer.lock too. The zip's comment is the hash of the locks. A
 package of other locks, or one that Chalice built itself, is built again.
 
 Lambda cannot write bytecode, so without it every cold start compiles all imported modules. A deployment
@@ -88,6 +88,7 @@ def bundle(root: Path, stage: str) -> Path:
     made_from = "+".join(lock.check_lock(root, one) for one in libraries).encode()
     for folder in (root / "chalicelib").rglob("__pycache__"):
         shutil.rmtree(folder)
+    link_page(root)
     config = CLIFactory(str(root), environ=os.environ).create_config_obj(stage)
     system, architecture = OSUtils(), config.lambda_architecture
     builder = LockedBuilder(system, architecture, [root / one.lock for one in libraries])
@@ -99,6 +100,14 @@ def bundle(root: Path, stage: str) -> Path:
     made = Path(packager.create_deployment_package(str(root), version))
     trim(made, made_from)
     return made
+
+
+def link_page(root: Path) -> None:
+    """Link the page's files into `vendor/`, whose contents Chalice puts into the package. Idempotent."""
+    link = root / "vendor" / "web"
+    if not link.exists():
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(Path("..") / "web")
 
 
 def read_comment(package: Path) -> bytes:

@@ -5,8 +5,8 @@ and Python that Lambda runs, and writes `requirements.lock`. The bundler downloa
 `--require-hashes`, so a file that was replaced at the registry or in transit stops the deployment. Source
 distributions are never built.
 
-`requirements-issuer.txt` has its own lock. A package of a stage with HUBBUB_JWKS_URL has these libraries too.
-`requirements-deploy.txt` has one for the tools with which the pipeline builds and deploys.
+`ops/aws/issuer.txt` has its own lock. A package of a stage with HUBBUB_JWKS_URL has these libraries too.
+`ops/aws/requirements.txt` has one for the tools with which the pipeline builds and deploys.
 
 `make setup` keeps the wheels for its own Python (`python -m ops.aws.lock`), so that a package can be made
 without a network.
@@ -51,8 +51,8 @@ class Libraries(NamedTuple):
 
 
 EVERY_STAGE = Libraries("requirements.txt", "requirements.lock")
-WITH_ISSUER = Libraries("requirements-issuer.txt", "requirements-issuer.lock")
-DEPLOYING = Libraries("requirements-deploy.txt", "requirements-deploy.lock")
+WITH_ISSUER = Libraries("ops/aws/issuer.txt", "ops/aws/issuer.lock")
+DEPLOYING = Libraries("ops/aws/requirements.txt", "ops/aws/requirements.lock")
 LOCKED = (EVERY_STAGE, WITH_ISSUER, DEPLOYING)
 NAME = EVERY_STAGE.lock
 JWKS_URL = "HUBBUB_JWKS_URL"
@@ -211,7 +211,10 @@ def read_requirements(root: Path, libraries: Libraries = EVERY_STAGE) -> list[Re
     """Read a project's requirements and those that they include, without their comments."""
     lines = (root / libraries.requirements).read_text(encoding="utf-8").splitlines()
     texts = [text for line in lines if (text := line.partition("#")[0].strip())]
-    included = [libraries._replace(requirements=text[3:]) for text in texts if text.startswith("-r ")]
+    folder = Path(libraries.requirements).parent
+    included = [
+        libraries._replace(requirements=str(folder / text[3:])) for text in texts if text.startswith("-r ")
+    ]
     own = [Requirement(text) for text in texts if not text.startswith("-r ")]
     return [*(one for file in included for one in read_requirements(root, file)), *own]
 

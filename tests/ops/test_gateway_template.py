@@ -54,8 +54,7 @@ def copied(project: Path, **variables: str) -> Path:
             ROOT / folder, project / folder, ignore=shutil.ignore_patterns("deployments", "deployed")
         )
     (project / "requirements.txt").touch()
-    (project / "vendor").mkdir()
-    shutil.copytree(ROOT / "web", project / "vendor" / "web")
+    shutil.copytree(ROOT / "web", project / "web")
     file = project / ".chalice" / "config.json"
     config = json.loads(file.read_text())
     config["stages"]["dev"]["environment_variables"] |= variables
