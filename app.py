@@ -1,5 +1,6 @@
 """Hubbub's handlers: every route and every socket, stream, queue and schedule handler, without any logic."""
 
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -59,6 +60,10 @@ VERSION = "0.2.0"
 app = Chalice(app_name="hubbub", configure_logs=False)  # chalicelib/telemetry logs
 app.experimental_feature_flags.add("WEBSOCKETS")
 app.websocket_api.session = Session()
+if "AWS_CHALICE_CLI_MODE" in os.environ and "HUBBUB_OPS" not in os.environ:  # Chalice's own commands
+    from ops import chalice_command
+
+    chalice_command.prepare()
 stage = settings.current()
 gateway = ConnectionGateway(lambda: app.websocket_api.session)
 refusals = connections.RefusalCache()
@@ -600,12 +605,12 @@ def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
 # -- the stream ----------------------------------------------------------------------------------------
 
 
-# `ops provision` records the stream's ARN, which is unknown until the table exists. A new mapping begins with
+# Provisioning records the stream's ARN, which is unknown until the table exists. A new mapping begins with
 # the stream's last 24 hours. The aggregates remember the changes that they have counted.
 @router.only(
     "aggregates",
     app.on_dynamodb_record(
-        stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
+        stream_arn=stage.stream_arn,
         batch_size=100,
         starting_position="TRIM_HORIZON",
         name="apply",
@@ -636,7 +641,7 @@ def complete(context: Context, records: list[Any]) -> None:
 @router.only(
     "chat",
     app.on_dynamodb_record(
-        stream_arn=stage.stream_arn or "arn:aws:dynamodb:*:*:table/none",
+        stream_arn=stage.stream_arn,
         batch_size=100,
         starting_position="LATEST",
         name="push",

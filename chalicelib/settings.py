@@ -5,6 +5,7 @@ imported, for `chalice deploy`, `chalice local` and `python -m local` alike. doc
 """
 
 import os
+import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import timedelta
@@ -117,7 +118,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         stream_arn=environ.get("HUBBUB_STREAM_ARN", ""),
         queue_name=environ.get("HUBBUB_QUEUE_NAME") or f"hubbub-{stage}-views",
         queue_url=environ.get("HUBBUB_QUEUE_URL", ""),
-        endpoint=environ.get("HUBBUB_ENDPOINT", ""),
+        endpoint=_endpoint(environ),
         sites=frozenset(_site(s) for s in _sites(environ) if "/" not in s),
         pages=frozenset((_site(s.partition("/")[0]), _page(s)) for s in _sites(environ) if "/" in s),
         views_window=timedelta(days=window),
@@ -207,6 +208,14 @@ def _number(
     if not text.isdecimal() or not least <= int(text[:20]) <= most:
         raise ValueError(f"{name} is {text[:40]!r}: it must be a whole number from {least} to {most}")
     return int(text)
+
+
+def _endpoint(environ: Mapping[str, str]) -> str:
+    text = environ.get("HUBBUB_ENDPOINT", "")
+    port = re.fullmatch(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9a-f:]+\])(?::(\d{1,5}))?/?", text)
+    if text and (not port or int(port[1] or 80) > 65_535):
+        raise ValueError(f"HUBBUB_ENDPOINT is {text[:80]!r}: it must be like http://127.0.0.1:8002")
+    return text
 
 
 def _features(environ: Mapping[str, str]) -> frozenset[str]:

@@ -13,17 +13,19 @@ import threading
 from pathlib import Path
 from typing import Any
 
+OTHER_PYTHON = "Hubbub's environment is in .venv: use `make run`, or .venv/bin/python -m local"
 try:
     import click
-except ModuleNotFoundError:  # not the Python of the environment
-    sys.exit("Hubbub's environment is in .venv: use `make run`, or .venv/bin/python -m local")
 
-from local.engines import EngineUnavailable
-from local.engines.engine import KINDS, ROOT, Engine, default_kind, start
-from local.engines.locks import InUse, Lock
-from local.ports import free_ports
+    from local.engines import EngineUnavailable
+    from local.engines.engine import KINDS, ROOT, Engine, default_kind, start
+    from local.engines.locks import InUse, Lock
+    from local.ports import free_ports
+    from ops.stage import RUN
+except ModuleNotFoundError:
+    sys.exit(OTHER_PYTHON)
 
-ENGINE_PORT = 8002  # the port that `chalice local --stage local` uses (.chalice/config.json)
+ENGINE_PORT = 8002  # unless it is in use
 SOURCES = [ROOT / name for name in ("app.py", "chalicelib", "local", "ops", ".chalice")]
 PORT = click.IntRange(1, 65535)
 
@@ -55,7 +57,9 @@ def _prefix(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     show_default=True,
     help="Port of REST and the page. auto: free ports for everything.",
 )
-@click.option("--socket-port", type=PORT, default=8001, show_default=True, help="Port of the WebSocket API.")
+@click.option(
+    "--socket-port", type=PortOrAuto(), default=8001, show_default=True, help="Port of the WebSocket API."
+)
 @click.option("--engine-port", type=PORT, help=f"Port of the engine. [default: {ENGINE_PORT}, or a free one]")
 @click.option("--data", type=click.Path(path_type=Path), default=ROOT / ".local", help="Data folder.")
 @click.option("--fresh", is_flag=True, help="Delete the stored data first.")
@@ -74,6 +78,7 @@ def _prefix(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     help="Serve below a path such as /api, as a stage does.",
 )
 @click.option("--no-reload", is_flag=True, help="Do not restart the app when its source changes.")
+@click.option("--rest-only", is_flag=True, hidden=True, help="Serve REST on --engine, beside another run.")
 @click.option("--child", is_flag=True, hidden=True, help="Run by a parent process that owns the engine.")
 @click.option("--word", default="ready", hidden=True)
 def main(
@@ -86,6 +91,7 @@ def main(
     queue: bool,
     prefix: str,
     no_reload: bool,
+    rest_only: bool,
     child: bool,
     word: str,
 ) -> None:
@@ -93,18 +99,24 @@ def main(
 
     The line `ready` on standard output means that everything is serving. Ctrl-C stops it cleanly.
     """
-    from local.serve import serve
+    from local.serve import serve, serve_rest
 
     os.umask(0o077)  # the data is readable only by its owner
     if fresh and kind and kind.startswith(("http://", "https://")):
         raise click.ClickException("--fresh cannot empty an engine at a URL")
     data = data.resolve()
+    lock: Lock | None = None
     with contextlib.ExitStack() as running:
         try:
-            if not child:
+            if rest_only and not child:
+                _check_ports({"--port": port})
+            elif not child:
                 # 1. Lock the data folder and check the ports.
                 data.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = running.enter_context(Lock(data / "run.lock", 60, "its app is still processing views"))
+                (data / RUN).unlink(missing_ok=True)  # of a run that was killed
+                if not socket_port:
+                    [socket_port] = free_ports(1)
                 if not port:
                     port, socket_port, engine_port = free_ports(3)
                 _check_ports({"--port": port, "--socket-port": socket_port, "--engine-port": engine_port})
@@ -123,7 +135,9 @@ def main(
         if queue and not engine.has_queues:
             raise click.ClickException("--queue needs an engine with SQS: add --engine ministack")
         # 3. Run the app in this process, or in a child that is replaced when its source changes.
-        if child or no_reload:
+        if rest_only and (child or no_reload):
+            serve_rest(engine, port=port, data=data, word=word, with_parent=child)
+        elif child or no_reload:
             serve(
                 engine,
                 port=port,
@@ -137,19 +151,21 @@ def main(
         else:
             options = ["--port", str(port), "--socket-port", str(socket_port), "--data", str(data)]
             options += ["--queue"] if queue else []
+            options += ["--rest-only"] if rest_only else []
             options += ["--prefix", prefix]
             _supervise([*options, "--engine", engine.endpoint], lock, engine)
         if engine.has_ended():
             raise click.ClickException(engine.explain_end())
 
 
-def _supervise(options: list[str], lock: Lock, engine: Engine) -> None:
+def _supervise(options: list[str], lock: Lock | None, engine: Engine) -> None:
     """Run the app in a child process, and restart the child whenever its source changes.
 
-    Returns after a signal, and when the engine has ended.
+    Returns after a signal, and when the engine or the `chalice local` that became this process has ended.
     """
     from watchfiles import PythonFilter, watch
 
+    parent = os.getppid() if "CHALICE_WORKER" in os.environ else None
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
@@ -158,7 +174,7 @@ def _supervise(options: list[str], lock: Lock, engine: Engine) -> None:
     for changes in watch(
         *SOURCES, watch_filter=only, stop_event=stopping, yield_on_timeout=True, rust_timeout=300
     ):
-        if stopping.is_set() or engine.has_ended():
+        if stopping.is_set() or engine.has_ended() or (parent and os.getppid() != parent):
             break
         if changes:
             click.echo(f"changed: {', '.join(sorted(Path(path).name for _, path in changes))}", err=True)
@@ -170,7 +186,7 @@ def _supervise(options: list[str], lock: Lock, engine: Engine) -> None:
     _stop_child(app)
 
 
-def _start_child(options: list[str], lock: Lock) -> subprocess.Popen[bytes]:
+def _start_child(options: list[str], lock: Lock | None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "local", "--child", *options],
         cwd=ROOT,
@@ -178,7 +194,7 @@ def _start_child(options: list[str], lock: Lock) -> subprocess.Popen[bytes]:
         # In its own session the child does not get Ctrl-C. This process stops the child and then the engine.
         start_new_session=True,
         # If this process is killed, the folder stays locked until the child has ended.
-        pass_fds=[lock.fileno()],
+        pass_fds=[lock.fileno()] if lock else [],
     )
 
 
@@ -209,4 +225,7 @@ def _check_ports(ports: dict[str, int | None]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ModuleNotFoundError:
+        sys.exit(OTHER_PYTHON)

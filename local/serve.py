@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 from chalicelib.api import auth
 from chalicelib.dynamo.table import connect
+from chalicelib.settings import Settings
 from local import event_sources
 from local.demo import Demo
 from local.engines.engine import Engine
@@ -26,7 +28,7 @@ from local.rest import HOST, Rest
 from local.schedule import schedules
 from ops.aws.template import Queue, create_queue, create_table
 from ops.maintenance.streams import keep_json
-from ops.stage import load
+from ops.stage import RUN, find_run, load, write_atomically
 
 IDLE = 5.0  # seconds after which a pump reads its source without being woken
 CANNOT_WRITE = ("database or disk is full", "disk I/O error", "readonly database")
@@ -60,18 +62,12 @@ def serve(
     `prefix` is the path below which REST and the page are served. `with_parent` also stops at the end of
     standard input. The end of an engine that was started here stops the app too.
     """
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
-    if with_parent:
-        threading.Thread(target=_stop_at_end_of_input, args=(stopping,), daemon=True).start()
+    stopping = _stop_on_signals(with_parent)
     if engine.process:
         threading.Thread(target=_stop_at_end_of, args=(engine.process, stopping), daemon=True).start()
 
     # 1. Set the environment that Chalice would set for this stage. app.py reads it on import.
-    for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
-        del os.environ[name]  # no credentials, profile or proxy of the user
-    settings = load("local")
+    settings = _load_stage(engine)
 
     # 2. Create the table and the queue from the template of a deployment.
     table = create_table(engine.client("dynamodb"), "local", settings.table)
@@ -79,7 +75,6 @@ def serve(
     if engine.has_queues:
         views_queue = create_queue(engine.client("sqs"), "local", settings.queue_name)
     os.environ.update(
-        HUBBUB_ENDPOINT=engine.endpoint,
         HUBBUB_STREAM_ARN=table.stream_arn,
         HUBBUB_QUEUE_URL=views_queue.url if queue and views_queue else "",
         HUBBUB_SOCKET=f"ws://{HOST}:{socket_port}" if settings.has("chat") else "",
@@ -133,7 +128,7 @@ def serve(
     rest.start()
 
     # 6. Report that everything is serving.
-    for name, url in {
+    addresses = {
         "page": f"{rest.url}/",
         "REST": rest.url,
         "sockets": gateway.url,
@@ -141,9 +136,9 @@ def serve(
         "table": table.name,
         "queue": _describe_queue(views_queue, queue),
         "data": str(data),
-    }.items():
-        print(f"{name:8} {url}", flush=True)
-    print(word, flush=True)
+    }
+    write_atomically(data / RUN, json.dumps(addresses), mode=0o600)
+    _report(addresses, word)
     wait_for_signal(stopping)
 
     # 7. Stop in order: accept no more requests, process the accepted ones, then close the sockets.
@@ -159,6 +154,45 @@ def serve(
             _say(f"the {pump.name} is not drained. It continues at the next start.")
     gateway.stop()
     writes.stop()
+
+
+def serve_rest(engine: Engine, *, port: int, data: Path, word: str, with_parent: bool) -> None:
+    """Run REST alone until SIGINT or SIGTERM, beside the run that owns the engine and counts."""
+    stopping = _stop_on_signals(with_parent)
+    settings = _load_stage(engine)
+    os.environ["HUBBUB_SOCKET"] = (find_run(data) or {}).get("sockets", "")
+    import app  # reads the environment
+
+    rest = Rest(app.app, port, origins=settings.origins)
+    rest.start()
+    _report({"page": f"{rest.url}/", "REST": rest.url, "engine": engine.endpoint}, word)
+    wait_for_signal(stopping)
+    rest.stop()
+
+
+def _load_stage(engine: Engine) -> Settings:
+    """Set the environment of the local stage on an engine, and return its settings."""
+    for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
+        del os.environ[name]  # no credentials, profile or proxy of the user
+    os.environ["HUBBUB_ENDPOINT"] = engine.endpoint
+    return load("local")
+
+
+def _report(addresses: dict[str, str], word: str) -> None:
+    """Print the addresses, and that everything is serving."""
+    for name, url in addresses.items():
+        print(f"{name:8} {url}", flush=True)
+    print(word, flush=True)
+
+
+def _stop_on_signals(with_parent: bool) -> threading.Event:
+    """Return an event that SIGINT, SIGTERM and, with a parent, the end of standard input set."""
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    if with_parent:
+        threading.Thread(target=_stop_at_end_of_input, args=(stopping,), daemon=True).start()
+    return stopping
 
 
 def _describe_queue(views_queue: Queue | None, is_used: bool) -> str:

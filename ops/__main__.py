@@ -7,15 +7,15 @@ IS_SCRIPT = not __package__  # `hubbub` runs this file by its path, in any direc
 if IS_SCRIPT:
     sys.path[0] = str(Path(__file__).parents[1])
 
-try:
-    from ops.cli.main import main
-except ModuleNotFoundError as error:  # not the Python of the environment
-    if error.name and error.name.partition(".")[0] in ("ops", "chalicelib"):
-        raise
-    sys.exit(
-        f"{error.name} is not installed in {sys.executable}. Hubbub's environment is in .venv: "
-        "use .venv/bin/python -m ops (make setup creates it)"
-    )
-
 if __name__ == "__main__":
-    main(prog_name="hubbub" if IS_SCRIPT else "python -m ops")
+    try:
+        from ops.cli.main import main
+
+        main(prog_name="hubbub" if IS_SCRIPT else "python -m ops")
+    except ModuleNotFoundError as error:  # not the Python of the environment
+        if error.name and error.name.partition(".")[0] in ("ops", "chalicelib", "app"):
+            raise
+        sys.exit(
+            f"{error.name} is not installed in {sys.executable}. Hubbub's environment is in .venv: "
+            "use .venv/bin/python -m ops (make setup creates it)"
+        )

@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # The packages beside chalicelib, and those that each may import besides chalicelib.
 OUTSIDE: dict[str, set[str]] = {
-    "app": set(),
+    "app": {"ops"},  # for Chalice's own commands only
     "ops": {"app"},
     "local": {"app", "ops"},
     "bench": {"app", "ops", "local", "tests"},
@@ -178,6 +178,14 @@ def test_the_handlers_of_the_app_have_no_logic() -> None:
             assert sum((inner.end_lineno or 0) - inner.lineno + 1 for inner in body) <= 5, node.name
             logic = (ast.If, ast.For, ast.While, ast.Try)
             assert not [inner for inner in ast.walk(node) if isinstance(inner, logic)], node.name
+
+
+def test_the_app_imports_ops_for_chalices_own_commands_only() -> None:
+    source = (ROOT / "app.py").read_text()
+    assert re.findall(r".*import.*\bops\b.*|.*\bops\b.*import.*", source) == [
+        "    from ops import chalice_command"
+    ]
+    assert '\nif "AWS_CHALICE_CLI_MODE" in os.environ and' in source
 
 
 def test_every_function_has_a_policy_of_its_own_without_wildcard_actions() -> None:

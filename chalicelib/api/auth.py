@@ -372,8 +372,8 @@ def _fetch(url: str) -> list[Key]:
 
     if not has_crypto:
         raise ImportError(
-            "HUBBUB_JWKS_URL needs the package cryptography: deploy this stage with python -m ops deploy "
-            "or python -m ops package, which add it"
+            "HUBBUB_JWKS_URL needs the package cryptography: deploy this stage with make deploy or make "
+            "package, which add it"
         )
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "127.0.0.1"):

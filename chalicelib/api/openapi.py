@@ -64,7 +64,7 @@ BEARER = {
     "scheme": "bearer",
     "bearerFormat": "JWT",
     "description": "A signed token. `sub` is the player or author. Calls for admins need the scope `admin`. "
-    "`python -m ops token --stage local --sub me` prints a token for a local run.",
+    "`.venv/bin/python -m ops token --stage local --sub me` prints a token for a local run.",
 }
 
 

@@ -71,7 +71,7 @@ class LockedBuilder(DependencyBuilder):
             wheels, others = self._categorize_wheel_files(abi, folder)
             if others:
                 names = ", ".join(sorted(one.filename for one in others))
-                raise click.ClickException(f"Lambda cannot load {names}: run python -m ops lock")
+                raise click.ClickException(f"Lambda cannot load {names}: run .venv/bin/python -m ops lock")
             self._install_wheels(folder, target_directory, wheels)
 
 

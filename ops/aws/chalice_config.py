@@ -8,9 +8,7 @@ name instead of dev's. Other values in a stage's part are never changed.
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import click
 
 from chalicelib import settings as stage_settings
 from ops.aws import features
+from ops.stage import write_atomically
 
 PATTERN = "dev"
 CONFIG = Path(".chalice") / "config.json"
@@ -45,6 +44,22 @@ def read(root: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{root / CONFIG}: cannot be read ({error})") from None
     return config
+
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+"""The names that the template allows a stage."""
+
+
+def is_stage(root: Path, stage: str) -> bool:
+    """Return whether the configuration has a stage.
+
+    Raises: ClickException for a name that no stage can have.
+    """
+    if not NAME.fullmatch(stage):
+        raise click.ClickException(
+            f"{stage!r} cannot be a stage: 1 to 31 lower-case letters, digits and hyphens, the first a letter"
+        )
+    return stage in read(root)["stages"]
 
 
 def ensure_stage(root: Path, stage: str) -> bool:
@@ -173,17 +188,3 @@ def _format_node(node: Any, depth: int) -> str:
     blanks = "  " * depth
     lines = [f"{blanks}  {json.dumps(key)}: {_format_node(value, depth + 1)}" for key, value in node.items()]
     return "{\n" + ",\n".join(lines) + f"\n{blanks}}}"
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file atomically, unless it already has this text."""
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(draft).chmod(0o644)
-        Path(draft).replace(path)
-    finally:
-        Path(draft).unlink(missing_ok=True)

@@ -15,8 +15,9 @@ import click
 from botocore.exceptions import ClientError
 
 from ops.aws import chalice_config
+from ops.stage import write_atomically
 
-CHALICE = (sys.executable, "-c", "from chalice.cli import main; main()")
+CHALICE = (sys.executable, "-c", "import sys; from chalice.cli import main; sys.exit(main())")
 LOGS = "/aws/lambda/"
 MIN_CONCURRENCY = 100  # concurrent executions; a new account may have 10
 
@@ -38,6 +39,7 @@ def run_chalice(root: Path, *arguments: str) -> None:
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Chalice would package bytecode as source
+    environment["HUBBUB_OPS"] = "1"
     sys.stdout.flush()
     done = subprocess.run([*CHALICE, *arguments], cwd=root, env=environment, check=False)  # noqa: S603 (our own arguments)
     if done.returncode:
@@ -63,7 +65,7 @@ def forget_mapping(root: Path, stage: str, mapping: str) -> None:
     if path.exists():
         record = json.loads(path.read_text(encoding="utf-8"))
         record["resources"] = [one for one in record["resources"] if one.get("event_uuid") != mapping]
-        chalice_config.write_atomically(path, json.dumps(record, indent=2) + "\n")
+        write_atomically(path, json.dumps(record, indent=2) + "\n")
 
 
 def list_functions(root: Path, stage: str) -> list[str]:

@@ -231,11 +231,13 @@ def check_lock(root: Path, libraries: Libraries = EVERY_STAGE) -> str:
     for one in requirements:
         name = canonicalize_name(one.name)
         if name not in locked:
-            raise click.ClickException(f"{libraries.lock} lacks {name}; run python -m ops lock")
+            raise click.ClickException(f"{libraries.lock} lacks {name}; run .venv/bin/python -m ops lock")
         if not one.specifier.contains(Version(locked[name].version)):
             had = f"{name} {locked[name].version}"
             required = f"{libraries.requirements} requires {one.specifier}"
-            raise click.ClickException(f"{libraries.lock} has {had}, but {required}; run python -m ops lock")
+            raise click.ClickException(
+                f"{libraries.lock} has {had}, but {required}; run .venv/bin/python -m ops lock"
+            )
     return hashlib.sha256((root / libraries.lock).read_bytes()).hexdigest()
 
 

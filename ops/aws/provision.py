@@ -128,7 +128,7 @@ def find_resources(clients: Clients, stage: str) -> StageResources:
     queue_url = adopt.find_queue_url(clients.sqs, queue_name)
     if not live or not live["StreamArn"] or not queue_url:
         raise click.ClickException(
-            f"{stage} has no table with a stream, or no queue; run python -m ops provision --stage {stage}"
+            f"{stage} has no table with a stream, or no queue; run make provision STAGE={stage}"
         )
     return StageResources(live["TableName"], live["StreamArn"], queue_name, queue_url)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 from ops.aws import chalice_config, deploy
+from ops.stage import write_atomically
 
 Runner = Callable[[list[str], Path], int]
 
@@ -37,7 +38,7 @@ def roll_back(root: Path, stage: str, revision: str, runner: Runner = run) -> No
             raise click.ClickException(f"{revision} has no stage named {stage} in .chalice/config.json")
         own = chalice_config.read(root)["stages"][stage]["environment_variables"]
         config["stages"][stage]["environment_variables"] = own
-        chalice_config.write_atomically(old / chalice_config.CONFIG, chalice_config.format_config(config))
+        write_atomically(old / chalice_config.CONFIG, chalice_config.format_config(config))
         record = deploy.record_path(root, stage)
         if record.exists():
             target = deploy.record_path(old, stage)

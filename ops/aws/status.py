@@ -60,7 +60,8 @@ def read_status(settings: Settings, client: Client, checkpoint: Path | None) -> 
 def find_problems(found: dict[str, Any], stream: str) -> Iterator[str]:
     """Yield a line for each problem."""
     for name in found["table"]["missing"]:
-        yield f"the table has no index {name}, or it is still being filled: run `ops provision`"
+        command = f"make provision STAGE={found['stage']}"
+        yield f"the table has no index {name}, or it is still being filled: run {command}"
     if not stream:
         yield "the table has no stream, so nothing is counted"
     if (found["lagSeconds"] or 0) > LATE:
@@ -71,7 +72,7 @@ def find_problems(found: dict[str, Any], stream: str) -> Iterator[str]:
         if depth := found["queues"][name]:
             yield f"{depth:,} messages are dead letters: see docs/operations.md, {alarm}"
     for function, problem in found["mappings"] or ():
-        yield f"{function}: {problem}; run python -m ops deploy --stage {found['stage']}"
+        yield f"{function}: {problem}; run make deploy STAGE={found['stage']}"
 
 
 def read_local_lag(streams: Any, stream: str, checkpoint: Path) -> float | None:

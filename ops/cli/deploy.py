@@ -40,7 +40,7 @@ def provision(
 
     Shows each change set before it is executed. Idempotent. Exit code 1: a change was refused or failed.
     """
-    settings, clients = _prepared(stage, makes=not dry_run)
+    settings, clients = _prepared(stage, makes=not dry_run, yes=yes)
     if only_secret:
         _secret(settings, dry_run)
         return
@@ -60,7 +60,7 @@ def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, lo
     from ops.aws import provision as work
     from ops.stage import ROOT
 
-    settings, clients = _prepared(stage, makes=True)
+    settings, clients = _prepared(stage, makes=True, yes=yes)
     functions = settings_client(settings)("lambda")
     deploys.check_record(functions, ROOT, stage)
     if warning := deploys.check_concurrency(functions):
@@ -70,9 +70,8 @@ def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, lo
     for one in event_sources.delete_stale(functions, wanted):
         deploys.forget_mapping(ROOT, stage, one.id)
         click.echo(f"{one.function}: {one.problem}: mapping deleted")
-        click.echo(
-            f"  records that it had not read are not counted; run python -m ops repair --stage {stage}"
-        )
+        command = f".venv/bin/python -m ops repair --stage {stage}"
+        click.echo(f"  records that it had not read are not counted; run {command}")
     bundle.bundle(ROOT, stage)
     deploys.run_chalice(ROOT, "deploy", "--stage", stage)
     urls = deploys.find_urls(ROOT, stage, _endpoint(settings))
@@ -232,16 +231,27 @@ def settings_client(settings: Settings) -> Callable[[str], Any]:
     return lambda service: make(service, **settings.client_options())
 
 
-def _prepared(stage: str, makes: bool = False) -> tuple[Settings, Clients]:
-    """Load a stage's configuration, which `makes` creates for a new stage, and create the clients."""
+def _prepared(stage: str, *, makes: bool = False, yes: bool = True) -> tuple[Settings, Clients]:
+    """Load a stage's configuration, and create the clients.
+
+    `makes` writes the stage's policies, and creates a new stage after confirmation. Nothing is written before
+    the name, the credentials and the region are checked.
+    """
+    from chalicelib.settings import Settings
     from ops.aws import chalice_config
+    from ops.aws.account import check_account
     from ops.aws.provision import Clients
-    from ops.stage import ROOT, load
+    from ops.stage import ROOT, load, read_variables
 
     if stage == "local":
         raise click.ClickException(
             "the local stage is not deployed: make run starts it, and make run ARGS=--fresh empties it"
         )
+    is_new = makes and not chalice_config.is_stage(ROOT, stage)
+    sts = settings_client(Settings(endpoint=os.environ.get("HUBBUB_ENDPOINT", "")))("sts")
+    check_account(sts, stage, {} if is_new else read_variables(stage, ROOT))
+    if is_new and not yes:
+        click.confirm(f"There is no stage {stage}. Create it as a copy of dev?", abort=True)
     if makes and chalice_config.ensure_stage(ROOT, stage):
         click.echo(f"{stage}: created as a copy of dev in .chalice/config.json; set HUBBUB_SITES there")
     settings = load(stage, ROOT)

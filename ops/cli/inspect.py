@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,15 +16,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @STAGE
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    default=".local",
-    show_default=True,
-    help="The data directory of the local run, which has its stream position.",
-)
 @JSON
-def status(stage: str, data: Path, as_json: bool) -> None:
+def status(stage: str, as_json: bool) -> None:
     """Show the status of a stage: lag of the aggregates, quarantine, queues, event source mappings.
 
     Exit code 3: there is a problem, which the output describes.
@@ -33,7 +25,7 @@ def status(stage: str, data: Path, as_json: bool) -> None:
     import boto3
 
     from ops.aws.status import read_status
-    from ops.stage import load
+    from ops.stage import data_folder, load
 
     settings = load(stage)
     session = boto3.session.Session()
@@ -41,7 +33,7 @@ def status(stage: str, data: Path, as_json: bool) -> None:
     def client(service: str) -> Any:
         return session.client(service, **settings.client_options())  # type: ignore[call-overload]
 
-    found = read_status(settings, client, data / "stream.json" if settings.endpoint else None)
+    found = read_status(settings, client, data_folder() / "stream.json" if settings.endpoint else None)
     if as_json:
         click.echo(json.dumps(found))
     else:

@@ -108,7 +108,7 @@ class Commands(click.Group):
     def _invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.Abort, click.exceptions.Exit):
+        except (click.ClickException, click.Abort, click.exceptions.Exit, ModuleNotFoundError):
             raise
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
@@ -144,7 +144,10 @@ def explain(error: Exception) -> str:
         if not endpoint:
             return f"cannot connect to AWS: {cause}"
         return f"cannot connect to {endpoint}. Is `make run` running? HUBBUB_ENDPOINT selects another engine."
-    if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ResourceNotFoundException":
+    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
+    if endpoint and code.isdecimal():  # a status without a code: a web server, for example
+        return f"there is no DynamoDB at {endpoint}: HTTP {code}. Is HUBBUB_ENDPOINT correct?"
+    if code == "ResourceNotFoundException":
         return f"a table or another resource of the stage does not exist at {endpoint or 'AWS'}: {error}"
     return str(error) if isinstance(error, Busy | BotoCoreError | ClientError) else ""
 
@@ -203,7 +206,7 @@ def token(stage: str, sub: str, scope: str | None, name: str | None, ttl: int) -
     from ops.stage import load
 
     try:
-        click.echo(auth.mint(load(stage), sub, scope=scope or "", seconds=ttl, name=name))
+        click.echo(auth.mint(load(stage, has_engine=False), sub, scope=scope or "", seconds=ttl, name=name))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--ttl") from None
     except OSError as error:

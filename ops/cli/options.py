@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
 import click
+
+from ops.stage import DATA, RUN
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 INCOMPLETE = 3
 """The exit code of a command that has finished and left something that needs attention."""
 INTERRUPTED = 130
 """The exit code of a command that was interrupted."""
 
-STAGE = click.option("--stage", default="local", show_default=True, help="The stage to operate on.")
+
+def _keep_data(ctx: click.Context, parameter: click.Parameter, folder: Path) -> None:
+    ctx.meta[RUN] = folder
+
+
+def STAGE(command: F) -> F:  # noqa: N802 (used as the other options are)
+    """Add the stage, and for the local stage the data folder of its run (`ops.stage.data_folder`)."""
+    data = click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        default=DATA,
+        expose_value=False,
+        callback=_keep_data,
+        help="The data folder of the local run.  [default: .local]",
+    )
+    stage = click.option("--stage", default="local", show_default=True, help="The stage to operate on.")
+    return stage(data(command))
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 SEGMENTS = click.option(

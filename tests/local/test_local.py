@@ -7,7 +7,6 @@ import http.client
 import itertools
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import statistics
@@ -31,6 +30,7 @@ from tests.support.running import (
     PATIENCE,
     Run,
     addresses_of,
+    copied,
     listens,
     small_disk,
     until,
@@ -144,29 +144,6 @@ def test_every_process_listens_only_on_loopback(run: Run) -> None:
     assert all(address.partition(":")[0].endswith("7F") for address in hidden)  # of 127.0.0.0/8 too
 
 
-def test_chalice_local_serves_the_same_data(run: Run, tmp_path: Path) -> None:
-    copy, [port] = copied(tmp_path), free_ports(1)
-    config = copy / ".chalice" / "config.json"
-    config.write_text(config.read_text().replace("127.0.0.1:8002", f"127.0.0.1:{run.engine_port}"))
-    chalice_local = [str(Path(sys.executable).with_name("chalice")), "local", "--no-autoreload"]
-    command = [*chalice_local, "--stage", "local", "--port", str(port)]
-    chalice = subprocess.Popen(
-        command, cwd=copy, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    try:
-        until(lambda: listens(port) or chalice.poll() is not None, "chalice local")
-        before = run.views()
-        run.post(view("through-chalice"), port=port)
-        run.wait_for_views(before + 1)
-        events = f"/views/events?url={quote(PAGE, safe='')}&limit=5"
-        assert run.call("GET", events, token=token("--scope", "admin"), port=port)[0] == 200
-        assert run.call("GET", events, token=token(), port=port)[0] == 403
-        assert run.call("GET", events, token="nonsense", port=port)[0] == 401
-    finally:
-        chalice.terminate()
-        chalice.communicate(timeout=PATIENCE)
-
-
 def token(*options: str) -> str:
     command = [sys.executable, "-m", "ops", "token", "--stage", "local", "--sub", "player-1", *options]
     return subprocess.run(
@@ -274,19 +251,6 @@ def test_with_reload_nothing_is_left_behind_by_ctrl_c_or_a_kill(tmp_path: Path) 
             after.wait_for_views(51)
             assert after.events() == 51
     assert "Traceback" not in after.stderr.read_text()
-
-
-def copied(tmp_path: Path) -> Path:
-    """Copy the project, for a test that changes its sources."""
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    shutil.copy(ROOT / "app.py", copy)
-    for folder in ("chalicelib", "local", "ops", ".chalice", "web"):
-        if (ROOT / folder).exists():
-            shutil.copytree(
-                ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "deploy*")
-            )
-    return copy
 
 
 @pytest.mark.long

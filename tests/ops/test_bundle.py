@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from chalicelib.api import static
-from ops.aws import bundle, lock
+from ops.aws import bundle, chalice_config, lock
 from ops.stage import ROOT
 
 MOST = 3_000_000  # bytes
@@ -228,6 +228,8 @@ def test_a_runtime_loads_newer_and_older_wheels_of_its_glibc(python: str, machin
 
 def test_a_deploy_takes_it(made: Made, tmp_path: Path) -> None:
     """Chalice finds it by code and requirements; every function is for arm64 and this Python."""
+    stream = "arn:aws:dynamodb:eu-central-1:1:table/hubbub-dev/stream/1"
+    chalice_config.record_variables(made.root, "dev", {"HUBBUB_STREAM_ARN": stream})
     chalice = (sys.executable, "-c", "from chalice.cli import main; main()")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
     arguments = ("package", "--stage", "dev", str(tmp_path))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 from unittest import mock
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import click
 import pytest
@@ -23,6 +27,7 @@ from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from ops.cli.main import explain, main
 from ops.stage import ROOT, ensure_secret, load, read_variables
+from tests.support.running import Run
 
 CONFIG = {
     "environment_variables": {"HUBBUB_VIEWS_WINDOW_DAYS": "3", "HUBBUB_TOPIC_LISTENERS": "2"},
@@ -67,10 +72,10 @@ def test_an_exported_variable_is_kept_and_the_stage_is_the_requested_one(root: P
 
 
 def test_the_local_stage_gets_its_secret_when_it_is_first_loaded(root: Path) -> None:
-    settings = load("local", root)
+    settings = load("local", root, has_engine=False)
     assert settings.secret_file == str(root / ".local" / "secret")
     assert len(auth.read_secret(settings)) == 64
-    assert auth.read_secret(load("local", root)) == auth.read_secret(settings)
+    assert auth.read_secret(load("local", root, has_engine=False)) == auth.read_secret(settings)
 
 
 def test_no_other_stage_gets_a_secret_of_its_own(root: Path) -> None:
@@ -102,6 +107,49 @@ def test_a_malformed_setting_is_named(root: Path) -> None:
 def test_the_projects_own_configuration_has_a_local_stage() -> None:
     assert read_variables("local")["HUBBUB_STAGE"] == "local"
     assert read_variables("local")["HUBBUB_SECRET_FILE"] == ".local/secret"
+
+
+# -- the engine of the local run ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["status", "audit", "redrive", "export"])
+def test_a_command_uses_the_engine_of_the_run_in_the_data_folder(command: str, tmp_path: Path) -> None:
+    code, out, err = run(command, "--data", str(tmp_path))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err == f"Error: no run uses {tmp_path}: start it with make run, or name its folder with --data\n"
+    with Run(tmp_path / "data", "--no-reload"):
+        assert run(command, "--data", str(tmp_path / "data"))[0] == 0
+    os.environ.pop("HUBBUB_ENDPOINT", None)
+    assert run(command, "--data", str(tmp_path / "data"))[0] == 1, "the run has ended"
+
+
+@pytest.mark.parametrize("endpoint", ["localhost:8002", "http://127.0.0.1:99999", "http://a b", "ftp://a"])
+def test_a_malformed_endpoint_is_one_line(endpoint: str) -> None:
+    os.environ["HUBBUB_ENDPOINT"] = endpoint
+    code, _, err = run("status")
+    assert (code, err.count("\n")) == (1, 1)
+    assert f"HUBBUB_ENDPOINT is '{endpoint}': it must be like http://127.0.0.1:8002" in err
+
+
+def test_an_endpoint_that_is_no_engine_is_one_line() -> None:
+    with make_server("127.0.0.1", 0, web_server, handler_class=Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        os.environ["HUBBUB_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
+        code, _, err = run("status")
+        server.shutdown()
+    assert (code, err.count("\n")) == (1, 1)
+    assert f"there is no DynamoDB at {os.environ['HUBBUB_ENDPOINT']}: HTTP 501" in err
+
+
+class Silent(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Write nothing."""
+
+
+def web_server(_: Any, start: Any) -> list[bytes]:
+    """Respond as a web server does to a method that it does not support."""
+    start("501 Unsupported method", [("Content-Type", "text/html")])
+    return [b"<html>\n<body>Unsupported</body>\n</html>"]
 
 
 # -- the secret ----------------------------------------------------------------------------------------
@@ -350,13 +398,21 @@ def test_a_package_of_a_mistyped_stage_changes_nothing(monkeypatch: pytest.Monke
 
 def test_a_site_with_www_names_the_one_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBBUB_SITES", "example.org")
+    monkeypatch.setenv("HUBBUB_ENDPOINT", "http://127.0.0.1:1")
     code, _, err = run("import-log", "-", "--site", "https://www.example.org")
     assert (code, err.count("\n")) == (2, 1)
     assert "www.example.org is not a site of the stage (HUBBUB_SITES); example.org is one" in err
 
 
-def test_another_python_says_which_one_to_use() -> None:
-    code = "import sys, runpy; sys.modules['click'] = None; runpy.run_module('ops', run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "use .venv/bin/python -m ops" in done.stderr
+def test_another_python_says_which_one_to_use(tmp_path: Path) -> None:
+    for package, name in itertools.product(("ops", "local"), ("click", "boto3", "msgspec")):
+        code = (
+            f"import sys, runpy; sys.modules['{name}'] = None; sys.argv = ['x', *sys.argv[1:]]; "
+            f"runpy.run_module('{package}', run_name='__main__')"
+        )
+        arguments = ["status"] if package == "ops" else ["--port", "auto", "--data", str(tmp_path)]
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert f".venv/bin/python -m {package}" in done.stderr

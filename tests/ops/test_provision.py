@@ -21,7 +21,7 @@ from moto import mock_aws
 from chalicelib.api import auth
 from chalicelib.settings import Settings
 from local.engines.engine import ROOT, Engine
-from ops.aws import cloudformation
+from ops.aws import chalice_config, cloudformation
 from ops.aws import provision as provisioning
 from ops.aws.cloudformation import Change, ChangeSet
 from ops.aws.provision import Clients, find_resources, provision
@@ -333,6 +333,16 @@ def test_the_command_creates_a_stage_from_dev_and_records_its_resources(
     assert "HUBBUB_QUEUE_URL" not in config["stages"][stage]["environment_variables"]
 
 
+def files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def parameters(clients: Clients) -> list[Any]:
+    """Return the parameters in the account."""
+    ssm = boto3.client("ssm", endpoint_url=clients.dynamodb.meta.endpoint_url)
+    return list(ssm.describe_parameters()["Parameters"])
+
+
 def test_a_dry_run_shows_and_changes_nothing(command: Command, tmp_path: Path, clients: Clients) -> None:
     before = (tmp_path / ".chalice" / "config.json").read_text()
     done = command("--stage", "dev", "--dry-run")
@@ -348,6 +358,48 @@ def test_a_dry_run_shows_and_changes_nothing(command: Command, tmp_path: Path, c
 def test_a_declined_change_set_changes_nothing(command: Command, clients: Clients) -> None:
     done = command("--stage", "dev", input="n\n")
     assert done.exit_code == 1
+    assert cloudformation.find_stack(clients.cloudformation, "hubbub-dev-resources") is None
+
+
+@pytest.mark.parametrize("name", ["Prod", "a" * 32, "pord.", "-a", "a_b", ""])
+def test_a_name_that_no_stage_can_have_is_refused_before_anything_is_written(
+    command: Command, tmp_path: Path, name: str
+) -> None:
+    before = files(tmp_path)
+    assert command("--stage", name, "--yes").exit_code == 1
+    assert files(tmp_path) == before
+
+
+def test_a_mistyped_stage_is_not_written_unless_it_is_confirmed(command: Command, tmp_path: Path) -> None:
+    before = files(tmp_path)
+    done = command("--stage", "pord", input="n\n")
+    assert "There is no stage pord. Create it as a copy of dev?" in done.output
+    assert (done.exit_code, files(tmp_path)) == (1, before)
+
+
+def test_without_valid_credentials_nothing_is_written(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files(tmp_path)
+    monkeypatch.setenv("HUBBUB_ENDPOINT", "http://127.0.0.1:1")
+    for stage in ("pord", "dev"):
+        assert command("--stage", stage, "--yes").exit_code == 1
+        assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("place", ["eu-central-1:000000000000", "us-east-1:123456789012"])
+def test_a_stage_is_refused_in_another_region_and_account(
+    command: Command, tmp_path: Path, clients: Clients, place: str
+) -> None:
+    """The recorded ARN of the table's stream has both: Service Authorization Reference, DynamoDB."""
+    arn = f"arn:aws:dynamodb:{place}:table/hubbub-dev/stream/2026-01-01T00:00:00.000"
+    chalice_config.record_variables(tmp_path, "dev", {"HUBBUB_STREAM_ARN": arn})
+    before, secrets = files(tmp_path), parameters(clients)
+    done = command("--stage", "dev", "--yes")
+    assert done.exit_code == 1
+    assert place.split(":")[0] in done.output or place.split(":")[1] in done.output
+    assert "nothing changed" in done.output
+    assert (files(tmp_path), parameters(clients)) == (before, secrets)
     assert cloudformation.find_stack(clients.cloudformation, "hubbub-dev-resources") is None
 
 

@@ -167,7 +167,8 @@ def test_a_missing_index_is_reported(ministack: Engine) -> None:
         dynamodb.update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
         settings = Settings(table=made.name)
         [problem, *_] = looked(settings, ministack, Path("nowhere"))["problems"]
-        assert problem == "the table has no index gsi2, or it is still being filled: run `ops provision`"
+        command = f"make provision STAGE={settings.stage}"
+        assert problem == f"the table has no index gsi2, or it is still being filled: run {command}"
 
 
 def test_the_status_of_an_engine_without_queues_is_printed(engine: Engine, engine_table: EngineTable) -> None:

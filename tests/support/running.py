@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import queue
+import shutil
 import signal
 import socket
 import subprocess
@@ -223,3 +224,16 @@ class Run:
         while more := {child for child, parent in parents.items() if parent in found} - found:
             found |= more
         return found
+
+
+def copied(tmp_path: Path) -> Path:
+    """Copy the project, for a test that changes its sources."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    shutil.copy(ROOT / "app.py", copy)
+    for folder in ("chalicelib", "local", "ops", ".chalice", "web"):
+        if (ROOT / folder).exists():
+            shutil.copytree(
+                ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "deploy*")
+            )
+    return copy

@@ -78,9 +78,10 @@ byId("sign-in").addEventListener("submit", (event) => {
   if (token.get()) signIn();
 });
 
-/** Offer the identity provider of the stage, and sign in when it has returned. */
+/** Name the stage, offer its identity provider, and sign in when that has returned. */
 async function offerProvider() {
-  const { signIn: found } = await getConfig().catch(() => ({}));
+  const { signIn: found, stage } = await getConfig().catch(() => ({}));
+  if (stage) byId("stage").textContent = stage;
   if (!found) return;
   byId("provider").hidden = false;
   byId("provider").onclick = () => provider.leave(found);

@@ -1,7 +1,7 @@
 // The dashboard of a site: its visitors, views, pages and referrers in one period, compared with the period before.
 
 import { createClient, explain, isTransient } from "../lib/client.js";
-import { api as address, isLocal } from "../lib/config.js";
+import { api as address, isLocal, stage } from "../lib/config.js";
 import { showHeader } from "../lib/header.js";
 import { count, decimal, DAY, isoDate } from "../lib/language.js";
 import * as live from "../lib/live.js";
@@ -198,7 +198,7 @@ function figure(id, label, value, earlier, title) {
 function empty() {
   return html`<div class="empty"><p><strong>${text.noViews(nameDays(data.period))}</strong>
     ${found === false ? text.never : text.howToFill}
-    <code>python -m ops import-log --site https://${view.site} access.log</code></p>
+    <code>.venv/bin/python -m ops import-log --stage ${stage} --site https://${view.site} access.log</code></p>
     <button type="button" @click=${showLatest}>${text.latest}</button>
     ${isLocal ? html`<a class="button" href=${address}>${text.demo}</a>` : nothing}</div>`;
 }

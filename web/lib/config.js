@@ -47,3 +47,6 @@ export const api = base;
 export const socket = choose("socket") || own.socket || found.socket || "";
 export const allowsGuests = found.guests === true;
 export const isLocal = found.stage === "local" && new URL(base).origin === location.origin;
+
+/** The stage, as the commands of an operator name it. */
+export const stage = found.stage ?? "local";
