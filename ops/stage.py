@@ -12,15 +12,18 @@ import json
 import os
 import secrets
 import tempfile
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from chalicelib.context import Context
-from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings, current, read
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from chalicelib.dynamo.table import Table
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / ".local"
