@@ -619,16 +619,3 @@ def test_a_real_log_is_counted_as_it_is_by_hand(table: Table) -> None:
     daily = {(target, time[:11], client) for target, time, client in distinct}
     of_pages = {key.pk[4:]: n for (key, _), n in visitors.items() if key.sk == "STATISTICS"}
     assert readable(of_pages) == per_page(daily)
-
-
-def test_the_readme_and_the_tour_show_what_is_counted_by_hand() -> None:
-    readme, tour = (LOG.parents[2] / name for name in ("README.md", "docs/tour.md"))
-    by_hand = counted_by_hand()
-    for document, pages in ((readme, 3), (tour, 10)):
-        text = document.read_text().replace("http://www.semicomplete.com", SITE)
-        shown = re.findall(r'"url":"([^"]+)","views":(\d+)}(?=,\n|\])', text)[:pages]
-        assert [(url, int(views)) for url, views in shown] == per_page(set(by_hand)).most_common(pages)
-    assert (
-        f'"views": {len(by_hand)}, "distinct": {len(set(by_hand))}, "pages": {len(per_page(set(by_hand)))}'
-        in readme.read_text()
-    )
