@@ -1,4 +1,4 @@
-"""Console blocks of the README and the tour are run, and every link, setting and target of a document exists."""
+"""Console blocks of the README and the tour are run, and what the documents link and name exists."""
 
 from __future__ import annotations
 
