@@ -17,7 +17,8 @@ import chalice.cli
 import click
 
 from ops.aws.account import check_place
-from ops.stage import DATA, find_run, read_variables
+from ops.aws.bundle import link_page
+from ops.stage import DATA, ROOT, find_run, read_variables
 
 
 def prepare() -> None:
@@ -34,6 +35,7 @@ def prepare() -> None:
         become_local_run(options["port"], reloads=options["autoreload"])
     if context.info_name in ("deploy", "package"):
         check_stage(options["stage"], options["profile"])
+        link_page(ROOT)
 
 
 def become_local_run(port: int, *, reloads: bool) -> None:

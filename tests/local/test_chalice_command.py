@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from zipfile import ZipFile
 
 import pytest
 
@@ -114,3 +115,21 @@ def test_a_stage_that_is_not_provisioned_is_neither_deployed_nor_packaged(
     arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/hubbub-dev/stream/2026"
     chalice_config.record_variables(copy, "dev", {"HUBBUB_STREAM_ARN": arn})
     assert "dev is in eu-central-1" in refusal(copy, *command)
+
+
+def test_a_package_that_chalice_makes_itself_has_the_page(tmp_path: Path) -> None:
+    copy = copied(tmp_path)
+    (copy / "requirements.txt").write_text("")
+    arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/hubbub-dev/stream/2026"
+    chalice_config.record_variables(copy, "dev", {"HUBBUB_STREAM_ARN": arn})
+    done = subprocess.run(
+        [CHALICE, "package", str(tmp_path / "out")],
+        cwd=copy,
+        env=ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-central-1"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    with ZipFile(tmp_path / "out" / "deployment.zip") as package:
+        assert {"app.py", "web/index.html", "web/beacon.js"} <= set(package.namelist())
