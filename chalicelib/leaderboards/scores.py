@@ -7,8 +7,8 @@
 | page of tags | `PLAYER#<player>` | `APPLIED#<board>#<season>#<n>` | `tags` of applied activities; `ttl` |
 
 A submission is two writes. The activity is put first. Its key contains no season, so each id of a player
-counts once and in one season. Then `apply_activity` changes the score. Whoever finds an activity that its
-score may lack (the submission, a retry of it, the stream) calls that function again.
+counts once and in one season. Then `apply_activity` changes the score. The submission, its
+retry and the stream call that function for any activity that the score may lack.
 
 Invariant: an activity changes its score once. `version` of a score is a millisecond, which each write makes
 greater, on condition that it is as read. The operators `best` and `set` compare values and times, so a second
@@ -178,7 +178,7 @@ def may_be_pending(activity: Item, now: datetime) -> bool:
 
 
 def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
-    """Return whether an activity is still to be applied to a score, as far as the item tells."""
+    """Return whether the score's item shows that an activity is not applied yet."""
     if score is None:
         return True
     if activity["version"] <= score.get("since", 0):
@@ -225,7 +225,7 @@ def apply_activity(table: Table, board: Board, activity: Item, score: Item | Non
 
 
 def _add_activity(board: Board, activity: Item, score: Item | None, after: Item) -> Item:
-    """Add to a changed score what protects it: its version, and the tag of the activity."""
+    """Add the version and the tag of the activity to a changed score."""
     after["version"] = max(activity["version"], (score or {}).get("version", 0) + 1)
     if board.operator == "increment":
         after["applied"] = (score or {}).get("applied", set()) | {tag(activity)}

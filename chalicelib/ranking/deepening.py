@@ -5,23 +5,22 @@
 | deepening | `TREE#<ranking>#<digits>` | `DEEPEN` | the ranking; `below`: where the next step begins; |
 | | | | `last`: it is the second pass; `ttl` |
 
-When the stream has counted a player in a bucket that is crowded, it puts a deepening. The stream delivers
-that too. Each step re-stamps `depth` on up to STEP players of the bucket, best first, and moves `below`,
-until the bucket has been passed. What the new depths add to the counters comes through the stream as any
-other change. A second pass finds the players who came during the first one. Who comes after its beginning is
-re-stamped at once.
+When the stream has counted a player in a crowded bucket, it puts a deepening. The stream delivers the
+deepening too. Each step raises `depth` of up to STEP players of the bucket, best first, and moves `below`
+behind them. The counters follow through the stream, as for any other change. A second pass finds the players
+who joined during the first pass. A player who joins during the second pass gets the new depth immediately.
 
-Invariants: a re-stamp does not change a number, so no rank changes. A bucket is marked `full` in the item of
-its counter, on condition that the counter is as it was read, without a shallow player. A shallow player that
-is counted before the mark makes this condition false. One that is counted after the mark is followed after
-it, so the stream reads the mark and re-stamps the player. So a full node lacks a player no longer than the
-stream lags, however long a worker pauses between its read and its mark (tests/ranking/test_model.py).
+Invariants: a new depth does not change a number, so no rank changes. A bucket is marked `full` in the item of
+its counter, on condition that the counter is unchanged and contains no shallow player. A shallow player that
+is counted before the mark makes this condition false. A shallow player that is counted after the mark gets
+the new depth, because the stream reads the mark. So a full node lacks a player no longer than the stream
+lags, even if a worker pauses between its read and its mark (tests/ranking/test_model.py).
 
-The stream keeps the order of an item's changes, so no departure is counted before its arrival. After a batch
-was lost, or came late through `ops replay`, `ops repair` finds the players that a full node lacks.
+The stream keeps the order of an item's changes, so an arrival is counted before the departure. After a batch
+was lost, or was replayed late, `ops repair` finds the players that a full node lacks.
 
-Cost: 1 WCU for each player of the bucket, once per level, and 1 for each step. 1 RCU for each player. A mark
-costs what a change of its node does, once for a bucket.
+Cost: 1 RCU and 1 WCU for each player of the bucket, once per level, and 1 WCU for each step. A mark is one
+update of a node.
 """
 
 from collections import Counter
@@ -41,7 +40,7 @@ from chalicelib.ranking.entries import start_listing_below
 from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, node_key, read_nodes
 from chalicelib.ranking.tree import DIGITS, Node, Nodes, Scale
 
-STEP = 250  # players that one step re-stamps
+STEP = 250  # players in one step
 PAUSE = timedelta(
     minutes=1
 )  # from the beginning of a deepening until another one of the same bucket may begin
@@ -90,9 +89,9 @@ def follow(context: Context, ranks: Iterable[Rank], changes: Iterable[Images]) -
 
 
 def prepare(table: Table, ranking: Ranking, numbers: Iterable[int]) -> None:
-    """Mark the buckets that many new players crowd, so that these come at their depth and none is re-stamped.
+    """Mark the empty buckets that many new players will crowd, so that the players begin at the right depth.
 
-    A bucket is marked only while nobody is counted in it. In any other the players are deepened as usual.
+    A bucket that already counts a player is not marked. Its players are deepened as usual.
 
     Cost: 1 RCU for the root and for each bucket that the new players crowd, and 1 WCU for each mark.
     """
@@ -118,7 +117,7 @@ def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
 
 
 def _settle(context: Context, ranking: Ranking, players: Mapping[Key, Ranked]) -> None:
-    """Mark buckets that are complete, re-stamp players who are too shallow, and deepen crowded buckets."""
+    """Mark complete buckets, raise the depth of shallow players, and deepen crowded buckets."""
     prefixes = {tree.bucket(one.path, n) for one in players.values() for n in range(1, one.depth + 1)}
     nodes = _read_above(context.table, ranking, prefixes)
     crowded = {
@@ -187,7 +186,7 @@ def _mark_full(table: Table, ranking: Ranking, nodes: Nodes, prefix: str) -> boo
 def _begin(context: Context, ranking: Ranking, prefixes: Iterable[str]) -> set[str]:
     """Put a deepening of each prefix, unless one has begun within the last minute.
 
-    Return the prefixes of those that are in their second pass, which may have passed a player who comes now.
+    Return the prefixes that are in their second pass, which may already have passed the new player.
     """
     ago = times.epoch(context.now - PAUSE)
     keys = {key_of(ranking, prefix): prefix for prefix in prefixes}
@@ -202,7 +201,7 @@ def _begin(context: Context, ranking: Ranking, prefixes: Iterable[str]) -> set[s
 
 
 def begin(context: Context, ranking: Ranking, prefix: str, **condition: Any) -> None:
-    """Put a deepening of a prefix in place of an earlier one: the stream passes the bucket, twice.
+    """Put a deepening of a prefix in place of an earlier one.
 
     Cost: 1 WCU.
     """
@@ -219,7 +218,7 @@ def begin(context: Context, ranking: Ranking, prefix: str, **condition: Any) -> 
 
 
 def _step(table: Table, item: Item) -> None:
-    """Re-stamp the next players of a bucket, and move `below`, after the first pass to the top again.
+    """Raise the depth of the next players of a bucket, and move `below`. The second pass begins at the top.
 
     Cost: 0.5 RCU for each player, 0.5 per 30 for the index, and 1 WCU for each player and for the step.
     """
@@ -255,7 +254,7 @@ def _step(table: Table, item: Item) -> None:
 def _stamp(table: Table, ranking: Ranking, key: Key, bucket: str, depth: int) -> None:
     """Write a greater depth to a player's item, unless the player has left the bucket or is deeper already.
 
-    A player who moves inside the bucket is still in it, and nothing else would re-stamp that player.
+    A player who has moved inside the bucket also gets the new depth, because no other step would find it.
     """
     least, most = ranking.scale.numbers(bucket)
     table.update(

@@ -70,8 +70,8 @@ def locate(
     """Return the position of a number.
 
     `depth` is that of a player near it. Without it the nodes are read before the bucket, in one more round
-    trip. The entry of the player `own` is not counted, nor is an earlier position that the counters can have.
-    Without `has_ties` the place among equals is not read.
+    trip. The entry of the player `own` is not counted, nor is an earlier position that the counters may still
+    contain. Without `has_ties` the place among equals is not read.
 
     Cost: 0.5 RCU for each level (1 if consistent), and 0.5 per 30 players ahead in the bucket, of which there
     are at most about 120. While a bucket is deepened, all players of the larger bucket ahead are read.
@@ -144,10 +144,9 @@ def list_ranked(
 
 
 def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: int) -> EntriesPage:
-    """List from a number down, and locate the number beside, for no entry is between it and the first.
+    """List the entries below a number, and locate the number in parallel to rank the first entry.
 
-    Within a long tie the rank suffices. The place in it would cost the nodes of its ties, and the rank of
-    what follows the tie needs only their number.
+    Within a long tie the shared rank suffices, so the nodes of the tie are not read.
     """
     read_entries = start_listing_below(table, ranking, limit + 1, abs(below))
     number, scale = max(abs(below) - 1, TIE), ranking.scale
@@ -167,11 +166,10 @@ def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: i
 
 
 def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> EntriesPage:
-    """List the neighbors of a player on both sides, and locate the player beside.
+    """List the neighbors of a player on both sides, and locate the player in parallel.
 
-    The ranks of the others follow from this rank. A tie that begins above the entries that were read is
-    counted by its counter. Where that was not read, another read locates it.
-    Another one who passes the player between the two reads is listed once, below.
+    The ranks of the neighbors follow from the player's rank. A tie that begins before the page is counted by
+    its counter, or by another read. A neighbor who passes the player between the reads is listed once.
     """
     number, depth, scale, merit = own.number, own.depth, ranking.scale, own.number // TIE
     levels = scale.score_levels(scale.path(number))
@@ -189,7 +187,7 @@ def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> Ent
         return _to_page(entries, limit, 1, 1, depth)
 
     def count_ties(merit: int, others: Sequence[Entry], listed: Sequence[Entry]) -> int | None:
-        """Count those among the next better entries that share the merit of some listed ones, if known."""
+        """Count the ties that begin before the page."""
         is_in_bucket = has_bucket and scale.path(merit * TIE).startswith(start.bucket)
         if is_whole or is_in_bucket or not better or better[-1].merit > merit:
             return sum(entry.merit == merit for entry in others)
@@ -218,10 +216,9 @@ def _count_equal(ranking: Ranking, merit: int, nodes: Nodes) -> int:
 
 
 def guess_nodes(ranking: Ranking, place: int) -> list[str]:
-    """Return the prefixes of the root, and of the nodes on the way to a place that the process last saw.
+    """Return the prefixes of the root and of the nodes that led to a place when this process last looked.
 
-    A read of all of them at once saves the round trips of one after the other. What has changed since is
-    read again.
+    Reading them at once saves round trips. A node that leads elsewhere now costs one more.
     """
     prefix, node, left = "", _seen_nodes().get((ranking.name, "")), place - 1
     prefixes = [prefix]

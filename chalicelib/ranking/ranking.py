@@ -89,8 +89,8 @@ def index_key(ranking: Ranking, player: str, merit: int) -> dict[str, Any]:
 def contribution(ranked: Ranked) -> dict[tuple[Key, str], Amount]:
     """Return the amounts that a player adds to a ranking: one counter in each node down to the depth.
 
-    A change of score subtracts the amounts of the old score. Where both paths share counters the amounts
-    cancel, so a gain inside a bucket writes nothing.
+    A change of score subtracts the amounts of the old score. The amounts of shared counters cancel, so a gain
+    inside a bucket writes nothing.
     """
     ranking = ranked.ranking
     steps = tree.amounts(ranking.scale, ranked.number, ranked.depth)

@@ -126,7 +126,7 @@ class Node(NamedTuple):
     """The counters of a prefix, by the next digits.
 
     `full` are the digits whose players are all counted one level down. When the digits were put there, their
-    counter had no shallow player. The stream re-stamps one who comes later.
+    counter had no shallow player. The stream raises the depth of a player who joins later.
     """
 
     counters: Mapping[str, int] = {}
@@ -189,23 +189,23 @@ def amounts(scale: Scale, number: int, depth: int) -> dict[tuple[str, str], int]
 
 
 def is_full(prefix: str, nodes: Nodes) -> bool:
-    """Return whether the node of a prefix was complete once, as the node above it tells."""
+    """Return whether the node above a prefix marks it as full."""
     return prefix[-DIGITS:] in nodes.get(prefix[:-DIGITS], Node()).full
 
 
 def is_deep(prefix: str, nodes: Nodes) -> bool:
-    """Return whether a player who comes to a prefix is to be counted in its node."""
+    """Return whether a new player of a prefix must be counted in its node."""
     return is_full(prefix, nodes) or count_above(prefix, nodes)[1] > 0
 
 
 def usable_depth(path: str, depth: int, nodes: Nodes) -> int:
-    """Return the depth to which counters may be added up: below it, some node is not full."""
+    """Return the depth to which counters may be added up: a node below it is incomplete."""
     levels = range(1, depth)
     return next((level for level in levels if not is_full(bucket(path, level), nodes)), depth)
 
 
 def needed_depth(path: str, nodes: Nodes) -> int:
-    """Return the depth of a player who comes to a path: below all nodes that count players, full or not."""
+    """Return the depth of a new player of a path: below all nodes that count players, full or not."""
     depth = 1
     while depth < len(path) // DIGITS and is_deep(bucket(path, depth), nodes):
         depth += 1
@@ -213,7 +213,7 @@ def needed_depth(path: str, nodes: Nodes) -> int:
 
 
 def is_crowded(path: str, depth: int, nodes: Nodes) -> bool:
-    """Return whether a bucket has more players than it may, or a node that counts some of them."""
+    """Return whether a bucket has too many players, or a node that already counts some of them."""
     *_, (prefix, digits) = steps(path, depth)
     is_last = DIGITS * depth == len(path)
     crowd = nodes.get(prefix, Node()).count(digits)
