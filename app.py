@@ -14,7 +14,8 @@ from chalicelib.aggregates import schemas as stream_schemas
 from chalicelib.api import auth, listing, rates, schemas, static
 from chalicelib.api.auth import Caller
 from chalicelib.api.caching import ResponseCache
-from chalicelib.api.router import KB, MAX_BODY, Response, Router
+from chalicelib.api.etags import parse_if_match, with_etag
+from chalicelib.api.router import KB, MAX_BODY, Response, Router, created
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
 from chalicelib.challenges import schemas as challenge_schemas
@@ -111,7 +112,7 @@ router.cache = ResponseCache(stage.cache_seconds)
 
 
 @router.route("POST", "/guests", status=201, errors=(SlowDown,), max_body=4 * KB)
-def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> Response[guest_schemas.Guest]:
+def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> guest_schemas.Guest:
     """Sign in as a guest with a random `sub`. A guest with a token keeps the `sub` and gets another name.
 
     An address may have 60 guests at once, and one more every ten seconds. Only a stage that allows guests has
@@ -225,7 +226,7 @@ def put_board(
     path: board_schemas.BoardPath, body: board_schemas.BoardBody
 ) -> Response[board_schemas.BoardDetails]:
     """Create a leaderboard, or change its title, unit or reset date."""
-    return boards.define(new_context(), path.board, body)
+    return created(*boards.define(new_context(), path.board, body))
 
 
 @router.route("GET", "/leaderboards", access="admin", errors=(BadCursor,))
@@ -255,7 +256,7 @@ def post_season(
 
     The next season begins without players. The past season stays readable.
     """
-    return boards.end_season(new_context(), path.board, body)
+    return created(*boards.end_season(new_context(), path.board, body))
 
 
 @router.route(
@@ -273,7 +274,7 @@ def post_score(
 
     A repeated `id` of the same player counts once.
     """
-    return scores.submit(new_context(), path.board, body, caller)
+    return created(*scores.submit(new_context(), path.board, body, caller))
 
 
 @router.route("GET", "/leaderboards/{board}/players/{player}", errors=(NotFound,))
@@ -339,7 +340,7 @@ def put_challenge(
 
     The paths that players have found stay found.
     """
-    return definitions.define(new_context(), path.challenge, body)
+    return created(*definitions.define(new_context(), path.challenge, body))
 
 
 @router.route("GET", "/challenges", access="admin", errors=(BadCursor,))
@@ -369,7 +370,7 @@ def post_challenge_path(
 
     The status is 201 for a new path, and 200 for a path that the player has found before.
     """
-    return submissions.submit(new_context(), path.challenge, caller, body.path)
+    return created(*submissions.submit(new_context(), path.challenge, caller, body.path))
 
 
 @router.route("GET", "/challenges/{challenge}/players/{player}", access="user", errors=(Forbidden, NotFound))
@@ -435,7 +436,7 @@ def post_comment(
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Comment]:
     """Comment on a product, once for each author."""
-    return comments.post(new_context(), path.product, body, caller, idempotency_key)
+    return with_etag(*comments.post(new_context(), path.product, body, caller, idempotency_key))
 
 
 @router.route("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
@@ -469,7 +470,7 @@ def get_hidden(
 @router.route("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
 def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Response[comment_schemas.Comment]:
     """Return a comment, with an ETag for If-Match."""
-    return comments.find(connect(), path.product, path.id, caller)
+    return with_etag(*comments.find(connect(), path.product, path.id, caller))
 
 
 @router.route(
@@ -489,7 +490,9 @@ def patch_comment(
 
     The author may change its rating, language and text. An admin may hide it and show it again.
     """
-    return comments.patch(new_context(), path.product, path.id, body, caller, if_match)
+    return with_etag(
+        *comments.patch(new_context(), path.product, path.id, body, caller, parse_if_match(if_match))
+    )
 
 
 @router.route(
@@ -513,7 +516,7 @@ def put_vote(path: comment_schemas.CommentPath, caller: Caller) -> Response[comm
     The status is 201 for a new vote, and 200 when the reader has voted before. Authors may not vote for their
     own comments.
     """
-    return votes.cast(connect(), path.product, path.id, caller)
+    return created(*votes.cast(connect(), path.product, path.id, caller))
 
 
 @router.route(
@@ -537,7 +540,7 @@ def post_reply(
     body: comment_schemas.ReplyBody,
     caller: Caller,
     idempotency_key: str | None,
-) -> Response[comment_schemas.Reply]:
+) -> comment_schemas.Reply:
     """Reply to a comment."""
     return replies.post(new_context(), path.product, path.id, body, caller, idempotency_key)
 
@@ -559,7 +562,7 @@ def get_replies(
 )
 def patch_reply(
     path: comment_schemas.ReplyPath, body: comment_schemas.ReplyPatch, caller: Caller
-) -> Response[comment_schemas.Reply]:
+) -> comment_schemas.Reply:
     """Change a reply.
 
     The author may change its language and text. An admin may hide it and show it again.

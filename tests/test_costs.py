@@ -265,12 +265,12 @@ def test_a_vote_and_a_reply_cost_the_same_whatever_the_length_of_the_comment(
 ) -> None:
     table, _ = applied
     body = CommentBody(rating=5, language="en", text="𝕏" * 5_000)  # 20 KB
-    id = comments.post(new_context(table, NOW), "lamp", body, Caller("ann"), None).body.id
+    id = comments.post(new_context(table, NOW), "lamp", body, Caller("ann"), None).comment.id
     reader, answer = Caller("bob"), ReplyBody(text="It does.", language="en")
     path = ReplyPath("lamp", id, "")
 
     def post() -> None:
-        path.reply = replies.post(new_context(table, NOW), "lamp", id, answer, reader, None).body.id
+        path.reply = replies.post(new_context(table, NOW), "lamp", id, answer, reader, None).id
 
     assert units(table, lambda: votes.cast(table, "lamp", id, reader)) == (4, 2)
     assert units(table, lambda: votes.withdraw(table, "lamp", id, reader)) == (4, 2)

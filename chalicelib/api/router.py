@@ -73,6 +73,11 @@ class Response(NamedTuple, Generic[T]):
     headers: Mapping[str, str] = {}
 
 
+def created(value: T, is_new: bool) -> Response[T]:
+    """Build the response to a request that creates something (201), or finds that it exists (200)."""
+    return Response(value, status=201 if is_new else 200)
+
+
 class Route(NamedTuple):
     """A registered route, with everything that its OpenAPI description needs."""
 

@@ -25,7 +25,6 @@ import msgspec
 
 from chalicelib import times
 from chalicelib.api import listing
-from chalicelib.api.router import Response
 from chalicelib.challenges.schemas import (
     Challenge,
     ChallengeBody,
@@ -134,8 +133,8 @@ def hash_answers(paths: Iterable[str], rules: Normalization, salt: bytes, cost: 
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(context: Context, challenge: str, body: ChallengeBody) -> Response[Challenge]:
-    """Create a challenge (201), or replace it (200). Paths that players have found stay found.
+def define(context: Context, challenge: str, body: ChallengeBody) -> tuple[Challenge, bool]:
+    """Create a challenge, or replace it. Return whether it is new. Paths that players have found stay found.
 
     A request that equals the stored definition writes nothing. The salt of a challenge is kept, because only
     digests with the same salt can be compared.
@@ -178,7 +177,7 @@ def define(context: Context, challenge: str, body: ChallengeBody) -> Response[Ch
         )
         listed = {name: item[name] for name in ("gsi1pk", "gsi1sk") if name in item}
         if stored and stored == definition._replace(edition=stored.edition):
-            return Response(_to_response(definition), status=200)
+            return _to_response(definition), False
         condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
         values = {":seen": edition} if "edition" in item else None
         if context.table.put(
@@ -186,7 +185,7 @@ def define(context: Context, challenge: str, body: ChallengeBody) -> Response[Ch
             condition=condition,
             values=values,
         ):
-            return Response(_to_response(definition), status=200 if item else 201)
+            return _to_response(definition), not item
         context.table.back_off(attempt)
     raise Busy(f"Other requests are changing the challenge {challenge}. Please retry.")
 

@@ -16,7 +16,6 @@ from typing import Any
 from chalicelib import times
 from chalicelib.api import rates
 from chalicelib.api.auth import Caller
-from chalicelib.api.router import Response
 from chalicelib.challenges import definitions, progress
 from chalicelib.challenges.definitions import Definition
 from chalicelib.challenges.schemas import SubmissionResult
@@ -33,8 +32,8 @@ PATH_EXISTS, PROGRESS_REFUSED = range(2)  # the positions of refused actions
 # -- paths ---------------------------------------------------------------------------------------------
 
 
-def submit(context: Context, challenge: str, caller: Caller, path: str) -> Response[SubmissionResult]:
-    """Write a path that a player has found: 201, or 200 if the player had found it before.
+def submit(context: Context, challenge: str, caller: Caller, path: str) -> tuple[SubmissionResult, bool]:
+    """Write a path that a player has found. Return whether the player had not found it before.
 
     Without a display name of the caller, the name of an earlier submission is kept.
 
@@ -56,7 +55,7 @@ def submit(context: Context, challenge: str, caller: Caller, path: str) -> Respo
     progress_key = progress.progress_key(challenge, player)
     items = context.table.get_many([path_key, progress_key], consistent=True)
     if path_key in items:  # it stays found after it is removed from the definition
-        return _build_result(context.table, definition, player, path, 200)
+        return _build_result(context.table, definition, player, path), False
     level = items.get(progress_key, {}).get("drained", 0)
     if wait := GUESSES.compute_wait(level, context.now):
         raise _too_many_guesses(wait)
@@ -66,7 +65,7 @@ def submit(context: Context, challenge: str, caller: Caller, path: str) -> Respo
         raise InvalidPath("This is no valid path of the challenge.")
     refused = _write_path(context, definition, caller, path_key, path)
     if PATH_EXISTS in refused:
-        return _build_result(context.table, definition, player, path, 200)
+        return _build_result(context.table, definition, player, path), False
     if PROGRESS_REFUSED in refused:
         item = context.table.get(progress_key, consistent=True) or {}
         if item.get("found", 0) >= definition.limit:
@@ -74,7 +73,7 @@ def submit(context: Context, challenge: str, caller: Caller, path: str) -> Respo
                 f"{player} has found {definition.limit} paths, the most that this challenge counts."
             )
         raise _too_many_guesses(GUESSES.interval)
-    return _build_result(context.table, definition, player, path, 201)
+    return _build_result(context.table, definition, player, path), True
 
 
 def _write_path(
@@ -141,10 +140,8 @@ def _read_found(table: Table, progress_key: Key) -> int | None:
     return found if progress.is_count(found) else None
 
 
-def _build_result(
-    table: Table, definition: Definition, player: str, path: str, status: int
-) -> Response[SubmissionResult]:
-    """Read the number of paths that a player has found, and build the response.
+def _build_result(table: Table, definition: Definition, player: str, path: str) -> SubmissionResult:
+    """Read the number of paths that a player has found, and build the result.
 
     A damaged progress is recounted here too, because the update adds to any number, also to a fraction.
 
@@ -155,7 +152,7 @@ def _build_result(
     if found is None:
         progress.recount(table, definition.challenge, player)
         found = _read_found(table, progress_key)
-    return Response(SubmissionResult(path=path, found=found or 0, limit=definition.limit), status=status)
+    return SubmissionResult(path=path, found=found or 0, limit=definition.limit)
 
 
 # -- guesses -------------------------------------------------------------------------------------------

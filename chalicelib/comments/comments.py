@@ -22,9 +22,10 @@ Invariant: `revision` grows with each change, and every change is conditional on
 Votes and replies are counted beside the comment (counters.py), so they conflict with no change of it.
 """
 
+from collections.abc import Container
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from msgspec import UNSET
@@ -34,7 +35,6 @@ from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
-from chalicelib.api.router import Response
 from chalicelib.comments import counters, languages
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch
 from chalicelib.context import Context
@@ -51,6 +51,13 @@ SHARDS = 4  # partitions of the lists of comments and replies: about 4,000 a sec
 CLEANUP = "CLEANUP#"
 CACHED = 10_000  # products that a process knows to be listed
 CONFLICTS = "The comment is being changed by other requests. Please retry."
+
+
+class Revised(NamedTuple):
+    """A comment, and the number of its revision. Votes and replies do not change it."""
+
+    comment: Comment
+    revision: int
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -115,7 +122,7 @@ def post(
     body: CommentBody,
     caller: Caller,
     idempotency_key: str | None,
-) -> Response[Comment]:
+) -> Revised:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
     Cost: 8 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
@@ -131,7 +138,7 @@ def post(
         puts = [{"Put": {"Item": one, "ConditionExpression": ABSENT}} for one in (item, author, counted)]
         if not (refused := context.table.transact(puts)):
             list_product(context, product)
-            return respond(item)
+            return _to_revised(item)
         existing = (
             context.table.get(author_key(product, caller.sub), consistent=True) if 1 in refused else None
         )
@@ -139,7 +146,7 @@ def post(
             continue  # the id is taken, or the author's other comment was deleted in the meantime
         is_retry = idempotency_key and existing.get("key") == idempotency_key
         if is_retry and (written := find_stored(context.table, product, existing["id"])):
-            return _respond_counted(context.table, written)
+            return _read_counts(context.table, written)
         raise Conflict(f"You have commented on this product already: change or delete {existing['id']}.")
     raise Busy(CONFLICTS)
 
@@ -174,8 +181,8 @@ def patch(
     id: str,
     body: CommentPatch,
     caller: Caller,
-    if_match: str | None,
-) -> Response[Comment]:
+    revisions: Container[int] | None,
+) -> Revised:
     """Change a comment's rating, language or text as its author, or hide or show it as an admin.
 
     No change is lost. A change that conflicts with another one is computed again from the newer comment. A
@@ -184,22 +191,23 @@ def patch(
     Cost: 1.5 RCU, 2.5 for a hidden comment; 1 WCU per KB, and for the index 2 where the rating or the
     language changes, else 1. 1 WCU per KB and 2 more where the whole KB of the text change. To hide or to
     show: 4 WCU per KB, 2 for the counters and 3 for the indexes.
-    Raises: PreconditionFailed when If-Match names an older version; BadRequest, Forbidden, NotFound, Busy.
+    Raises: PreconditionFailed when the comment has none of the `revisions`; BadRequest, Forbidden, NotFound,
+    Busy.
     """
     edits = read_edits(body, "rating", "language", "text")
     wanted: Item | None = None
     for number in range(TRIES):
         item = require_visible(find_stored(context.table, product, id), product, id, caller)
         if item == wanted:  # the conflicting write was our own, whose response was lost
-            return _respond_counted(context.table, item)
+            return _read_counts(context.table, item)
         if not (caller.admin if body.hidden is not UNSET else caller.sub == item["author"]):
             raise Forbidden("Only the author may edit a comment, and only an admin may hide or show it.")
-        if if_match is not None and not _matches(item, if_match):
+        if revisions is not None and item["revision"] not in revisions:
             raise PreconditionFailed("The comment has changed since it was read: read it again.")
         hides = is_hidden(item) if body.hidden is UNSET else body.hidden
         wanted = _apply_edits(item, edits, hides, context.now)
         if wanted == item or _replace(context.table, item, wanted):
-            return _respond_counted(context.table, wanted)
+            return _read_counts(context.table, wanted)
         context.table.back_off(number)
     raise Busy(CONFLICTS)
 
@@ -366,8 +374,8 @@ def derive_rank(key: Key, item: Item) -> dict[str, Any] | None:
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def find(table: Table, product: str, id: str, caller: Caller) -> Response[Comment]:
-    """Return one comment with its ETag. Only its author and admins may see a hidden comment.
+def find(table: Table, product: str, id: str, caller: Caller) -> Revised:
+    """Return one comment. Only its author and admins may see a hidden comment.
 
     Cost: 0.5 RCU, and 0.5 RCU per 4 KB of the comment. With a token, as much again for a hidden
     comment, and 6 RCU more for an absent one.
@@ -379,7 +387,7 @@ def find(table: Table, product: str, id: str, caller: Caller) -> Response[Commen
     if item is None and caller.sub:
         hidden = counted and table.get(comment_key(product, id, hidden=True))
         item = hidden or find_stored(table, product, id)
-    return respond(counters.with_counts(require_visible(item, product, id, caller), counted))
+    return _to_revised(counters.with_counts(require_visible(item, product, id, caller), counted))
 
 
 def find_stored(table: Table, product: str, id: str) -> Item | None:
@@ -415,18 +423,17 @@ def require_visible(item: Item | None, product: str, id: str, caller: Caller) ->
     return item
 
 
-def respond(item: Item) -> Response[Comment]:
-    """Build the response with a comment and its ETag."""
-    return Response(to_comment(item), headers={"ETag": etag(item)})
+def _to_revised(item: Item) -> Revised:
+    return Revised(to_comment(item), item["revision"])
 
 
-def _respond_counted(table: Table, item: Item) -> Response[Comment]:
-    """Build the response with a comment and its current counts.
+def _read_counts(table: Table, item: Item) -> Revised:
+    """Return a comment with its current counts.
 
     Cost: 0.5 RCU.
     """
     found = table.get(counters.counters_key(product_of(item), id_of(item)))
-    return respond(counters.with_counts(item, found))
+    return _to_revised(counters.with_counts(item, found))
 
 
 def to_comment(item: Item) -> Comment:
@@ -444,16 +451,3 @@ def to_comment(item: Item) -> Comment:
         votes=item.get("votes", 0),
         replies=item.get("replies", 0),
     )
-
-
-def etag(item: Item) -> str:
-    """Return a comment's ETag, which differs after each change of the comment itself.
-
-    Votes and replies do not change it, so they do not refuse an author's edit.
-    """
-    return f'"{item["revision"]}"'
-
-
-def _matches(item: Item, if_match: str) -> bool:
-    """Return whether If-Match is `*` or lists the comment's ETag (RFC 9110, 13.1.1)."""
-    return if_match.strip() == "*" or etag(item) in (one.strip() for one in if_match.split(","))

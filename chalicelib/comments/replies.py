@@ -23,7 +23,6 @@ from msgspec import UNSET
 from chalicelib import times, ulids
 from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
-from chalicelib.api.router import Response
 from chalicelib.comments import counters
 from chalicelib.comments.comments import (
     ABSENT,
@@ -86,7 +85,7 @@ def post(
     body: ReplyBody,
     caller: Caller,
     idempotency_key: str | None,
-) -> Response[Reply]:
+) -> Reply:
     """Reply to a comment. A repeated idempotency key returns the reply that it has written.
 
     Cost: 1 RCU per 4 KB of the comment; 2 WCU per KB of the reply, 2 WCU for the counters, and 1 for gsi1.
@@ -104,9 +103,9 @@ def post(
             actions.append(_put_retry_key(retry, path_of(item).reply, context.now))
         refused = context.table.transact(actions)
         if not refused:
-            return Response(to_reply(item))
+            return to_reply(item)
         if idempotency_key and 2 in refused and (written := _find_written(context.table, retry, product, id)):
-            return Response(to_reply(written))
+            return to_reply(written)
         context.table.back_off(number)
     raise Busy(CONFLICTS)
 
@@ -175,7 +174,7 @@ def _find_written(table: Table, retry: Key, product: str, id: str) -> Item | Non
     return written
 
 
-def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -> Response[Reply]:
+def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -> Reply:
     """Change a reply's text or language as its author, or hide or show it as an admin.
 
     Of two edits at once the later one wins. A change that has no effect writes nothing.
@@ -185,12 +184,12 @@ def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -
     """
     edits = read_edits(body, "language", "text")
     if body.hidden is not UNSET:
-        return Response(to_reply(_set_hidden(context.table, path, caller, hides=body.hidden)))
+        return to_reply(_set_hidden(context.table, path, caller, hides=body.hidden))
     item = _find(context.table, path, caller)
     if caller.sub != item["author"]:
         raise Forbidden("Only the author may edit a reply, and only an admin may hide or show it.")
     if all(item[name] == value for name, value in edits.items()):
-        return Response(to_reply(item))
+        return to_reply(item)
     edits["edited"] = times.to_sort_key(context.now)
     changed = context.table.update(
         Key(item["pk"], item["sk"]),
@@ -202,7 +201,7 @@ def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -
     )
     if changed is None:
         raise _not_found(path)
-    return Response(to_reply(changed))
+    return to_reply(changed)
 
 
 def _set_hidden(table: Table, path: ReplyPath, caller: Caller, *, hides: bool) -> Item:

@@ -13,7 +13,6 @@ So `votes` is the number of the comment's vote items at any time, and a repeated
 from typing import Any
 
 from chalicelib.api.auth import Caller
-from chalicelib.api.router import Response
 from chalicelib.comments import counters
 from chalicelib.comments.comments import ABSENT, CONFLICTS, TRIES, require_visible
 from chalicelib.comments.counters import counters_key
@@ -42,8 +41,8 @@ def is_vote_of(item: Item, reader: str) -> bool:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def cast(table: Table, product: str, id: str, caller: Caller) -> Response[Votes]:
-    """Vote for a comment. The status is 201 for a new vote, and 200 when the reader has voted before.
+def cast(table: Table, product: str, id: str, caller: Caller) -> tuple[Votes, bool]:
+    """Vote for a comment. Return the number of votes, and whether the reader had not voted before.
 
     Cost: 2 RCU. For a new vote 4 WCU.
     Raises: Forbidden for the comment's author; NotFound for an absent or hidden comment; Busy.
@@ -55,10 +54,10 @@ def cast(table: Table, product: str, id: str, caller: Caller) -> Response[Votes]
         if item["author"] == caller.sub:
             raise Forbidden("Authors may not vote for their own comments.")
         if vote in found:
-            return Response(Votes(votes=item.get("votes", 0)), 200)
+            return Votes(votes=item.get("votes", 0)), False
         put: Any = {"Put": {"Item": vote._asdict(), "ConditionExpression": ABSENT}}
         if not table.transact([put, counters.add(product, id, "votes", 1, shown=True)]):
-            return Response(Votes(votes=item.get("votes", 0) + 1), 201)
+            return Votes(votes=item.get("votes", 0) + 1), True
         table.back_off(number)
     raise Busy(CONFLICTS)
 

@@ -10,7 +10,6 @@ import secrets
 
 from chalicelib import times
 from chalicelib.api import auth, names, rates
-from chalicelib.api.router import Response
 from chalicelib.context import Context
 from chalicelib.errors import SlowDown
 from chalicelib.guests.schemas import Guest, GuestBody
@@ -18,7 +17,7 @@ from chalicelib.guests.schemas import Guest, GuestBody
 LIMIT = rates.Limit(at_once=60, interval=10_000)
 
 
-def sign_in(context: Context, body: GuestBody, caller: auth.Caller) -> Response[Guest]:
+def sign_in(context: Context, body: GuestBody, caller: auth.Caller) -> Guest:
     """Return a new guest with a token, or the guest who calls with a new token under the name of the body.
 
     Cost: that of `rates.take`.
@@ -32,4 +31,4 @@ def sign_in(context: Context, body: GuestBody, caller: auth.Caller) -> Response[
         context.settings, sub, seconds=int(context.settings.token_life.total_seconds()), name=name, guest=True
     )
     expires = times.to_iso((context.now + context.settings.token_life).replace(microsecond=0))
-    return Response(Guest(token=token, sub=sub, name=name, expires=expires))
+    return Guest(token=token, sub=sub, name=name, expires=expires)

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from chalicelib import times
 from chalicelib.api import listing
-from chalicelib.api.router import Response
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
@@ -90,8 +89,8 @@ def season_key(board: str, season: int) -> Key:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def define(context: Context, name: str, body: BoardBody) -> Response[BoardDetails]:
-    """Create a board (201), or change its title, unit, reset date or who may submit (200).
+def define(context: Context, name: str, body: BoardBody) -> tuple[BoardDetails, bool]:
+    """Create a board, or change its title, unit, reset date or who may submit. Return whether it is new.
 
     A request that equals the stored definition writes nothing.
 
@@ -104,7 +103,7 @@ def define(context: Context, name: str, body: BoardBody) -> Response[BoardDetail
         item = context.table.get(definition_key(name), consistent=True)
         if item is None:
             if context.table.put(_to_item(wanted), condition="attribute_not_exists(pk)"):
-                return Response(_to_details(wanted, 0), status=201)
+                return _to_details(wanted, 0), True
             continue
         stored = parse(item)
         board = _as_of(stored, context.now)
@@ -116,7 +115,7 @@ def define(context: Context, name: str, body: BoardBody) -> Response[BoardDetail
             )
         board = board._replace(**{field: getattr(wanted, field) for field in MUTABLE_FIELDS})
         if board == stored or _replace_definition(context.table, stored, board):
-            return Response(_to_details(board, count_players(context.table, board.ranking)), status=200)
+            return _to_details(board, count_players(context.table, board.ranking)), False
         context.table.back_off(attempt)
     raise _too_many_changes(name)
 
@@ -145,8 +144,10 @@ def list_boards(context: Context, query: listing.ListQuery) -> Boards:
     )
 
 
-def end_season(context: Context, name: str, body: SeasonBody) -> Response[BoardDetails]:
-    """End a season and begin the next one without players (201), unless the season has ended before (200).
+def end_season(context: Context, name: str, body: SeasonBody) -> tuple[BoardDetails, bool]:
+    """End a season and begin the next one without players, unless the season has ended before.
+
+    Return the board, and whether this call has ended the season.
 
     Cost: 1 RCU and 4 WCU.
     Raises: NotFound, Conflict for a future season, Busy after repeated concurrent changes.
@@ -160,10 +161,10 @@ def end_season(context: Context, name: str, body: SeasonBody) -> Response[BoardD
         if body.season > board.season:
             raise Conflict(f"The current season of {name[:40]} is {board.season}.")
         if body.season < board.season:
-            return Response(_to_details(board, count_players(context.table, board.ranking)), status=200)
+            return _to_details(board, count_players(context.table, board.ranking)), False
         following = board._replace(season=board.season + 1, started=times.to_iso(context.now), resets=None)
         if _replace_definition(context.table, stored, board, following):
-            return Response(_to_details(following, 0), status=201)
+            return _to_details(following, 0), True
         context.table.back_off(attempt)
     raise _too_many_changes(name)
 

@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
-from chalicelib.api.router import Response
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
@@ -84,8 +83,8 @@ def page_key(score: Key, number: int) -> Key:
 # -- submit --------------------------------------------------------------------------------------------
 
 
-def submit(context: Context, name: str, body: ScoreBody, caller: Caller) -> Response[ScoreResult]:
-    """Apply a submission to a player's score (201). A known id changes nothing (200).
+def submit(context: Context, name: str, body: ScoreBody, caller: Caller) -> tuple[ScoreResult, bool]:
+    """Apply a submission to a player's score. Return whether its id is new. A known id changes nothing.
 
     `increment` adds the value, `best` keeps the better value, and `set` keeps the value with the latest time.
     A value that does not change the score is stored as an activity all the same.
@@ -107,8 +106,7 @@ def submit(context: Context, name: str, body: ScoreBody, caller: Caller) -> Resp
     name_of_player = caller.name if player == caller.sub else None
     submission = Submission(player, body.id, validate_value(board, body.value), time, name_of_player)
     is_new, score = write(context, board, submission, items.get(keys(board)[0]))
-    result = ScoreResult(player=player, score=score.get("score") if score else None)
-    return Response(result, status=201 if is_new else 200)
+    return ScoreResult(player=player, score=score.get("score") if score else None), is_new
 
 
 def write(

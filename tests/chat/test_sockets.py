@@ -60,7 +60,7 @@ def test_a_handshake_has_a_lobby_and_interests(
     ],
 )
 def test_a_malformed_handshake_names_the_parameter(query: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"^(lobby|interests): "):
+    with pytest.raises(ValueError, match=r"^`(lobby|interests)` must"):
         handshake.parse({"requestContext": request("c"), "queryStringParameters": query})
 
 

@@ -174,7 +174,7 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
         if kind == "post":
             body = CommentBody(rating=rating, language=language, text=f"by {whose}")
             if mine is None:
-                twin.put(comments.post(new_context(table, now), product, body, author, None).body)
+                twin.put(comments.post(new_context(table, now), product, body, author, None).comment)
             else:
                 with pytest.raises(Conflict):
                     comments.post(new_context(table, now), product, body, author, None)
@@ -186,7 +186,7 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
             )
             if mine:
                 who = author if kind == "edit" else ADMIN
-                twin.put(comments.patch(new_context(table, now), product, mine.id, patch, who, None).body)
+                twin.put(comments.patch(new_context(table, now), product, mine.id, patch, who, None).comment)
         elif kind == "vote" and mine and not mine.hidden:
             reader, vote = Caller(f"reader-{limit}"), (product, mine.id, f"reader-{limit}")
             if rating > 3:
@@ -197,7 +197,7 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
                 twin.votes.remove(vote)
                 twin.put(replace(mine, votes=mine.votes - 1))
             else:
-                assert votes.cast(table, product, mine.id, reader).body.votes == mine.votes + 1
+                assert votes.cast(table, product, mine.id, reader)[0].votes == mine.votes + 1
                 twin.votes.add(vote)
                 twin.put(replace(mine, votes=mine.votes + 1))
         elif kind == "delete" and mine:
@@ -231,7 +231,7 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
     stays = []
     for i in range(15):
         body = CommentBody(rating=i % 5 + 1, language=LANGUAGES[i % 3], text="stays")
-        stays.append(comments.post(new_context(table), product, body, Caller(f"stays-{i}"), None).body)
+        stays.append(comments.post(new_context(table), product, body, Caller(f"stays-{i}"), None).comment)
     twin.comments = list(stays)
     live.drain()
 
@@ -258,7 +258,7 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
             rating, language = dice.randint(1, 5), dice.choice(LANGUAGES)
             if old is None:
                 body = CommentBody(rating=rating, language=language, text=f"no. {i}")
-                mine.put(comments.post(new_context(table, now), product, body, author, None).body)
+                mine.put(comments.post(new_context(table, now), product, body, author, None).comment)
             elif dice.random() < 0.3:
                 comments.delete(table, product, old.id, ADMIN if old.hidden else author)
                 mine.comments.remove(old)
@@ -266,7 +266,7 @@ def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Liv
                 hides = dice.random() < 0.3
                 patch = CommentPatch(hidden=not old.hidden) if hides else CommentPatch(rating=rating)
                 who = ADMIN if hides else author
-                mine.put(comments.patch(new_context(table, now), product, old.id, patch, who, None).body)
+                mine.put(comments.patch(new_context(table, now), product, old.id, patch, who, None).comment)
         with lock:
             twin.comments += mine.comments
 
@@ -308,7 +308,7 @@ def test_one_of_an_authors_simultaneous_posts_is_written(live: Live) -> None:
     bodies = [CommentBody(rating=i % 5 + 1, language="en", text=str(i)) for i in range(8)]
     answers = at_once(
         *(
-            lambda body=body: comments.post(new_context(live.table, now), "p", body, me, None).body
+            lambda body=body: comments.post(new_context(live.table, now), "p", body, me, None).comment
             for body in bodies
         )
     )
@@ -317,7 +317,7 @@ def test_one_of_an_authors_simultaneous_posts_is_written(live: Live) -> None:
     assert walk(live.table, "p", Filter(), 100) == [one]
     again = at_once(
         *(
-            lambda body=body: comments.post(new_context(live.table, now), "q", body, me, "key").body
+            lambda body=body: comments.post(new_context(live.table, now), "q", body, me, "key").comment
             for body in bodies
         )
     )
@@ -326,22 +326,22 @@ def test_one_of_an_authors_simultaneous_posts_is_written(live: Live) -> None:
     assert drift(live.table, FEATURES) == {}
 
 
-def test_every_simultaneous_edit_is_applied_and_under_if_match_only_one(live: Live) -> None:
+def test_every_simultaneous_edit_is_applied_and_of_one_revision_only_one(live: Live) -> None:
     me, now = Caller("me"), datetime.now(UTC)
     made = comments.post(
         new_context(live.table, now), "p", CommentBody(rating=1, language="en", text=""), me, None
-    ).body
+    ).comment
     parts = [CommentPatch(rating=5), CommentPatch(language="de"), CommentPatch(text="new")]
 
-    def edit(part: CommentPatch, if_match: str | None) -> Any:
-        return lambda: comments.patch(new_context(live.table, now), "p", made.id, part, me, if_match)
+    def edit(part: CommentPatch, revisions: set[int] | None) -> Any:
+        return lambda: comments.patch(new_context(live.table, now), "p", made.id, part, me, revisions)
 
     answers = at_once(*(edit(part, None) for part in parts))
     assert not [answer for answer in answers if isinstance(answer, Exception)]
     [one] = walk(live.table, "p", Filter(), 100)
     assert (one.rating, one.language, one.text) == (5, "de", "new")
-    etag = comments.find(live.table, "p", made.id, me).headers["ETag"]
-    answers = at_once(*(edit(CommentPatch(text=str(i)), str(etag)) for i in range(6)))
+    read = comments.find(live.table, "p", made.id, me)
+    answers = at_once(*(edit(CommentPatch(text=str(i)), {read.revision}) for i in range(6)))
     lost = [answer for answer in answers if isinstance(answer, PreconditionFailed)]
     assert len(lost) == 5
     live.drain()
@@ -354,7 +354,7 @@ def test_simultaneous_edits_hides_and_deletes_leave_a_consistent_state(live: Liv
     for i in range(8):
         now, product = datetime.now(UTC), f"p-{i}"
         body = CommentBody(rating=5, language="en", text="")
-        id = comments.post(new_context(live.table, now), product, body, me, None).body.id
+        id = comments.post(new_context(live.table, now), product, body, me, None).comment.id
 
         def patch(part: CommentPatch, who: Caller, product: str = product, id: str = id) -> Any:
             return lambda: comments.patch(new_context(live.table), product, id, part, who, None)
@@ -388,8 +388,8 @@ def test_nothing_survives_that_races_with_the_deletion_of_its_comment(live: Live
     with live.applied():
         for number in range(rounds):
             product, body = f"p-{number}", CommentBody(rating=5, language="en", text="")
-            id = comments.post(new_context(table, now), product, body, me, None).body.id
-            first = replies.post(new_context(table, now), product, id, text, me, None).body.id
+            id = comments.post(new_context(table, now), product, body, me, None).comment.id
+            first = replies.post(new_context(table, now), product, id, text, me, None).id
             racing = calls(product, id, ReplyPath(product, id, first))
             at_once(lambda product=product, id=id: comments.delete(table, product, id, ADMIN), *racing)
             assert all(isinstance(at_once(late)[0], NotFound) for late in racing)
@@ -405,7 +405,7 @@ def test_a_reply_to_a_comment_that_is_deleted_after_it_was_read_is_not_written(
 ) -> None:
     table, me = live.table, Caller("me")
     body = CommentBody(rating=5, language="en", text="")
-    id = comments.post(new_context(table), "p", body, me, None).body.id
+    id = comments.post(new_context(table), "p", body, me, None).comment.id
     write = Table.transact
 
     def delete_first(table: Table, actions: Any) -> Any:

@@ -413,7 +413,7 @@ def fill(shop: Shop, languages: tuple[str, ...] = ("en", "de", "pt-BR"), each: i
         made.append(
             comments.post(
                 new_context(shop.table, start + timedelta(seconds=i)), "garment-767", body, who, None
-            ).body
+            ).comment
         )
     shop.settle()
     return made[::-1]

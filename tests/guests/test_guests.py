@@ -32,7 +32,7 @@ def sign_in(
 ) -> auth.Caller:
     guest = guests.sign_in(
         new_context(table, now, SETTINGS), GuestBody(name=name), auth.Caller(address=address)
-    ).body
+    )
     found = auth.read_context(auth.authenticate(SETTINGS, f"Bearer {guest.token}"))
     assert (found.sub, found.name) == (guest.sub, guest.name)
     return found

@@ -494,7 +494,7 @@ class Chatter:
             return
 
         def done(response: Any) -> None:
-            self._guest = self.known.guest = response.body.token
+            self._guest = self.known.guest = response.token
 
         sign_in = call("post_guest", body={}, caller=Caller(address=f"10.0.0.{self._number}"))
         self._start("guest", lambda event, context: sign_in(), None, done)

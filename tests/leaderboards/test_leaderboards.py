@@ -528,7 +528,7 @@ def test_a_board_resets_at_its_date_without_a_write(site: Site) -> None:
     over = boards.describe(new_context(table, later), "points", 1)  # nothing has been written since
     assert (over.players, over.ended, over.resets) == (1, described.started, None)
     body = SeasonBody(season=2)
-    assert boards.end_season(new_context(table, later), "points", body).body.season == 3
+    assert boards.end_season(new_context(table, later), "points", body)[0].season == 3
     for season, started in ((1, None), (2, described.started)):
         past = boards.describe(new_context(table, later), "points", season)
         assert past.ended == (described.started if season == 1 else times.to_iso(later))
@@ -538,7 +538,7 @@ def test_a_board_resets_at_its_date_without_a_write(site: Site) -> None:
 def test_ending_a_season_before_its_reset_date_removes_the_date(site: Site) -> None:
     soon = datetime.now(UTC) + timedelta(days=1)
     create_board(site, "points", **POINTS, resets=soon.isoformat())
-    ended = boards.end_season(new_context(site.table), "points", SeasonBody(season=1)).body
+    ended = boards.end_season(new_context(site.table), "points", SeasonBody(season=1))[0]
     assert (ended.season, ended.resets) == (2, None)
     assert boards.find(new_context(site.table, soon + timedelta(days=1)), "points").season == 2
 

@@ -584,9 +584,8 @@ def test_concurrent_requests_to_end_a_season_end_it_once(store: tuple[Table, Rea
 
     def end(_: int) -> int:
         try:
-            return boards.end_season(
-                new_context(board.table, NOW), board.name, SeasonBody(season=1)
-            ).body.season
+            ended, _ = boards.end_season(new_context(board.table, NOW), board.name, SeasonBody(season=1))
+            return ended.season
         except Conflict:
             return 0
 

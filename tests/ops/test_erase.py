@@ -97,7 +97,7 @@ def write(table: Table, person: Person, id: str) -> None:
             new_context(table, NOW), product, CommentBody(rating=5, language="en", text="x"), me, None
         )
     patch, admin = CommentPatch(hidden=True), Caller("a", admin=True)
-    comments.patch(new_context(table, NOW), f"hat-{id}", made.body.id, patch, admin, None)
+    comments.patch(new_context(table, NOW), f"hat-{id}", made.comment.id, patch, admin, None)
 
 
 def erased(live: Live, person: Person, pause: Callable[[float], None] | None = None) -> Erased:

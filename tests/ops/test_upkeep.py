@@ -94,7 +94,9 @@ class Traffic:
                 author = f"writer-{self._number}-{self.done}"
                 body = CommentBody(rating=chance.randint(1, 5), language="en", text="new")
                 product = self._product or chance.choice(PRODUCTS)
-                made = comments.post(new_context(self._table, now), product, body, Caller(author), None).body
+                made = comments.post(
+                    new_context(self._table, now), product, body, Caller(author), None
+                ).comment
                 self._known.append((product, made.id, author))
             elif what == "edit":
                 comments.patch(new_context(self._table, now), product, id, edit, Caller(author), None)
@@ -168,7 +170,7 @@ def test_an_audit_finds_drift_of_every_kind_and_a_repair_corrects_it(live: Live)
 
 def test_what_is_left_of_a_deleted_comment_is_drift_until_a_repair_removes_it(live: Live) -> None:
     body, now = CommentBody(rating=5, language="en", text=""), datetime.now(UTC)
-    id = comments.post(new_context(live.table, now), "a", body, Caller("me"), None).body.id
+    id = comments.post(new_context(live.table, now), "a", body, Caller("me"), None).comment.id
     votes.cast(live.table, "a", id, Caller("reader"))
     live.drain()
     comments.delete(live.table, "a", id, Caller("me"))
@@ -200,7 +202,7 @@ def test_equal_differences_of_other_items_are_no_drift(live: Live) -> None:
         if seen:
             comments.delete(live.table, "a", seen[-1], Caller("me"))
         body = CommentBody(rating=5, language="en", text="")
-        made = comments.post(new_context(live.table), "a", body, Caller("me"), None).body
+        made = comments.post(new_context(live.table), "a", body, Caller("me"), None).comment
         seen.append(made.id)
 
     post()
@@ -216,7 +218,7 @@ def test_equal_differences_from_items_that_no_pass_sees_are_not_drift(live: Live
 
     def post(_: float = 0) -> None:
         live.drain()
-        made = comments.post(new_context(live.table), "a", body, me, None).body
+        made = comments.post(new_context(live.table), "a", body, me, None).comment
         live.drain()
         comments.delete(live.table, "a", made.id, me)
 
@@ -259,7 +261,7 @@ def test_empty_pages_hide_nothing_from_an_audit_and_a_repair_writes_no_wrong_dif
 
     def post(_: float = 0) -> None:
         live.drain()
-        made = comments.post(new_context(live.table), "a", body, me, None).body
+        made = comments.post(new_context(live.table), "a", body, me, None).comment
         live.drain()
         comments.delete(live.table, "a", made.id, me)
 
@@ -317,7 +319,7 @@ def test_a_repair_under_live_traffic_corrects_only_unchanged_aggregates(live: Li
             done, who = one.done, Caller(f"late-{one.done}")
             until(lambda: one.done > done + 3, "more traffic")
             body = CommentBody(rating=1, language="en", text="")
-            last = comments.post(new_context(live.table, START), "c", body, who, None).body
+            last = comments.post(new_context(live.table, START), "c", body, who, None).comment
             until(lambda: live.counted("c") == 11, "the post is counted")
             comments.delete(live.table, "c", last.id, who)
             until(lambda: live.counted("c") == 10, "the delete is counted")
