@@ -6,8 +6,8 @@
 | | | | gsi1 = `BANS`, sorted by `until` |
 
 An address is a keyed digest (chalicelib/api/rates.py). IPv6 addresses of one /64 are one address. A subject
-is a keyed digest of the `sub` of the token with which a socket was opened. A connection has both digests
-while it lasts, and a report of it for as long as the report is kept.
+is a keyed digest of the `sub` of the token with which a socket was opened. Both digests are stored with a
+connection, and with a report of it until the report expires.
 
 A ban closes the open connections of its address or subject. A connection that opens at the same moment is
 closed by the sweep.

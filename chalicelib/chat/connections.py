@@ -20,9 +20,9 @@ connection with `listening` is idle for as long as it lasts. `network` and `subj
 the client's address and of the `sub` of its token, which a report keeps for a ban. No attribute identifies a
 person.
 
-Invariant: every change of state is conditional on the state id that it was decided on. A connection that has
-left is `gone` and kept for some minutes. So a late or repeated event finds it and does nothing, and a client
-with a token can resume it.
+Invariant: every change of state is conditional on the state id that was read. A connection that has left is
+`gone` and kept for some minutes. So a late or repeated event finds it and does nothing, and a client with a
+token can resume it.
 """
 
 import os
@@ -46,7 +46,7 @@ MOST_FRAMES = 40  # the largest value of HUBBUB_CHAT_FRAMES
 CACHED = 10_000  # refused connections that a process remembers
 OPENING = timedelta(seconds=10)  # how long a connection without a frame may still be opening
 BLOCKED = 100  # visitors that a connection is never matched with again, at most
-PROFILE = ("who", "endpoint", "interests", "born", "receipts")  # what a partner or a candidate needs to have
+PROFILE = ("who", "endpoint", "interests", "born", "receipts")  # what a partner or a candidate needs
 INDEX = "CONNECTIONS"
 # Attributes that end with the connection: nothing is delivered any more.
 ENDS = ("gsi1pk", "notices", "claimed_until", "claim", "tried")
@@ -121,7 +121,7 @@ class FrameCount(NamedTuple):
 def count_frame(context: Context, id: str, received: datetime, message: bytes = b"") -> FrameCount:
     """Record a frame and return its connection, unless it is too fast or the connection is unknown.
 
-    One write reads the partner and decides on the rate. It moves the times of the last frames up by one, on
+    One write reads the partner and checks the rate. It moves the times of the last frames up by one, on
     condition that the oldest of them is old enough. `message` is the entry of a message in `said`.
 
     Cost: 1 WCU per KB of the connection, which has more than one only for a client that sends a message in
@@ -195,7 +195,7 @@ class RefusalCache:
 def inherit_rate(before: Item) -> Item:
     """Return the rate attributes of a connection for the one that resumes it, so that its frames count on.
 
-    They move up by one, because `t01` means that this connection has sent a frame (`may_be_opening`).
+    They move up by one, because `t01` shows that this connection has sent a frame (`may_be_opening`).
     """
     names = _window(MOST_FRAMES)
     moved = {later: before[name] for name, later in pairwise(names) if name in before}
@@ -247,7 +247,7 @@ def list_all(table: Table) -> Iterator[Item]:
 
 
 def latest_end(born: int) -> int:
-    """Return the second at which a connection of a given second has certainly ended."""
+    """Return the second by which a connection of a given second has certainly ended."""
     return born + int(LONGEST.total_seconds())
 
 

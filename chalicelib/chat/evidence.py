@@ -1,4 +1,4 @@
-"""Evidence: what a report needs to know of a pair, and digests that prove what its two members have said.
+"""Evidence: what a report needs to know of a pair, and digests that prove which messages were sent.
 
 | item | pk | sk | holds |
 |---|---|---|---|
@@ -9,8 +9,8 @@ digests of its messages since it was matched: all of the last minute, and the la
 visitor, the connection, the digests for a ban and `said` of both.
 
 Invariant: the transaction that parts two members writes the evidence of both, on condition that neither has
-sent a message since they were read. So every message that was delivered can be proved for a minute after
-the parting, whatever its author does meanwhile.
+sent a message since they were read. So every delivered message can be proved for a minute after the parting,
+whatever its author does.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ def key(pair: str) -> Key:
 
 
 def digest_message(settings: Settings, text: str) -> bytes:
-    """Return a keyed digest of a message, with which the owner of the stage's secret can prove a quotation.
+    """Return a keyed digest of a message. With the stage's secret it proves a quotation.
 
     Without the key, a reader of the table could guess short messages and compare digests. When there is no
     secret the digest is random, and proves nothing.
@@ -69,7 +69,7 @@ def digest_of(entry: bytes) -> bytes:
 
 
 def ages(said: Iterable[bytes], now: datetime) -> list[timedelta]:
-    """Return how long ago each recorded message was sent. Less than nothing is a clock that is ahead."""
+    """Return how long ago each recorded message was sent. It is negative if a clock is ahead."""
     passed = [times.milliseconds(now) - int.from_bytes(one[:5], "big") for one in said]
     return [timedelta(milliseconds=(one + CYCLE // 2) % CYCLE - CYCLE // 2) for one in passed]
 
@@ -98,7 +98,7 @@ def forget_old(table: Table, me: Item, received: datetime) -> None:
 
 
 class Member(NamedTuple):
-    """A member of a pair: a visitor, its connection, the digests for a ban, and what it has said."""
+    """A member of a pair: its visitor and connection, the digests for a ban, and those of its messages."""
 
     who: str
     id: str

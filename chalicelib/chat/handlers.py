@@ -7,15 +7,15 @@
 | `$disconnect` | `disconnect` marks the connection as gone | `matchmaker.reconcile` |
 
 A frame is a JSON object with an `action`. A frame with a `ref` gets an `ack` once it has taken effect, or an
-error with the same `ref`. An action returns the ids of the connections that it concerns. They
-get their pending notices, and a partner if they are waiting, when the action has returned.
+error with the same `ref`. An action returns the ids of the connections that it concerns. After the action,
+these connections get their pending notices, and a partner if they are waiting.
 
-A frame may name the pair that it is meant for. It is `not_matched`, and has no effect, when its sender is in
-another pair by then or in none. Only a report may name a pair that has just parted.
+A frame may name the pair that it is meant for. It is `not_matched`, and has no effect, when its sender is no
+longer in that pair. Only a report may name a pair that has just parted.
 
 A message passes this module, `evidence.record`, `connections.count_frame`, which reads the partner and checks
-the rate in one write, and `gateway.deliver_frame`. The first message of a pair also passes outbox.py, and one
-between two clients with receipts receipts.py.
+the rate in one write, and `gateway.deliver_frame`. The first message of a pair also passes outbox.py. A
+message between two clients with receipts also passes receipts.py.
 
 Invariant: no text of a conversation is stored, and nothing that identifies a person: no address, subject,
 token or user agent. A connection has keyed digests of its address and its subject, which a report keeps for a
@@ -305,7 +305,7 @@ class Frame:
 
 
 def send_status(frame: Frame) -> ConnectionIds:
-    """Send the sender its state. Pending notices follow, and a handler that delivers them is waited for.
+    """Send the sender its state. Wait until pending notices are delivered.
 
     Another handler may change the state, and notify the sender, while the status is on its way. Then the
     status is out of date and another one follows. So the last status is always true.
@@ -452,7 +452,7 @@ def leave(frame: Frame) -> ConnectionIds:
     """Leave the partner and the pool, and become idle.
 
     A partner that has come while the frame is being handled is announced as disconnected. The frame is
-    acknowledged when all that was announced is delivered, so no partner is announced after its `ack`.
+    acknowledged when all notices are delivered, so no partner is announced after its `ack`.
     """
     context = frame.context
     state_id = frame.sender["state_id"]
@@ -475,10 +475,10 @@ def find_partner(frame: Frame) -> ConnectionIds:
 
 
 def report_partner(frame: Frame) -> ConnectionIds:
-    """Report the partner, or the one that has parted less than a minute ago. The two never meet again.
+    """Report the partner, or the last partner within a minute. The two never meet again.
 
-    A partner is left, and both wait again. After too many reports the two are separated all the same. The
-    report is not stored then, and the sender gets `slow_down`.
+    The two are parted, and both wait again. After too many reports the report is not stored, and the sender
+    gets `slow_down`.
 
     Cost: 2 RCU, 11 WCU, and 2 WCU per KB of the report. Of a pair that has parted 1 RCU and 4 WCU instead.
     2 WCU more for two that have tokens.
@@ -503,8 +503,8 @@ def report_partner(frame: Frame) -> ConnectionIds:
 def subscribe(frame: Frame) -> ConnectionIds:
     """Subscribe the sender to a topic, and send it the current value.
 
-    A change after this read is pushed. The push may overtake the reply, and is newer then. The value of a
-    board, a challenge or a product that does not exist yet is null.
+    A later change is pushed. The push may overtake the reply; it then has the newer value. The value is null
+    while the board, challenge or product does not exist.
 
     Cost: the read of the value.
     """

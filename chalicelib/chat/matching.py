@@ -15,7 +15,7 @@ Invariants:
 - A connection enters the pool before it reads it. So of two connections that come at the same time the later
   one sees the other, and of many at most one is left over.
 - Every transaction is conditional on the state ids that were read. The loser of a race reads and decides
-  again, so whatever a client gets acknowledged has taken effect.
+  again, so an acknowledged change has taken effect.
 - The transaction of a pair is also conditional on neither having blocked the other. The visitor id of a
   connection never changes, so two connections of one person are never candidates for each other.
 - `partner_connected` is never the last pending notice of a connection that is not matched.
@@ -35,7 +35,7 @@ from chalicelib.errors import Busy
 from chalicelib.telemetry import metrics
 
 TRIES = 40  # lost races in a row, until the connection waits for its next frame or the sweep
-# Attributes that do not outlive a state. What two have said outlives it, because they may resume their pair.
+# Attributes that end with a state. The digests of messages stay, because a pair may be resumed.
 OF_A_STATE = ("former", "kept", "partner", "pair", "is_introduced")
 CONNECTED, DISCONNECTED = "partner_connected", "partner_disconnected"
 
@@ -159,11 +159,11 @@ def stay_out(context: Context, item: Item) -> None:
 
 
 def find_partner(context: Context, me: Item) -> Item | None:
-    """Match a waiting connection, and return it as it is then.
+    """Match a waiting connection, and return it with its new state.
 
-    Returns None when there is no partner, or when another handler has matched it, which notifies both. After
-    a lost race the partner is chosen at random among the first candidates, so that many connections that come
-    at the same time do not all try the same one.
+    Returns None when there is no partner, or when another handler has matched it. That handler notifies both.
+    After a lost race the partner is chosen at random among the first candidates, so that many connections
+    that come at the same time do not all try the same one.
 
     Cost: 1 RCU per 25 entries of the pool, and 8 WCU for a pair (two connections and two entries). A lost
     race costs as much.
@@ -212,7 +212,7 @@ def settle(context: Context, me: Item, decide: Callable[[Item], Change | None]) 
 
 
 def separate(context: Context, me: Item, partner: evidence.Member, extra: Sequence[Action]) -> Changed:
-    """Never match a connection with a visitor again, and part the two if they are partners.
+    """Part two partners, and never match the connection with that visitor again.
 
     `extra` are actions of the same transaction.
 
@@ -272,7 +272,7 @@ def _read_partner(table: Table, me: Item) -> Item | None:
 
 
 def _save_futile_tries(table: Table, id: str, who: str) -> None:
-    """Block a visitor for the other of two, too. The block of one side keeps the two apart already."""
+    """Block a visitor for the partner too, to save futile attempts. One block already keeps them apart."""
     table.update(
         connections.key(id),
         "ADD blocked :blocks",
@@ -290,7 +290,7 @@ def _busy() -> Busy:
 
 
 def as_partner(profile: Item, id: str) -> connections.Partner:
-    """Return what a connection stores of its partner."""
+    """Return the attributes of a partner that a connection stores."""
     return {name: profile[name] for name in connections.PROFILE if name in profile} | {"id": id}
 
 
@@ -374,13 +374,13 @@ def _leave(me: Item, state: State, change: Change, now: datetime, kept: Item | N
 
 
 def _find_notice(me: Item, change: Change) -> str:
-    """Return the notice of a change. The end of a pair that may be announced meanwhile is announced too."""
+    """Return the notice of a change, and of the end of a pair that was announced in the meantime."""
     is_pending = me["state"] == "matched" and me.get("notices")
     return DISCONNECTED if is_pending and change.to != "gone" else change.notice
 
 
 def _build_block(me: Item, who: str) -> list[Action]:
-    """Build the update by which a connection blocks a visitor in the state it has. None if it cannot."""
+    """Build the update by which a connection blocks a visitor and keeps its state. None if it cannot."""
     if not connections.can_block(me):
         return []
     update = {

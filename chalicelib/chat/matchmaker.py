@@ -2,8 +2,8 @@
 
 It owns no items. Every event of chat ends in `reconcile`, and `sweep` runs once a minute.
 
-Invariant: everything here is idempotent and may run in any number of processes, because the pending work
-follows from the items alone. So the next frame or the sweep completes the work that a crash has interrupted.
+Invariant: every function is idempotent and may run in many processes, because the pending work follows from
+the items alone. So the next frame or the sweep completes interrupted work.
 """
 
 import time
@@ -54,7 +54,7 @@ def mark_gone(context: Context, id: str, *, may_return: bool = True) -> Connecti
 def reconcile(context: Context, ids: Iterable[str]) -> None:
     """Deliver pending notices, match waiting connections, and free the partners of dead ones.
 
-    Goes on with the connections that this concerns, until there are none left. Connections are processed in
+    Continue with the connections that this concerns, until none is left. Connections are processed in
     parallel, so none waits for a dead one.
 
     Cost: 1 RCU for each connection, and the cost of `outbox.deliver_pending` and `matching.find_partner`.
@@ -63,7 +63,7 @@ def reconcile(context: Context, ids: Iterable[str]) -> None:
     begun = time.monotonic()
 
     def reconcile_now(id: str) -> ConnectionIds:
-        """Use the current time. In a crowd this may be long after the beginning, and claims expire."""
+        """Reconcile a connection at the current time, because in a crowd claims may expire meanwhile."""
         later = context.now + timedelta(seconds=time.monotonic() - begun)
         return _reconcile_one(context._replace(now=later), id)
 
@@ -104,14 +104,14 @@ def close_banned(
     items: Iterable[Item],
     banned: Collection[str],
 ) -> ConnectionIds:
-    """Close those of some connections that have a banned address or subject. Return their lost partners.
+    """Close the given connections that have a banned address or subject. Return their lost partners.
 
     Cost: that of `mark_gone` for each.
     """
     lost: ConnectionIds = ()
     for item in items:
         if not {item.get(name) for name in bans.DIGESTS}.isdisjoint(banned):
-            # First of all, so that its $disconnect does not keep the partner for it.
+            # First, so that its $disconnect does not keep the partner for it.
             lost += mark_gone(context, connections.id_of(item), may_return=False)
             context.gateway.close(item["endpoint"], connections.id_of(item), BANNED)
     return lost
@@ -127,8 +127,8 @@ def sweep(
     """Free the partners of dead connections, close banned ones, and complete what a crash has interrupted.
 
     A connection is dead when it is too old to be open, or when it was silent for a minute and API Gateway
-    returns 410 for it. The sweep runs for up to `seconds` while new entries of a pool may soon take partners
-    that they do not take yet.
+    returns 410 for it. The sweep runs for up to `seconds` while new entries of a pool may soon accept more
+    partners.
 
     Cost: 0.5 RCU for each connection, for about 30 of them and for about 40 bans; 1 RCU or more for each
     waiting one.

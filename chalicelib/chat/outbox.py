@@ -10,9 +10,9 @@ A transaction that changes a connection's state appends a notice to `notices` on
 | `tried` | whether an earlier claim has expired, whose notices may have been sent |
 
 Invariant: one handler at a time delivers the notices of a connection. It claims the item, posts the notices
-and removes them. It looks again before it ends, so other handlers leave new notices to it. When its process
-dies, its claim expires. The connection's next frame, its partner's first message or the sweep then goes on.
-Only a notice that was posted and not removed before a crash is sent twice.
+and removes them. It checks for new notices before it ends, so other handlers leave them to it. When its
+process dies, its claim expires. The connection's next frame, its partner's first message or the sweep then
+goes on. Only a notice that was posted and not removed before a crash is sent twice.
 """
 
 import time
@@ -74,8 +74,8 @@ def wait_until_delivered(
 ) -> bool:
     """Wait until a connection's pending notices are delivered. Return False when some are still pending.
 
-    Waits at most a second and a half, for another handler that delivers them or for a connection to open.
-    Returns True also when the connection is gone.
+    Wait at most 1.5 seconds for another handler to deliver them, or for the connection to open. Returns True
+    also when the connection is gone.
 
     Cost: 2 WCU, and 1 RCU with each wait.
     """
@@ -107,8 +107,8 @@ def drop_cancelled(codes: Iterable[str]) -> list[str]:
 def _build_frames(item: Item) -> list[str]:
     """Build the frames of a connection's notices. A client with receipts gets the name of its pair.
 
-    Notices of an expired claim may have been sent, so none of them is left out. Only the last one is of the
-    state that the connection has.
+    Notices of an expired claim may have been sent, so none of them is left out. Only the last notice
+    describes the current state.
     """
     codes = item["notices"] if item["tried"] else drop_cancelled(item["notices"])
     frames = [{"type": "system", "code": code} for code in codes]

@@ -1,9 +1,9 @@
-"""Receipts: a client confirms the messages that it has received, so that an `ack` means just that.
+"""Receipts: a client confirms the messages that it has received, so an `ack` proves the receipt.
 
 A post to a connection whose client is out of reach succeeds for minutes. So a client that connects with
 `receipts=1` gets each message with an `id`, and sends the id back. The `ack` of a message between two such
-clients comes with the receipt. A client that has not got one within some seconds asks with `check` whether
-its partner still responds.
+clients comes with the receipt. A client that gets no receipt for some seconds sends `check` to find out
+whether its partner still responds.
 
 The module owns no items. An id is the sender's `ref` with a keyed digest, so nothing is stored for a message
 on its way, and a client can confirm only what was posted to it.
@@ -24,7 +24,7 @@ from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 PURPOSE = "receipts"  # of the key of ids
-GRACE = timedelta(seconds=4)  # that a client has to confirm a message
+GRACE = timedelta(seconds=4)  # in which a client must confirm a message
 
 
 def new_id(settings: Settings, me: Item, ref: str) -> str:
@@ -52,7 +52,7 @@ def _sign(settings: Settings, pair: str, author: str, ref: str) -> str:
 
 
 def is_unresponsive(me: Item, partner: Item, received: datetime) -> bool:
-    """Return whether a partner that should have confirmed a message has sent no frame since.
+    """Return whether a partner has an unconfirmed message and has sent no frame since.
 
     A partner whose frames are refused as too fast does respond.
     """

@@ -13,7 +13,7 @@ that they were sent. A partner can be reported for a minute after it has parted.
 A report keeps two connections apart for as long as they last (matching.py), and two persons with tokens for
 as long as the report is kept: a new connection begins with the blocks of its person.
 
-Invariant: an address may send five reports at once, and one more every five minutes (a token bucket). An
+Invariant: an address may send five reports at once, and one more every five minutes (a leaky bucket). An
 address is stored as a digest with the stage's key, and the item expires within half an hour.
 """
 

@@ -4,7 +4,7 @@ A signed token names the connection that it was given to. It is valid while that
 minute longer.
 
 - **Before a cut** (API Gateway closes a connection after two hours) the client opens a second connection with
-  the token. It takes over the first one in one transaction, and the partner notices nothing.
+  the token. It takes over the first one in one transaction, and the partner does not notice.
 - **After a cut** the partner gets `partner_disconnected` and waits. When the lost connection had a token and
   was not closed by its client, the partner is kept for it, for a minute at most. After that the partner's
   first frame or the sweep puts it into the pool, and its `next` or `find` does so at any time.
@@ -104,7 +104,7 @@ def _is_in_time(before: Item, now: datetime) -> bool:
 
 
 def _takeovers(before: Item, new: Item, now: datetime) -> Iterator[Takeover]:
-    """Build the takeovers of a connection, the best one first. A matched one is taken with its partner."""
+    """Build the possible takeovers of a connection, best first. A matched one includes its partner."""
     if pair := _take_pair(before, new, now):
         yield pair
     if before["state"] != "matched":
@@ -112,7 +112,7 @@ def _takeovers(before: Item, new: Item, now: datetime) -> Iterator[Takeover]:
 
 
 def _take_pair(before: Item, new: Item, now: datetime) -> Takeover | None:
-    """Build the takeover of a connection with a partner, or with one that is kept. None without either."""
+    """Build the takeover of a connection with a partner or a kept partner. None without either."""
     partner, kept = before.get("partner"), before.get("kept")
     pair, state_id, notice = before.get("pair"), before["state_id"], ""
     if before["state"] == "gone":
@@ -132,7 +132,7 @@ def _take_pair(before: Item, new: Item, now: datetime) -> Takeover | None:
 
 
 def _take_alone(before: Item, new: Item, now: datetime) -> Takeover:
-    """Build the takeover of an idle or waiting connection. One that waited keeps its position in the pool."""
+    """Build the takeover of an idle or waiting connection. A waiting one keeps its position in the pool."""
     state = before.get("last_state", "waiting") if before["state"] == "gone" else before["state"]
     is_waiting = before["state"] == "waiting"
     since = times.parse(before["since"]) if is_waiting else now

@@ -14,9 +14,9 @@ This write is itself a stream record, so the stream is the timer and no handler 
 after the decision, so it is always the newest.
 
 Pushes are best effort. A batch has a time budget. A topic that is not begun within the budget is set to
-`missed` and comes again. Listeners that are not reached within it get the value of the next change.
+`missed` and is pushed later. A listener that is not reached within the budget gets the next value.
 
-Invariant: whatever is dropped, the next push of a topic sends its current value to every listener.
+Invariant: after a dropped push, the next push of the topic sends the current value to every listener.
 """
 
 import hashlib
@@ -299,9 +299,9 @@ def _set_missed(table: Table, topic: str, is_late: bool) -> None:
 
 
 def _post_to_listeners(context: Context, sources: Sources, topic: str, deadline: Deadline) -> int:
-    """Post a topic's value to its listeners, delete those that are gone, and return the number of the others.
+    """Post a topic's value to its listeners, delete dead ones, and return the number of live ones.
 
-    Each push begins with another listener, so a budget that is too short drops other listeners each time.
+    Each push begins with another listener, so a short budget does not always drop the same ones.
     """
     value = read_value(context, sources, topic)
     usual = codec.encode({"type": "update", "topic": topic, "value": value})

@@ -36,8 +36,7 @@ def entry_key(lobby: str, state_id: str) -> Key:
 def new_state_id(id: str, now: datetime) -> str:
     """Return the id of a connection's state that begins now. Ids sort by the time of waiting.
 
-    It has a random part, because a handler may change the state of a connection several times at its one
-    `now`.
+    It has a random part, because a handler may change a connection several times at the same `now`.
     """
     return f"{times.to_sort_key(now)}#{id}#{os.urandom(3).hex()}"
 
@@ -87,8 +86,8 @@ def list_newcomers(context: Context, lobby: str, span: timedelta) -> list[str]:
 def find_candidates(context: Context, me: Item) -> list[Item]:
     """Return the entries that a waiting connection may be matched with, best first.
 
-    Reads strongly consistent, so it sees every connection that began to wait before it. Reads the next 25
-    entries while none of those read is suitable, or only the former partner, up to 200.
+    The read is strongly consistent, so it sees every connection that began to wait earlier. It continues, up
+    to 200 entries, while it has found nobody but the former partner.
 
     Cost: 1 RCU per 4 KB (about 25 entries).
     """
