@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 OTHER_PYTHON = "Hubbub's environment is in .venv: use `make run`, or .venv/bin/python -m local"
+if sys.platform == "win32":
+    sys.exit("On Windows Hubbub runs in WSL: https://learn.microsoft.com/windows/wsl/install")
 try:
     import click
 
     from local.engines import EngineUnavailable
-    from local.engines.engine import KINDS, ROOT, Engine, default_kind, start
+    from local.engines.engine import DYNOXIDE, ROOT, Engine, start
     from local.engines.locks import InUse, Lock
     from local.ports import free_ports
+    from local.queue import FILE
     from ops.stage import RUN
 except ModuleNotFoundError:
     sys.exit(OTHER_PYTHON)
@@ -65,9 +68,11 @@ def _prefix(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 @click.option("--fresh", is_flag=True, help="Delete the stored data first.")
 @click.option(
     "--engine",
-    "kind",
-    metavar=f"{'|'.join(KINDS)}|URL",
-    help="[default: dynoxide if it can be installed, otherwise ministack]",
+    "name_or_url",
+    default=DYNOXIDE,
+    show_default=True,
+    metavar=f"{DYNOXIDE}|URL",
+    help="The engine, or the address of one that is running.",
 )
 @click.option("--queue", is_flag=True, help="Send views of POST /views through the queue.")
 @click.option(
@@ -87,7 +92,7 @@ def main(
     engine_port: int | None,
     data: Path,
     fresh: bool,
-    kind: str | None,
+    name_or_url: str,
     queue: bool,
     prefix: str,
     no_reload: bool,
@@ -102,7 +107,7 @@ def main(
     from local.serve import serve, serve_rest
 
     os.umask(0o077)  # the data is readable only by its owner
-    if fresh and kind and kind.startswith(("http://", "https://")):
+    if fresh and name_or_url != DYNOXIDE:
         raise click.ClickException("--fresh cannot empty an engine at a URL")
     data = data.resolve()
     lock: Lock | None = None
@@ -121,9 +126,8 @@ def main(
                     port, socket_port, engine_port = free_ports(3)
                 _check_ports({"--port": port, "--socket-port": socket_port, "--engine-port": engine_port})
             # 2. Start the engine, which keeps running while the app restarts.
-            kind = kind or default_kind(data)
             preferred = None if ENGINE_PORT in (port, socket_port) else ENGINE_PORT
-            engine = running.enter_context(start(kind, data, engine_port, fresh, preferred))
+            engine = running.enter_context(start(name_or_url, data, engine_port, fresh, preferred))
         except InUse as holder:
             raise click.ClickException(f"{holder}: stop it or choose another folder with --data") from None
         except EngineUnavailable as reason:
@@ -132,8 +136,8 @@ def main(
             raise click.ClickException(
                 f"--data: {data} cannot be used ({os.strerror(error.errno or 0)})"
             ) from None
-        if queue and not engine.has_queues:
-            raise click.ClickException("--queue needs an engine with SQS: add --engine ministack")
+        if fresh:
+            (data / FILE).unlink(missing_ok=True)
         # 3. Run the app in this process, or in a child that is replaced when its source changes.
         if rest_only and (child or no_reload):
             serve_rest(engine, port=port, data=data, word=word, with_parent=child)

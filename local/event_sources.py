@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
     from mypy_boto3_sqs import SQSClient
 
+    from local.queue import LocalQueue
     from ops.aws.template import Queue
 
 LOGGER = logging.getLogger("hubbub.local")
@@ -249,7 +250,7 @@ class StreamPump(Pump):
 class QueuePump(Pump):
     """Delivers a queue's messages, and deletes those that the handler does not report as failed."""
 
-    def __init__(self, sqs: SQSClient, queue: Queue, handler: Handler) -> None:
+    def __init__(self, sqs: SQSClient | LocalQueue, queue: Queue, handler: Handler) -> None:
         super().__init__("queue pump")
         self._sqs = sqs
         self._queue = queue

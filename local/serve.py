@@ -15,6 +15,7 @@ from typing import Any
 from chalicelib.api import auth
 from chalicelib.dynamo.table import connect
 from chalicelib.settings import Settings
+from chalicelib.views import queue as queue_of_views
 from local import event_sources
 from local.demo import Demo
 from local.engines.engine import Engine
@@ -23,10 +24,11 @@ from local.event_sources import Pump, QueuePump, StreamPump
 from local.filters import filtered
 from local.gateway import Gateway
 from local.page_api import PageApi
+from local.queue import FILE, QUEUE, LocalQueue
 from local.recount import recount_if_needed
 from local.rest import HOST, Rest
 from local.schedule import schedules
-from ops.aws.template import Queue, create_queue, create_table
+from ops.aws.template import create_table
 from ops.maintenance.streams import keep_json
 from ops.stage import RUN, find_run, load, write_atomically
 
@@ -69,19 +71,17 @@ def serve(
     # 1. Set the environment that Chalice would set for this stage. app.py reads it on import.
     settings = _load_stage(engine)
 
-    # 2. Create the table and the queue from the template of a deployment.
+    # 2. Create the table from the template of a deployment, and the queue.
     table = create_table(engine.client("dynamodb"), "local", settings.table)
-    views_queue = None
-    if engine.has_queues:
-        views_queue = create_queue(engine.client("sqs"), "local", settings.queue_name)
+    views_queue = LocalQueue(data)
     os.environ.update(
         HUBBUB_STREAM_ARN=table.stream_arn,
-        HUBBUB_QUEUE_URL=views_queue.url if queue and views_queue else "",
+        HUBBUB_QUEUE_URL=QUEUE.url if queue else "",
         HUBBUB_SOCKET=f"ws://{HOST}:{socket_port}" if settings.has("chat") else "",
     )
-    if engine.has_queues:  # ministack reports wrong capacity units for reads
-        os.environ["HUBBUB_CAPACITY"] = "off"
     import app  # reads the environment
+
+    queue_of_views.client = lambda _: views_queue  # type: ignore[assignment]
 
     connect().client.meta.events.register("after-call.dynamodb", DiskReport(data).see)
 
@@ -115,8 +115,10 @@ def serve(
             is_needed=gateway.connection_ids,  # without a connection nobody waits for a value
         )
         pumps.append(pushing)
-    if views_queue and app.router.has("views"):
-        pumps.insert(0, QueuePump(engine.client("sqs"), views_queue, app.write_views))
+    if app.router.has("views"):
+        queue_pump = QueuePump(views_queue, QUEUE, app.write_views)
+        views_queue.wake = queue_pump.wake
+        pumps.insert(0, queue_pump)
     scheduled = schedules(app.app)
     writes = Watch(engine.endpoint, [pump.wake for pump in pumps], event_sources.IDLE)
     for pump in pumps:
@@ -134,7 +136,7 @@ def serve(
         "sockets": gateway.url,
         "engine": engine.endpoint,
         "table": table.name,
-        "queue": _describe_queue(views_queue, queue),
+        "queue": str(data / FILE) if queue else "not used: see --queue",
         "data": str(data),
     }
     write_atomically(data / RUN, json.dumps(addresses), mode=0o600)
@@ -193,12 +195,6 @@ def _stop_on_signals(with_parent: bool) -> threading.Event:
     if with_parent:
         threading.Thread(target=_stop_at_end_of_input, args=(stopping,), daemon=True).start()
     return stopping
-
-
-def _describe_queue(views_queue: Queue | None, is_used: bool) -> str:
-    if views_queue is None:
-        return "none (this engine has no SQS)"
-    return f"{views_queue.url} ({'used' if is_used else 'not used: see --queue'})"
 
 
 class DiskReport:

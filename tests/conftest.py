@@ -44,7 +44,8 @@ from chalice.test import Client  # noqa: E402
 import app  # noqa: E402
 from chalicelib import settings  # noqa: E402
 from chalicelib.dynamo.table import connect  # noqa: E402
-from local.engines.engine import Engine, default_kind, start  # noqa: E402
+from local.engines.engine import DYNOXIDE, Engine, start  # noqa: E402
+from local.rehearsal.account import start as start_account  # noqa: E402
 from ops.aws.provision import Clients  # noqa: E402
 from ops.aws.template import Table  # noqa: E402
 from tests.support.running import Run  # noqa: E402
@@ -75,34 +76,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in FIRST)
 
 
-def _running(kind: str) -> Iterator[Engine]:
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    """The engine of `make run`, without data and without TTL sweeps."""
     with pytest.MonkeyPatch.context() as environment:
         # The tests share the engine, so a TTL sweep must not delete items that another test still reads.
         environment.setenv("TTL_SWEEP_SECONDS", "86400")
-        running = start(kind, data=None)
+        running = start(DYNOXIDE, data=None)
     with running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """The engine of `make run` (dynoxide where it is available), without data and without TTL sweeps."""
-    yield from _running(default_kind(tmp_path_factory.mktemp("engine")))
-
-
-@pytest.fixture(scope="session")
-def ministack() -> Iterator[Engine]:
-    """A ministack, for tests that need queues, functions, policies or CloudFormation."""
-    yield from _running("ministack")
+def account() -> Iterator[Engine]:
+    """The account of a rehearsal, for tests that need queues, functions, policies or CloudFormation."""
+    with start_account() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Engine]:
-    """A separate ministack for a module, with CloudFormation and Lambda."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SERVE_FUNCTIONS", "1")
-        with start("ministack", None) as running:
-            yield running
+    """A separate account for a module, with functions."""
+    with start_account(has_functions=True) as running:
+        yield running
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def send(settings: Settings, events: Sequence[dict[str, str]]) -> None:
     bodies = [json.dumps({"taken": True, "events": group}) for group in groups]
     for entries in _batches([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]):
         try:
-            call = partial(_client(settings).send_message_batch, QueueUrl=settings.queue_url, Entries=entries)
+            call = partial(client(settings).send_message_batch, QueueUrl=settings.queue_url, Entries=entries)
             reply = retry(call, time.sleep)
         except (Busy, BotoCoreError, ClientError) as error:
             raise Busy("The queue is unavailable. Please send the events again.") from error
@@ -86,7 +86,8 @@ def _batches(entries: Sequence["Entry"]) -> Iterator[list["Entry"]]:
 
 
 @cache
-def _client(settings: Settings) -> "SQSClient":
+def client(settings: Settings) -> "SQSClient":
+    """Return the client of SQS. A local run replaces this function."""
     import boto3  # lazily: only a stage with a queue needs this client
     from botocore.config import Config
 

@@ -1,4 +1,4 @@
-"""The engines that stand in for DynamoDB, and where they can for SQS, on one machine."""
+"""The engine that stands in for DynamoDB on one machine."""
 
 
 class EngineUnavailable(Exception):

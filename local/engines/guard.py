@@ -1,8 +1,7 @@
 """A proxy in front of an engine that refuses requests from other sites and corrects dynoxide's responses.
 
 An engine serves every client that reaches its port. `local/origins.py` decides which requests come from a
-page of another site. `ministack.py` asks it inside ministack's server. For dynoxide this module runs as a
-process between the clients and the engine:
+page of another site. This module runs as a process between the clients and the engine:
 
     python -m local.engines.guard --listener DESCRIPTOR --program DYNOXIDE --state FOLDER
 

@@ -1,7 +1,7 @@
 """Lets clients of a local engine wait for its next write, so that no client has to ask again and again.
 
 `GET /_hubbub/writes/<number>` returns the number of writes so far as soon as it differs from `<number>`, and
-after 20 s in any case. The guard of dynoxide and `ministack.py` serve it.
+after 20 s in any case. The guard of dynoxide serves it.
 """
 
 from __future__ import annotations

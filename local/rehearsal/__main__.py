@@ -27,8 +27,9 @@ from typing import Any
 import click
 
 from local.engines import EngineUnavailable
-from local.engines.engine import REGION, ROOT, Engine, start
+from local.engines.engine import REGION, ROOT, Engine
 from local.rehearsal import walk
+from local.rehearsal.account import start
 
 STAGE = "dev"
 SMALL = "views"  # a stage with this feature alone
@@ -131,10 +132,9 @@ def prepare() -> Iterator[Rehearsal]:
     """Copy the project, configure its stage for this machine, and start an engine."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "HUBBUB_", "POWERTOOLS_"))]:
         del os.environ[name]  # the commands and the engine's workers must not see another stage
-    os.environ["SERVE_FUNCTIONS"] = "1"
     with (
         tempfile.TemporaryDirectory(prefix="hubbub-rehearsal-") as folder,
-        start("ministack", None) as engine,
+        start(has_functions=True) as engine,
     ):
         root = Path(folder) / "hubbub"
         root.mkdir()

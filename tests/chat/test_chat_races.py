@@ -254,8 +254,6 @@ def test_a_busy_table_is_reported_and_the_connection_stays_open(
 
 
 def test_two_pending_notices_are_each_delivered_once(engine_table: EngineTable, chat: Chat) -> None:
-    """Also on an engine that removes the elements of a list one after the other, as ministack does."""
-
     def throttle(id: str) -> None:
         if id == "a":
             raise throttled()

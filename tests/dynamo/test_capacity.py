@@ -496,16 +496,8 @@ def on_engine(engine: Engine, check: Callable[[DynamoDBClient, str], T]) -> T:
         dynamodb.delete_table(TableName=name)
 
 
-@pytest.fixture
-def reporting(engine: Engine) -> Engine:
-    """An engine that reports the capacity that AWS would report."""
-    if engine.kind == "ministack":
-        pytest.skip("ministack reports reads and transactions wrongly")
-    return engine
-
-
-def test_single_writes_and_small_reads_are_what_the_engine_reports(reporting: Engine) -> None:
-    for step, reported, metered in on_engine(reporting, check_against_engine):
+def test_single_writes_and_small_reads_are_what_the_engine_reports(engine: Engine) -> None:
+    for step, reported, metered in on_engine(engine, check_against_engine):
         assert reported == metered, step
 
 
@@ -518,7 +510,7 @@ def compare(dynamodb: DynamoDBClient, calls: list[tuple[Callable[..., Any], dict
         assert reported["CapacityUnits"] == meter.read_units + meter.write_units, (number, arguments)
 
 
-def test_transactions_and_batches_are_what_the_engine_reports(reporting: Engine) -> None:
+def test_transactions_and_batches_are_what_the_engine_reports(engine: Engine) -> None:
     """A transaction doubles the units of the table, but not those of its indexes."""
 
     def check(dynamodb: DynamoDBClient, name: str) -> None:
@@ -542,10 +534,10 @@ def test_transactions_and_batches_are_what_the_engine_reports(reporting: Engine)
         requests = [{"RequestItems": {name: some}} for some in (batch, again)]
         compare(dynamodb, [(dynamodb.batch_write_item, request) for request in requests])
 
-    on_engine(reporting, check)
+    on_engine(engine, check)
 
 
-def test_reads_are_what_the_engine_reports(reporting: Engine) -> None:
+def test_reads_are_what_the_engine_reports(engine: Engine) -> None:
     """Reads of any size, in batches, transactions, queries and scans."""
 
     def check(dynamodb: DynamoDBClient, name: str) -> None:
@@ -576,7 +568,7 @@ def test_reads_are_what_the_engine_reports(reporting: Engine) -> None:
             ],
         )
 
-    on_engine(reporting, check)
+    on_engine(engine, check)
 
 
 def test_the_check_against_an_engine_runs(client: DynamoDBClient) -> None:

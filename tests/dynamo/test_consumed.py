@@ -21,8 +21,6 @@ from tests.support.meter import Meter
 def table(engine_table: EngineTable) -> Table:
     """A table whose capacity is counted, as in a stage with HUBBUB_CAPACITY=on."""
     engine, name, _ = engine_table
-    if engine.kind == "ministack":
-        pytest.skip("ministack reports the units of reads wrongly")
     return connect(Settings(endpoint=engine.endpoint, table=name, capacity=True))
 
 

@@ -189,8 +189,8 @@ SAFE = {
 
 
 @pytest.fixture
-def store(ministack: Engine, clock: Clock) -> Iterator[Table]:
-    with store_on(ministack, pause=clock.pause) as (made, _):
+def store(engine: Engine, clock: Clock) -> Iterator[Table]:
+    with store_on(engine, pause=clock.pause) as (made, _):
         yield made
 
 
@@ -299,7 +299,7 @@ def test_the_queue_is_sent_to_under_the_same_policy(monkeypatch: pytest.MonkeyPa
             raise ClientError({"Error": {"Code": "RequestThrottled"}}, "SendMessageBatch")
 
     fake = Refusing()
-    monkeypatch.setattr(queue, "_client", lambda _: fake)
+    monkeypatch.setattr(queue, "client", lambda _: fake)
     monkeypatch.setattr("time.sleep", clock.pause)
     began = clock.now
     with budget(REQUEST), pytest.raises(Busy, match="queue"):
@@ -309,7 +309,7 @@ def test_the_queue_is_sent_to_under_the_same_policy(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_sdk_retries_nothing_by_itself() -> None:
-    for client in (connect(Settings(table="t")).client, queue._client(Settings())):
+    for client in (connect(Settings(table="t")).client, queue.client(Settings())):
         config: Any = client.meta.config
         assert config.retries["total_max_attempts"] == 1
         assert config.connect_timeout + config.read_timeout <= retries.SLOWEST

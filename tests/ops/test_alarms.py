@@ -106,8 +106,8 @@ def test_the_dashboard_is_json_and_shows_metrics_that_are_published() -> None:
     assert len(set(places)) == len(places) > 8
 
 
-def test_cloudformation_makes_alarms_dashboard_and_topic_in_one_stack(ministack: Engine) -> None:
-    cloudformation, cloudwatch = ministack.client("cloudformation"), ministack.client("cloudwatch")
+def test_cloudformation_makes_alarms_dashboard_and_topic_in_one_stack(account: Engine) -> None:
+    cloudformation, cloudwatch = account.client("cloudformation"), account.client("cloudwatch")
     cloudformation.create_stack(
         StackName="watched",
         TemplateBody=(ROOT / ".chalice" / "resources.yaml").read_text(),
@@ -126,13 +126,13 @@ def test_cloudformation_makes_alarms_dashboard_and_topic_in_one_stack(ministack:
         alarms = cloudwatch.describe_alarms(AlarmNamePrefix="hubbub-watched-")["MetricAlarms"]
         assert {one["AlarmName"].removeprefix("hubbub-watched-") for one in alarms} == set(ALARMS)
         [topic] = {action for one in alarms for action in one["AlarmActions"]}
-        [told] = ministack.client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
+        [told] = account.client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
         assert (told["Protocol"], told["Endpoint"]) == ("email", "operator@example.org")
         board = json.loads(cloudwatch.get_dashboard(DashboardName="hubbub-watched")["DashboardBody"])
         assert "hubbub-watched" in json.dumps(board)
         assert "${" not in json.dumps(board)
     finally:
         cloudformation.delete_stack(StackName="watched")
-        dynamodb = ministack.client("dynamodb")  # the stack leaves the table
+        dynamodb = account.client("dynamodb")  # the stack leaves the table
         dynamodb.update_table(TableName="hubbub-watched", DeletionProtectionEnabled=False)
         dynamodb.delete_table(TableName="hubbub-watched")

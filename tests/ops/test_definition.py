@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import json
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -13,11 +12,10 @@ from moto import mock_aws
 
 from local.engines.engine import Engine
 from ops.aws import template as definitions
-from ops.aws.template import Table, create_queue, create_table, definition, resolve
+from ops.aws.template import Table, create_table, definition, resolve
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-    from mypy_boto3_sqs import SQSClient
 
     from tests.conftest import EngineTable
 
@@ -60,8 +58,8 @@ def test_creating_a_table_again_leaves_it_and_its_items(engine_table: EngineTabl
     assert dynamodb.scan(TableName=name)["Count"] == 1
 
 
-def test_creating_a_table_again_completes_one_without_time_to_live(ministack: Engine) -> None:
-    dynamodb, name = ministack.client("dynamodb"), f"test-{uuid4().hex}"
+def test_creating_a_table_again_completes_one_without_time_to_live(account: Engine) -> None:
+    dynamodb, name = account.client("dynamodb"), f"test-{uuid4().hex}"
     create_table(dynamodb, "dev", name)
     off: Any = {"Enabled": False, "AttributeName": "ttl"}
     dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=off)
@@ -88,37 +86,13 @@ def test_all_stages_but_dev_and_local_have_deletion_protection(stage: str, prote
     assert dynamodb.describe_table(TableName=table.name)["Table"]["DeletionProtectionEnabled"] is protected
 
 
-def queue_agrees_with_the_template(sqs: SQSClient, name: str | None) -> None:
-    queue = create_queue(sqs, "dev", name)
-    assert queue.name == (name or "hubbub-dev-views")
-    assert queue == create_queue(sqs, "dev", name)
-    attributes = sqs.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["All"])["Attributes"]
-    assert attributes["QueueArn"] == queue.arn
-    assert attributes["VisibilityTimeout"] == "180"
-    assert attributes["MessageRetentionPeriod"] == str(4 * 86_400)
-    assert attributes["SqsManagedSseEnabled"] == "true"
-    dead_url = sqs.get_queue_url(QueueName=f"{queue.name}-dead")["QueueUrl"]
-    dead = sqs.get_queue_attributes(QueueUrl=dead_url, AttributeNames=["All"])["Attributes"]
-    assert dead["MessageRetentionPeriod"] == str(14 * 86_400)
-    redrive = json.loads(attributes["RedrivePolicy"])
-    assert redrive == {"maxReceiveCount": 5, "deadLetterTargetArn": dead["QueueArn"]}
-
-
-@mock_aws
-def test_the_queue_on_moto_agrees_with_the_template() -> None:
-    queue_agrees_with_the_template(boto3.client("sqs"), None)
-
-
-def test_the_queue_on_ministack_agrees_with_the_template(ministack: Engine) -> None:
-    queue_agrees_with_the_template(ministack.client("sqs"), f"test-{uuid4().hex}")
-
-
-def test_a_queue_with_other_attributes_is_left_as_it_is(ministack: Engine) -> None:
-    sqs, name = ministack.client("sqs"), f"test-{uuid4().hex}"
-    sqs.create_queue(QueueName=name, Attributes={"VisibilityTimeout": "7"})
-    url = create_queue(sqs, "dev", name).url
-    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])["Attributes"]
-    assert attributes == {"VisibilityTimeout": "7"}
+def test_a_message_of_the_queue_is_hidden_kept_and_given_up_as_documented() -> None:
+    wanted = definition("dev")
+    queue, dead_letters = wanted.views_queue, wanted.views_dead_letters
+    assert (queue["QueueName"], dead_letters["QueueName"]) == ("hubbub-dev-views", "hubbub-dev-views-dead")
+    assert (queue["VisibilityTimeout"], queue["RedrivePolicy"]["maxReceiveCount"]) == (180, 5)
+    days = [one["MessageRetentionPeriod"] / 86_400 for one in (queue, dead_letters)]
+    assert (days, queue["SqsManagedSseEnabled"]) == ([4, 14], True)
 
 
 def test_an_intrinsic_the_reader_does_not_know_is_refused() -> None:

@@ -24,12 +24,11 @@ from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.aws import status
-from ops.aws.template import create_queue
 from ops.cli.main import main
 from tests.conftest import EngineTable
 from tests.support.contexts import new_context
 from tests.support.live import Live
-from tests.support.tables import table_on
+from tests.support.tables import create_queue, table_on
 
 NOW = datetime.now(UTC)
 
@@ -65,11 +64,11 @@ def test_a_local_run_is_behind_by_the_oldest_record_it_has_not_delivered(
     assert status.read_local_lag(streams, stream_arn, checkpoint) is None
 
 
-def test_the_command_reports_no_problem_until_there_is_one(ministack: Engine, tmp_path: Path) -> None:
-    queue = create_queue(ministack.client("sqs"), "dev", "status-views")
-    dead = ministack.client("sqs").get_queue_url(QueueName="status-views-dead")["QueueUrl"]
-    with table_on(ministack) as made:
-        os.environ.update(HUBBUB_ENDPOINT=ministack.endpoint, HUBBUB_TABLE=made.name)
+def test_the_command_reports_no_problem_until_there_is_one(account: Engine, tmp_path: Path) -> None:
+    queue = create_queue(account.client("sqs"), "dev", "status-views")
+    dead = account.client("sqs").get_queue_url(QueueName="status-views-dead")["QueueUrl"]
+    with table_on(account) as made:
+        os.environ.update(HUBBUB_ENDPOINT=account.endpoint, HUBBUB_TABLE=made.name)
         os.environ["HUBBUB_QUEUE_NAME"] = queue.name
 
         def run(*options: str) -> Any:
@@ -86,11 +85,11 @@ def test_the_command_reports_no_problem_until_there_is_one(ministack: Engine, tm
         )
         assert found["queues"] == {"views": 0, "deadViews": 0, "streamFailures": None}
         assert found["table"]["missing"] == []
-        store = Live((ministack, made.name, made.stream_arn)).table
+        store = Live((account, made.name, made.stream_arn)).table
         for number in range(3):
             entry = quarantine.build_item(bytes([number]) * 12, 1, quarantine.Poison("x", 1, "no"), 1)
             store.put(entry)
-        ministack.client("sqs").send_message(QueueUrl=dead, MessageBody="x")
+        account.client("sqs").send_message(QueueUrl=dead, MessageBody="x")
         done = run()
         assert done.exit_code == 3
         assert "quarantine 3 images\n" in done.stdout
@@ -115,16 +114,16 @@ def function(client: Any, name: str, role: str) -> None:
 
 
 def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_tables_stream(
-    ministack: Engine,
+    account: Engine,
 ) -> None:
-    functions, metrics = ministack.client("lambda"), ministack.client("cloudwatch")
+    functions, metrics = account.client("lambda"), account.client("cloudwatch")
     trust = {"RoleName": "status", "AssumeRolePolicyDocument": "{}"}
-    role = ministack.client("iam").create_role(**trust)["Role"]["Arn"]
-    queue = create_queue(ministack.client("sqs"), "dev", "deployed-views")
+    role = account.client("iam").create_role(**trust)["Role"]["Arn"]
+    queue = create_queue(account.client("sqs"), "dev", "deployed-views")
     made_here = []
-    with table_on(ministack) as made:
+    with table_on(account) as made:
         settings = Settings(stage="deployed", table=made.name, queue_name=queue.name)
-        problems = looked(settings, ministack, None)["problems"]
+        problems = looked(settings, account, None)["problems"]
         assert [one.partition(" on ")[0] for one in problems] == [
             "hubbub-deployed-apply: no mapping",
             "hubbub-deployed-push: no mapping",
@@ -147,7 +146,7 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
             metrics.put_metric_data(
                 Namespace="AWS/Lambda", MetricData=[lag | {"Timestamp": datetime.now(UTC)}]
             )
-            found = looked(settings, ministack, None)
+            found = looked(settings, account, None)
         finally:
             for uuid in made_here:
                 functions.delete_event_source_mapping(UUID=uuid)
@@ -160,13 +159,13 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
     assert "hubbub-deployed-write_views: FunctionResponseTypes is misconfigured" in drifted[3]
 
 
-def test_a_missing_index_is_reported(ministack: Engine) -> None:
-    with table_on(ministack) as made:
-        dynamodb = ministack.client("dynamodb")
+def test_a_missing_index_is_reported(account: Engine) -> None:
+    with table_on(account) as made:
+        dynamodb = account.client("dynamodb")
         drop: Any = [{"Delete": {"IndexName": "gsi2"}}]
         dynamodb.update_table(TableName=made.name, GlobalSecondaryIndexUpdates=drop)
         settings = Settings(table=made.name)
-        [problem, *_] = looked(settings, ministack, Path("nowhere"))["problems"]
+        [problem, *_] = looked(settings, account, Path("nowhere"))["problems"]
         command = f"make provision STAGE={settings.stage}"
         assert problem == f"the table has no index gsi2, or it is still being filled: run {command}"
 

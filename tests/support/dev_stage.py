@@ -21,15 +21,17 @@ import app
 from chalicelib.api import auth
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings, read
-from local.engines.engine import Engine, start
+from local.engines.engine import Engine
 from local.event_sources import QueuePump, StreamPump
 from local.filters import filtered
+from local.rehearsal.account import start
 from ops.aws import provision
-from ops.aws.template import create_queue, create_table
+from ops.aws.template import create_table
 from ops.stage import read_variables
 from tests.support.chatting import SeenWire
 from tests.support.gateway import request
 from tests.support.permissions import enforce
+from tests.support.tables import create_queue
 
 SNAKE = {
     "PostToConnection": "post_to_connection",
@@ -130,24 +132,25 @@ class DevStage:
 @contextmanager
 def dev_stage() -> Iterator[DevStage]:
     """Start an engine, create the dev stage on it, and give each function its policy."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTH", "true")
-        patch.setenv("TTL_SWEEP_SECONDS", "86400")
-        with start("ministack", None) as engine, Client(app.app) as http:
-            patch.setenv("AWS_ENDPOINT_URL", engine.endpoint)
-            table = create_table(engine.client("dynamodb"), "dev")
-            queue = create_queue(engine.client("sqs"), "dev")
-            made = {"HUBBUB_QUEUE_URL": queue.url, "HUBBUB_SITES": "example.org", "HUBBUB_LEADERS_MIN": "1"}
-            settings = read(read_variables("dev") | made)
-            provision.create_secret(engine.client("ssm"), settings.secret_parameter)
-            enforce(engine)
-            streams = engine.client("dynamodbstreams")
-            consumers = [filtered(getattr(app, name), name) for name in ("apply", "push")]
-            pumps = [StreamPump(streams, table.stream_arn, consumer) for consumer in consumers]
-            views = QueuePump(engine.client("sqs"), queue, app.write_views)
-            stage = DevStage(engine, settings, http.http, [views, *pumps])
-            patch.setattr(app, "stage", settings)
-            patch.setattr(app, "connect", lambda: connect(settings))
-            patch.setattr(app, "datetime", stage)
-            patch.setattr(app.app.websocket_api, "session", stage.wire)
-            yield stage
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        start(checks_policies=True) as engine,
+        Client(app.app) as http,
+    ):
+        patch.setenv("AWS_ENDPOINT_URL", engine.endpoint)
+        table = create_table(engine.client("dynamodb"), "dev")
+        queue = create_queue(engine.client("sqs"), "dev")
+        made = {"HUBBUB_QUEUE_URL": queue.url, "HUBBUB_SITES": "example.org", "HUBBUB_LEADERS_MIN": "1"}
+        settings = read(read_variables("dev") | made)
+        provision.create_secret(engine.client("ssm"), settings.secret_parameter)
+        enforce(engine)
+        streams = engine.client("dynamodbstreams")
+        consumers = [filtered(getattr(app, name), name) for name in ("apply", "push")]
+        pumps = [StreamPump(streams, table.stream_arn, consumer) for consumer in consumers]
+        views = QueuePump(engine.client("sqs"), queue, app.write_views)
+        stage = DevStage(engine, settings, http.http, [views, *pumps])
+        patch.setattr(app, "stage", settings)
+        patch.setattr(app, "connect", lambda: connect(settings))
+        patch.setattr(app, "datetime", stage)
+        patch.setattr(app.app.websocket_api, "session", stage.wire)
+        yield stage

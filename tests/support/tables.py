@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from chalicelib.dynamo.table import Table, connect
@@ -14,6 +15,9 @@ from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.aws import template
 from tests.support.records import Reader
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
 
 
 @contextmanager
@@ -54,3 +58,33 @@ def drain(pump: StreamPump) -> None:
     """Deliver until the stream is empty, including the changes that deliveries cause."""
     while pump.step():
         pass
+
+
+def create_queue(sqs: SQSClient, stage: str, name: str | None = None) -> template.Queue:
+    """Create the stage's queue and its dead-letter queue, optionally with another `name`; return the queue.
+
+    The dead-letter queue of another `name` is `<name>-dead`. An existing queue does not change.
+    """
+    wanted = template.definition(stage)
+    dead_name = f"{name}-dead" if name else str(wanted.views_dead_letters["QueueName"])
+    dead_letters = _create(sqs, dead_name, wanted.views_dead_letters)
+    redrive = {**wanted.views_queue["RedrivePolicy"], "deadLetterTargetArn": dead_letters.arn}
+    properties = {**wanted.views_queue, "RedrivePolicy": redrive}
+    return _create(sqs, name or str(properties["QueueName"]), properties)
+
+
+def _create(sqs: SQSClient, name: str, properties: dict[str, Any]) -> template.Queue:
+    """Create a queue unless it exists, and return it."""
+    attributes: Any = {key: _text(value) for key, value in properties.items() if key != "QueueName"}
+    try:
+        url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    except sqs.exceptions.QueueNameExists:
+        # It exists with other attributes.
+        url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    return template.Queue(name, url, arn)
+
+
+def _text(value: Any) -> str:
+    """Convert an attribute to SQS's format: policies and booleans as JSON, numbers as digits."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -298,9 +298,9 @@ def command(engine: Engine, patch: pytest.MonkeyPatch) -> Iterator[Live]:
 
 
 def test_the_command_asks_for_confirmation_and_accepts_any_notation_of_an_address(
-    ministack: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with command(ministack, monkeypatch) as live:
+    with command(engine, monkeypatch) as live:
 
         def run(*options: str, answer: str = "") -> Any:
             return CliRunner().invoke(main, ["forget-page", "Example.org/x/../spam", *options], input=answer)

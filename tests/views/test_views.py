@@ -23,13 +23,13 @@ from chalicelib.views import events as views
 from chalicelib.views import queries as view_queries
 from chalicelib.views.events import View, check
 from chalicelib.views.schemas import EventsQuery, SeriesQuery, ViewsBody
-from ops.aws import template
 from ops.aws.smoke import smoke_page
 from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.limits import freeze
 from tests.support.records import scan
 from tests.support.site import Site
+from tests.support.tables import create_queue
 from tests.views.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 
 PAGE = "https://example.org/a"
@@ -576,7 +576,7 @@ def test_queued_views_count_once_and_failed_messages_are_reported_one_by_one(sit
 
 @mock_aws  # the queue alone: the calls of the table reach its engine
 def test_a_stage_with_a_queue_sends_events_to_it_and_writes_nothing(site: Site) -> None:
-    queue = template.create_queue(boto3.client("sqs"), "dev")
+    queue = create_queue(boto3.client("sqs"), "dev")
     stage = settings.current()._replace(queue_url=queue.url)
     body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(60)])
     reply = views.accept(new_context(site.table, settings=stage), body, Caller("me"), "")
