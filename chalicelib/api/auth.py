@@ -1,12 +1,12 @@
 """Authentication: bearer tokens are verified and minted here.
 
 A stage accepts its own tokens, which are signed with its secret (HS256). With HUBBUB_JWKS_URL it also accepts
-the tokens of one issuer (RS256, ES256). The algorithm of a token decides which rules it has to satisfy.
-Operators and guests have tokens of the stage. docs/deployment.md shows the tokens of several providers.
+the tokens of one issuer (RS256, ES256). The algorithm of a token decides which rules apply. Operators and
+guests have tokens of the stage. docs/deployment.md shows the tokens of several providers.
 
-The authorizer lets every request through with the result of `authenticate`. The router decides whether that
-result is enough for the route. So every error has the same form, and API Gateway can use one cached result of
-the authorizer for every route.
+The authorizer lets every request through with the result of `authenticate`. The router decides whether the
+caller may use the route. So every error has the same form, and one result of the authorizer, which API
+Gateway caches, serves every route.
 """
 
 import hmac
@@ -65,7 +65,7 @@ class Caller(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """Return whether somebody vouches for the caller. Anyone can be a guest."""
+        """Return whether the caller has a token that is not a guest's. Anyone can be a guest."""
         return bool(self.sub) and not self.guest
 
 
@@ -206,7 +206,7 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     Signature, algorithm, `exp`, `nbf`, `aud` and `iss` must all be valid; `nbf` and `iat` may be a minute
     ahead. The lifetime is at most HUBBUB_TOKEN_HOURS.
 
-    Never raises. An invalid token gives a context with `problem`. It names the claim and what is accepted,
+    Never raises. An invalid token gives a context with `problem`. It names the claim and the accepted value,
     and never quotes the token.
     """
     import jwt

@@ -1,11 +1,11 @@
 """Responses of public lists that a process keeps for some seconds.
 
-A list of sums may cost a hundred times what a page's count costs, and everybody may ask for it. A route that
-says so (`is_cached`) is answered from memory for HUBBUB_CACHE_SECONDS, and its responses may be cached as
-long by browsers and proxies. `Age` counts the time in memory, so nobody sees a list that is older.
+A list of sums may cost a hundred times as much as the count of a page, and is public. A route with
+`is_cached` responds from memory for HUBBUB_CACHE_SECONDS, and browsers and proxies may cache its responses as
+long. `Age` counts the time in memory, so nobody sees an older list.
 
-Invariant: only requests without a token are answered from memory, and only their responses are kept. So what
-depends on a caller never reaches another one, and a request with a token always reads.
+Invariant: only responses to requests without a token are stored and reused. So a response that depends on a
+caller never reaches another caller, and a request with a token always reads the table.
 """
 
 import time
@@ -44,7 +44,7 @@ class ResponseCache:
         return kept.body, kept.headers | {"Age": str(int(age))}
 
     def keep(self, request: Hashable, body: str, headers: Headers) -> None:
-        """Keep a response instead of the one that was made first."""
+        """Store a response, and drop the oldest one if there are too many."""
         with self._lock:
             self._kept.pop(request, None)
             while len(self._kept) >= MOST:

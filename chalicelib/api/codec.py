@@ -151,7 +151,7 @@ def guard_cell(text: str) -> str:
 
 
 def unguard_cell(text: str) -> str:
-    """Return a text with each apostrophe of `guard_cell` taken off, one in each place."""
+    """Remove the apostrophes of `guard_cell` from a text, one in each place."""
     return _change_beginnings(text, lambda beginning: beginning.removeprefix("'"))
 
 
@@ -186,7 +186,7 @@ def normalize(text: str, field: str) -> str:
 
 
 def _quote(field: str) -> str:
-    """Return the name of a field as a message has it. An empty name is the whole body."""
+    """Return the name of a field for a message. An empty name is the whole body."""
     return f"`{field[:40]}`" if field else "The body"
 
 
@@ -216,7 +216,7 @@ def _convert(value: Any, kind: Any, **options: Any) -> Any:
 
 
 def _in_words(message: str) -> str:
-    """Return what a message of msgspec about a type, a bound or a length says, in plain words.
+    """Translate a message of msgspec about a type, a bound or a length into plain words.
 
     >>> _in_words("Expected `str` of length >= 1"), _in_words("Expected `int | null`, got `str`")
     ('must have at least 1 character', 'must be a whole number or null')
@@ -335,7 +335,7 @@ def _decimal(text: str) -> Decimal | int | Unusable:
 
 
 def _fit(number: Decimal) -> Decimal | Unusable:
-    """Return a number that DynamoDB can hold, or what stands for any other number.
+    """Return a number that DynamoDB can hold, or an `Unusable` for any other number.
 
     Comparisons replace arithmetic here, because arithmetic would round or overflow.
     """

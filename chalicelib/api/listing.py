@@ -1,4 +1,4 @@
-"""Lists of what exists, newest first, over entries of gsi1 that are written once, at the creation.
+"""Lists of boards, comments and other items, newest first, from entries of gsi1 that are written at creation.
 
 An item is in a list if it has the list's `gsi1pk`, and a number in `gsi1sk` that grows with its creation. The
 entry costs 1 WCU when the item is created, and nothing when the item changes.

@@ -1,7 +1,7 @@
 """Display names: the names of people beside their identifiers, for readers and not for keys.
 
 Invariant: two names that look the same are equal, no name looks blank, and a real name stays as it is
-written. So a name has no hidden character but those that change what is seen: a joiner between letters that
+written. So a name has no hidden characters except those that change its look: a joiner between letters that
 join, and a selector after a character that has variants.
 """
 
@@ -70,7 +70,7 @@ def clean(value: Any) -> str | None:
 def _split(text: str) -> list[str]:
     """Split a text into characters, each with its marks, selectors and joiners.
 
-    Those without a character, at the beginning or after a space, are left out.
+    Marks, selectors and joiners at the beginning or after a space are left out.
     """
     clusters: list[str] = []
     for one in text:

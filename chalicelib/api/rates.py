@@ -10,8 +10,7 @@ player's progress (challenges/submissions.py), and that of reports an item of ch
 
 A bucket belongs to an address (of IPv6 to its /64) or to a subject. Both are stored as digests with the
 stage's key, and the item expires when the bucket is empty. A guest has a bucket of its subject and one of its
-address, because anyone can be many guests. An admin has none, and neither has a server with the scope
-`scores`.
+address, because anyone can be many guests. Admins and servers with the scope `scores` have no bucket.
 
 Invariant: a bucket admits `at_once` calls at one time, and one more after each `interval`, in any number of
 processes. A level that no call can have written, such as one of a manual edit, counts as empty.
@@ -158,12 +157,12 @@ def admit(context: Context, limits: Limits, caller: Caller, count: int = 1) -> N
 def take(context: Context, bucket: Bucket, limit: Limit, count: int = 1) -> int:
     """Count calls in a bucket. Return 0, or the milliseconds until they are allowed.
 
-    One update starts a bucket that is empty, and another one fills a bucket that is not. The level as it was
-    read, or as this process has left it, decides which of them is made. If a concurrent call has changed the
-    level, the update is refused, which shows the level, and the other one may follow.
+    One update starts a bucket that is empty, and another one fills a bucket that is not. The level that was
+    read, or that this process remembers, decides which update is sent. If a concurrent call has changed the
+    level, the refused update returns the level, and the other update may follow.
 
-    Cost: 1 WCU, and 1 more for each concurrent change. Nothing for a refusal that the process foresees: a
-    level only rises until it has drained.
+    Cost: 1 WCU, and 1 more for each concurrent change. Nothing for a refusal that follows from the remembered
+    level.
     """
     time, known = times.milliseconds(context.now), _levels().setdefault(context.table, {})
     level = known.get(bucket.key, 0) if bucket.level is None else bucket.level

@@ -104,7 +104,7 @@ class Route(NamedTuple):
         return self.access == "user" and self.method != "GET"
 
     def body_limit(self, caller: Caller) -> int:
-        """Return how many bytes a caller's body may have. A guest is as good as anonymous."""
+        """Return how many bytes a caller's body may have. A guest counts as anonymous."""
         return self.max_body if caller.is_trusted else self.max_anonymous_body
 
 
@@ -147,9 +147,9 @@ class Router:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a handler for a method and a path.
 
-        `access` is the least that a caller must be. The first `status` is the default. With `has_csv` the
-        rows of the result are also served as CSV. `errors` lists the handler's own errors. The errors that
-        every route can return are added to the description.
+        `access` is `public`, `user` or `admin`. The first `status` is the default. With `has_csv` the rows of
+        the result are also served as CSV. `errors` lists the handler's own errors. The errors that every
+        route can return are added to the description.
 
         A route with a body states the bytes that it may have in `max_body`, and in `max_anonymous_body` if
         they are fewer without a token or with a guest's.
@@ -367,9 +367,9 @@ def _check_query(route: Route, query: Any) -> None:
 def _authorize(route: Route, request: Any) -> Caller:
     """Return the caller of a request.
 
-    API Gateway caches the authorizer's result. A cached refusal is checked again, because its cause may be
-    gone: the token may be valid by now, or the keys may be readable again. A public route has no authorizer.
-    If such a route takes a caller, the token of the request is checked here.
+    API Gateway caches the authorizer's result. A cached refusal is checked again, because the token may be
+    valid by now, or the keys readable again. A public route has no authorizer. If such a route takes a
+    caller, the token of the request is checked here.
 
     Raises: Unauthorized, Forbidden.
     """
@@ -395,7 +395,7 @@ def _log_admin_write(
 ) -> None:
     """Log one line for a successful write by an admin, with a keyed digest of the admin's subject.
 
-    UNLOGGED parameters are left out: a person's name, and one of the solutions of a challenge.
+    Parameters in UNLOGGED are left out: names of persons and solutions of challenges.
     """
     target = {name: unquote(part) for name, part in captured.items() if name not in UNLOGGED}
     digest = ""

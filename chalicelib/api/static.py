@@ -1,8 +1,8 @@
 """Static files: the files of `web` (page, admin page, widgets), and Swagger UI for the API reference.
 
-`web` lies beside the app, so that any static host can serve it too. Chalice packages it because
-`vendor/web` is a link to it. The HTML of the page has a content security policy that is valid on any host.
-The header here is stricter: it names the only addresses that a page of this stage connects to.
+`web` lies beside the app, so that any static host can serve it too. Packaging links it into `vendor/`, from
+which Chalice takes it (ops/aws/bundle.py). The HTML of the page has a content security policy that is valid
+on any host. The header here is stricter: it names the only addresses that a page of this stage connects to.
 
 `swagger_ui` has Swagger UI 5.35.0 (Apache-2.0, LICENSE beside it). Its index.html and start.js are ours.
 """
@@ -61,9 +61,9 @@ def serve_file(stage: Settings, name: str, folder: str = "") -> Response[str]:
 def serve_index(stage: Settings, path: str, query: Any) -> Response[str]:
     """Return the page, or a redirect to it for a client that requested it without the last slash.
 
-    API Gateway serves `/{stage}` and `/{stage}/` as the same resource. Relative links of a page at the first
-    lead above the stage. `path` is `requestContext.path`: the path as the client sent it, with the stage or
-    the base path of a custom domain. The address is relative, so the host does not matter.
+    API Gateway serves `/{stage}` and `/{stage}/` as the same resource. Relative links of a page at `/{stage}`
+    would lead above the stage. `path` is `requestContext.path`: the path as the client sent it, with the
+    stage or the base path of a custom domain. The address is relative, so the host does not matter.
     """
     if not path or path.endswith("/"):
         return serve_file(stage, "index.html")

@@ -6,8 +6,8 @@
 
 The transaction that deletes a comment with replies or votes puts a cleanup. From then on nobody can read the
 replies. The stream delivers the cleanup, and each step deletes up to STEP items. When more may be left, the
-step raises `steps`, which the stream delivers too. The last step deletes the cleanup. `ops repair` and
-`ops erase` finish a cleanup at once, also one that the stream has lost.
+step raises `steps`, which the stream delivers too. The last step deletes the cleanup. `ops repair` and `ops
+erase` finish every cleanup at once.
 
 Invariant: no reply or vote is added to a deleted comment, because their transactions require its counters,
 which are deleted with it (counters.py). So after the last step there are none.
@@ -61,7 +61,7 @@ def step(table: Table, key: Key, steps: int) -> None:
 
 
 def finish(table: Table, counters: Key) -> bool:
-    """Delete all that is left of the comment that had these counters. Return False for one that exists.
+    """Delete the replies and votes of a deleted comment. Return False if the comment exists.
 
     Cost: 1 RCU, that of `_delete_some` for each STEP of items, and 1 WCU.
     """
@@ -90,7 +90,7 @@ def _delete_some(table: Table, key: Key) -> int:
 
 
 def find_parent(item: Item) -> Key | None:
-    """Return the key of the counters that a reply, a vote or a cleanup needs or outlives; else None."""
+    """Return the key of the comment's counters for a reply, a vote or a cleanup, else None."""
     kind, *parts = str(item["sk"]).split("#", 2)
     length = {REPLY: 2, VOTE: 2, CLEANUP: 1}.get(f"{kind}#")
     is_ours = item["pk"].startswith("PRODUCT#") and len(parts) == length

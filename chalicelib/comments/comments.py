@@ -46,7 +46,7 @@ TRIES = 8  # attempts at a write that conflicts with other writes of the same co
 OVERHEAD = 160  # bytes of a comment beside its text: keys, attribute names, numbers
 ABSENT = "attribute_not_exists(pk)"
 COMMENT, HIDDEN = "COMMENT#", "HIDDEN#"
-PRODUCTS, COMMENTS, REPLIES = "PRODUCTS", "COMMENTS", "REPLIES"  # the lists of all that there are
+PRODUCTS, COMMENTS, REPLIES = "PRODUCTS", "COMMENTS", "REPLIES"  # the lists of the stage
 SHARDS = 4  # partitions of the lists of comments and replies: about 4,000 a second
 CLEANUP = "CLEANUP#"
 CACHED = 10_000  # products that a process knows to be listed
@@ -152,7 +152,7 @@ def post(
 
 
 def list_product(context: Context, product: str) -> None:
-    """Put a product into the list of products, unless it is there.
+    """Put a product into the list of products, unless it is listed.
 
     After a crash before this, the product's next comment lists it.
 
@@ -393,8 +393,8 @@ def find(table: Table, product: str, id: str, caller: Caller) -> Revised:
 def find_stored(table: Table, product: str, id: str) -> Item | None:
     """Read a comment, hidden or not, strongly consistent.
 
-    An admin may hide or show it between two reads. So only a read of both keys in one transaction can say
-    that there is no such comment.
+    An admin may hide or show it between two reads. So only a read of both keys in one transaction proves that
+    a comment does not exist.
 
     Cost: 1 RCU per 4 KB of a comment, 2 of a hidden one, 6 for an absent one.
     """

@@ -1,12 +1,12 @@
-"""Counters of comments: what a vote or a reply changes, apart from the comment itself.
+"""Counters of comments: the numbers of votes and replies, in an item beside the comment.
 
 | item | pk | sk | holds |
 |---|---|---|---|
 | counters | `PRODUCT#<product>` | `COUNTERS#<ulid>` | `author`, `hidden`; `size`: whole KB of the text |
 | | | | `votes` and `replies` (without hidden ones), each from its first one on |
 
-The counters have about 120 bytes, whatever the text has. A vote or a reply writes them and not the comment.
-A list reads them first, and learns how many comments its page has room for.
+The counters have about 120 bytes, whatever the text has. A vote or a reply writes them and not the comment. A
+list reads them first to find out how many comments fit on its page.
 
 Invariant: the counters exist exactly as long as the comment, because the same transactions write and delete
 both. A vote or a reply changes them on condition that they exist. So none is added to a deleted comment.
@@ -52,7 +52,7 @@ def with_counts(comment: Item, item: Item | None) -> Item:
 
 
 def add(product: str, id: str, name: str, number: int, *, shown: bool = False) -> dict[str, Any]:
-    """Build the update that adds to a count, on condition that the comment exists, or even that it is shown.
+    """Build the update that adds to a count, on condition that the comment exists (or is shown).
 
     Cost: 2 WCU.
     """
@@ -82,7 +82,7 @@ def follow(product: str, id: str, text: str, *, hidden: bool) -> dict[str, Any]:
 
 
 def delete(product: str, id: str, *, has_any: bool) -> dict[str, Any]:
-    """Build the delete. If there was nothing when it was read (`has_any`), nothing may have come since.
+    """Build the delete. Without votes and replies (`has_any`) it requires that none has been added since.
 
     Cost: 2 WCU.
     """

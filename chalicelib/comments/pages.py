@@ -6,8 +6,8 @@ of a stretch of time are read after their counters, whose sizes show how many of
 
 Invariant: a comment that exists during the whole listing is on exactly one page, whatever is added or deleted
 meanwhile. Filters use the statistics and gsi2, which follow the writes in their order and lag behind by well
-under a second. A comment whose rating or language is edited meanwhile may be missed, but is never returned
-twice.
+under a second. A comment whose rating or language is edited during the listing may be missed, but never
+appears twice.
 """
 
 from collections import deque
@@ -65,12 +65,12 @@ T = TypeVar("T", bound=msgspec.Struct)
 RATINGS = frozenset(range(1, 6))
 MOST = 2**108  # above the position of every comment in the list of all comments
 LANGUAGES = 100  # languages of a product whose statistics one page reads, at most
-SPARSE = 40  # comments for each one that matches, beyond which single counters are cheaper than their range
+SPARSE = 40  # comments for each matching one, above which single counters are cheaper than their range
 
 
 @dataclass
 class Reading:
-    """The reading of a page: what is wanted, the number of queries, and their RCU as DynamoDB counts them."""
+    """The reading of a page: the filter, the number of queries, and their RCU as DynamoDB counts them."""
 
     table: Table
     product: str
@@ -358,7 +358,7 @@ def _fill(reading: Reading, sub_queries: Sequence[SubQuery], missing: int) -> No
 
 
 def _with_counts(reading: Reading, decision: Decision, items: list[Item], before: int) -> list[Item]:
-    """Return comments with their counts. The first ones, as many as `before`, have them.
+    """Return comments with their counts. The first `before` comments have them already.
 
     Cost: 0.5 RCU per 4 KB of the counters between them, if they are dense; 0.5 RCU for each other one.
     """

@@ -32,10 +32,10 @@ def find(item: Item, person: Person) -> str:
 
 
 def erase(table: Table, item: Item, person: Person) -> None:
-    """Delete what the person has written, as an admin does, and withdraw its votes.
+    """Delete the person's comments and replies, as an admin does, and withdraw the votes.
 
-    The replies and votes of others go at once with the person's comments, also with those that were deleted
-    before and that the stream has not finished.
+    The replies and votes of others on these comments are deleted too, also on comments that were deleted
+    before.
     """
     key, product = Key(item["pk"], item["sk"]), comments.product_of(item)
     match find(item, person):
@@ -54,7 +54,7 @@ def erase(table: Table, item: Item, person: Person) -> None:
 
 
 def _delete_comment(table: Table, person: Person, product: str, id: str) -> None:
-    """Delete a comment if it is the person's, and what is left of one that is deleted."""
+    """Delete a comment of the person, and the rest of a deleted one."""
     there = comments.find_stored(table, product, id)
     if there and there.get("author") != person.name:
         return

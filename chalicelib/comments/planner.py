@@ -8,11 +8,11 @@
 | `none` | nothing | no comment matches |
 
 Invariant: a page costs at most twice what the cheaper plan is expected to cost. A filtered reading stops when
-it has cost as much as the merge would, and the merge goes on from there. This covers the case that all
+it has cost as much as the merge would, and the merge goes on from there. So a page is cheap even if all
 matching comments are old. Where the merge would need too many sub-queries, the page ends early with a cursor.
 
-A page has at most 64 KB. Where comments are long, a plan is for as many as fit. A filtered reading knows the
-sizes of the comments that it reads, and a merge does not: its sub-queries read up to 24 comments together.
+A page has at most 64 KB. Where comments are long, a plan is for as many as fit. A merge does not know the
+sizes of comments before it reads them, so its sub-queries read up to 24 comments together.
 
 Nothing here reads or writes the table.
 """

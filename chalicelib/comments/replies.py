@@ -130,7 +130,7 @@ def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller) -> bool:
 
 
 def _add(item: Item, *, shown: bool = False) -> list[Any]:
-    """Build the actions that write a reply and count it, if its comment exists, or even if it is shown."""
+    """Build the actions that write and count a reply, on condition that its comment exists (or is shown)."""
     path = path_of(item)
     count = counters.add(path.product, path.id, "replies", 1, shown=shown)
     return [{"Put": {"Item": item, "ConditionExpression": ABSENT}}, count]
@@ -177,7 +177,7 @@ def _find_written(table: Table, retry: Key, product: str, id: str) -> Item | Non
 def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -> Reply:
     """Change a reply's text or language as its author, or hide or show it as an admin.
 
-    Of two edits at once the later one wins. A change that has no effect writes nothing.
+    Of two concurrent edits the later one wins. A change that has no effect writes nothing.
 
     Cost: 2 RCU, 1 WCU per KB. To hide or to show: 2 RCU, 2 WCU per KB, and 2 WCU for the counters.
     Raises: BadRequest, Forbidden, NotFound, Busy.
@@ -205,7 +205,7 @@ def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -
 
 
 def _set_hidden(table: Table, path: ReplyPath, caller: Caller, *, hides: bool) -> Item:
-    """Hide a reply or show it again, and count it out or in. Return the reply as it is then."""
+    """Hide a reply or show it again, and update the number of replies. Return the changed reply."""
     if not caller.admin:
         raise Forbidden("Only the author may edit a reply, and only an admin may hide or show it.")
     for number in range(TRIES):

@@ -72,7 +72,7 @@ def withdraw(table: Table, product: str, id: str, caller: Caller) -> None:
 
 
 def remove(table: Table, product: str, id: str, reader: str, *, shown: bool = False) -> None:
-    """Remove a reader's vote for a comment, which must be `shown` or may be hidden or deleted.
+    """Remove a reader's vote for a comment. With `shown` the comment must not be hidden or deleted.
 
     Cost: 2 RCU. With a vote also 4 WCU.
     Raises: NotFound if the comment must be shown and is not; Busy.
