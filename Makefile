@@ -27,8 +27,8 @@ define install
 @chmod +x $(VENV)/bin/hubbub
 endef
 
-.PHONY: help setup setup-local run test test-all security lint types screenshots vendor bench histories soak bundle stage \
-  provision deploy destroy package rehearse clean
+.PHONY: help setup setup-local run test test-all security lint types screenshots vendor bench dearest histories soak \
+  bundle stage provision deploy destroy package rehearse clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
@@ -76,6 +76,9 @@ vendor:  ## Build the page's libraries in web/vendor from npm packages (needs No
 
 bench: setup  ## Measure costs and times beside the published designs, and write bench/RESULTS.md (15 minutes)
 	@$(VENV)/bin/python -m bench $(ARGS)
+
+dearest: setup  ## Measure the dearest request of each public call, and write the table of docs/security.md
+	@HUBBUB_SECRET=of-tokens-that-nobody-ever-reads $(VENV)/bin/python -m tests.support.dearest
 
 units: setup  ## Measure the units of each operation for `ops cost`, and write ops/units.json
 	@$(VENV)/bin/python -m tests.support.units > ops/units.json

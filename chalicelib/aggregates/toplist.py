@@ -25,7 +25,7 @@ from chalicelib.dynamo.table import Page, Table
 LEAST = 4  # between two steps
 SHARE = 8  # a step is an eighth above the one before, or LEAST where that is more
 MOST = 10**30
-UNITS = 64.0  # RCU of a list, at most
+UNITS = 100.0  # RCU of a list, at most: those of ten busy pages of a month, and as many to prove them
 ITEM = 0.5  # RCU of an aggregate that is read by its key. None has more than 4 KB
 ENTRY = 0.25  # RCU of an entry of the index, at most: the longest address has 1,500 bytes. Most take 1/70
 FIRST = 35  # entries of a day's list that are read at least: 0.5 RCU
@@ -86,7 +86,7 @@ def read_largest(
     are read to sort it.
 
     Cost: 0.5 RCU per 4 KB of index (about 35 entries), and 0.5 RCU for each entry that is read. Usually half
-    as many again as are returned are read. At most 64 RCU.
+    as many again as are returned are read. At most 100 RCU.
     """
     found: dict[Key, tuple[Item, int]] = {}
     start: Item | None = None
@@ -169,19 +169,18 @@ def read_largest_of_days(
         for pk, step in one.steps.items():
             above[pk] = above.get(pk, ceiling) + next_step(step) - 1 - one.unread
     candidates = sorted(above, key=lambda pk: (-above[pk], pk))
-    place = 0
+    place, is_enough = 0, True
     while True:
         positive = [(pk, total) for pk, total in period.totals.items() if total > 0]
         listed = sorted(positive, key=lambda one: (-one[1], one[0]))[:limit]
         last = listed[-1][1] if len(listed) == limit else 0
         following = above[candidates[place]] if place < len(candidates) else 0
-        if last >= following:
-            return Largest(listed, is_whole and last >= ceiling)
+        if last >= following or not is_enough:
+            return Largest(listed, is_whole and is_enough and last >= ceiling)
         group = candidates[place : place + max(limit - place, 8)]
         days = {pk: [one.day for one in lists if one.may_have(pk)] for pk in group}
         unread = len(partitions) - len(lists)
-        if not period.read_sums([_Candidate(pk, days[pk][0], len(days[pk]) + unread) for pk in group]):
-            return Largest(listed, False)
+        is_enough = period.read_sums([_Candidate(pk, days[pk][0], len(days[pk]) + unread) for pk in group])
         place += len(group)
 
 
@@ -195,7 +194,7 @@ class _Candidate(NamedTuple):
     @property
     def cost(self) -> float:
         """Return the RCU of its days, at most."""
-        return ITEM if self.days == 1 else -(-self.days * (len(self.pk) + OVERHEAD) // 4_096) * ITEM
+        return ITEM if self.days == 1 else -(-self.days * (len(self.pk.encode()) + OVERHEAD) // 4_096) * ITEM
 
 
 class _Period:
@@ -230,8 +229,8 @@ class _Period:
         """
         pending = list(candidates)
         while pending:
-            share, room, group = max(ITEM, self._left / 8), self._left, []
-            while pending and (cost := min(pending[0].cost, share)) <= room:
+            room, group = self._left, list[tuple[_Candidate, float]]()
+            while pending and (cost := self._choose_cost(pending[0])) <= room:
                 group.append((pending.pop(0), cost))
                 room -= cost
             if not group:
@@ -253,10 +252,14 @@ class _Period:
                     return False
         return True
 
+    def _choose_cost(self, candidate: _Candidate) -> float:
+        """Return the RCU of all days of an entry, or fewer if these are more than half of what is left."""
+        return candidate.cost if candidate.cost <= self._left / 2 else max(ITEM, self._left / 8)
+
     def _read_days(self, candidate: _Candidate, units: float) -> Page:
-        most = max(1, int(units / ITEM * 4_096 / (len(candidate.pk) + OVERHEAD)))
-        names = ("pk", self._attribute)
-        return self._table.query(candidate.pk, self._bounds, limit=most + 1, attributes=names)
+        most = max(1, int(units / ITEM) * 4_096 // (len(candidate.pk.encode()) + OVERHEAD))
+        limit = candidate.days + 1 if candidate.cost <= units else most
+        return self._table.query(candidate.pk, self._bounds, limit=limit, attributes=("pk", self._attribute))
 
     def _add(self, candidate: _Candidate, page: Page) -> bool:
         """Count the RCU of a page, and add up its days unless there are more of them."""

@@ -124,8 +124,8 @@ def count_frame(context: Context, id: str, received: datetime, message: bytes = 
     One write reads the partner and checks the rate. It moves the times of the last frames up by one, on
     condition that the oldest of them is old enough. `message` is the entry of a message in `said`.
 
-    Cost: 1 WCU per KB of the connection, which has more than one only for a client that sends a message in
-    each second or more; 1 WCU more for a frame that is too fast.
+    Cost: 1 WCU per KB of the connection; 1 WCU more for a frame that is too fast. Only with the longest
+    interests, or with a message in each second or more, does it have more than one KB.
     """
     frames = _window(context.settings.chat_frames)
     last, span = frames[-1], int(context.settings.chat_span.total_seconds() * 1000)

@@ -14,6 +14,7 @@ from chalicelib.settings import Settings
 LOBBY = "main"  # the default lobby
 NAME = re.compile(rf"(?!{DOT_SEGMENT}$)[^#{INVISIBLE}]{{1,64}}")
 INTERESTS = 10  # of one connection, at most
+INTEREST_BYTES = 320  # of all of them: each frame writes those of both partners
 
 
 def parse(event: Mapping[str, Any]) -> Handshake:
@@ -37,8 +38,15 @@ def parse(event: Mapping[str, Any]) -> Handshake:
             "`lobby` must be 1 to 64 characters without white space, `#` or invisible characters, "
             "and not `.` or `..`"
         )
-    if len(interests) > INTERESTS or not all(len(one) <= 32 and not HIDDEN.search(one) for one in interests):
-        raise ValueError(f"`interests` must be at most {INTERESTS}, of 1 to 32 printable characters each")
+    if (
+        len(interests) > INTERESTS
+        or len("".join(interests).encode()) > INTEREST_BYTES
+        or not all(len(one) <= 32 and not HIDDEN.search(one) for one in interests)
+    ):
+        raise ValueError(
+            f"`interests` must be at most {INTERESTS}, of 1 to 32 printable characters each, "
+            f"and have at most {INTEREST_BYTES} bytes together"
+        )
     for switch in ("listen", "receipts"):
         if query.get(switch, "1") != "1":
             raise ValueError(f"`{switch}` must be 1")

@@ -27,7 +27,7 @@ from chalicelib.views.schemas import (
     ViewEvents,
 )
 
-MAX_UNITS = 64.0  # RCU of a series
+MAX_UNITS = 100.0  # RCU of a series
 
 RangeQuery = SeriesQuery | EventsQuery | SiteSeriesQuery | SourcesQuery | TopQuery
 
@@ -91,7 +91,7 @@ def read_intervals(
 ) -> tuple[list[Item], list[Bucket]]:
     """Return the items of the days of a partition in a query's range, and its hours or days.
 
-    Cost: 0.5 RCU per 4 KB of days, at most 64 RCU.
+    Cost: 0.5 RCU per 4 KB of days, at most 100 RCU.
     Raises: BadRequest, also for days that cost more. Those of a year do if the address is very long.
     """
     hourly = query.interval == "hour"

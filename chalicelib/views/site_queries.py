@@ -178,7 +178,7 @@ def _read_largest(
     period, and then the lists of those days, the most viewed first.
 
     Cost: 0.5 RCU per 4 KB of the site's days (about four), and that of `toplist.read_largest_of_days`. At
-    most 64 RCU, and ten times as many with an admin's token.
+    most 100 RCU, and ten times as many with an admin's token.
     """
     period, units = read_period(query, context.now), ADMIN_UNITS if caller.admin else toplist.UNITS
     days, is_whole, pk = list(period.days), True, sites.day_key(host, "").pk

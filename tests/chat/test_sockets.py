@@ -57,6 +57,7 @@ def test_a_handshake_has_a_lobby_and_interests(
         {"lobby": "a b"},
         {"interests": ",".join(map(str, range(11)))},
         {"interests": "x" * 33},
+        {"interests": ",".join(f"{number}{'𝕏' * 8}" for number in range(10))},
     ],
 )
 def test_a_malformed_handshake_names_the_parameter(query: dict[str, str]) -> None:

@@ -14,9 +14,10 @@ import app
 from chalicelib.aggregates import engine
 from chalicelib.settings import Settings
 from chalicelib.views import events, queue, sites
-from chalicelib.views.events import View, check
+from chalicelib.views.events import View, check, day_key
 from tests.support.records import drift, scan
 from tests.support.site import Site
+from tests.views.dearest import full
 
 HOST = "example.org"
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -365,3 +366,26 @@ def test_an_audit_finds_and_repairs_every_sum_of_a_site(site: Site) -> None:
         assert (keys[name], "gsi1sk") in drift(site.table, app.CONTRIBUTIONS)
         site.table.update(keys[name], "SET gsi1sk = :step", values={":step": 1})
     assert drift(site.table, app.CONTRIBUTIONS) == {}
+
+
+# -- a busy site ---------------------------------------------------------------------------------------
+
+
+def test_the_ten_most_viewed_pages_of_a_busy_month_are_exact(site: Site) -> None:
+    days = [day(number) for number in range(30)]
+    views = {f"https://{HOST}/{number:03}": 2_000 // (number + 1) for number in range(100)}
+    items = [full(sites.day_key(HOST, one), 10**6) for one in days]
+    items += [
+        full(day_key(url, one), count + number, sites.list_key(HOST, sites.PAGES, one))
+        for number, one in enumerate(days)
+        for url, count in views.items()
+    ]
+    site.table.batch_put(items)
+    right = [{"url": url, "views": 30 * count + 29 * 15} for url, count in views.items()]
+    period = f"/views/top?site={HOST}&from={days[-1]}&to={days[0]}"
+    assert site.get(period) == {"items": right[:10]}
+    partial = site.get(f"{period}&limit=100")
+    assert partial["complete"] is False
+    assert partial["items"] == right[: len(partial["items"])]
+    assert len(partial["items"]) >= 10
+    assert site.get(f"{period}&limit=100", Authorization=site.admin()) == {"items": right}
