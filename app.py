@@ -70,7 +70,7 @@ gateway = ConnectionGateway(lambda: app.websocket_api.session)
 refusals = connections.RefusalCache()
 app.register_middleware(middleware.measure)  # of every handler
 app.register_middleware(retries.apply_budget)
-# Each package describes its feature. What enumerates features is derived from this list.
+# Each package describes its feature. Everything that enumerates features is derived from this list.
 FEATURES = feature.load("guests", "views", "leaderboards", "challenges", "comments", "chat", "aggregates")
 CONTRIBUTIONS = tuple(one.contribution for one in FEATURES if one.contribution)
 DERIVATIONS = tuple(one.derive for one in FEATURES if one.derive)
@@ -86,7 +86,7 @@ def clock() -> float:
 
 
 def new_context() -> Context:
-    """Return what a handler needs: the table, the gateway, the settings and the time."""
+    """Return the table, the gateway, the settings and the time for a handler."""
     return Context(connect(), gateway, stage, datetime.now(UTC))
 
 
@@ -625,7 +625,7 @@ def apply(event: Any) -> None:
 
 
 def apply_records(records: list[Any]) -> None:
-    """Add a batch of stream records to the aggregates, and complete what they have begun. Idempotent."""
+    """Add a batch of stream records to the aggregates, and run the followers of the features. Idempotent."""
     context = new_context()
     report = engine.apply(context.table, CONTRIBUTIONS, records, derivations=DERIVATIONS, now=clock)
     middleware.count_batch(report)
@@ -633,7 +633,7 @@ def apply_records(records: list[Any]) -> None:
 
 
 def complete(context: Context, records: list[Any]) -> None:
-    """Complete what the records of a batch have begun: submissions, index keys, depths, deleted comments."""
+    """Run the followers of a batch, for submissions, index keys, depths and deleted comments."""
     changes = read_images(records)
     feature.follow(context, FEATURES, changes)
     deepening.follow(context, RANKS, changes)

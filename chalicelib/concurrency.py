@@ -1,7 +1,7 @@
 """Concurrent calls in thread pools that are created once per process.
 
-A call that runs in a pool must not submit calls to the same pool. All threads could then wait for calls
-that no thread is left to run. The calls mostly wait for the table or for a connection.
+A call that runs in a pool must not submit calls to the same pool. All threads could then wait for calls that
+have no thread. The calls mostly wait for the table or for a connection.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What every operation of a feature needs: the table, the sockets, the settings and the time.
+"""The context of an operation: the table, the sockets, the settings and the time.
 
 app.py builds one for each request, frame and batch. Pure functions take the values that they need instead.
 """

@@ -1,4 +1,4 @@
-"""A feature's description of itself, from which everything that enumerates features is derived.
+"""The description of a feature. Everything that enumerates features is derived from it.
 
 Each package of a feature exports one `FEATURE`, and app.py lists the packages once. Routes stay decorators in
 app.py. The router, the OpenAPI document, the stream and its filters, topics, policies, audit and export read
@@ -63,7 +63,7 @@ class Person(NamedTuple):
 
 
 class Personal(NamedTuple):
-    """What a feature keeps of persons.
+    """The data of persons that a feature stores.
 
     `find` returns the kind of a person's item, in the plural, and an empty text for any other item. `erase`
     removes an item of a person so that the sums follow. Without it an item is just deleted.
@@ -151,7 +151,7 @@ def select(features: Iterable[Feature], settings: Settings) -> tuple[Feature, ..
 
 
 def follow(context: Context, features: Iterable[Feature], changes: Sequence[Images]) -> None:
-    """Complete what a batch of changes has begun, feature by feature. Idempotent."""
+    """Let each feature follow a batch of changes. Idempotent."""
     for feature in features:
         if feature.follow:
             feature.follow(context, changes)

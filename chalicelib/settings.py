@@ -77,8 +77,7 @@ class Settings(NamedTuple):
 
         `*.example.org` in the list matches every host below example.org. An entry with a path matches only
         that page of the host, or with `*` at its end every page with that prefix. `*` matches every site. An
-        empty list matches every site in the local stage, and no site elsewhere, because a deployment that
-        counts views for any site is usually a mistake.
+        empty list matches every site in the local stage, and no site elsewhere.
         """
         if not self.sites and not self.pages:
             return self.stage == "local"

@@ -11,8 +11,8 @@ the valid one in full, and a repaired item contributes from its repair on.
 An image that one aggregate alone refused names it in `aggregate`. The other aggregates have counted it.
 
 `python -m ops redrive` empties the quarantine. An item's contribution is the sum of its changes, so an image
-that was written (sign 1) and later replaced (sign -1) is in quarantine twice. The two add up to nothing,
-whatever the image is worth. ops/maintenance/redrive.py describes how to repair items and images.
+that was written (sign 1) and later replaced (sign -1) is in quarantine twice. The two add up to nothing.
+ops/maintenance/redrive.py describes how to repair items and images.
 """
 
 import json

@@ -11,8 +11,8 @@ most what an unread entry may have. Entries are read with their exact sums in th
 no other bound is above the last sum of the list. Source: R. Fagin, A. Lotem and M. Naor, "Optimal aggregation
 algorithms for middleware", 2001.
 
-Invariant: a list costs at most the RCU that its caller allows. Where they do not suffice to prove it, it says
-that it is not complete, and it may be shorter than requested.
+Invariant: a list costs at most the RCU that its caller allows. A list that these RCU do not prove to be exact
+has `complete` false, and may be shorter than requested.
 """
 
 from collections.abc import Sequence
@@ -81,9 +81,8 @@ def read_largest(
 ) -> TopList:
     """Return the items of a gsi1 partition with the largest sums, and by partition key where they tie.
 
-    The sum of every item must be less than `next_step` of its index key. Items with
-    a sum below `least` are left out. Where a tie goes on past the end of the list, up to `ties` more entries
-    are read to sort it.
+    The sum of every item must be less than `next_step` of its index key. Items with a sum below `least` are
+    left out. If a tie continues after the end of the list, up to `ties` more entries are read to sort it.
 
     Cost: 0.5 RCU per 4 KB of index (about 35 entries), and 0.5 RCU for each entry that is read. Usually half
     as many again as are returned are read. At most 100 RCU.

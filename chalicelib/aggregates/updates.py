@@ -60,7 +60,7 @@ class Update:
         return self
 
     def spill(self, kept: Collection[bytes], spilled: int, spills: int) -> "Update":
-        """Keep some tags in `applied`, because the others move to guard pages in the same transaction."""
+        """Keep some tags in `applied`. The others move to guard pages in the same transaction."""
         if kept:
             return self.set(applied=set(kept), spilled=spilled, spills=spills)
         self._verbs["REMOVE"].append("applied")

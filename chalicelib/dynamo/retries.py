@@ -16,7 +16,7 @@ Architecture Blog, 2015). A `Budget` bounds the sum of failed attempts and pause
 with all its calls. An attempt begins only if the budget covers the slowest possible attempt, so the bound
 holds when the table stops responding. When the budget is used up, the call raises `Busy` (503).
 
-The budget counts failures, not time. A request that is slow because it does much loses nothing.
+The budget counts the time of failures. A slow request without failures spends nothing.
 """
 
 import random

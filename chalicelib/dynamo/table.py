@@ -2,8 +2,8 @@
 
 Items are plain dicts of str, int, Decimal, bytes, bool, None, lists, dicts and sets. A false condition is a
 result (False, None, or the indexes of the failed actions) and not an error. Conflicts, throttles and lost
-connections are retried within the request's budget (retries.py), and raise `Busy` after that. A write that
-DynamoDB calls invalid raises `Rejected`. Other errors are not caught.
+connections are retried within the request's budget (retries.py), and raise `Busy` after that. A write that is
+invalid for DynamoDB raises `Rejected`. Other errors are not caught.
 
 Costs are in WCU per KB and RCU per 4 KB, rounded up, as AWS publishes them.
 
@@ -282,7 +282,7 @@ class Table:
         return [Key(item["pk"], item["sk"]) in written for item in items]
 
     def _insert(self, left: dict[Key, Item], written: set[Key]) -> None:
-        """Write the items that are left, and take out those that exist now. Raise an error of the others."""
+        """Insert items. Remove those that are written, or that exist, from `left`. Raise any other error."""
         statements: Any = [_to_insert(item, self.name) for item in left.values()]
         responses = self.client.batch_execute_statement(Statements=statements)["Responses"]
         error: Any = None

@@ -26,7 +26,7 @@ class GuestBody(Schema):
 
 
 class Guest(Schema):
-    """A signed-in guest: the token, and what it says."""
+    """A signed-in guest: the token and its claims."""
 
     EXAMPLES: ClassVar = {
         "a guest": {

@@ -8,7 +8,7 @@
 | `chat` | `Pairs`, `DeadPeers`, `PostsFailed`, `PushesDeferred`, `PushesDropped` |
 | any | `Conflicts`, `Throttles`, `Unreachable`: failed attempts at DynamoDB calls |
 
-Nothing here ever carries a token, a client's address or a person's text.
+No metric contains a token, a client's address or a person's text.
 """
 
 import time

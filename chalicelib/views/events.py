@@ -145,7 +145,7 @@ def site_key(host: str) -> str:
 def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
     """Return the view of an event, or the reason why it does not count.
 
-    A malformed referrer or campaign is ignored, because the view is a view nevertheless.
+    A malformed referrer or campaign is ignored, and the view still counts.
     """
     fields = event if isinstance(event, Mapping) else {}
     try:
@@ -244,7 +244,7 @@ def accept(context: Context, body: ViewsBody, caller: Caller, user_agent: str) -
 
 
 def event_limits(settings: Settings) -> rates.Limits:
-    """Return the limits of events: an address may send those of five minutes at once, of many visitors."""
+    """Return the limits of events. An address, which may be a proxy, may send those of five minutes at once."""
     of_address = rates.per_minute(settings.views_rate, minutes=5) if settings.views_rate else None
     return rates.Limits("views", rates.Limit(at_once=10_000, interval=10), of_address)
 
@@ -262,8 +262,8 @@ def _to_message(view: View) -> dict[str, str]:
 def write_queued(context: Context, body: QueuedViews) -> None:
     """Write the events of one queue message that count, and log the number of the others by reason.
 
-    Events that `accept` has sent count however long they waited, up to the grace period of their TTL. Events
-    of other producers are checked as if they had just been posted.
+    Events from `accept` count after any wait, up to the grace period of their TTL. Events of other producers
+    are checked as if they had just been posted.
 
     Cost: that of `write`.
 
@@ -291,8 +291,8 @@ def write(
 ) -> int:
     """Write views and then their visitors. Return how many views were written.
 
-    Writing a view is idempotent: the same view is the same item. A view whose item may have expired already
-    is left out, because it could count twice. A view that spent days in the queue is an example.
+    Writing a view is idempotent: the same view is the same item. A view whose item may have expired already,
+    for example after days in the queue, is left out, because it could count twice.
 
     `expiry` returns the TTL of an imported view in epoch seconds. By default the TTL follows from the view's
     time.

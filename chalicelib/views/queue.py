@@ -55,9 +55,9 @@ def send(settings: Settings, events: Sequence[dict[str, str]]) -> None:
 def consume(event: Any, write: Callable[[QueuedViews], None]) -> dict[str, list[dict[str, str]]]:
     """Call `write` with each message of a batch. Return the messages that failed, which Lambda retries.
 
-    A failed message never holds up the others. A message that is no view event fails each time, and SQS moves
-    it to the dead-letter queue after the fifth failure. A message without an id, which SQS never delivers, is
-    not reported: a failure without an id would fail the whole batch.
+    A failed message does not delay the others. SQS moves a message to the dead-letter queue after the fifth
+    failure. A message without an id, which SQS never delivers, is not reported: a failure without an id would
+    fail the whole batch.
     """
     failed = []
     for message in event["Records"]:

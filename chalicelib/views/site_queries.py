@@ -174,8 +174,8 @@ def _read_largest(
 ) -> Largest:
     """Read the largest entries of a site's lists of one kind in a period.
 
-    A day without views of the site has no lists. So the site's days are read first, the last ones of a long
-    period, and then the lists of those days, the most viewed first.
+    A day without views has no lists. So the site's days are read first, and then the lists of those days, the
+    most viewed first.
 
     Cost: 0.5 RCU per 4 KB of the site's days (about four), and that of `toplist.read_largest_of_days`. At
     most 100 RCU, and ten times as many with an admin's token.

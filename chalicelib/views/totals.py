@@ -4,9 +4,9 @@
 |---|---|---|---|
 | site | `SITE#<host>` | `TOTAL` | gsi1 = `SITES`, gsi1sk: views without the day `newest`; `ttl`, `kept` |
 
-The newest day of a site (sites.py) has `is_newest`. A reader adds its views, so a view costs no write here.
-When a newer day begins, the views of the day before are added to the total. From then on `in_total` are its
-views that the total includes, and a late view is added at once.
+The newest day of a site (sites.py) has `is_newest`. A reader adds the views of that day, so a view costs no
+write of the total. When a newer day begins, the views of the day before are added to the total. `in_total` is
+the number of its views that the total includes. A late view of an older day is added immediately.
 
 Invariant: the total is the sum of `in_total` of all days that the site has had. One transaction changes both,
 on condition that the day is as it was read. After a crash before it, the redelivery of the batch that changed
@@ -22,7 +22,7 @@ from chalicelib.errors import Busy
 
 SITES = "SITES"  # the list of all sites
 EXTRA_LIFETIME = 30 * 86_400  # seconds that a total outlives a day, which late views extend for three weeks
-TRIES = 12  # of a change, each of which lost to another worker
+TRIES = 12  # of a change that conflicts with other workers
 
 
 def total_key(host: str) -> Key:
