@@ -74,7 +74,7 @@ class Pump:
         return self._is_drained
 
     def wake(self) -> None:
-        """Read the source soon, because it may have something new."""
+        """Read the source soon, because it may have new records."""
         self._woken.set()
 
     def _run(self) -> None:

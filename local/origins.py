@@ -1,4 +1,4 @@
-"""Which requests a server on this machine refuses, because a page of another site may have sent them.
+"""Refusal of requests to a server on this machine that a page of another site may have sent.
 
 A browser reaches every port of its machine on behalf of any page that its user visits. The engine, REST and
 the sockets of a local run therefore ask `refusal` first. It reads headers that no page can change.

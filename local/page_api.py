@@ -1,4 +1,4 @@
-"""The call that only a local run has, for its page: it fills the demo data.
+"""The call of a local run that fills the demo data, for its page.
 
 A process on this machine can use the engine and its data anyway. A request of a page must be of this server's
 own page, unlike other requests to REST (origins.py), and JSON, which no HTML form can send.

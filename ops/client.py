@@ -1,8 +1,8 @@
 """Writes the client's calls (web/lib/hubbub.js) and types (web/lib/hubbub.d.ts) from the OpenAPI document.
 
 The calls are part of the module that is served, so they are committed. The types are written when the client
-is packed (`prepack` in web/package.json). Those of requests and responses are generated. The rest stands in
-ops/client.d.ts, in which `/* calls */` and `/* schemas */` stand for what is generated.
+is packed (`prepack` in web/package.json). Those of requests and responses are generated. The rest is in
+ops/client.d.ts, in which `/* calls */` and `/* schemas */` stand for the generated parts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lets clients of a local engine wait for its next write, so that no client has to ask again and again.
+"""Lets clients of a local engine wait for its next write, so that they need not poll.
 
 `GET /_hubbub/writes/<number>` returns the number of writes so far as soon as it differs from `<number>`, and
 after 20 s in any case. The guard of dynoxide serves it.
@@ -50,7 +50,7 @@ class Writes:
 class Watch(threading.Thread):
     """Calls functions after each write of an engine, in a thread, until it is stopped.
 
-    An engine that does not serve the path, or does not respond, is taken to write every `interval` seconds.
+    If the engine does not serve the path, the functions are called every `interval` seconds.
     """
 
     def __init__(self, endpoint: str, wakes: Sequence[Callable[[], None]], interval: float) -> None:
@@ -81,7 +81,7 @@ class Watch(threading.Thread):
                     wake()
 
     def stop(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._stopping.set()
         with suppress(OSError, AttributeError):  # not connected
             self._connection.sock.shutdown(socket.SHUT_RDWR)

@@ -1,7 +1,7 @@
 """The features of a stage: which functions it has, and which permissions of its policies remain.
 
 The pattern stage dev has every feature. `chalice_config.ensure_stage` copies its functions and policies for
-another stage, without what the features that are off would need.
+another stage, without those that only switched-off features need.
 """
 
 from __future__ import annotations

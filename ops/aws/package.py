@@ -55,7 +55,7 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
 
 
 def _leave_out(whole: dict[str, Any], enabled: Collection[str]) -> None:
-    """Remove what the templates say of functions that a stage with these features does not have."""
+    """Remove the parts of functions that a stage with these features does not have."""
     for name in features.optional_functions():
         if not features.has_function(name, enabled):
             del whole["Resources"]["".join(part.title() for part in name.split("_"))]

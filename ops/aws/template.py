@@ -103,7 +103,7 @@ def resolve(node: Any, stage: str, conditions: dict[str, Any]) -> Any:
 
 
 def table_request(properties: Properties) -> dict[str, Any]:
-    """Return the request that creates a table, without what separate calls enable."""
+    """Return the request that creates a table, without the settings that separate calls enable."""
     separate = ("TimeToLiveSpecification", "PointInTimeRecoverySpecification")
     request = {name: value for name, value in properties.items() if name not in separate}
     # In CloudFormation a view type enables the stream; the API needs StreamEnabled.

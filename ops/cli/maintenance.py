@@ -157,7 +157,7 @@ def redrive(stage: str, dry_run: bool, as_json: bool) -> None:
 @click.option("--discard", is_flag=True, help="Also discard batches whose records have left the stream.")
 @JSON
 def replay(source: str, stage: str, discard: bool, as_json: bool) -> None:
-    """Retry what Lambda has given up: dead letters of views, or failed batches of the stream.
+    """Retry dead letters of views, or failed batches of the stream.
 
     Remove the cause first, otherwise the retry fails too. Safe to interrupt and to repeat. Exit code 3:
     something is left. For a lost batch run `repair`, then `replay stream --discard`.

@@ -32,7 +32,7 @@ MAX_TEXT = 1_000_000  # characters of one element
 
 
 class Choice(NamedTuple):
-    """What the files do not say: the rating and the language of each comment."""
+    """The rating and the language of each comment, which the files do not have."""
 
     rating: int
     language: str

@@ -8,7 +8,7 @@ players are then written 25 in a request, and other new rows as submissions are,
 of a player are written in the order of the file, so of two with the same time the operator `set` keeps the
 later one.
 
-The ranking is prepared for 25,000 rows at a time: their players come at the depth that their crowd needs.
+The ranking is prepared for 25,000 rows at a time, so that their players begin at the right depth.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summa
 
 
 def _prepare(table: Table, name: str, block: Iterable[Submission | Skip]) -> None:
-    """Prepare the ranking for the players of a block, as far as the rows tell their scores."""
+    """Prepare the ranking for the players of a block whose scores follow from the rows."""
     board = boards.find(new_context(table, datetime.now(UTC)), name)
     scores: dict[str, Decimal] = {}
     for one in block:

@@ -11,12 +11,12 @@ the stream applies meanwhile are added on top, because additions commute. So a r
 lags less than the time between two passes. The metric `Lag` shows the lag.
 
 The votes and replies of a comment are counted by the transaction that writes each of them
-(chalicelib/comments). They are recounted too. What is left of a deleted comment is reported as drift, and a
-repair removes it.
+(chalicelib/comments). They are recounted too. Remaining replies and votes of a deleted comment are reported
+as drift, and a repair removes them.
 
-Ranks also rely on two facts that no sum tells, and both are checked. A bucket that is marked `full` has no
-shallow player (chalicelib/ranking/deepening.py). A repair puts a deepening of the bucket, whose players the
-stream then re-stamps. A score has no earlier positions once the stream has passed its last change.
+Ranks also rely on two facts that no sum contains. Both are checked. A bucket that is marked `full` has no
+shallow player (chalicelib/ranking/deepening.py). A repair puts a deepening of the bucket, and the stream then
+raises the depth of its players. A score has no earlier positions once the stream has passed its last change.
 
 Views expire, and their sums keep counting them. So a sum of a page or a site has drifted only if it is less
 than the recount. Sums that expire follow the same rule, because their events have expired before. An imported
