@@ -244,7 +244,7 @@ def accept(context: Context, body: ViewsBody, caller: Caller, user_agent: str) -
 
 
 def event_limits(settings: Settings) -> rates.Limits:
-    """Return the limits of events. An address may be a proxy, so it may send those of five minutes at once."""
+    """Return the limits of events. An address may be a proxy, so it may send those of 5 minutes at once."""
     of_address = rates.per_minute(settings.views_rate, minutes=5) if settings.views_rate else None
     return rates.Limits("views", rates.Limit(at_once=10_000, interval=10), of_address)
 
