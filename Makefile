@@ -27,7 +27,7 @@ define install
 @chmod +x $(VENV)/bin/hubbub
 endef
 
-.PHONY: help setup setup-local run test test-all security lint types screenshots vendor bench dearest histories soak \
+.PHONY: help setup setup-local run test test-all security lint types vendor bench dearest histories soak \
   bundle stage provision deploy destroy package rehearse clean
 
 help:  ## List the commands
@@ -68,9 +68,6 @@ test-all: setup lint types  ## Check style and types, and run all tests, the lon
 security: setup  ## Try every attack that was found once again, and 500 requests of any kind for each call
 	@$(VENV)/bin/python -m pytest -m security $(ARGS)
 
-screenshots: setup  ## Take the screenshots in docs
-	@$(VENV)/bin/python -m local.screenshots $(ARGS)
-
 vendor:  ## Build the page's libraries in web/vendor from npm packages (needs Node)
 	@cd web/vendor && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
@@ -86,8 +83,8 @@ units: setup  ## Measure the units of each operation for `ops cost`, and write o
 histories: setup  ## Run histories with faults and check every invariant; make histories ARGS="--histories 2000"
 	@$(VENV)/bin/python -m tests.histories $(ARGS)
 
-soak: setup  ## Run the product under load for ten minutes, kill it and its engine, then audit it; make soak ARGS="--minutes 60"
-	@$(VENV)/bin/python -m local.soak $(ARGS)
+soak: setup  ## Run the product under load for ten minutes, kill its processes, and look for every write; make soak ARGS="--minutes 60"
+	@$(VENV)/bin/python -m tests.soak $(ARGS)
 
 bundle: setup  ## Build the package that the next deploy uploads, and list its contents; make bundle STAGE=dev
 	@PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m ops bundle --stage $(or $(STAGE),dev)

@@ -349,15 +349,6 @@ def test_acknowledged_views_survive_a_kill_of_every_process(engine_first: bool, 
         assert run.interrupt() == 0
 
 
-def commands_of(run: Run) -> dict[str, int]:
-    """Return the processes of a run by a word of their command: local, guard and dynoxide."""
-    found = {}
-    for process in run.processes():
-        command = Path(f"/proc/{process}/cmdline").read_text().split("\0")
-        found[Path(command[0]).name if "-m" not in command else command[2].rpartition(".")[2]] = process
-    return found
-
-
 @needs_proc
 @pytest.mark.parametrize("killed", ["guard", "dynoxide"])
 @pytest.mark.parametrize("options", [["--no-reload"], pytest.param([], marks=pytest.mark.long)])
@@ -367,7 +358,7 @@ def test_a_run_whose_engine_is_killed_ends_with_a_message(
     with Run(tmp_path / "data", *options) as run:
         run.post(view("kept"))
         processes = run.processes()
-        os.kill(commands_of(run)[killed], signal.SIGKILL)
+        os.kill(run.commands()[killed], signal.SIGKILL)
         assert run.process.wait(PATIENCE) == 1
         *_, last = run.stderr.read_text().splitlines()
         assert last.startswith("Error: the engine has ended (")
@@ -406,7 +397,7 @@ def test_changes_that_left_the_stream_before_they_were_counted_are_recounted(
         if end == "SIGKILL":
             kill(run, engine_first=False)
         else:  # an engine that is too slow for the last changes
-            engine = commands_of(run)["dynoxide"]
+            engine = run.commands()["dynoxide"]
             os.kill(engine, signal.SIGSTOP)
             os.kill(run.process.pid, signal.SIGTERM)
             until(lambda: "is not drained" in run.stderr.read_text(), "the pump gives up")

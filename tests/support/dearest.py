@@ -9,17 +9,15 @@ measures them on this machine, and writes the table of docs/security.md. The tes
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
 import app
 from chalicelib.api.caching import ResponseCache
-from local.engines.engine import Engine, default_kind, start
+from local.engines.engine import DYNOXIDE, Engine, start
 from ops.costs import load_prices
 from ops.stage import ROOT
 from tests.support.deployed import Deployed, Invocation, deployed
@@ -133,7 +131,7 @@ def without_time(table: str) -> str:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as data, start(default_kind(Path(data)), None) as running:
+    with start(DYNOXIDE, None) as running:
         written = table(measure(running))
     before, _, rest = DOCUMENT.read_text().partition(BEGIN)
     DOCUMENT.write_text(f"{before}{BEGIN}{written}{END}{rest.partition(END)[2]}")

@@ -161,14 +161,19 @@ class Run:
         return self.process.wait(PATIENCE)
 
     def call(
-        self, method: str, path: str, body: Any = None, token: str = "", port: int = 0
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        token: str = "",
+        port: int = 0,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[int, Any]:
         """Send a request. Return the status and the JSON or text of the response."""
         with closing(http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=60)) as connection:
-            headers = {"Content-Type": "application/json"} | (
-                {"Authorization": f"Bearer {token}"} if token else {}
-            )
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            sent = {"Content-Type": "application/json", **headers}
+            sent |= {"Authorization": f"Bearer {token}"} if token else {}
+            connection.request(method, path, None if body is None else json.dumps(body), sent)
             response = connection.getresponse()
             text = response.read().decode()
             is_json = response.getheader("Content-Type", "").startswith("application/json")
@@ -223,6 +228,15 @@ class Run:
         found = {self.process.pid}
         while more := {child for child, parent in parents.items() if parent in found} - found:
             found |= more
+        return found
+
+    def commands(self) -> dict[str, int]:
+        """Return the processes of this run by a word of their command: local, guard and dynoxide."""
+        found = {}
+        for process in self.processes():
+            command = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+            name = command[2].rpartition(".")[2] if "-m" in command else Path(command[0]).name
+            found[name] = process
         return found
 
 
