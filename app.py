@@ -26,7 +26,7 @@ from chalicelib.comments import comments, pages, replies, statistics, votes
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.context import Context
 from chalicelib.dynamo import retries
-from chalicelib.dynamo.items import read_images
+from chalicelib.dynamo.items import Images
 from chalicelib.dynamo.table import connect
 from chalicelib.errors import (
     BadCursor,
@@ -629,12 +629,11 @@ def apply_records(records: list[Any]) -> None:
     context = new_context()
     report = engine.apply(context.table, CONTRIBUTIONS, records, derivations=DERIVATIONS, now=clock)
     middleware.count_batch(report)
-    complete(context, records)
+    complete(context, report.changes)
 
 
-def complete(context: Context, records: list[Any]) -> None:
+def complete(context: Context, changes: list[Images]) -> None:
     """Run the followers of a batch, for submissions, index keys, depths and deleted comments."""
-    changes = read_images(records)
     feature.follow(context, FEATURES, changes)
     deepening.follow(context, RANKS, changes)
 

@@ -20,7 +20,7 @@ from bench import redis_board
 from bench.report import Answer, Cell
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
-from chalicelib.dynamo.items import Item, chunks, pack, read_images
+from chalicelib.dynamo.items import Item, chunks, pack
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards, queries, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, StandingQuery
@@ -186,8 +186,7 @@ def measure_changes(engine: Engine, size: int) -> list[tuple[Cell, ...]]:
         load(engine, table.name, board.items())
 
         def deliver(event: dict[str, Any], _: object) -> None:
-            aggregates.apply(table, CONTRIBUTIONS, event["Records"])
-            changes = read_images(event["Records"])
+            changes = aggregates.apply(table, CONTRIBUTIONS, event["Records"]).changes
             scores.follow(new_context(table, NOW), changes)
             deepening.follow(new_context(table, NOW), [scores.rank], changes)
 

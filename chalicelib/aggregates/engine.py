@@ -69,7 +69,7 @@ from chalicelib.aggregates.sums import (
 )
 from chalicelib.aggregates.updates import Update
 from chalicelib.concurrency import map_concurrently
-from chalicelib.dynamo.items import Item, Key, chunks, unpack
+from chalicelib.dynamo.items import Images, Item, Key, chunks, read_key, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Rejected
 
@@ -85,13 +85,17 @@ SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?([eE]\+?[0-9]{1,2})?")
 
 
 class Difference(NamedTuple):
-    """The amounts that one stream record adds, and the images whose contribution failed."""
+    """The amounts that one stream record adds, and the images whose contribution failed.
+
+    `images` are as they came, with their signs. `change` has those that could be computed, unpacked.
+    """
 
     id: str
     second: int
     images: tuple[tuple[Any, int], ...]
     sums: Sums
     poison: tuple[Poison, ...]
+    change: Images | None
 
     @property
     def tag(self) -> bytes:
@@ -109,7 +113,10 @@ class Change(NamedTuple):
 
 @dataclass
 class Report:
-    """Numbers of records of a batch. `ignored` records change no aggregate and cost nothing."""
+    """Numbers of records of a batch. `ignored` records change no aggregate and cost nothing.
+
+    `changes` are those of all records, for followers. An image in quarantine is left out.
+    """
 
     applied: int = 0
     duplicates: int = 0
@@ -117,6 +124,7 @@ class Report:
     ignored: int = 0
     lag_seconds: float = 0.0
     moves: int = field(default=0, compare=False)
+    changes: list[Images] = field(default_factory=list, compare=False)
 
 
 @dataclass
@@ -151,6 +159,8 @@ def apply(
     differences: dict[bytes, Difference] = {}
     for record in records:
         difference = compute(contributions, record)
+        if difference.change:
+            report.changes.append(difference.change)
         report.lag_seconds = max(report.lag_seconds, now() - (difference.second or now()))
         if not difference.sums and not difference.poison:
             report.ignored += 1
@@ -170,34 +180,38 @@ def apply(
 
 
 def compute(contributions: Sequence[Contribution], record: Any) -> Difference:
-    """Return the difference that a stream record makes. Read nothing, and never raise."""
+    """Return the difference that a stream record makes, with its images unpacked. Never raise."""
     record = record if isinstance(record, dict) else {"record": record}
     body = record["dynamodb"] if isinstance(record.get("dynamodb"), dict) else {}
     id = record.get("eventID")
     id = id if id and isinstance(id, str) else serialize(record)
     sums: Sums = {}
     poison = []
-    sides = () if _is_expired(record) else ((body.get("OldImage"), -1), (body.get("NewImage"), 1))
+    items: dict[int, Item] = {}
+    sides = ((body.get("OldImage"), -1), (body.get("NewImage"), 1))
     images = tuple((image, sign) for image, sign in sides if image is not None)
     for image, sign in images:
         try:
-            merge(sums, computed(contributions, image), sign)
+            item = unpack(image)
+            merge(sums, computed(contributions, item), sign)
+            items[sign] = item
         except Exception as error:  # whatever a feature raises, the shard must go on
             poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"))
-    if all(isinstance(amount, Constant) for amount in sums.values()):
-        sums = {}  # only constants: nothing is added, so no tag is needed
+    if _is_expired(record) or all(isinstance(amount, Constant) for amount in sums.values()):
+        sums = {}  # nothing is added, so no tag is needed
     second = _second(body.get("ApproximateCreationDateTime"))
-    return Difference(id, second, images, sums, tuple(poison))
+    change = (key, items.get(-1, {}), items.get(1, {})) if (key := read_key(body)) else None
+    return Difference(id, second, images, sums, () if _is_expired(record) else tuple(poison), change)
 
 
-def computed(contributions: Sequence[Contribution], image: Any) -> Sums:
-    """Return the amounts that an image adds.
+def computed(contributions: Sequence[Contribution], item: Item) -> Sums:
+    """Return the amounts that an item adds.
 
     Raises:
-        ValueError: the image touches more attributes than a transaction can write.
+        ValueError: the item touches more attributes than a transaction can write.
         Exception: any error of a feature's contribution.
     """
-    amounts = sum_contributions(contributions, unpack(image))
+    amounts = sum_contributions(contributions, item)
     if len(amounts) >= TRANSACTION:
         raise ValueError(f"the item touches {len(amounts)} attributes, more than a transaction can write")
     return amounts

@@ -5,8 +5,10 @@
 | image | `QUARANTINE#<n>` | `<second>#<record>#<side>` | `image` (packed), `sign`, `reason`, `aggregate` |
 | guard | `GUARD#quarantine` | `<n>` | `applied`, `spilled`, `spills`: the tags of quarantined records |
 
-Invariant: an image in quarantine counts for nothing. So a change from a malformed image to a valid one adds
-the valid one in full, and a repaired item contributes from its repair on.
+Invariant: an image in quarantine counts for nothing, and no follower gets it. So a change from a malformed
+image to a valid one adds the valid one in full, and a repaired item contributes from its repair on.
+
+Only the contribution of a feature decides whether an image is malformed. Its other functions rely on items.
 
 An image that one aggregate alone refused names it in `aggregate`. The other aggregates have counted it.
 

@@ -10,8 +10,7 @@ salt per challenge. Answers are short and can be guessed. scrypt makes each gues
 cost 2 ms and 1 MB of memory. The salt prevents one search over several challenges.
 
 Invariants: the salt and the normalization of a challenge never change, because digests and the keys of found
-paths depend on them. `edition` counts the writes of a definition. A definition that cannot be parsed, for
-example after a manual edit, is `Busy` for everybody until an admin puts it again. Its normalization is kept.
+paths depend on them. `edition` counts the writes of a definition.
 """
 
 import hashlib
@@ -40,7 +39,6 @@ from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, NotOpen
-from chalicelib.telemetry import logs
 
 SCRYPT_COST = 1024  # scrypt's n. A definition stores the one that it was written with, so this may grow.
 DIGEST_BYTES = 12  # a wrong path matches one of 1,000 answers once in 10²⁵ guesses
@@ -48,6 +46,7 @@ SALT_BYTES = 16
 MAX_PATH_BYTES = 1000  # of a normalized path, which is a part of a sort key
 MAX_ATTEMPTS = 20  # of one change, while other changes of the same challenge succeed
 LIST = "CHALLENGES"
+INDEX = ("gsi1pk", "gsi1sk")
 
 
 class Definition(NamedTuple):
@@ -150,17 +149,15 @@ def define(context: Context, challenge: str, body: ChallengeBody) -> tuple[Chall
     new_salt = secrets.token_bytes(SALT_BYTES)
     digests: dict[tuple[Any, ...], frozenset[bytes]] = {}  # an attempt reuses those of the one before
     for attempt in range(MAX_ATTEMPTS):
-        item = context.table.get(definition_key(challenge), consistent=True) or {}
-        stored_rules = _stored_normalization(item)
-        rules = body.normalization or stored_rules or Normalization()
-        if rules != (stored_rules or rules):
+        item = context.table.get(definition_key(challenge), consistent=True)
+        stored = _from_item(item) if item else None
+        rules = body.normalization or (stored.normalization if stored else Normalization())
+        if stored and rules != stored.normalization:
             raise Conflict("`normalization` cannot be changed. Create another challenge.")
-        stored = _from_item_or_none(item)
         salt = stored.salt if stored and stored.cost == SCRYPT_COST else new_salt
         parameters = (salt, *msgspec.structs.astuple(rules))
         if parameters not in digests:
             digests[parameters] = hash_answers(body.paths, rules, salt, SCRYPT_COST)
-        edition = item.get("edition")
         definition = Definition(
             challenge=challenge,
             title=body.title,
@@ -169,23 +166,21 @@ def define(context: Context, challenge: str, body: ChallengeBody) -> tuple[Chall
             salt=salt,
             cost=SCRYPT_COST,
             answers=digests[parameters],
-            edition=edition + 1 if isinstance(edition, int) else 1,
+            edition=stored.edition + 1 if stored else 1,
             opens=opens,
             closes=closes,
             ranked=body.ranked,
             guests=body.guests,
         )
-        listed = {name: item[name] for name in ("gsi1pk", "gsi1sk") if name in item}
         if stored and stored == definition._replace(edition=stored.edition):
             return _to_response(definition), False
-        condition = "edition = :seen" if "edition" in item else "attribute_not_exists(edition)"
-        values = {":seen": edition} if "edition" in item else None
+        entry = {name: item[name] for name in INDEX} if item else listing.entry(LIST, context.now)
         if context.table.put(
-            _to_item(definition) | (listed or listing.entry(LIST, context.now)),
-            condition=condition,
-            values=values,
+            _to_item(definition) | entry,
+            condition="edition = :seen" if stored else "attribute_not_exists(pk)",
+            values={":seen": stored.edition} if stored else None,
         ):
-            return _to_response(definition), not item
+            return _to_response(definition), stored is None
         context.table.back_off(attempt)
     raise Busy(f"Other requests are changing the challenge {challenge}. Please retry.")
 
@@ -205,7 +200,7 @@ def load(table: Table, challenge: str) -> Definition:
     """Return a definition for a decision. The read is strongly consistent.
 
     Cost: 1 RCU per 4 KB. 300 answers take 1, and 1,000 answers take 3.
-    Raises: NotFound, Busy for a damaged definition.
+    Raises: NotFound.
     """
     return parse(challenge, table.get(definition_key(challenge), consistent=True))
 
@@ -214,13 +209,13 @@ def describe(table: Table, challenge: str) -> Challenge:
     """Return a challenge without its answers.
 
     Cost: 0.5 RCU per 4 KB.
-    Raises: NotFound, Busy for a damaged definition.
+    Raises: NotFound.
     """
     return _to_response(parse(challenge, table.get(definition_key(challenge))))
 
 
 def parse(challenge: str, item: Item | None) -> Definition:
-    """Return the definition of an item that has been read. Raises NotFound, Busy for a damaged definition."""
+    """Return the definition of an item that has been read. Raises NotFound."""
     if item is None:
         raise not_found(challenge)
     return _from_item(item)
@@ -243,32 +238,7 @@ def _to_item(definition: Definition) -> Item:
 
 
 def _from_item(item: Item) -> Definition:
-    """Parse a definition. Missing optional attributes get their defaults. Raises Busy for a damaged one."""
-    challenge = item["pk"].removeprefix("CHALLENGE#")
-    stored = Definition._field_defaults | item | {"challenge": challenge}
-    try:
-        fields = [stored.get(name) for name in Definition._fields]
-        definition = msgspec.convert(fields, Definition, builtin_types=[bytes])  # a text is not base64
-        for instant in filter(None, (definition.opens, definition.closes)):
-            times.parse(instant)
-    except (msgspec.ValidationError, ValueError):
-        logs.logger().warning("the definition of a challenge is damaged")
-        message = f"The definition of {challenge} is damaged until an admin puts it again"
-        raise Busy(message) from None
-    return definition
-
-
-def _from_item_or_none(item: Item) -> Definition | None:
-    """Parse a definition, or return None for a missing or damaged one."""
-    try:
-        return _from_item(item) if item else None
-    except Busy:
-        return None
-
-
-def _stored_normalization(item: Item) -> Normalization | None:
-    """Return the normalization in a stored definition, even a damaged one, or None without a definition."""
-    try:
-        return msgspec.convert(item.get("normalization"), Normalization)
-    except msgspec.ValidationError:
-        return None
+    """Return the definition of an item."""
+    fields = {name: item[name] for name in Definition._fields if name in item}
+    fields |= {"challenge": item["pk"].removeprefix("CHALLENGE#"), "answers": frozenset(item["answers"])}
+    return Definition(**fields | {"normalization": Normalization(**item["normalization"])})

@@ -1,4 +1,4 @@
-"""A player's progress in a challenge: read it, delete found paths, and recount it.
+"""A player's progress in a challenge: read it, and delete found paths.
 
 | item | pk | sk | holds |
 |---|---|---|---|
@@ -84,14 +84,6 @@ def withdraw_player(table: Table, params: PlayerParams) -> None:
         raise NotFound(f"{params.player} has found no path in {params.challenge}.")
 
 
-def recount(table: Table, challenge: str, player: str) -> None:
-    """Count a player's paths again, and replace a damaged progress.
-
-    The stream counts the new progress in full, because the damaged one contributed nothing.
-    """
-    _delete_paths(table, challenge, player, lambda _: False)
-
-
 def _delete_paths(table: Table, challenge: str, player: str, is_deleted: Callable[[Item], bool]) -> bool:
     """Delete the selected paths, and write the number of the others. Return whether anything was deleted."""
     is_changed = False
@@ -116,7 +108,7 @@ def _is_consistent(progress: Item | None, paths: int) -> bool:
     """Return whether a progress equals a number of paths. No progress equals none."""
     if progress is None:
         return not paths
-    return is_count(progress.get("found")) and progress["found"] == min(paths, MAX_FOUND)
+    return bool(progress["found"] == paths)
 
 
 def _build_deletion(item: Item) -> dict[str, Any]:
@@ -144,8 +136,8 @@ def _build_progress_change(key: Key, progress: Item | None, remaining: list[Item
         action["UpdateExpression"] = "SET #found = :found, #latest = :latest REMOVE #ttl"
         action["ExpressionAttributeNames"] = names | {"#ttl": "ttl"}
         action["ExpressionAttributeValues"] = values | {
-            ":found": min(len(remaining), MAX_FOUND),  # a version without a limit may have left more
-            ":latest": max(map(_found_at, remaining)),
+            ":found": len(remaining),
+            ":latest": max(item["time"] for item in remaining),
         }
         return {"Update": action}
     if values:
@@ -167,9 +159,11 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     if sk != "PROGRESS" or not pk.startswith("CHALLENGE#"):
         return {}
     challenge, separator, _ = pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
-    found = item.get("found")
+    found, latest = item.get("found"), item.get("latest", 0)
     if not separator or not is_count(found):
         raise ValueError(f"`found` must be a whole number from 0 to {MAX_FOUND}, and is {found!r}")
+    if not isinstance(latest, int):
+        raise ValueError(f"`latest` must be a whole number, and is {latest!r}")
     if not found:
         return {}
     key = statistics_key(challenge)
@@ -201,11 +195,9 @@ def follow(context: Context, changes: Iterable[Images]) -> None:
 
     Cost: 1 WCU and 1 or 2 for the index, and what `choose_depth` reads.
     """
-    images = {key: new for key, _, new in changes if key.sk == "PROGRESS"}
+    images = {key: new for key, _, new in changes if key.sk == "PROGRESS" and new}
     for key, item in images.items():
-        challenge, separator, player = key.pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
-        if not separator or not is_count(item.get("found")) or not isinstance(item.get("latest"), int):
-            continue
+        challenge, _, player = key.pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
         of, names = challenge_ranking.build_ranking(challenge), {"#found": "found", "#depth": "depth"}
         is_ranked = bool(item.get("ranked")) and item["found"] > 0
         number = _number(of, player, item) if is_ranked else None
@@ -247,9 +239,9 @@ def get_progress(table: Table, params: PlayerParams, caller: Caller) -> Progress
     paths = read_paths(table, params.challenge, params.player)
     if not paths:
         definitions.describe(table, params.challenge)
-    paths.sort(key=lambda item: (_found_at(item), item["sk"]))
+    paths.sort(key=lambda item: (item["time"], item["sk"]))
     # `found` counts the paths, because the query may see a concurrent transaction in part.
-    return Progress(found=len(paths), paths=[_path_text(item) for item in paths])
+    return Progress(found=len(paths), paths=[item["path"] for item in paths])
 
 
 def read_paths(table: Table, challenge: str, player: str) -> list[Item]:
@@ -259,15 +251,3 @@ def read_paths(table: Table, challenge: str, player: str) -> list[Item]:
     """
     pk = progress_key(challenge, player).pk
     return table.query(pk, ("PATH#", "PATH$"), limit=MAX_PATHS_READ, consistent=True).items
-
-
-def _found_at(item: Item) -> int:
-    """Return the time at which a path was found, or 0 if its item has no valid time."""
-    time = item.get("time")
-    return time if isinstance(time, int) and 0 <= time < 10**14 else 0
-
-
-def _path_text(item: Item) -> str:
-    """Return a path as it was submitted, or its normalized form if its item has no text."""
-    text = item.get("path")
-    return text if isinstance(text, str) else str(item["sk"]).removeprefix("PATH#")

@@ -42,17 +42,16 @@ def get_statistics(table: Table, challenge: str, *, consistent: bool = False) ->
     items = table.get_many((definition_key, statistics_key), consistent=consistent)
     if definition_key not in items:
         raise definitions.not_found(challenge)
-    counts = {name: max(0, n) for name, n in items.get(statistics_key, {}).items() if isinstance(n, int)}
-    exactly = {n: counts.get(f"n{n}", 0) for n in range(1, MAX_FOUND + 1)}
-    limit = items[definition_key].get("limit", 1)
+    counters = items.get(statistics_key, {})
+    exactly = {n: max(0, counters.get(f"n{n}", 0)) for n in range(1, MAX_FOUND + 1)}
     last = max([n for n, players in exactly.items() if players], default=1)
-    last = max(last, limit) if progress.is_count(limit) else last
+    last = max(last, items[definition_key]["limit"])
     reached, players = {}, 0
     for n in range(last, 0, -1):
         reached[n] = players = players + exactly[n]
     return ChallengeStatistics(
-        players=counts.get("players", 0),
-        paths=counts.get("paths", 0),
+        players=max(0, counters.get("players", 0)),
+        paths=max(0, counters.get("paths", 0)),
         reached={str(n): reached[n] for n in range(1, last + 1)},
         exactly={str(n): exactly[n] for n in range(1, last + 1)},
     )
@@ -71,7 +70,7 @@ def list_challenges(context: Context, query: listing.ListQuery) -> Challenges:
         items=[
             ListedChallenge(
                 challenge=key.pk.removeprefix("CHALLENGE#"),
-                title=str(items[key].get("title", "")),
+                title=items[key]["title"],
                 created=times.to_iso(times.from_epoch(one["gsi1sk"])),
             )
             for key, one in names.items()

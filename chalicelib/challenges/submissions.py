@@ -22,8 +22,7 @@ from chalicelib.challenges.schemas import SubmissionResult
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import Busy, Forbidden, InvalidPath, LimitReached, SlowDown
-from chalicelib.telemetry import logs
+from chalicelib.errors import Forbidden, InvalidPath, LimitReached, SlowDown
 
 GUESSES = rates.Limit(at_once=10, interval=6_000)  # wrong ones
 PATH_EXISTS, PROGRESS_REFUSED = range(2)  # the positions of refused actions
@@ -42,7 +41,7 @@ def submit(context: Context, challenge: str, caller: Caller, path: str) -> tuple
 
     Cost: 4 RCU and 4 WCU for a new path, with 1 more RCU per 4 KB of a definition above 300 answers. 4 RCU
     for a known path. 3 RCU and 1 or 2 WCU for a wrong path. 3 RCU without guesses left.
-    5 RCU and 4 WCU past the limit.
+    4 RCU and 4 WCU past the limit.
     Raises: NotFound, NotOpen, Forbidden for a guest where guests may not submit, SlowDown, InvalidPath,
     LimitReached.
     """
@@ -79,12 +78,7 @@ def submit(context: Context, challenge: str, caller: Caller, path: str) -> tuple
 def _write_path(
     context: Context, definition: Definition, caller: Caller, path_key: Key, path: str
 ) -> Sequence[int]:
-    """Write a found path and the progress. Return the positions of the refused actions.
-
-    A damaged progress is recounted first, so that it does not lock the player out.
-
-    Raises: Busy if the progress is still damaged.
-    """
+    """Write a found path and the progress. Return the positions of the refused actions."""
     time, player, name = times.milliseconds(context.now), caller.sub, caller.name
     progress_key = progress.progress_key(definition.challenge, player)
     actions: list[dict[str, Any]] = [
@@ -119,40 +113,16 @@ def _write_path(
             }
         },
     ]
-    refused = context.table.transact(actions)
-    if refused != (PROGRESS_REFUSED,) or _read_found(context.table, progress_key) is not None:
-        return refused
-    logs.logger().warning("the progress of a player is damaged and is recounted from the paths")
-    progress.recount(context.table, definition.challenge, player)
-    refused = context.table.transact(actions)
-    if refused == (PROGRESS_REFUSED,) and _read_found(context.table, progress_key) is None:
-        raise Busy(f"The progress of {player} is damaged. Please retry.")
-    return refused
-
-
-def _read_found(table: Table, progress_key: Key) -> int | None:
-    """Return the number of paths in a progress, or None for a damaged one.
-
-    Cost: 1 RCU.
-    """
-    item = table.get(progress_key, consistent=True)
-    found = 0 if item is None else item.get("found")
-    return found if progress.is_count(found) else None
+    return context.table.transact(actions)
 
 
 def _build_result(table: Table, definition: Definition, player: str, path: str) -> SubmissionResult:
     """Read the number of paths that a player has found, and build the result.
 
-    A damaged progress is recounted here too, because the update adds to any number, also to a fraction.
-
     Cost: 1 RCU.
     """
-    progress_key = progress.progress_key(definition.challenge, player)
-    found = _read_found(table, progress_key)
-    if found is None:
-        progress.recount(table, definition.challenge, player)
-        found = _read_found(table, progress_key)
-    return SubmissionResult(path=path, found=found or 0, limit=definition.limit)
+    item = table.get(progress.progress_key(definition.challenge, player), consistent=True) or {}
+    return SubmissionResult(path=path, found=item.get("found", 0), limit=definition.limit)
 
 
 # -- guesses -------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def follow(context: Context, changes: Iterable[Images]) -> None:
         if key.pk.startswith("PRODUCT#") and key.sk.startswith(CLEANUP) and new:
             cleanups[key] = new
     for key, item in cleanups.items():
-        step(context.table, key, item.get("steps", 0))
+        step(context.table, key, item["steps"])
 
 
 def step(table: Table, key: Key, steps: int) -> None:

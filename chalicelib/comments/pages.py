@@ -43,7 +43,6 @@ from chalicelib.comments.planner import Decision
 from chalicelib.comments.schemas import (
     AllComments,
     AllReplies,
-    Comment,
     Comments,
     CommentsQuery,
     HiddenQuery,
@@ -58,7 +57,6 @@ from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key, chunks
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Forbidden
-from chalicelib.telemetry import logs
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -124,7 +122,7 @@ def list_comments(context: Context, product: str, query: CommentsQuery, caller: 
     reading = Reading(context.table, product, ratings, frozenset({language} if language else ()), query.limit)
     decision = _decide(reading, language)
     found, position = _read(reading, decision, after)
-    items, rest = listing.fill_page(((item, id_of(item)) for item in found), query.limit, _to_comment)
+    items, rest = listing.fill_page(((item, id_of(item)) for item in found), query.limit, to_comment)
     if rest and rest != id_of(found[-1]):
         position = rest  # the page has no room for the others
     return Comments(
@@ -154,9 +152,7 @@ def list_hidden(context: Context, product: str, query: HiddenQuery) -> Comments:
         )
 
     start = {"pk": first.pk, "sk": first.sk + after} if after else None
-    items, position = listing.fill_page(
-        listing.read_texts(read, query.limit, start), query.limit, _to_comment
-    )
+    items, position = listing.fill_page(listing.read_texts(read, query.limit, start), query.limit, to_comment)
     following = id_of(position) if position else ""
     return Comments(items=items, cursor=cursors.encode(context.settings, cursor_scope, following))
 
@@ -378,15 +374,6 @@ def _bounds(after: str, prefix: str = COMMENT) -> tuple[str, str]:
     if not after:
         return prefix, f"{prefix}~"
     return prefix, f"{prefix}{after[:-1]}{chr(ord(after[-1]) - 1)}~"
-
-
-def _to_comment(item: Item) -> Comment | None:
-    """Build the API's representation of a comment. A malformed one is logged and left out."""
-    try:
-        return to_comment(item)
-    except (KeyError, ValueError, OverflowError):
-        logs.logger().warning("a comment is malformed", extra={"pk": item["pk"], "sk": item["sk"]})
-        return None
 
 
 def _plan(decision: Decision, reading: Reading) -> Plan:

@@ -1,7 +1,6 @@
 """Items as plain Python values, and their conversion to and from DynamoDB's typed JSON."""
 
 import base64
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from itertools import islice
@@ -60,25 +59,19 @@ Images = tuple[Key, Item, Item]
 """A key, and the old and new image of a change of its item. A missing image is empty."""
 
 
-def read_images(records: Iterable[Any]) -> list[Images]:
-    """Return the key and the old and new image of each stream record. A malformed record is left out.
+def read_key(body: Mapping[str, Any]) -> Key | None:
+    """Return the key in the body of a stream record, or None for a malformed one. Never raise.
 
-    >>> read_images([{"dynamodb": {"Keys": {"pk": {"S": "a"}, "sk": {"S": "b"}}}}, {}])
-    [(Key(pk='a', sk='b'), {}, {})]
-    >>> read_images([{"dynamodb": {"Keys": {"pk": {"L": []}, "sk": {"S": "b"}}}}])
-    []
+    >>> read_key({"Keys": {"pk": {"S": "a"}, "sk": {"S": "b"}}})
+    Key(pk='a', sk='b')
+    >>> read_key({"Keys": {"pk": {"L": []}, "sk": {"S": "b"}}}), read_key({})
+    (None, None)
     """
-    found: list[Images] = []
-    for record in records:
-        with contextlib.suppress(
-            Exception
-        ):  # whatever its shape: `aggregates.engine` puts it into quarantine
-            body = record["dynamodb"]
-            old, new = (unpack(body.get(f"{which}Image") or {}) for which in ("Old", "New"))
-            keys = unpack(body["Keys"])
-            if all(isinstance(name, str) for name in keys.values()):
-                found.append((Key(**keys), old, new))
-    return found
+    try:
+        keys = unpack(body["Keys"])
+        return Key(**keys) if all(isinstance(name, str) for name in keys.values()) else None
+    except Exception:  # whatever its shape
+        return None
 
 
 def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:

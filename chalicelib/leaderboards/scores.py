@@ -47,8 +47,11 @@ MAX_ATTEMPTS = 20  # of one change, while other submissions of the same player s
 MAX_TAGS = 30  # of a score, whose item stays under 1 KB
 MAX_BEFORE = 4  # earlier positions that a score keeps until the stream has passed them
 DELIVERY = timedelta(hours=26)  # the 24 hours that a stream keeps its records, and a margin
-MALFORMED = (ArithmeticError, KeyError, TypeError, ValueError)  # the errors of an item that is in quarantine
 DAY = 24 * 3600  # seconds
+FOLLOWED: dict[str, dict[str, Any]] = {  # the attributes that `follow` reads, by the kind of the item
+    "ACTIVITY": {"value": int | Decimal, "time": str, "season": int, "version": int},
+    "BOARD": {"version": int},
+}
 VERSION_BYTES = 6  # of a tag; 8 bytes of a hash follow
 
 
@@ -411,7 +414,15 @@ def rank(item: Item) -> Ranked | None:
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
-    """Return the amounts that a score adds to the ranking of its season."""
+    """Return the amounts that a score adds to the ranking of its season.
+
+    Raises: ValueError for a score or an activity that `follow` could not handle.
+    """
+    if item["pk"].startswith("PLAYER#"):
+        kind, _, rest = item["sk"].partition("#")
+        for name, types in FOLLOWED.get(kind, {}).items():
+            if "#" not in rest or not isinstance(item.get(name), types):
+                raise ValueError(f"{item['sk']}: `{name}` is {item.get(name)!r}")
     ranked = rank(item)
     return ranking.contribution(ranked) if ranked else {}
 
@@ -432,19 +443,17 @@ def follow(context: Context, changes: Iterable[Images]) -> None:
         elif key.pk.startswith("PLAYER#") and key.sk.startswith("ACTIVITY#") and new:
             activities.append(new)
     for key, image in images.items():
-        with contextlib.suppress(*MALFORMED):
-            _clear_before(context.table, key, image)
+        _clear_before(context.table, key, image)
     names = {activity["sk"].split("#", 2)[1] for activity in activities}
     found = {name: _find_or_none(context, name) for name in names}
     pending: list[tuple[Board, Item, Key]] = []
     for activity in activities:
         if current := found[activity["sk"].split("#", 2)[1]]:
-            with contextlib.suppress(*MALFORMED):
-                board = current._replace(season=activity["season"])
-                key = score_key(board.name, board.season, activity["pk"].removeprefix("PLAYER#"))
-                is_applied = key in images and not is_pending(board, images[key], activity)
-                if not is_applied and may_be_pending(activity, context.now):
-                    pending.append((board, activity, key))
+            board = current._replace(season=activity["season"])
+            key = score_key(board.name, board.season, activity["pk"].removeprefix("PLAYER#"))
+            is_applied = key in images and not is_pending(board, images[key], activity)
+            if not is_applied and may_be_pending(activity, context.now):
+                pending.append((board, activity, key))
     _complete_activities(context.table, pending)
 
 
@@ -462,7 +471,7 @@ def _complete_activities(table: Table, pending: Sequence[tuple[Board, Item, Key]
     scores = table.get_many((key for _, _, key in pending), consistent=True)
     for board, activity, key in pending:
         if key in scores or table.get(Key(activity["pk"], activity["sk"]), consistent=True):
-            with contextlib.suppress(Unprocessable, *MALFORMED):
+            with contextlib.suppress(Unprocessable):
                 if after := apply_activity(table, board, activity, scores.get(key)):
                     scores[key] = after
 

@@ -71,7 +71,7 @@ def follow(context: Context, ranks: Iterable[Rank], changes: Iterable[Images]) -
     for key, *images in changes:
         if key.sk == "DEEPEN" and images[1]:
             _step(context.table, images[1])
-        old, new = (_ranked(ranks, image) for image in images)
+        old, new = (find_ranked(ranks, image) for image in images)
         has_moved = not old or not new or (old.bucket, old.ranking) != (new.bucket, new.ranking)
         if has_moved and old:
             left.setdefault(old.ranking, set()).add(old.bucket)
@@ -108,12 +108,9 @@ def prepare(table: Table, ranking: Ranking, numbers: Iterable[int]) -> None:
         level += 1
 
 
-def _ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
-    """Return the player of an image. A malformed one, which is in quarantine, ranks nobody."""
-    try:
-        return next((found for rank in ranks if item and (found := rank(item))), None)
-    except Exception:  # as in aggregates.engine.compute: an image may be malformed in any way
-        return None
+def find_ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
+    """Return the player that an item ranks. A missing image ranks nobody."""
+    return next((ranked for rank in ranks if item and (ranked := rank(item))), None)
 
 
 def _settle(context: Context, ranking: Ranking, players: Mapping[Key, Ranked]) -> None:

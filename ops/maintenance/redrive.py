@@ -38,7 +38,7 @@ from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.engine import computed, derive_all
 from chalicelib.aggregates.sums import Contribution, Derivation, Sums, merge
 from chalicelib.aggregates.updates import additions
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Rejected
 
@@ -118,7 +118,7 @@ def _sums(contributions: Sequence[Contribution], entry: Item) -> Sums:
     if entry.get("sign") not in (1, -1):
         raise ValueError("sign: must be 1 or -1")
     sums: Sums = {}
-    merge(sums, computed(contributions, quarantine.read_image(entry)), entry["sign"])
+    merge(sums, computed(contributions, unpack(quarantine.read_image(entry))), entry["sign"])
     if "aggregate" in entry:  # the other aggregates have counted the image
         sums = {at: amount for at, amount in sums.items() if list(at[0]) == entry["aggregate"]}
     return sums

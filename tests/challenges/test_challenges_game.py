@@ -28,7 +28,7 @@ from chalicelib.challenges.schemas import (
     FoundPathParams,
     PlayerParams,
 )
-from chalicelib.dynamo.items import Item, Key, read_images
+from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, NotFound
 from chalicelib.ranking import deepening
@@ -47,8 +47,7 @@ MAX_ATTEMPTS = 20  # attempts of a client, or of an event source, after Busy
 
 def apply(table: Table, records: Sequence[Any]) -> None:
     """Apply a batch as the app does."""
-    aggregates.apply(table, CONTRIBUTIONS, records)
-    changes = read_images(records)
+    changes = aggregates.apply(table, CONTRIBUTIONS, records).changes
     now = datetime.now(UTC)
     progress.follow(new_context(table, now), changes)
     deepening.follow(new_context(table, now), [progress.rank], changes)

@@ -12,7 +12,6 @@ import pytest
 import app
 from chalicelib import times
 from chalicelib.api.auth import Caller
-from chalicelib.dynamo.items import read_images
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
@@ -21,6 +20,7 @@ from tests.leaderboards.story import COSTS, story  # noqa: F401 (for the tests o
 from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.meter import Meter
+from tests.support.records import read_changes
 from tests.support.site import Site
 
 POINTS = {"title": "Points", "unit": "points", "min": 0, "max": 1000, "operator": "increment"}
@@ -446,7 +446,7 @@ def test_an_activity_that_comes_again_later_does_not_count_again(site: Site) -> 
     assert score is not None
     assert (score["score"], score["pages"]) == (2 * scores.MAX_TAGS + 5, 2)
     for first in range(0, len(records), 7):
-        scores.follow(new_context(site.table), read_images(records[first : first + 7][:1]))
+        scores.follow(new_context(site.table), read_changes(records[first : first + 7][:1]))
     assert submit(site, "points", "ann", "game-3", 1)[1]["score"] == 2 * scores.MAX_TAGS + 5
     assert site.table.get(scores.score_key("points", 1, "ann")) == score
 

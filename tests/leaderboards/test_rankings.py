@@ -25,7 +25,6 @@ from chalicelib.aggregates import engine as aggregates
 from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import THREADS
-from chalicelib.dynamo.items import read_images
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, NotFound, Unprocessable
 from chalicelib.leaderboards import boards, scores
@@ -68,8 +67,7 @@ BODIES = [
 
 def apply(table: Table, batch: list[Any]) -> None:
     """Deliver a batch, as app.py does."""
-    aggregates.apply(table, CONTRIBUTIONS, batch, now=NOW.timestamp)
-    changes = read_images(batch)
+    changes = aggregates.apply(table, CONTRIBUTIONS, batch, now=NOW.timestamp).changes
     scores.follow(new_context(table), changes)
     deepening.follow(new_context(table, NOW), [scores.rank], changes)
 
@@ -276,8 +274,8 @@ def play(store: tuple[Table, Reader], body: BoardBody, changes: list[Any], seed:
     for change in changes:
         if isinstance(change, Submission):
             model.submit(change)
-            response = board.submit(change, model.value(change))
-            assert response.body.score == model.scores.get(change.player)
+            result, _ = board.submit(change, model.value(change))
+            assert result.score == model.scores.get(change.player)
         elif isinstance(change, str):
             model.remove(change)
             scores.remove_player(new_context(board.table, NOW), board.name, change, ADMIN)
@@ -558,12 +556,12 @@ def test_the_best_of_many_concurrent_values_is_kept(store: tuple[Table, Reader])
     values = [Decimal(n) for n in range(2, 34)]
     random.Random(3).shuffle(values)
     with ThreadPoolExecutor(8) as pool:
-        kept = list(pool.map(lambda v: board.submit(Submission("ann", f"{v}", 0, 0), v).body.score, values))
+        kept = list(pool.map(lambda v: board.submit(Submission("ann", f"{v}", 0, 0), v)[0].score, values))
     assert min(kept) == 2
     board.deliver()
     assert board.entries() == [(1, "ann", Decimal(2))]
     for value in values:
-        assert board.submit(Submission("ann", f"{value}", 0, 0), value).status == 200
+        assert not board.submit(Submission("ann", f"{value}", 0, 0), value)[1]
 
 
 def test_many_concurrent_rank_reads_of_a_sharded_board_do_not_deadlock(
@@ -734,9 +732,9 @@ def test_a_rank_is_exact_at_every_moment_of_a_deepening(store: tuple[Table, Read
     values = {f"p{number}": rng.randint(0, 9_999) for number in range(30)}
     board.place(values)
     records = board.reader.read()
-    aggregates.apply(board.table, CONTRIBUTIONS, records, now=NOW.timestamp)  # counted, and not followed
+    changes = aggregates.apply(board.table, CONTRIBUTIONS, records, now=NOW.timestamp).changes
     ordered = sorted(values.values(), reverse=True)
-    deepening.follow(new_context(board.table, NOW), [scores.rank], read_images(records))
+    deepening.follow(new_context(board.table, NOW), [scores.rank], changes)
     moments = 0
     while records := board.reader.read():
         for record in records:

@@ -333,7 +333,7 @@ def test_the_command_prints_one_json_object(stage: Table) -> None:
     said = json.loads(run("--json", "--dry-run").stdout)
     [reason] = said.pop("reasons")
     assert said == {"dryRun": True, "entries": 1, "applied": 0, "cancelled": 0, "gone": 0, "left": 1}
-    assert reason.startswith("ValueError: found: must be")
+    assert reason.startswith("ValueError: `found` must be")
 
 
 def test_the_command_can_be_interrupted(stage: Table) -> None:

@@ -50,8 +50,8 @@ class Live:
         self._stream_arn = stream_arn
 
     def apply(self, event: Any, _: object = None) -> None:
-        aggregates.apply(self.table, self.features, event["Records"], derivations=app.DERIVATIONS)
-        app.complete(new_context(self.table), event["Records"])
+        report = aggregates.apply(self.table, self.features, event["Records"], derivations=app.DERIVATIONS)
+        app.complete(new_context(self.table), report.changes)
 
     @contextmanager
     def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:

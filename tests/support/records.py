@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chalicelib.aggregates import engine
 from chalicelib.aggregates.sums import Contribution
 from chalicelib.chat import subscriptions
-from chalicelib.dynamo.items import Item, pack
+from chalicelib.dynamo.items import Images, Item, pack
 from chalicelib.dynamo.table import Table
 from local import filters
 from ops.maintenance import audit
@@ -83,6 +83,14 @@ def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
         assert not difference.poison, one
     left_out = [one for one in records if not filters.passes(one, "push")]
     assert subscriptions.changed_topics(app.TOPICS, left_out) == {}
+
+
+def read_changes(records: Iterable[Any]) -> list[Images]:
+    """Return the changes of stream records, as the followers of the app get them."""
+    import app
+
+    changes = (engine.compute(app.CONTRIBUTIONS, one).change for one in records)
+    return [change for change in changes if change]
 
 
 def scan(table: Table) -> list[Item]:
