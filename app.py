@@ -767,11 +767,11 @@ def get_openapi() -> Response[Any]:
 
 @router.route("GET", "/docs", produces="text/html; charset=utf-8")
 def get_docs() -> Response[str]:
-    """Return the API reference, Swagger UI."""
-    return static.serve_swagger_ui()
+    """Return the API reference."""
+    return static.serve_reference()
 
 
 @router.route("GET", "/docs/{file}", produces="text/plain", errors=(NotFound,))
 def get_docs_file(path: schemas.FilePath) -> Response[str]:
     """Return a file of the API reference."""
-    return static.serve_swagger_ui(path.file)
+    return static.serve_reference(path.file)

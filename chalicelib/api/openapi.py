@@ -216,7 +216,7 @@ def _parameters(place: str, kind: Any) -> Iterable[Schema]:
         if text := schema.pop("description", ""):
             parameter["description"] = text
         if parameter["required"] and "examples" in schema:
-            parameter["example"] = schema.pop("examples")[0]  # Swagger UI fills it in
+            parameter["example"] = schema.pop("examples")[0]  # the API reference fills it in
         yield parameter | {"schema": schema}
 
 

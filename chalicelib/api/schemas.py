@@ -112,7 +112,7 @@ class FilePath(Schema):
         str,
         Meta(
             description="The file's name",
-            examples=["swagger-ui.css"],
+            examples=["reference.css"],
             pattern=described(
                 "^[a-z.-]{1,40}$(?!\\n)",
                 "must be a file name of 1 to 40 lower-case letters, `.` and `-`",

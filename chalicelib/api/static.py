@@ -1,10 +1,11 @@
-"""Static files: the files of `web` (page, admin page, widgets), and Swagger UI for the API reference.
+"""Static files: the files of `web` (page, admin page, widgets), and the API reference.
 
 `web` lies beside the app, so that any static host can serve it too. Packaging links it into `vendor/`, from
 which Chalice takes it (ops/aws/bundle.py). The HTML of the page has a content security policy that is valid
 on any host. The header here is stricter: it names the only addresses that a page of this stage connects to.
 
-`swagger_ui` has Swagger UI 5.35.0 (Apache-2.0, LICENSE beside it). Its index.html and start.js are ours.
+`reference` has openapi-explorer.js of the npm package `openapi-explorer`, 2.4.820 (Apache-2.0, LICENSE beside
+it). The other files there are ours.
 """
 
 import re
@@ -17,7 +18,7 @@ from chalicelib.errors import NotFound
 from chalicelib.settings import Settings
 
 WEB = Path(__file__).parents[2] / "web"
-SWAGGER_UI = Path(__file__).parent / "swagger_ui"
+REFERENCE = Path(__file__).parent / "reference"
 CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -25,15 +26,15 @@ CONTENT_TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
-SWAGGER_UI_TYPES = frozenset({".html", ".js", ".css"})
+REFERENCE_TYPES = frozenset({".html", ".js", ".css"})
 BUNDLE = re.compile(r"-([0-9a-f]{12}|[0-9A-Z]{8})\.(js|css)$")  # ops/aws/page_bundle.py writes bundles
 POLICY = "base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src {addresses}; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# Swagger UI sets styles on its elements. Everything else comes from the stage itself.
-SWAGGER_UI_POLICY = (
+# The viewer sets styles on its elements. Everything else comes from the stage itself.
+REFERENCE_POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
@@ -72,14 +73,14 @@ def serve_index(stage: Settings, path: str, query: Any) -> Response[str]:
     return Response("", status=302, headers={"Location": address})
 
 
-def serve_swagger_ui(name: str = "index.html") -> Response[str]:
-    """Return one of the files of Swagger UI. Raises NotFound."""
-    path = SWAGGER_UI / name
-    if path.parent != SWAGGER_UI or path.suffix not in SWAGGER_UI_TYPES or not path.is_file():
+def serve_reference(name: str = "index.html") -> Response[str]:
+    """Return one of the files of the API reference. Raises NotFound."""
+    path = REFERENCE / name
+    if path.parent != REFERENCE or path.suffix not in REFERENCE_TYPES or not path.is_file():
         raise NotFound(f"The API reference has no file {name[:40]!r}.")
     headers = {
         "Content-Type": CONTENT_TYPES[path.suffix],
-        "Content-Security-Policy": SWAGGER_UI_POLICY,
+        "Content-Security-Policy": REFERENCE_POLICY,
         "Cache-Control": "public, max-age=3600",
     }
     return Response(path.read_text(encoding="utf-8"), headers=headers)

@@ -269,7 +269,7 @@ def get(path, parameters=None):
 assert json.loads(get("/health"))["status"]
 assert json.loads(get("/openapi.json"))["openapi"] == "3.1.0"
 assert "<html" in get("/docs")
-get("/docs/{{file}}", {{"file": "swagger-ui-bundle.js"}})
+get("/docs/{{file}}", {{"file": "openapi-explorer.js"}})
 middleware.count_batch(engine.Report(quarantined=1))
 token = auth.mint(settings.current(), "me")
 assert auth.authenticate(settings.current(), f"Bearer {{token}}")["sub"] == "me"

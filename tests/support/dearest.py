@@ -96,7 +96,7 @@ def service(site: Deployed) -> Iterator[Dearest]:
     for route, file, path in (
         ("/web/{name}", _largest("web"), {"name": ""}),
         ("/web/{name}/{file}", _largest("web/lib"), {"name": "lib"}),
-        ("/docs/{file}", _largest("chalicelib/api/swagger_ui"), {}),
+        ("/docs/{file}", _largest("chalicelib/api/reference"), {}),
     ):
         names = path | {"name" if path == {"name": ""} else "file": file}
         yield Dearest(site.rest("GET", route, file, path=names), read=0, kilobytes=FILE)

@@ -63,7 +63,7 @@ def tableless(site: Deployed) -> Iterator[Invocation]:
     yield Invocation("authorizer", "", site.app.identify, event)
     for route in ("/health", "/openapi.json", "/docs"):
         yield site.rest("GET", route, "")
-    yield site.rest("GET", "/docs/{file}", "", path={"file": "swagger-ui.css"})
+    yield site.rest("GET", "/docs/{file}", "", path={"file": "reference.css"})
     for route in ("/", "/web/config.json"):
         yield site.rest("GET", route, "")
     yield site.rest("GET", "/web/{name}", "", path={"name": "page.css"})
