@@ -15,7 +15,15 @@ from chalicelib.api import auth, listing, rates, schemas, static
 from chalicelib.api.auth import Caller
 from chalicelib.api.caching import ResponseCache
 from chalicelib.api.etags import parse_if_match, with_etag
-from chalicelib.api.router import KB, MAX_BODY, Response, Router, created
+from chalicelib.api.router import (
+    KB,
+    MAX_BODY,
+    REPRESENTATION,
+    Response,
+    Router,
+    created,
+    prefers_representation,
+)
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
 from chalicelib.challenges import schemas as challenge_schemas
@@ -128,7 +136,7 @@ def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> guest_schemas.G
 @router.route(
     "POST",
     "/views",
-    status=202,
+    status=(202, 200),
     accepts=("application/json", "text/plain"),
     errors=(TooLarge, TooOld, InTheFuture, SiteNotAllowed, Bot, SlowDown),
     max_body=MAX_BODY,
@@ -136,16 +144,19 @@ def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> guest_schemas.G
 )
 def post_views(
     body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
-) -> view_schemas.Accepted:
+) -> Response[view_schemas.Accepted | view_schemas.Counted]:
     """Count one view event, or a list of up to 25 events; with a user's or admin's token up to 500.
 
     A single event that is malformed is rejected with 400. A single event that is not counted is rejected with
     422 and the reason as `code`. The events of a list are validated one by one, and `rejected` lists those
     that are not counted. The error is 413 for a list of more than 25 events without a valid token or with a
     guest's token, and for a list of more than 500 events. The JSON may be sent as text/plain, as a browser
-    does without a preflight request.
+    does without a preflight request. With `Prefer: return=representation` the response to a single event is
+    200 with the views and visitors of its page, this one included.
     """
-    return events.accept(new_context(), body, caller, headers.get("user-agent", ""))
+    reply = events.accept(new_context(), body, caller, headers, counts=prefers_representation(headers))
+    is_counted = isinstance(reply, view_schemas.Counted)
+    return Response(reply, 200, REPRESENTATION) if is_counted else Response(reply)
 
 
 @router.route("GET", "/views")

@@ -55,8 +55,12 @@ def types(description: Schema) -> str:
 
 
 def _success(operation: Schema) -> Schema | None:
-    """Return the content of a call's successful response, empty without a body, or None if it is not JSON."""
-    found = next(one for status, one in operation["responses"].items() if status.startswith("2"))
+    """Return the content of a call's last successful response.
+
+    It is empty without a body, and None if it is not JSON. The response that a client has to ask for with
+    `Prefer` comes before it.
+    """
+    *_, found = (one for status, one in operation["responses"].items() if status.startswith("2"))
     content = found.get("content")
     if content is None:
         return {}

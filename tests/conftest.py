@@ -146,7 +146,13 @@ def site(dev_table: Table) -> Iterator[Site]:
 
 CHROMIUM_FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
+    "--disable-background-networking --disable-component-update --disable-sync "
+    "--disable-blink-features=AutomationControlled"  # a browser under automation is not counted
+)
+
+
+CHROME = (
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 )
 
 
@@ -158,7 +164,11 @@ def browser() -> Iterator[Browser]:
     if not chromium:
         pytest.skip("chromium is not on the PATH; on Debian: apt-get install chromium")
     with api.sync_playwright() as playwright:
-        flags = [*CHROMIUM_FLAGS.split(), "--host-resolver-rules=MAP evil.example 127.0.0.1"]
+        flags = [
+            *CHROMIUM_FLAGS.split(),
+            f"--user-agent={CHROME}",
+            "--host-resolver-rules=MAP evil.example 127.0.0.1",
+        ]
         running: Browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         yield running
         running.close()

@@ -151,16 +151,14 @@ def test_the_most_expensive_anonymous_request_has_a_bounded_cost(
     ]
     stage = Settings()
     with Meter(table.client) as meter:
-        views.accept(new_context(table, now, stage), ViewsBody(events=events), Caller(), "a browser")
+        views.accept(new_context(table, now, stage), ViewsBody(events=events), Caller(), {})
         assert meter.write_units == request_units
         records = stream.again().read()
         aggregates.apply(table, [views.contribution], records, derivations=[derive])
     assert (meter.write_units, meter.read_units) == (all_units, 1)
     assert find_drift([views.contribution], scan(table.client, table.name)) == {}
     with pytest.raises(TooLarge):
-        views.accept(
-            new_context(table, now, stage), ViewsBody(events=[*events, events[0]]), Caller(), "a browser"
-        )
+        views.accept(new_context(table, now, stage), ViewsBody(events=[*events, events[0]]), Caller(), {})
 
 
 @pytest.mark.parametrize(

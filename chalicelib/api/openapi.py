@@ -75,7 +75,8 @@ def describe(router: Router, version: str) -> Schema:
     summaries[SERVICE] = "The app itself."
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
-    kinds = [kind for route in routes for kind in (route.arguments.get("body"), route.result)]
+    bodies = [route.arguments.get("body") for route in routes]
+    kinds = [*bodies, *(kind for route in routes for _, kind in route.results)]
     tags = {route.tag for route in routes}
     return {
         "openapi": "3.1.0",
@@ -223,12 +224,12 @@ def _parameters(place: str, kind: Any) -> Iterable[Schema]:
 def _responses(route: Route) -> Schema:
     headers = {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")}
     responses: dict[str, Schema] = {}
-    for status in route.statuses:
-        responses[str(status)] = {"description": _text(route.result) or "Done.", "headers": headers}
+    for status, kind in route.results:
+        responses[str(status)] = {"description": _text(kind) or "Done.", "headers": headers}
         if status != 204:
             media = route.produces.partition(";")[0]
             media = "text/*" if media == "text/plain" else media  # the `Response` sets the type
-            content = _content(route.result) if _is_struct(route.result) else {}
+            content = _content(kind) if _is_struct(kind) else {}
             responses[str(status)]["content"] = {media: content}
             if route.has_csv:
                 responses[str(status)]["content"][CSV] = {"schema": {"type": "string"}}

@@ -97,10 +97,18 @@ def digest(settings: Settings, address: str) -> str:
 
     Raises: OSError without a secret, ValueError for an invalid address.
     """
+    return _digest(settings, ADDRESSES, network(address))
+
+
+def network(address: str) -> str:
+    """Return the network that one sender has: an IPv4 address, or the /64 of an IPv6 address.
+
+    Raises: ValueError for an invalid address.
+    """
     parsed = ipaddress.ip_address(address)
     parsed = getattr(parsed, "ipv4_mapped", None) or parsed
     size = 64 if parsed.version == 6 else 32
-    return _digest(settings, ADDRESSES, str(ipaddress.ip_network(f"{parsed}/{size}", strict=False)))
+    return str(ipaddress.ip_network(f"{parsed}/{size}", strict=False))
 
 
 def digest_subject(settings: Settings, sub: str) -> str:

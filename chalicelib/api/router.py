@@ -24,6 +24,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from types import UnionType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote, unquote
 
@@ -61,6 +62,7 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
     "Strict-Transport-Security": "max-age=31536000",
 }
+REPRESENTATION = {"Preference-Applied": "return=representation"}
 # Chalice's own error codes, and the codes that clients see instead.
 CODES = {"MethodNotAllowedError": "MethodNotAllowed", "InternalServerError": "InternalError"}
 
@@ -97,6 +99,12 @@ class Route(NamedTuple):
     max_body: int
     max_anonymous_body: int
     is_cached: bool
+
+    @property
+    def results(self) -> tuple[tuple[int, Any], ...]:
+        """Return each status with the type of its body."""
+        types = get_args(self.result) if get_origin(self.result) is UnionType else ()
+        return tuple(zip(self.statuses, types or [self.result] * len(self.statuses), strict=True))
 
     @property
     def is_limited(self) -> bool:
@@ -147,9 +155,10 @@ class Router:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a handler for a method and a path.
 
-        `access` is `public`, `user` or `admin`. The first `status` is the default. With `has_csv` the rows of
-        the result are also served as CSV. `errors` lists the handler's own errors. The errors that every
-        route can return are added to the description.
+        `access` is `public`, `user` or `admin`. The first `status` is the default. A handler whose result is
+        a union has one status for each of its types, in their order. With `has_csv` the rows of the result
+        are also served as CSV. `errors` lists the handler's own errors. The errors that every route can
+        return are added to the description.
 
         A route with a body states the bytes that it may have in `max_body`, and in `max_anonymous_body` if
         they are fewer without a token or with a guest's.
@@ -220,7 +229,7 @@ class Router:
         """
         return CORSConfig(
             allow_origin=self.origins[0] if len(self.origins) == 1 else "*",
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "Prefer"],
             expose_headers=["ETag", "Retry-After", "X-Request-Id", NEXT_CURSOR]
             + [capacity.HEADER] * self.shows_capacity,
             max_age=600,
@@ -411,6 +420,12 @@ def _log_admin_write(
             "status": status,
         },
     )
+
+
+def prefers_representation(headers: Mapping[str, str]) -> bool:
+    """Return whether a client prefers a response with what its request has changed (RFC 7240, 4.2)."""
+    preferences = re.split("[,;]", headers.get("prefer", "").replace(" ", "").replace('"', "").lower())
+    return "return=representation" in preferences
 
 
 def _prefers_csv(route: Route, headers: Mapping[str, str]) -> bool:

@@ -1,6 +1,6 @@
 """Views of pages: events in, exact totals, series, visitors and top pages out."""
 
-from chalicelib.feature import BATCH, GET, QUERY, Feature, Kind, Topic
+from chalicelib.feature import BATCH, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
 from chalicelib.views import events, queries, sites
 from chalicelib.views.personal import PERSONAL
 
@@ -12,6 +12,8 @@ FEATURE = Feature(
     },
     items=(
         Kind("URL#*", "T#*", is_applied=True),
+        Kind("URL#*", "CLOCK#*"),
+        Kind("SALT#*", "SALT"),
         Kind("URL#*", "SENT", is_applied=True),
         Kind("URL#*", "COUNTED", is_sum=True),
         Kind("URL#*", "STATISTICS", is_sum=True, is_live=True),
@@ -23,7 +25,7 @@ FEATURE = Feature(
         Kind("IMPORT#*", "*"),
     ),
     personal=PERSONAL,
-    actions=frozenset({GET, QUERY, BATCH}),
+    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, BATCH}),
     indexes=("gsi1",),
     functions=("write_views",),
     sends=True,

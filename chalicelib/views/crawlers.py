@@ -6,14 +6,16 @@ Source: the community's crawler-user-agents list. It is loaded with the first Us
 import re
 from functools import cache
 
-# Tags of programs that may post real views: a site's own server, or a browser under test.
-TOOL_TAGS = frozenset({"http-library", "browser-automation"})
+# The tag of programs that may post real views: those of a site's own server.
+TOOL_TAG = "http-library"
+
+MORE = ("(?i:prerender)", "Electron.*Cypress", "jsdom")  # not in the list
 
 
 def is_crawler(user_agent: str, *, tools: bool = False) -> bool:
-    """Return whether a User-Agent belongs to a crawler.
+    """Return whether a User-Agent belongs to a crawler, a browser under automation or a prerenderer.
 
-    With `tools`, HTTP libraries and automated browsers count as crawlers too.
+    With `tools`, HTTP libraries count as crawlers too.
     """
     return _pattern(tools).search(user_agent[:1000]) is not None
 
@@ -22,5 +24,5 @@ def is_crawler(user_agent: str, *, tools: bool = False) -> bool:
 def _pattern(tools: bool) -> re.Pattern[str]:
     from crawleruseragents import CRAWLER_USER_AGENTS_DATA as KNOWN
 
-    skipped = frozenset() if tools else TOOL_TAGS
-    return re.compile("|".join(entry["pattern"] for entry in KNOWN if not skipped & set(entry["tags"])))
+    found = (entry["pattern"] for entry in KNOWN if tools or TOOL_TAG not in entry["tags"])
+    return re.compile("|".join([*found, *MORE]))

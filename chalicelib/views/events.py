@@ -3,16 +3,21 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key makes it count once |
+| clock | `URL#<url>` | `CLOCK#<claimed time>#CID#<client>` | `time` of a view by a wrong clock; `ttl` |
 | page | `URL#<url>` | `STATISTICS` | `views`, `visitors`; gsi1pk = `SITE#<host>`, gsi1sk; `ttl` |
 | day | `URL#<url>` | `DAY#<date>` | `views`, `visitors`, and by hour `v00`…, `c00`…; gsi1pk, gsi1sk; `ttl` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
-A visitor is one client on one UTC day. A page's visitors are the sum of those of its days. The visitors of
+A visitor is one client on one UTC day. An event without a client's id has the digest of visitors.py as its
+client. A page's visitors are the sum of those of its days. The visitors of
 an hour are the clients of that hour. The item of a visitor is written after its events by a union of sets,
 which is idempotent.
 
 The entry of a page among the top pages of its site moves in steps: the index key `gsi1sk` is the last step
 that `views` has reached (aggregates/toplist.py).
+
+An event may say when it was `sent` by the page's clock. If that clock is wrong, the event counts at the
+server's time of its first delivery. The item of the clock keeps that time for the same event sent again.
 
 An event adds to the sums of its site too (sites.py). The day of its page is in the list of the site's pages
 of that day.
@@ -33,7 +38,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from chalicelib import times, urls
 from chalicelib.aggregates.sums import FOREVER, KEPT, Amount, Lifetime
@@ -55,14 +60,15 @@ from chalicelib.errors import (
 )
 from chalicelib.settings import QUEUE_DAYS, Settings
 from chalicelib.telemetry import logs, metrics
-from chalicelib.views import queue, sites
+from chalicelib.views import queue, sites, visitors
 from chalicelib.views.crawlers import is_crawler
-from chalicelib.views.schemas import Accepted, QueuedViews, Reason, Rejection, ViewsBody
+from chalicelib.views.schemas import Accepted, Counted, QueuedViews, Reason, Rejection, ViewsBody
 
 MAX_EVENTS = 500  # in one request with a token, or in one message of the queue
 MAX_ANONYMOUS_EVENTS = 25  # in one request without a token: docs/decisions.md has the cost of such a request
 LATE = timedelta(hours=24)  # the greatest age of a view without a token
 AHEAD = timedelta(minutes=5)  # that a client's clock may be ahead
+SURE = AHEAD - timedelta(minutes=1)  # a clock that is wrong by less is right for each copy of an event
 CLIENT_ID = re.compile("[!-~]{1,128}")  # printable ASCII without a space; it ends its keys, so it may hold #
 
 QUEUE_GRACE = timedelta(
@@ -74,25 +80,30 @@ MARKER_LIFETIME = 2 * 86_400  # seconds: ops/maintenance/forget.py
 
 MALFORMED: dict[Reason, str] = {
     "bad_url": f"`url` must be the http(s) address of a page, at most {urls.MAX_LENGTH:,} bytes",
-    "bad_time": "`time` must be an ISO 8601 time with an offset, such as 2026-11-21T10:00:00Z",
+    "bad_time": "`time` and `sent` must be ISO 8601 times with an offset, such as 2026-11-21T10:00:00Z",
     "bad_client": "`clientId` must be 1 to 128 printable ASCII characters without a space",
 }
 NOT_COUNTED: dict[Reason, tuple[type[HubbubError], str]] = {
     "too_old": (TooOld, "`time` is older than the period in which this stage counts views"),
     "in_the_future": (InTheFuture, "`time` is in the future; check the client's clock"),
     "site_not_allowed": (SiteNotAllowed, "`url` is a page whose views this stage does not count"),
-    "bot": (Bot, "`User-Agent` is that of a crawler, and views of crawlers are not counted"),
+    "bot": (Bot, "`User-Agent` or `automated` is that of a program, and views of programs are not counted"),
 }
 
 
 class View(NamedTuple):
-    """One valid view, with its url in normal form. `referrer` is a host; it and `campaign` may be empty."""
+    """One valid view, with its url in normal form. `referrer` is a host; it and `campaign` may be empty.
+
+    `client` is empty until the visitor is identified. `claimed` is the time that the event has, if its clock
+    is wrong, until the view's time is settled.
+    """
 
     url: str
     time: datetime
     client: str
     referrer: str = ""
     campaign: str = ""
+    claimed: datetime | None = None
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -111,6 +122,11 @@ def day_key(url: str, day: str) -> Key:
 def event_key(view: View) -> Key:
     """Return the key of a view. The same url, instant and client always have the same key."""
     return Key(f"URL#{view.url}", f"T#{times.to_sort_key(view.time)}#CID#{view.client}")
+
+
+def clock_key(view: View) -> Key:
+    """Return the key of the item that keeps the time of a view whose clock is wrong."""
+    return Key(f"URL#{view.url}", f"CLOCK#{times.to_sort_key(view.claimed or view.time)}#CID#{view.client}")
 
 
 def parse_event_key(url: str, sk: str) -> View:
@@ -153,11 +169,11 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
     except ValueError:
         return "bad_url"
     try:
-        time = times.parse(_text(fields.get("time")))
+        time, claimed = read_time(fields, now)
     except ValueError:
         return "bad_time"
-    client = fields.get("clientId")
-    if not isinstance(client, str) or not CLIENT_ID.fullmatch(client):
+    client = fields.get("clientId", "")
+    if "clientId" in fields and (not isinstance(client, str) or not CLIENT_ID.fullmatch(client)):
         return "bad_client"
     if not settings.allows(urls.host(url), urls.page(url)):
         return "site_not_allowed"
@@ -165,8 +181,27 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
         return "too_old"
     if time > now + AHEAD:
         return "in_the_future"
+    if fields.get("automated") is True:
+        return "bot"
     referrer = sites.read_referrer(fields.get("referrer"), url)
-    return View(url, time, client, referrer, sites.read_campaign(fields.get("campaign")))
+    return View(url, time, client, referrer, sites.read_campaign(fields.get("campaign")), claimed)
+
+
+def read_time(fields: Mapping[str, Any], now: datetime) -> tuple[datetime, datetime | None]:
+    """Return the time of an event, and the time that it claims if its clock is wrong.
+
+    An event without a time has that of its sending, or of its arrival. A clock that says another time than
+    the server's at the sending is wrong. The event is then as old as it was by that clock.
+
+    Raises: ValueError for a malformed time.
+    """
+    sent = times.parse(_text(fields["sent"])) if "sent" in fields else None
+    claimed = times.parse(_text(fields["time"])) if "time" in fields else sent or now
+    if sent is None or abs(now - sent) <= SURE:
+        return claimed, None
+    if abs(now - sent) <= AHEAD:
+        return claimed, claimed
+    return now - max(sent - claimed, timedelta()), claimed
 
 
 def check_all(
@@ -179,18 +214,22 @@ def check_all(
         TooLarge: the list has more than `limit` events.
     """
     if body.events is UNSET:
-        event = {"url": body.url, "time": body.time, "clientId": body.client_id}
-        checked = check(event | {"referrer": body.referrer, "campaign": body.campaign}, settings, now)
+        checked = check(_single(body), settings, now)
         if isinstance(checked, str) and checked in MALFORMED:
             raise BadRequest(MALFORMED[checked])
         return [checked]
-    fields = (body.url, body.time, body.client_id, body.referrer, body.campaign)
-    if any(field is not UNSET for field in fields):
+    if _single(body):
         raise BadRequest("The body must have either one event or `events`, not both")
     if len(body.events) > limit:
         more = "" if limit == MAX_EVENTS else f" without a user's token, and {MAX_EVENTS} with one"
         raise TooLarge(f"`events` must have at most {limit} events{more}; this list has {len(body.events)}")
     return [check(event, settings, now) for event in body.events]
+
+
+def _single(body: ViewsBody) -> dict[str, Any]:
+    """Return the fields of the single event of a body, as they were sent."""
+    fields = ((field.encode_name, getattr(body, field.name)) for field in structs.fields(body))
+    return {name: value for name, value in fields if value is not UNSET and name not in ("events", "taken")}
 
 
 def _text(value: Any) -> str:
@@ -202,13 +241,18 @@ def _text(value: Any) -> str:
 # -- writes --------------------------------------------------------------------------------------------
 
 
-def accept(context: Context, body: ViewsBody, caller: Caller, user_agent: str) -> Accepted:
+def accept(
+    context: Context, body: ViewsBody, caller: Caller, headers: Mapping[str, str], *, counts: bool = False
+) -> Accepted | Counted:
     """Write the events of a request that count, or send them to the queue where the stage has one.
 
-    The events of a list that do not count are returned with their index and reason.
+    The events of a list that do not count are returned with their index and reason. With `counts`, the
+    result of a single event has the views and visitors of its page, this view included.
 
     Cost: 1 WCU per event, 1 per visitor of a page and 1 per visitor of a site, 2 where key and client are
     longer than 1 KB. With a queue, one SQS request per 250 events. That of `rates.admit`, usually 1 WCU.
+    Without a client's id that of `visitors.read_salt`, and for a wrong clock that of `settle_time`. 3 RCU
+    with `counts`.
 
     Raises:
         BadRequest: a single event is malformed.
@@ -220,7 +264,8 @@ def accept(context: Context, body: ViewsBody, caller: Caller, user_agent: str) -
     if not caller.is_trusted:
         limit, window = MAX_ANONYMOUS_EVENTS, min(window, LATE)
     checked = check_all(body, context.settings._replace(views_window=window), context.now, limit=limit)
-    if is_crawler(user_agent):
+    sender = visitors.read_sender(headers, caller.address)
+    if is_crawler(sender.user_agent):
         checked = [result if isinstance(result, str) else "bot" for result in checked]
     views = [result for result in checked if isinstance(result, View)]
     if body.events is UNSET and isinstance(checked[0], str):
@@ -235,12 +280,63 @@ def accept(context: Context, body: ViewsBody, caller: Caller, user_agent: str) -
     except Busy:
         if not context.settings.queue_url:  # a queue takes views while the table is slow
             raise
+    views = settle(context, views, sender)
+    reply: Accepted | Counted = Accepted(accepted=len(views), rejected=rejected)
+    if counts and body.events is UNSET:
+        reply = count_page(context.table, views[0])
     if context.settings.queue_url:
         queue.send(context.settings, [_to_message(view) for view in views])
     else:
         write(context, views)
     metrics.count(ViewsAccepted=len(views), ViewsRejected=len(rejected))
-    return Accepted(accepted=len(views), rejected=rejected)
+    return reply
+
+
+def settle(context: Context, views: Iterable[View], sender: visitors.Sender) -> list[View]:
+    """Return views with their clients and times: those of the sender, and of their first delivery."""
+    settled = []
+    for view in views:
+        if not view.client:
+            day, host = view.time.date().isoformat(), urls.host(view.url)
+            client = visitors.identify(context.table, sender, host, day, context.now)
+            view = view._replace(client=client)
+        settled.append(settle_time(context, view) if view.claimed else view)
+    return settled
+
+
+def settle_time(context: Context, view: View) -> View:
+    """Return a view whose clock is wrong with the time of its first delivery.
+
+    The same event may have come before, while its clock seemed to be right.
+
+    Cost: 1 RCU and 1 WCU, and 1 RCU more when the event is sent again.
+    """
+    claimed = view._replace(time=view.claimed or view.time, claimed=None)
+    if context.table.get(event_key(claimed), consistent=True):
+        return claimed
+    key = clock_key(view)
+    ttl = times.epoch(context.now + context.settings.views_window + QUEUE_GRACE)
+    item = {**key._asdict(), "time": times.to_sort_key(view.time), "ttl": ttl}
+    if not context.table.put(item, condition="attribute_not_exists(pk)"):
+        item = context.table.get(key, consistent=True) or item
+    return view._replace(time=times.from_sort_key(item["time"]), claimed=None)
+
+
+def count_page(table: Table, view: View) -> Counted:
+    """Return the views and visitors of a page, with a view that is about to be written.
+
+    A view that was written before may be counted already, so it is not added.
+
+    Cost: 3 RCU.
+    """
+    page, event, visitor = page_key(view.url), event_key(view), _visitor_keys(view)[0]
+    found = table.get_many([page, event, visitor], consistent=True)
+    sums = found.get(page, {})
+    return Counted(
+        url=view.url,
+        views=max(1, int(sums.get("views", 0)) + (event not in found)),
+        visitors=max(1, int(sums.get("visitors", 0)) + (visitor not in found)),
+    )
 
 
 def event_limits(settings: Settings) -> rates.Limits:
@@ -274,7 +370,9 @@ def write_queued(context: Context, body: QueuedViews) -> None:
     if body.taken:
         settings = settings._replace(views_window=settings.views_window + QUEUE_GRACE - EXPIRY_MARGIN)
     checked = check_all(body, settings, context.now)
-    write(context, [result for result in checked if isinstance(result, View)])
+    checked = ["bad_client" if isinstance(one, View) and not one.client else one for one in checked]
+    views = [one for one in checked if isinstance(one, View)]
+    write(context, [settle_time(context, view) if view.claimed else view for view in views])
     rejected = Counter(result for result in checked if isinstance(result, str))
     metrics.count(ViewsRejected=rejected.total())
     if rejected:

@@ -61,12 +61,28 @@ Referrer = Annotated[
         examples=["https://news.example.com/"],
     ),
 ]
+Sent = Annotated[
+    str,
+    Meta(
+        description="The page's clock when the event is sent. If it differs from the server's by more than "
+        "five minutes, the view counts at the server's time, once however often it is sent",
+        examples=["2026-11-21T10:00:03Z"],
+        extra_json_schema={"format": "date-time"},
+    ),
+]
 Campaign = Annotated[
     str,
     Meta(
         description="The name of the campaign that led here, of 1 to 100 printable characters. "
         "Any other is ignored",
         examples=["spring-sale"],
+    ),
+]
+Automated = Annotated[
+    bool,
+    Meta(
+        description="Whether a program controls the browser (`navigator.webdriver`): no view",
+        examples=[False],
     ),
 ]
 Site = Annotated[
@@ -83,13 +99,19 @@ EVENT = {"url": "https://example.org/a", "time": "2026-11-21T10:00:00Z", "client
 
 
 class ViewEvent(Schema):
-    """One view: a page, an instant, a client. In a response, url and time are in normal form."""
+    """One view: a page, an instant, a client.
+
+    Without a time it is the server's. Without a client it is a digest of the site, the address and the
+    User-Agent, which is another one on each day. In a response, url and time are in normal form.
+    """
 
     url: Address
-    time: Instant
-    client_id: Client
+    time: Instant | UnsetType = UNSET
+    client_id: Client | UnsetType = UNSET
     referrer: Referrer | UnsetType = UNSET
     campaign: Campaign | UnsetType = UNSET
+    sent: Sent | UnsetType = UNSET
+    automated: Automated | UnsetType = UNSET
 
 
 class ViewBatch(Schema):
@@ -106,11 +128,12 @@ class ViewBatch(Schema):
 class ViewsBody(Schema):
     """One view event, or a list of them. The same url, instant and client count once, however often sent."""
 
-    ONE_OF: ClassVar = {ViewEvent: ["url", "time", "clientId"], ViewBatch: ["events"]}
+    ONE_OF: ClassVar = {ViewEvent: ["url"], ViewBatch: ["events"]}
     EXAMPLES: ClassVar = {
         "one view": EVENT,
         "without a scheme": EVENT | {"url": "myblog.com/article1"},
         "with its source": EVENT | {"referrer": "https://news.example.com/", "campaign": "spring-sale"},
+        "of a page": {"url": EVENT["url"], "time": EVENT["time"], "sent": "2026-11-21T10:00:03Z"},
         "several": {"events": [EVENT, EVENT | {"time": "2026-11-21T11:00:30+01:00", "clientId": "c-2"}]},
     }
 
@@ -122,6 +145,8 @@ class ViewsBody(Schema):
     client_id: Any = UNSET
     referrer: Any = UNSET
     campaign: Any = UNSET
+    sent: Any = UNSET
+    automated: Any = UNSET
     events: list[Any] | UnsetType = UNSET
 
 
@@ -151,6 +176,19 @@ class Accepted(Schema):
 
     accepted: Annotated[int, Meta(description="Number of accepted events", ge=0)]
     rejected: Annotated[list[Rejection], Meta(description="Events that do not count")]
+
+
+class Counted(Schema):
+    """With `Prefer: return=representation`, the views and visitors of the page of an accepted event."""
+
+    EXAMPLES: ClassVar = {
+        "one view": {"accepted": 1, "url": "https://example.org/a", "views": 1539, "visitors": 211}
+    }
+
+    url: Url
+    views: Views
+    visitors: Visitors
+    accepted: Annotated[int, Meta(description="Number of accepted events", ge=1, le=1)] = 1
 
 
 class PageQuery(Schema):

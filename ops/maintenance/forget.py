@@ -42,6 +42,7 @@ from ops.maintenance.scan import RateLimiter
 MAX_ROUNDS = 6  # three or four are enough without new views
 PAUSE = 0.2  # seconds between two reads of the echo
 EMPTY_ITEM_TTL = 3 * 86_400  # seconds
+FACTS = {"views", "visitors", "clocks"}  # the kinds of items that are not sums
 SUM = re.compile("gsi1pk|gsi1sk|views|visitors|kept|[vc][0-9]{2}")
 
 
@@ -61,6 +62,8 @@ def classify(item: Item) -> str:
         return "views"
     if sk.startswith("VISITOR#"):
         return "visitors"
+    if sk.startswith("CLOCK#"):
+        return "clocks"
     if not any(SUM.fullmatch(name) for name in item):
         return ""
     return "days" if sk.startswith("DAY#") else "total" if sk == "STATISTICS" else ""
@@ -103,7 +106,7 @@ def forget(
         done.left = Counter(kind for item in rest if (kind := classify(item)))
         if not done.left:
             break
-        if not facts and not {"views", "visitors"} & set(done.left):
+        if not facts and not FACTS & set(done.left):
             emptied = Counter(
                 classify(item) for item in rest if classify(item) and _remove_sums(table, item, now())
             )
@@ -134,7 +137,7 @@ def _delete_facts(
         group.clear()
 
     for item in _items(table, url):
-        if (kind := classify(item)) in ("views", "visitors"):
+        if (kind := classify(item)) in FACTS:
             found[kind] += 1
             group.append(Key(item["pk"], item["sk"]))
             report(Counter([kind]))

@@ -249,7 +249,8 @@ def test_a_body_is_one_event_or_a_list_and_not_both() -> None:
     event = {"url": "https://example.org/a", "time": "2026-11-21T10:00:00Z", "clientId": "c-1"}
     assert problems(schema, event) == problems(schema, {"events": [event]}) == []
     url = {"url": event["url"]}
-    wrong: list[dict[str, Any]] = [{}, url, event | {"events": []}, {"events": [event]} | url]
+    assert problems(schema, url) == []  # the time is the server's, and the visitor the sender
+    wrong: list[dict[str, Any]] = [{}, event | {"events": []}, {"events": [event]} | url]
     assert all(problems(schema, body) for body in wrong)
     assert problems(schema, {"events": [event] * 501})
 
@@ -268,8 +269,8 @@ type Refused = Post["responses"][400]["content"]["application/json"];
 const view = { url: "https://example.org/a", time: "2026-11-21T10:00:00Z", clientId: "c-1" };
 const bodies: Sent[] = [view, { events: [view, view] }];
 
-// @ts-expect-error: an event has a time
-bodies.push({ url: "https://example.org/a", clientId: "c-1" });
+// @ts-expect-error: an event has an address
+bodies.push({ time: "2026-11-21T10:00:00Z", clientId: "c-1" });
 // @ts-expect-error: the list is of events
 bodies.push({ events: ["https://example.org/a"] });
 

@@ -246,6 +246,11 @@ def count_views(stage: DevStage) -> None:
         [one] = stage.call("GET", f"/views/{path}?site=example.org&from={yesterday}")["items"]
         assert one["views"] == 3
     assert stage.call("GET", "/sites", who="admin")["items"] == [{"site": "example.org", "views": 3}]
+    ago = (datetime.now(UTC) - timedelta(days=99)).isoformat()
+    wrong = {"url": "https://example.org/clock", "time": ago, "sent": ago}
+    stage.call("POST", "/views", wrong, status=202)
+    queued = {"messageId": "m", "body": json.dumps(wrong | {"clientId": "c"})}
+    assert app.write_views({"Records": [queued, queued]}, None) == {"batchItemFailures": []}
 
 
 def rank_scores(stage: DevStage) -> None:

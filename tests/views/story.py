@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from chalicelib.views import events as views_of
@@ -20,6 +21,11 @@ COSTS = {
     ("stream", "25 views, visitors known"): (0, 9, 0),
     ("stream", "… the same batch again"): (0, 3, 3),
     ("queue", "25 views"): (0, 75, 0),
+    ("POST /views", "without a client, first of the day"): (202, 5, 1),
+    ("POST /views", "without a client"): (202, 4, 0),
+    ("POST /views", "with a wrong clock"): (202, 5, 1),
+    ("POST /views", "with the counts of the page"): (200, 4, 3),
+    ("queue", "a view with a wrong clock"): (0, 4, 1),
     ("stream", "an expired view"): (0, 0, 0),
     ("stream", "a malformed item"): (0, 4, 1),
     ("GET /views", ""): (200, 0, 0.5),
@@ -36,7 +42,7 @@ COSTS = {
     ("GET /views/top", "of a day"): (200, 0, 1),
     ("GET /views/referrers", "of a day"): (200, 0, 1),
     ("GET /views/campaigns", "of 30 days"): (200, 0, 1.5),
-    ("GET /sites", ""): (200, 0, 2.5),
+    ("GET /sites", ""): (200, 0, 3.5),
 }
 """The status, WCU and RCU of each case; a handler without an answer has status 0."""
 
@@ -57,6 +63,7 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield again._replace(name="… the same batch again")
     message = {"messageId": "m", "body": json.dumps({"taken": True, "events": events(200, VIEWS)})}
     yield Invocation("queue", f"{VIEWS} views", site.app.write_views, {"Records": [message]})
+    yield from _views_of_browsers(site)
     site.drain()
     first = views_of.event_key(View(PAGE, hour, "visitor-000"))
     site.table.delete(first)
@@ -72,6 +79,22 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/views/top", "", query={"site": "www.example.org"})
     yield site.rest("GET", "/views/events", "75 events", query=page, sub="admin")
     yield from _views_with_sources(site)
+
+
+def _views_of_browsers(site: Deployed) -> Iterator[Invocation]:
+    """Post views as the beacon does: without a client's id, by any clock."""
+    now = datetime.now(UTC)
+    view = {"url": "https://blog.example.org/", "time": now.isoformat(), "sent": now.isoformat()}
+    wrong = dict.fromkeys(("time", "sent"), (now - timedelta(days=99)).isoformat())
+    yield site.rest("POST", "/views", "without a client, first of the day", body=view)
+    yield site.rest("POST", "/views", "without a client", body=view)
+    yield site.rest("POST", "/views", "with a wrong clock", body=view | wrong)
+    counts = site.rest("POST", "/views", "with the counts of the page", body=view)
+    counts.event["headers"]["prefer"] = "return=representation"
+    yield counts
+    body = json.dumps(view | wrong | {"clientId": "c"})
+    message = {"messageId": "m", "body": body}
+    yield Invocation("queue", "a view with a wrong clock", site.app.write_views, {"Records": [message]})
 
 
 def _views_with_sources(site: Deployed) -> Iterator[Invocation]:

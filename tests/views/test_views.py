@@ -106,11 +106,11 @@ def test_a_batch_returns_a_reason_for_each_event_that_does_not_count(site: Site)
 
 
 def test_an_event_of_any_shape_gets_a_reason(site: Site) -> None:
-    shapes: list[Any] = [None, 1, "text", [], {}, {"url": 1}, {"url": PAGE}, {"url": {"a": 1}}]
+    shapes: list[Any] = [None, 1, "text", [], {}, {"url": 1}, {"time": 1}, {"url": {"a": 1}}]
     for odd in shapes:
         status, reply = site.post({"events": [odd, event()]})
         assert (status, reply["accepted"]) == (202, 1), odd
-        assert reply["rejected"][0]["reason"] in ("bad_url", "bad_time"), odd
+        assert reply["rejected"][0]["reason"] == "bad_url", odd
 
 
 @pytest.mark.parametrize("number", ["1e-999", "1e99999999999999999999", "9" * 50])
@@ -125,7 +125,7 @@ def test_an_event_may_have_any_number_in_a_field_that_views_do_not_have(site: Si
 MALFORMED: dict[str, tuple[Any, ...]] = {
     "url": ("example", "/a", "ftp://example.org/", "javascript:alert(1)", "mailto:a@example.org", None),
     "time": ("2026-11-21T10:00:00", 5),
-    "clientId": ("a b", "ü", "x" * 129, 7),
+    "clientId": ("a b", "ü", "x" * 129, 7, ""),
 }
 
 
@@ -169,14 +169,19 @@ def test_a_single_event_that_is_not_counted_is_422_with_its_reason_and_in_a_batc
     assert scan(site.table) == []
 
 
-def test_views_of_crawlers_do_not_count_and_views_of_other_programs_do(site: Site) -> None:
+def test_views_of_crawlers_and_automation_do_not_count_and_views_of_libraries_do(site: Site) -> None:
     malformed = event() | {"url": "?"}
     assert site.post(malformed, User_Agent=CRAWLER)[0] == 400
     rejected = [{"index": 0, "reason": "bad_url"}, {"index": 1, "reason": "bot"}]
     batch = {"events": [malformed, event()]}
     assert site.post(batch, User_Agent=CRAWLER) == (202, {"accepted": 0, "rejected": rejected})
-    for program in ("python-requests/2.32", "curl/8.5", "HeadlessChrome/130", "node", ""):
+    for program in ("python-requests/2.32", "curl/8.5", "node", ""):
         assert site.post(event(), User_Agent=program)[1]["accepted"] == 1, program
+    for program in ("HeadlessChrome/130.0", "PhantomJS/2.1.1", "Prerender (+https://prerender.io)"):
+        status, reply = site.post(event(), User_Agent=f"Mozilla/5.0 (X11; Linux) {program} Safari/537.36")
+        assert (status, reply["code"]) == (422, "bot"), program
+    assert site.post(event() | {"automated": True})[1]["code"] == "bot"
+    assert site.post(event() | {"automated": False})[0] == 202
 
 
 @pytest.mark.parametrize(
@@ -247,7 +252,7 @@ def test_a_stage_may_count_every_view_of_an_address(site: Site) -> None:
     stage = settings.current()._replace(views_rate=0)
     body = ViewsBody(events=[event(client=f"c{n}") for n in range(25)])
     for _ in range(21):
-        views.accept(new_context(site.table, settings=stage), body, Caller(address="192.0.2.1"), "a browser")
+        views.accept(new_context(site.table, settings=stage), body, Caller(address="192.0.2.1"), {})
     assert not [item for item in scan(site.table) if item["sk"] == "BUCKET"]
 
 
@@ -271,7 +276,7 @@ def test_without_a_token_a_view_is_at_most_a_day_late(site: Site) -> None:
     short = settings.current()._replace(views_window=timedelta(hours=2))
     old = ViewsBody(url=PAGE, time=event(3 * hour)["time"], client_id="c")
     with pytest.raises(TooOld):
-        views.accept(new_context(site.table, settings=short), old, Caller(), "a browser")
+        views.accept(new_context(site.table, settings=short), old, Caller(), {})
 
 
 def test_a_busy_table_delays_no_view_on_its_way_to_the_queue(
@@ -285,9 +290,9 @@ def test_a_busy_table_delays_no_view_on_its_way_to_the_queue(
     monkeypatch.setattr("chalicelib.views.queue.send", lambda _, events: sent.extend(events))
     body, stage = ViewsBody(events=[event()]), settings.current()
     with pytest.raises(Busy):
-        views.accept(new_context(site.table, settings=stage), body, Caller(), "")
+        views.accept(new_context(site.table, settings=stage), body, Caller(), {})
     views.accept(
-        new_context(site.table, settings=stage._replace(queue_url="https://queue")), body, Caller(), ""
+        new_context(site.table, settings=stage._replace(queue_url="https://queue")), body, Caller(), {}
     )
     assert len(sent) == 1
 
@@ -539,7 +544,7 @@ def test_a_visitor_expires_after_the_events_of_its_day(site: Site) -> None:
 def test_an_unreachable_queue_raises_busy(site: Site) -> None:
     stage = settings.current()._replace(queue_url="http://127.0.0.1:1/q", endpoint="http://127.0.0.1:1")
     with pytest.raises(Busy):
-        views.accept(new_context(site.table, settings=stage), ViewsBody(events=[event()]), Caller(), "")
+        views.accept(new_context(site.table, settings=stage), ViewsBody(events=[event()]), Caller(), {})
 
 
 def test_a_badge_shows_the_count(site: Site) -> None:
@@ -579,7 +584,7 @@ def test_a_stage_with_a_queue_sends_events_to_it_and_writes_nothing(site: Site) 
     queue = create_queue(boto3.client("sqs"), "dev")
     stage = settings.current()._replace(queue_url=queue.url)
     body = ViewsBody(events=[event(i, client=f"c{i}") for i in range(60)])
-    reply = views.accept(new_context(site.table, settings=stage), body, Caller("me"), "")
+    reply = views.accept(new_context(site.table, settings=stage), body, Caller("me"), {})
     assert reply.accepted == 60
     assert {item["sk"] for item in scan(site.table)} == {"BUCKET"}
     messages: list[Any] = []
